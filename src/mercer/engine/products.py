@@ -1,0 +1,97 @@
+"""Products L @ R.T tile by tile, for dense, sparse and mixed matrices."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+
+class Product(Protocol):
+    """A matrix product that writes any of its row blocks where it is told."""
+
+    #: rows and columns of one tile, chosen so that a tile stays in cache
+    tile: tuple[int, int]
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
+        """Write the tile into ``out``; a symmetric product may leave out what is below the diagonal."""
+
+
+def product(L: Any, R: Any, symmetric: bool) -> Product:
+    """Choose the product for two matrices."""
+    left, right = sparse.issparse(L), sparse.issparse(R)
+    if left and right:
+        return SparseProduct(L, R, symmetric)
+    if left or right:
+        return MixedProduct(L, R)
+    return DenseProduct(L, R)
+
+
+class DenseProduct:
+    """Both matrices dense: one BLAS call per tile."""
+
+    tile = (384, 384)
+
+    def __init__(self, L: NDArray[Any], R: NDArray[Any]) -> None:
+        self._left, self._right = L, R
+        self.shape = (L.shape[0], R.shape[0])
+        self.dtype = np.result_type(L, R)
+
+    def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
+        """See :class:`Product`."""
+        np.matmul(self._left[rows], self._right[columns].T, out=out)
+
+
+class SparseProduct:
+    """Both matrices sparse: every row of L gathers the columns of R that it touches."""
+
+    tile = (64, np.iinfo(np.int64).max)
+
+    def __init__(self, L: sparse.csr_matrix, R: sparse.csr_matrix, symmetric: bool) -> None:
+        self.shape = (L.shape[0], R.shape[0])
+        self.dtype = np.result_type(L.dtype, R.dtype)
+        self._left = L.tocsr()
+        self._right = R.tocsc()
+        if symmetric:
+            self._entry = self._diagonal_entries(L, R)
+        else:
+            self._entry = self._right.indptr[self._left.indices]
+
+    @staticmethod
+    def _diagonal_entries(L: sparse.csr_matrix, R: sparse.csr_matrix) -> NDArray[np.int64]:
+        """For each element (i, c) of L, where row i comes in column c of R."""
+        # L and R hold the same pattern here: the order of R's elements by columns gives the places.
+        order = np.arange(L.nnz, dtype=np.int64)
+        by_column = sparse.csr_matrix((order, L.indices, L.indptr), shape=L.shape).tocsc().data
+        entry = np.empty(L.nnz, dtype=np.int64)
+        entry[by_column] = order
+        return entry
+
+    def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
+        """See :class:`Product`."""
+        from mercer.compiled import scatter_rows
+
+        left, right = self._left, self._right
+        scatter_rows(
+            rows.start, rows.stop, columns.start, left.indptr, left.indices, left.data,
+            self._entry, right.indptr, right.indices, right.data, out,
+        )  # fmt: skip
+
+
+class MixedProduct:
+    """One matrix sparse, one dense."""
+
+    tile = (256, 4096)
+
+    def __init__(self, L: Any, R: Any) -> None:
+        self._left, self._right = L, R
+        self.shape = (L.shape[0], R.shape[0])
+        self.dtype = np.result_type(L.dtype, R.dtype)
+
+    def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
+        """See :class:`Product`."""
+        out[:] = self._left[rows] @ self._right[columns].T

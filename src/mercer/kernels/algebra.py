@@ -1,0 +1,227 @@
+"""Sums, products and powers of kernels."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from sklearn.gaussian_process import kernels as sk
+
+from mercer.kernels.base import Kernel, check_positive, check_vector, count
+from mercer.spaces.base import is_foreign
+
+
+class Constant(Kernel):
+    """The same value for every pair.
+
+    ``k(x, y) = value``.  Positive numbers in sums and products become this kernel, so that Gaussian
+    processes can fit them.
+
+    Parameters
+    ----------
+    value : float
+        Positive.
+    value_bounds : pair of floats or "fixed"
+        Range for optimisers.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Heat
+    >>> from mercer.spaces import Sphere
+    >>> 2.0 * Heat(Sphere()) + 0.5
+    2.0 * Heat(Sphere(n=None, unit=False)) + 0.5
+    """
+
+    def __init__(self, value: float = 1.0, value_bounds: Any = (1e-5, 1e5)) -> None:
+        self.value = value
+        self.value_bounds = value_bounds
+
+    def continuous(self) -> tuple[str, ...]:
+        """See :class:`Kernel`."""
+        return ("value",)
+
+    def is_stationary(self) -> bool:
+        """See :class:`Kernel`."""
+        return True
+
+    @property
+    def requires_vector_input(self) -> bool:
+        """Any kind of point will do."""
+        return False
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """See :class:`Kernel`."""
+        check_positive(self, "value")
+        if eval_gradient and Y is not None:
+            raise ValueError("gradients are of k(X): Y must be None")
+        K = self._full((count(X), count(X if Y is None else Y)), X)
+        if not eval_gradient:
+            return K
+        return K, K[:, :, None][:, :, : len(self.free())]
+
+    def diag(self, X: Any) -> Any:
+        """See :class:`Kernel`."""
+        check_positive(self, "value")
+        return self._full((count(X),), X)
+
+    def matvec(self, X: Any, Y: Any, v: Any) -> Any:
+        """See :class:`Kernel`."""
+        v = check_vector(v, count(X if Y is None else Y))
+        xp = array_namespace(v)
+        total = xp.sum(v, axis=0) * float(self.value)
+        return xp.broadcast_to(total, (count(X), *v.shape[1:]))
+
+    def _full(self, shape: tuple[int, ...], X: Any) -> Any:
+        if is_foreign(X):
+            xp = array_namespace(X)
+            ones = xp.ones(shape, dtype=X.dtype, device=X.device)
+            return ones * (self.value if hasattr(self.value, "backward") else float(self.value))
+        dtype = getattr(X, "dtype", None)
+        return np.full(shape, self.value, dtype=dtype if dtype == np.float32 else np.float64)
+
+    def __repr__(self) -> str:
+        return repr(float(self.value))
+
+
+def as_kernel(operand: Any) -> sk.Kernel:
+    """Take a kernel as it is and a positive number as a constant kernel."""
+    if isinstance(operand, sk.Kernel):
+        return operand
+    if isinstance(operand, numbers.Real) or getattr(operand, "ndim", None) == 0:
+        constant = Constant(operand)  # type: ignore[arg-type]
+        check_positive(constant, "value")
+        return constant
+    raise TypeError(
+        f"a kernel combines with kernels and positive numbers, not with {type(operand).__name__}"
+    )
+
+
+class _Pair(Kernel, sk.KernelOperator):
+    """Two kernels joined by an operation."""
+
+    _sign = ""
+
+    def __init__(self, k1: sk.Kernel, k2: sk.Kernel) -> None:
+        self.k1 = k1
+        self.k2 = k2
+
+    @property
+    def hyperparameters(self) -> list[sk.Hyperparameter]:
+        """Those of both kernels, as in scikit-learn."""
+        return sk.KernelOperator.hyperparameters.fget(self)  # type: ignore[no-any-return,attr-defined]
+
+    @property
+    def positive_semidefinite(self) -> bool:  # type: ignore[override]
+        """Both kernels are."""
+        return all(getattr(k, "positive_semidefinite", True) for k in (self.k1, self.k2))
+
+    def is_stationary(self) -> bool:
+        """Both kernels are."""
+        return bool(self.k1.is_stationary() and self.k2.is_stationary())
+
+    def __repr__(self) -> str:
+        return f"{_bracket(self, self.k1)} {self._sign} {_bracket(self, self.k2)}"
+
+
+class Sum(_Pair):
+    """The sum ``k1(x, y) + k2(x, y)``."""
+
+    _sign = "+"
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """See :class:`Kernel`."""
+        if not eval_gradient:
+            return self.k1(X, Y) + self.k2(X, Y)
+        K1, G1 = self.k1(X, Y, eval_gradient=True)
+        K2, G2 = self.k2(X, Y, eval_gradient=True)
+        return K1 + K2, np.concatenate([G1, G2], axis=2)
+
+    def diag(self, X: Any) -> Any:
+        """See :class:`Kernel`."""
+        return self.k1.diag(X) + self.k2.diag(X)
+
+    def matvec(self, X: Any, Y: Any, v: Any) -> Any:
+        """See :class:`Kernel`."""
+        return _matvec(self.k1, X, Y, v) + _matvec(self.k2, X, Y, v)
+
+
+class Product(_Pair):
+    """The product ``k1(x, y) k2(x, y)``."""
+
+    _sign = "*"
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """See :class:`Kernel`."""
+        if not eval_gradient:
+            return self.k1(X, Y) * self.k2(X, Y)
+        K1, G1 = self.k1(X, Y, eval_gradient=True)
+        K2, G2 = self.k2(X, Y, eval_gradient=True)
+        return K1 * K2, np.concatenate([G1 * K2[:, :, None], G2 * K1[:, :, None]], axis=2)
+
+    def diag(self, X: Any) -> Any:
+        """See :class:`Kernel`."""
+        return self.k1.diag(X) * self.k2.diag(X)
+
+    def matvec(self, X: Any, Y: Any, v: Any) -> Any:
+        """See :class:`Kernel`."""
+        for constant, kernel in ((self.k1, self.k2), (self.k2, self.k1)):
+            if isinstance(constant, Constant):
+                return _matvec(kernel, X, Y, v) * float(constant.value)
+        return super().matvec(X, Y, v)
+
+
+class Exponentiation(Kernel, sk.Exponentiation):
+    """A whole power ``k(x, y) ** exponent``; other powers need not be positive semidefinite."""
+
+    def __init__(self, kernel: sk.Kernel, exponent: int) -> None:
+        if isinstance(exponent, bool) or not isinstance(exponent, numbers.Integral) or exponent < 1:
+            raise ValueError(
+                f"kernels take powers 1, 2, 3, ... (others are not kernels), got {exponent!r}"
+            )
+        self.kernel = kernel
+        self.exponent = exponent
+
+    @property
+    def hyperparameters(self) -> list[sk.Hyperparameter]:
+        """Those of the kernel, as in scikit-learn."""
+        return sk.Exponentiation.hyperparameters.fget(self)  # type: ignore[no-any-return,attr-defined]
+
+    @property
+    def positive_semidefinite(self) -> bool:  # type: ignore[override]
+        """The kernel is."""
+        return getattr(self.kernel, "positive_semidefinite", True)
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """See :class:`Kernel`."""
+        if not eval_gradient:
+            return self.kernel(X, Y) ** self.exponent
+        K, G = self.kernel(X, Y, eval_gradient=True)
+        return K**self.exponent, G * (self.exponent * K ** (self.exponent - 1))[:, :, None]
+
+    def diag(self, X: Any) -> Any:
+        """See :class:`Kernel`."""
+        return self.kernel.diag(X) ** self.exponent
+
+    def is_stationary(self) -> bool:
+        """The kernel is."""
+        return bool(self.kernel.is_stationary())
+
+    def __repr__(self) -> str:
+        return f"{_bracket(self, self.kernel)} ** {self.exponent}"
+
+
+def _matvec(kernel: sk.Kernel, X: Any, Y: Any, v: Any) -> Any:
+    """Product with a vector for any scikit-learn kernel."""
+    return kernel.matvec(X, Y, v) if isinstance(kernel, Kernel) else Kernel.matvec(kernel, X, Y, v)
+
+
+_BINDING: tuple[tuple[type, int], ...] = ((Sum, 1), (Product, 2), (Exponentiation, 3))
+
+
+def _bracket(outer: Kernel, inner: sk.Kernel) -> str:
+    """Show an operand, in brackets where its operation binds less than the outer one."""
+    strength = dict(_BINDING)
+    weak = strength.get(type(inner), 4) < strength[type(outer)]
+    return f"({inner!r})" if weak else repr(inner)

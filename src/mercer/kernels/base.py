@@ -1,0 +1,159 @@
+"""What a kernel is: scikit-learn's interface, values in messages, algebra, products with vectors."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from sklearn.gaussian_process import kernels as sk
+
+#: Elements of one block of a Gram matrix that is only passing through.
+BLOCK = 2_000_000
+
+
+class Kernel(sk.Kernel):
+    """Base of all kernels; one object for SVMs, ridge regression, PCA, Gaussian processes and more.
+
+    It subclasses scikit-learn's Gaussian-process kernel, which is what makes every scikit-learn
+    estimator evaluate it on whole matrices.  ``k(X)`` and ``k(X, Y)`` are Gram matrices.  Kernels add
+    and multiply with each other and with positive numbers, and take whole powers: operations that
+    keep them positive semidefinite, and no others.
+    """
+
+    #: False for the few "kernels" of the literature that are not positive semidefinite.
+    positive_semidefinite = True
+
+    @abstractmethod
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """Gram matrix between the rows of X and of Y (default X).
+
+        With ``eval_gradient`` also its derivatives, shape (m, m, len(theta)), with respect to the
+        logarithms of the hyperparameters.
+        """
+
+    @abstractmethod
+    def diag(self, X: Any) -> Any:
+        """Diagonal of ``k(X)``, without the rest."""
+
+    def matvec(self, X: Any, Y: Any, v: Any) -> Any:
+        """Product ``k(X, Y) @ v`` without the Gram matrix.
+
+        Parameters
+        ----------
+        X, Y : rows of m and p points; ``Y=None`` stands for X
+        v : array of shape (p,) or (p, q)
+        """
+        Y = X if Y is None else Y
+        v = check_vector(v, count(Y))
+        rows = max(1, BLOCK // count(Y))
+        blocks = [self(X[i : i + rows], Y) @ v for i in range(0, count(X), rows)]
+        return array_namespace(blocks[0]).concat(blocks)
+
+    def is_stationary(self) -> bool:
+        """Tell whether the kernel depends on the difference of two vectors only."""
+        return False
+
+    def continuous(self) -> tuple[str, ...]:
+        """Names of the hyperparameters that gradients and optimisers see."""
+        return ()
+
+    @property
+    def hyperparameters(self) -> list[sk.Hyperparameter]:
+        """Hyperparameters in scikit-learn's sense."""
+        return [
+            sk.Hyperparameter(name, "numeric", getattr(self, f"{name}_bounds"))
+            for name in self.continuous()
+        ]
+
+    def free(self) -> tuple[str, ...]:
+        """Names of the continuous hyperparameters that are not fixed, in the order of theta."""
+        return tuple(h.name for h in self.hyperparameters if not h.fixed)
+
+    def __add__(self, other: Any) -> Kernel:
+        from mercer.kernels.algebra import Sum, as_kernel
+
+        return Sum(self, as_kernel(other))
+
+    def __radd__(self, other: Any) -> Kernel:
+        from mercer.kernels.algebra import Sum, as_kernel
+
+        return Sum(as_kernel(other), self)
+
+    def __mul__(self, other: Any) -> Kernel:
+        from mercer.kernels.algebra import Product, as_kernel
+
+        return Product(self, as_kernel(other))
+
+    def __rmul__(self, other: Any) -> Kernel:
+        from mercer.kernels.algebra import Product, as_kernel
+
+        return Product(as_kernel(other), self)
+
+    def __pow__(self, exponent: int) -> Kernel:
+        from mercer.kernels.algebra import Exponentiation
+
+        return Exponentiation(self, exponent)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        shown = []
+        for parameter in inspect.signature(type(self).__init__).parameters.values():
+            if parameter.name == "self":
+                continue
+            value = getattr(self, parameter.name)
+            if parameter.default is inspect.Parameter.empty:
+                shown.append(_show(value))
+            elif not _same(value, parameter.default):
+                shown.append(f"{parameter.name}={_show(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def check_positive(kernel: Kernel, *names: str) -> None:
+    """Raise unless the named hyperparameters are positive finite numbers."""
+    for name in names:
+        value = getattr(kernel, name)
+        try:
+            good = 0 < float(value) < np.inf
+        except (TypeError, ValueError):
+            good = False
+        if not good:
+            raise ValueError(
+                f"{name} of {type(kernel).__name__} must be a positive number, got {value!r}"
+            )
+
+
+def check_choice(kernel: Kernel, name: str, choices: tuple[Any, ...]) -> None:
+    """Raise unless the named option is one of the choices."""
+    value = getattr(kernel, name)
+    if isinstance(value, bool) != isinstance(choices[0], bool) or value not in choices:
+        shown = ", ".join(map(repr, choices))
+        raise ValueError(f"{name} of {type(kernel).__name__} must be one of {shown}, got {value!r}")
+
+
+def check_vector(v: Any, length: int) -> Any:
+    """Check what a Gram matrix is to be multiplied with."""
+    if not hasattr(v, "ndim"):
+        v = np.asarray(v)
+    if v.ndim not in (1, 2) or v.shape[0] != length:
+        raise ValueError(f"v has shape {tuple(v.shape)}; one row per row of Y is needed: {length}")
+    return v
+
+
+def count(X: Any) -> int:
+    """Return the number of points."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _show(value: Any) -> str:
+    return repr(float(value)) if isinstance(value, np.floating) else repr(value)
+
+
+def _same(value: Any, default: Any) -> bool:
+    if value is default:
+        return True
+    return type(value) is type(default) and bool(np.all(value == default))

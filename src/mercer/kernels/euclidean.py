@@ -1,0 +1,147 @@
+"""Kernels of flat space: Linear, Polynomial, Gaussian."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from scipy import sparse
+
+from mercer.kernels.base import check_positive
+from mercer.kernels.radial import RadialKernel
+from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
+from mercer.spaces import Euclidean
+
+
+class _InnerProduct(RadialKernel):
+    """A kernel of the inner product ``x.y`` of raw rows."""
+
+    @property
+    def space(self) -> Euclidean:  # type: ignore[override]
+        """Raw rows of R^n."""
+        return Euclidean()
+
+    def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        return X, X if Y is None else Y
+
+    def _self_invariant(self, X: Any) -> Any:
+        if sparse.issparse(X):
+            return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+        return array_namespace(X).vecdot(X, X, axis=1)
+
+
+class Linear(_InnerProduct):
+    """The inner product ``k(x, y) = x.y``.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> Linear()([[5.9, 3.0]], [[6.9, 3.1]]).round(2)
+    array([[50.01]])
+    """
+
+    def __init__(self) -> None:
+        pass
+
+    def _validate(self) -> None:
+        pass
+
+    def _compile(self, n: int) -> Profile:
+        return PowerProfile()
+
+
+class Polynomial(_InnerProduct):
+    """The polynomial kernel ``k(x, y) = (x.y + coef0)^degree``.
+
+    Parameters
+    ----------
+    degree : int
+    coef0 : float
+        Zero gives the homogeneous kernel.
+    coef0_bounds : pair of floats or "fixed"
+        Range for optimisers.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Polynomial
+    >>> Polynomial(degree=2, coef0=0.0)([[1.0, 2.0]], [[3.0, 4.0]])
+    array([[121.]])
+    """
+
+    def __init__(self, degree: int = 2, coef0: Any = 1.0, coef0_bounds: Any = (1e-5, 1e5)) -> None:
+        self.degree = degree
+        self.coef0 = coef0
+        self.coef0_bounds = coef0_bounds
+
+    def continuous(self) -> tuple[str, ...]:
+        """The constant, unless it is zero."""
+        return () if float(self.coef0) == 0 else ("coef0",)
+
+    def _validate(self) -> None:
+        whole = isinstance(self.degree, numbers.Integral) and not isinstance(self.degree, bool)
+        if not whole or self.degree < 1:
+            raise ValueError(f"degree of Polynomial must be 1, 2, 3, ..., got {self.degree!r}")
+        if not (np.isfinite(float(self.coef0)) and float(self.coef0) >= 0):
+            raise ValueError(f"coef0 of Polynomial must be zero or positive, got {self.coef0!r}")
+
+    def _compile(self, n: int) -> Profile:
+        return PowerProfile(degree=int(self.degree), shift=float(self.coef0))
+
+    def _compile_gradient(self, n: int, name: str) -> Profile:
+        shift = float(self.coef0)
+        return PowerProfile(degree=int(self.degree) - 1, shift=shift, factor=self.degree * shift)
+
+
+class Gaussian(RadialKernel):
+    """The Gaussian (RBF) kernel ``k(x, y) = exp(-|x - y|^2 / (2 length_scale^2))``.
+
+    Parameters
+    ----------
+    length_scale : float
+        In scikit-learn's terms ``gamma = 1 / (2 length_scale^2)``.
+    length_scale_bounds : pair of floats or "fixed"
+        Range for optimisers.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> Gaussian(length_scale=5.0)([[0.0, 0.0], [3.0, 4.0]]).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
+    """
+
+    def __init__(self, length_scale: Any = 1.0, length_scale_bounds: Any = (1e-5, 1e5)) -> None:
+        self.length_scale = length_scale
+        self.length_scale_bounds = length_scale_bounds
+
+    @property
+    def space(self) -> Euclidean:  # type: ignore[override]
+        """Raw rows of R^n."""
+        return Euclidean()
+
+    def continuous(self) -> tuple[str, ...]:
+        """The length scale."""
+        return ("length_scale",)
+
+    def is_stationary(self) -> bool:
+        """See :class:`Kernel`."""
+        return True
+
+    def _validate(self) -> None:
+        check_positive(self, "length_scale")
+
+    def _compile(self, n: int) -> Profile:
+        rate = 0.5 / float(self.length_scale) ** 2
+        return compile_profile(
+            lambda u: -rate * u[None, :],
+            self.space.separation,
+            top=math.ceil(math.log2(800 / rate)),
+            logarithmic=True,
+            beyond=-np.inf,
+        )
+
+    def _compile_gradient(self, n: int, name: str) -> Profile:
+        return ProductProfile(self._compile(n), PowerProfile(scale=float(self.length_scale) ** -2))

@@ -1,0 +1,195 @@
+"""The radial road: kernels that are one function of one invariant of a pair of points."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mercer.engine import arrays, cpu
+from mercer.kernels.base import Kernel, check_vector
+from mercer.profiles import Profile
+from mercer.spaces import Space
+from mercer.spaces.base import is_foreign
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """How to compute something of a kernel; equal recipes give equal results."""
+
+    identity: tuple[Any, ...]
+    compute: Callable[[], Any] = field(compare=False)
+
+
+@lru_cache(maxsize=256)
+def _result(recipe: _Recipe) -> Any:
+    return recipe.compute()
+
+
+class RadialKernel(Kernel):
+    """A space and a law: ``k(x, y) = s(x) s(y) f(invariant of x and y)``.
+
+    A subclass gives the law as a profile (:meth:`_compile`); Gram matrices, diagonals, gradients and
+    products with vectors follow, for dense, sparse, torch and other arrays.
+    """
+
+    space: Space
+
+    @abstractmethod
+    def _compile(self, n: int) -> Profile:
+        """Compile the law for rows with n columns."""
+
+    def _compile_gradient(self, n: int, name: str) -> Profile:
+        """Compile the derivative with respect to the logarithm of a continuous hyperparameter."""
+        raise NotImplementedError(f"{type(self).__name__} has no hyperparameter {name!r}")
+
+    @abstractmethod
+    def _validate(self) -> None:
+        """Raise for hyperparameters and options out of range."""
+
+    def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        return self.space.embed(X, Y)
+
+    def _self_invariant(self, X: Any) -> Any:
+        """Invariant of each row with itself."""
+        return self.space.self_invariant(X)
+
+    def _row_scale(self, X: Any) -> Any:
+        """Factor s(x) of each row, or None for 1."""
+        return None
+
+    def profile(self, n: int) -> Profile:
+        """Compile the law for dimension n (number of columns), or take it from the cache.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Heat
+        >>> from mercer.spaces import Sphere
+        >>> Heat(Sphere(), t=0.1).profile(3).error < 1e-13
+        True
+        """
+        self._validate()
+        return self._remember(("profile", n), lambda: self._compile(n))  # type: ignore[no-any-return]
+
+    def gradient_profile(self, n: int, name: str) -> Profile:
+        """Compile the derivative with respect to the logarithm of the named hyperparameter."""
+        self._validate()
+        compute = lambda: self._compile_gradient(n, name)  # noqa: E731
+        return self._remember(("gradient", n, name), compute)  # type: ignore[no-any-return]
+
+    def _remember(self, what: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+        """Compute once per kernel class, parameters and ``what``; kernels come and go by cloning."""
+        params = self.get_params(deep=False)
+        values = ((k, _hashable(v)) for k, v in params.items() if not k.endswith("_bounds"))
+        return _result(_Recipe((type(self), *values, *what), compute))
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """See :class:`Kernel`."""
+        if eval_gradient and Y is not None:
+            raise ValueError("gradients are of k(X): Y must be None")
+        self._validate()
+        X, Y = self._check(X, Y)
+        road = _Road(self, X, Y)
+        K = road.gram(self.profile(road.n))
+        if not eval_gradient:
+            return K
+        gradient = np.empty((*K.shape, len(self.free())), dtype=K.dtype)
+        for i, name in enumerate(self.free()):
+            gradient[:, :, i] = road.gram(self.gradient_profile(road.n, name))
+        return K, gradient
+
+    def diag(self, X: Any) -> Any:
+        """See :class:`Kernel`."""
+        self._validate()
+        X = self.space.check(X)
+        return _diagonal(self, X, self.profile(int(X.shape[1])))
+
+    def matvec(self, X: Any, Y: Any, v: Any) -> Any:
+        """See :class:`Kernel`."""
+        self._validate()
+        X, Y = self._check(X, Y)
+        v = check_vector(v, int((X if Y is None else Y).shape[0]))
+        if is_foreign(X):
+            return super().matvec(X, Y, v)
+        road = _Road(self, X, Y)
+        profile = self.profile(road.n)
+        return cpu.matvec(road.L, road.R, profile, v, scales=road.scales, diagonal=road.diagonal(profile))
+
+    def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Check both arguments; Y comes back as None where it is X."""
+        same = Y is None or Y is X
+        X = self.space.check(X, "X")
+        if same:
+            return X, None
+        Y = self.space.check(Y, "Y")
+        if X.shape[1] != Y.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} columns, Y has {Y.shape[1]}; they must agree")
+        if is_foreign(X) != is_foreign(Y):
+            raise TypeError("X and Y must be arrays of one library")
+        return X, Y
+
+
+class _Road:
+    """Two sets of checked rows on their way to the engine."""
+
+    def __init__(self, kernel: RadialKernel, X: Any, Y: Any) -> None:
+        self._kernel, self._X = kernel, X
+        self._symmetric = Y is None
+        self.n = int(X.shape[1])
+        self.L, self.R = kernel._embed(X, Y)
+        left = kernel._row_scale(X)
+        self.scales = None
+        if left is not None:
+            self.scales = (left, left if Y is None else kernel._row_scale(Y))
+
+    def diagonal(self, profile: Profile) -> Any:
+        """Exact diagonal of a symmetric result, else None."""
+        return _diagonal(self._kernel, self._X, profile) if self._symmetric else None
+
+    def gram(self, profile: Profile) -> Any:
+        diagonal = self.diagonal(profile)
+        if is_foreign(self._X):
+            return arrays.gram(
+                self.L, self.R, profile,
+                scales=self.scales, diagonal=diagonal,
+                parameters=_tensor_parameters(self._kernel, self.n),
+            )  # fmt: skip
+        return cpu.gram(
+            self.L, self.R, profile,
+            symmetric=self._symmetric, scales=self.scales, diagonal=diagonal,
+        )  # fmt: skip
+
+
+def _tensor_parameters(kernel: RadialKernel, n: int) -> list[arrays.Parameter]:
+    """Hyperparameters given as tensors, whose logarithm autograd is to see."""
+    tensors = [(name, getattr(kernel, name)) for name in kernel.continuous()]
+    return [
+        (value.log(), lambda name=name: kernel.gradient_profile(n, name))
+        for name, value in tensors
+        if hasattr(value, "requires_grad")
+    ]
+
+
+def _diagonal(kernel: RadialKernel, X: Any, profile: Profile) -> Any:
+    invariant = kernel._self_invariant(X)
+    if is_foreign(X):
+        values = arrays.apply(invariant, profile, _tensor_parameters(kernel, int(X.shape[1])))
+    else:
+        values = np.array(invariant, ndmin=2)
+        profile.apply(values)
+        values = values[0]
+    scale = kernel._row_scale(X)
+    return values if scale is None else values * scale * scale
+
+
+def _hashable(value: Any) -> Any:
+    """Stand-in for a parameter's value in a cache key."""
+    if isinstance(value, np.ndarray | list | tuple):
+        return np.asarray(value).tobytes()
+    if hasattr(value, "detach") or isinstance(value, np.generic):
+        return float(value)
+    return value

@@ -1,0 +1,384 @@
+"""Kernels given by weights on the Laplacian's eigenvalues: Heat, Matern, Spectral."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from mercer.kernels import shorttime
+from mercer.kernels.base import check_choice, check_positive
+from mercer.kernels.radial import RadialKernel
+from mercer.kernels.shorttime import Array, Law
+from mercer.kernels.time import DiffusionTime
+from mercer.profiles import Profile, compile_profile
+from mercer.spaces import SphericalSpace, zonal
+
+#: exp() of more than this overflows.
+_LOG_MAX = math.log(np.finfo(float).max)
+
+
+class SpectralKernel(RadialKernel):
+    """A kernel ``K(x, y) = sum_l a_l sum_k phi_lk(x) phi_lk(y)`` over Laplacian eigenfunctions.
+
+    A subclass writes only :meth:`log_weights`; the truncation level, the profile, gradients and the
+    normalisation follow.  On sphere and simplex the inner sum is ``N_l P_l(x.y)``.
+    """
+
+    space: SphericalSpace
+    normalized: bool
+    #: Lower bound of the values: 0 for laws known to be positive.
+    floor = -np.inf
+
+    @abstractmethod
+    def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
+        """Logarithm of the weights a(lambda) on S^(n-1).
+
+        Write it with NumPy functions that are analytic in the hyperparameters: gradients come from
+        evaluating it at complex ones.
+        """
+
+    def _validate(self) -> None:
+        if not isinstance(self.space, SphericalSpace):
+            raise TypeError(f"space must be a space with a Laplacian, got {self.space!r}")
+        check_choice(self, "normalized", (True, False))
+        check_positive(self, *self.continuous())
+
+    def spectrum(self, n: int) -> zonal.Spectrum:
+        """Weights on the levels that matter in dimension n, and their sum."""
+        self._validate()
+        plain = self._with_floats()
+        return self._remember(
+            ("spectrum", n), lambda: zonal.spectrum(lambda lam: plain.log_weights(lam, n), n)
+        )
+
+    def log_self_similarity(self, n: int) -> float:
+        """Logarithm of K(x, x) in the absolute form, in dimension n; finite where K overflows."""
+        return self.spectrum(n).log_total
+
+    def _with_floats(self) -> SpectralKernel:
+        """The kernel with plain numbers for hyperparameters, which may be tensors."""
+        plain = copy.copy(self)
+        for name in self.continuous():
+            setattr(plain, name, float(getattr(self, name)))
+        return plain
+
+    def _law(self, n: int) -> Law:
+        """The normalised kernel as a function of the separation."""
+        spectrum = self.spectrum(n)
+        return lambda u: zonal.zonal_series(n, spectrum.first, spectrum.p, u)
+
+    def _gradient_law(self, n: int, name: str) -> Law:
+        """Derivative by a log hyperparameter, of K or (absolute form) of K relative to K(x, x)."""
+        spectrum = self.spectrum(n)
+        scores = self._scores(spectrum.eigenvalues, n, name)
+        if self.normalized:
+            scores = scores - (spectrum.p * scores).sum()
+        coefficients = np.asarray(spectrum.p * scores, dtype=float)
+        return lambda u: zonal.zonal_series(n, spectrum.first, coefficients, u)
+
+    def _scores(self, eigenvalues: NDArray[Any], n: int, name: str) -> NDArray[Any]:
+        """Derivatives of the log weights by the logarithm of a hyperparameter (complex step)."""
+        moved = self._with_floats()
+        value, step = getattr(moved, name), 1e-30
+        setattr(moved, name, complex(value, value * step))
+        return np.imag(moved.log_weights(eigenvalues, n)) / step
+
+    def _compile(self, n: int) -> Profile:
+        return self._table(_exact_at_zero(self._law(n), 1.0), self._factor(n), self.floor)
+
+    def _compile_gradient(self, n: int, name: str) -> Profile:
+        law = self._gradient_law(n, name)
+        return self._table(_exact_at_zero(law, 0.0) if self.normalized else law, self._factor(n))
+
+    def _factor(self, n: int) -> float:
+        """What the normalised kernel is multiplied with."""
+        if self.normalized:
+            return 1.0
+        log_total = self.log_self_similarity(n)
+        if abs(log_total) > _LOG_MAX:
+            raise ValueError(
+                f"the absolute form is exp({log_total:.6g}) on the diagonal in dimension {n}, out of "
+                "the floating range; use normalized=True, or .log(X, Y) for its logarithm"
+            )
+        return math.exp(log_total)
+
+    def _table(self, law: Law, factor: float, floor: float = -np.inf) -> Profile:
+        sides = 2 if self.space.separation == "folded" else 1
+        return compile_profile(
+            lambda u: factor * law(u)[:sides],
+            self.space.separation,
+            floor=floor,
+            law_error=2 * zonal.TRUNCATION * factor,
+        )
+
+
+def _exact_at_zero(law: Law, value: float) -> Law:
+    """The law with its value at separation zero freed from rounding."""
+
+    def exact(u: Array) -> Array:
+        values = law(u)
+        values[0, u == 0] = value
+        return values
+
+    return exact
+
+
+class Heat(SpectralKernel, DiffusionTime):
+    """The exact heat (diffusion) kernel.
+
+    ``a(lambda) = exp(-lambda t)``.  On the sphere S^(n-1) the absolute form is
+    ``G(w; t) = (1 / A) sum_l exp(-l (l + n - 2) t) N_l P_l(w)``, A the area of the sphere, the
+    probability density of a Brownian motion after time t (generator: the Laplacian, so the variance
+    per direction is 2 t); the normalised form divides by ``G(1; t)``.
+
+    Positive definite and positive for every t > 0.  Values are exact to 1e-13 (absolute, normalised
+    form) in every dimension from 2 to 10^6; the number of levels is chosen from the weights.
+
+    Parameters
+    ----------
+    space : Sphere or Simplex
+    t : float, optional
+        Absolute time, on the unit sphere.
+    t_star : float
+        Time in units of ``log(n) / n``, used unless ``t`` is given.
+    normalized : bool
+        Divide by the value at equal points.
+    t_bounds, t_star_bounds : pair of floats or "fixed"
+        Ranges for optimisers.
+
+    References
+    ----------
+    .. [1] C. Zhao, J. S. Song, "Exact heat kernel on a hypersphere and its applications in kernel
+       SVM", Frontiers in Applied Mathematics and Statistics 4, 2018.
+    .. [2] J. Lafferty, G. Lebanon, "Diffusion kernels on statistical manifolds", JMLR 6, 2005.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Heat
+    >>> from mercer.spaces import Simplex
+    >>> counts = [[3, 0, 1], [2, 1, 1], [0, 5, 0]]
+    >>> Heat(Simplex(), t_star=0.5)(counts).round(4)
+    array([[1.    , 0.7408, 0.1048],
+           [0.7408, 1.    , 0.2994],
+           [0.1048, 0.2994, 1.    ]])
+    """
+
+    floor = 0.0
+
+    def __init__(
+        self,
+        space: SphericalSpace,
+        t: Any = None,
+        t_star: Any = 1.0,
+        normalized: bool = True,
+        t_bounds: Any = (1e-4, 1e2),
+        t_star_bounds: Any = (1e-2, 1e2),
+    ) -> None:
+        self.space = space
+        self.t = t
+        self.t_star = t_star
+        self.normalized = normalized
+        self.t_bounds = t_bounds
+        self.t_star_bounds = t_star_bounds
+
+    def _validate(self) -> None:
+        super()._validate()
+        self._check_time()
+
+    def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
+        """``-lambda t``."""
+        return -eigenvalues * self.time(n)
+
+    def log_self_similarity(self, n: int) -> float:
+        """See :class:`SpectralKernel`; includes the area of the sphere."""
+        t = float(self.time(n))
+        if shorttime.is_short(n, t):
+            return shorttime.log_heat_at_zero(n, t)
+        log_area = math.log(2) + n / 2 * math.log(math.pi) - float(gammaln(n / 2))
+        return self.spectrum(n).log_total - log_area
+
+    def _law(self, n: int) -> Law:
+        t = float(self.time(n))
+        return shorttime.heat_law(n, t) if shorttime.is_short(n, t) else super()._law(n)
+
+    def _gradient_law(self, n: int, name: str) -> Law:
+        t = float(self.time(n))
+        if shorttime.is_short(n, t):
+            return shorttime.heat_gradient_law(n, t, self.normalized)
+        return super()._gradient_law(n, name)
+
+
+class Matern(SpectralKernel):
+    """The Matern kernel of a curved space.
+
+    ``a(lambda) = (2 nu / length_scale^2 + lambda)^(-nu - (n - 1) / 2)`` on S^(n-1): the same smoothness
+    as in R^(n-1), and the heat kernel with ``t = length_scale^2 / 2`` as nu goes to infinity.
+
+    Positive definite for all parameters, unlike the flat Matern formula of the great-circle
+    distance.  Where the weights fall too slowly to be summed (small nu, low dimension), times of the
+    mixture of heat kernels that it is are split into a fast series and a short-time integral.
+
+    Parameters
+    ----------
+    space : Sphere or Simplex
+    nu : float
+        Smoothness; not changed by optimisers.
+    length_scale : float
+        Angle over which the kernel falls, in radians.
+    normalized : bool
+        Divide by the value at equal points; the absolute form is ``sum_l a_l N_l P_l(w)``.
+    length_scale_bounds : pair of floats or "fixed"
+        Range for optimisers.
+
+    References
+    ----------
+    .. [1] V. Borovitskiy, A. Terenin, P. Mostowsky, M. Deisenroth, "Matern Gaussian processes on
+       Riemannian manifolds", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Matern
+    >>> from mercer.spaces import Sphere
+    >>> Matern(Sphere(), nu=1.5, length_scale=0.5)([[0, 0, 1], [0, 1, 1]]).round(4)
+    array([[1.   , 0.296],
+           [0.296, 1.   ]])
+    """
+
+    floor = 0.0
+    #: Levels summed one by one before the split is used instead.
+    _direct_levels = 16_384
+
+    def __init__(
+        self,
+        space: SphericalSpace,
+        nu: float = 2.5,
+        length_scale: Any = 1.0,
+        normalized: bool = True,
+        length_scale_bounds: Any = (1e-2, 1e2),
+    ) -> None:
+        self.space = space
+        self.nu = nu
+        self.length_scale = length_scale
+        self.normalized = normalized
+        self.length_scale_bounds = length_scale_bounds
+
+    def continuous(self) -> tuple[str, ...]:
+        """The length scale."""
+        return ("length_scale",)
+
+    def _validate(self) -> None:
+        super()._validate()
+        check_positive(self, "nu")
+
+    def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
+        """``-(nu + (n - 1) / 2) log(2 nu / length_scale^2 + lambda)``."""
+        return -self._power(n) * np.log(2 * self.nu / self.length_scale**2 + eigenvalues)
+
+    def _power(self, n: int) -> float:
+        return float(self.nu) + (n - 1) / 2
+
+    def _split(self, n: int, raised: int = 0) -> tuple[Law, float] | None:
+        """The split series where levels cannot be summed one by one; with the power raised."""
+
+        def compute() -> tuple[Law, float] | None:
+            plain = self._with_floats()
+            try:
+                zonal.spectrum(lambda lam: plain.log_weights(lam, n), n, self._direct_levels)
+            except zonal.SlowDecay:
+                rate = 2 * self.nu / plain.length_scale**2
+                return shorttime.SplitSeries(n, self._power(n) + raised, rate).parts()
+            return None
+
+        return self._remember(("split", n, raised), compute)
+
+    def log_self_similarity(self, n: int) -> float:
+        """See :class:`SpectralKernel`."""
+        split = self._split(n)
+        return super().log_self_similarity(n) if split is None else split[1]
+
+    def _law(self, n: int) -> Law:
+        split = self._split(n)
+        return super()._law(n) if split is None else split[0]
+
+    def _gradient_law(self, n: int, name: str) -> Law:
+        split, higher = self._split(n), self._split(n, raised=1)
+        if split is None or higher is None:
+            return super()._gradient_law(n, name)
+        # d/dlog(length_scale) of (rate + lam)^-s is 2 s rate (rate + lam)^-(s+1).
+        (law, log_total), (higher_law, higher_total) = split, higher
+        rate = 2 * self.nu / float(self.length_scale) ** 2
+        weight = 2 * self._power(n) * math.exp(math.log(rate) + higher_total - log_total)
+        shift = 1.0 if self.normalized else 0.0
+        return lambda u: weight * (higher_law(u) - shift * law(u))
+
+
+class Spectral(SpectralKernel):
+    """A kernel with weights of your own on the Laplacian's spectrum.
+
+    ``K(x, y) = sum_l a_l N_l P_l(x.y)`` with ``a_l >= 0``; N_l is the multiplicity of level l.  By
+    Schoenberg's theorem these are all the kernels on the sphere that depend on the angle alone.
+
+    Parameters
+    ----------
+    space : Sphere or Simplex
+    weights : callable or array-like
+        The weights as a function of the array of eigenvalues ``l (l + n - 2)``, or the list
+        ``a_0, a_1, ...`` itself.  A function must fall fast enough to be summed.
+    normalized : bool
+        Divide by the value at equal points.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Spectral
+    >>> from mercer.spaces import Sphere
+    >>> Spectral(Sphere(), weights=[0, 1])([[1, 0, 0], [3, 4, 0]])    # level 1 alone: the cosine
+    array([[1. , 0.6],
+           [0.6, 1. ]])
+    """
+
+    def __init__(self, space: SphericalSpace, weights: Any, normalized: bool = True) -> None:
+        self.space = space
+        self.weights = weights
+        self.normalized = normalized
+
+    def _validate(self) -> None:
+        super()._validate()
+        if not callable(self.weights):
+            given = np.asarray(self.weights, dtype=float)
+            if given.ndim != 1 or given.size == 0 or not np.all(np.isfinite(given)):
+                raise ValueError("weights must be a function or a list of finite numbers")
+            self._check_sign(given)
+
+    def spectrum(self, n: int) -> zonal.Spectrum:
+        """See :class:`SpectralKernel`."""
+        if callable(self.weights):
+            return super().spectrum(n)
+        self._validate()
+        levels = len(self.weights)
+        return self._remember(
+            ("spectrum", n), lambda: zonal.spectrum(lambda lam: self.log_weights(lam, n), n, levels=levels)
+        )
+
+    def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
+        """Logarithm of the given weights."""
+        weights = self.weights(eigenvalues) if callable(self.weights) else self.weights
+        weights = np.asarray(weights, dtype=np.longdouble)
+        self._check_sign(weights)
+        with np.errstate(divide="ignore"):
+            return np.log(weights)
+
+    @staticmethod
+    def _check_sign(weights: NDArray[Any]) -> None:
+        bad = np.flatnonzero(~(weights >= 0))
+        if bad.size:
+            raise ValueError(
+                f"weights must not be negative or NaN (else K is no kernel): level {bad[0]} has "
+                f"{float(weights[bad[0]])!r}"
+            )

@@ -1,0 +1,25 @@
+"""Profiles: a law compiled into a function of one number, fast and with a stated error.
+
+A radial kernel is a function of one invariant of a pair of points.  The law is sampled by adaptive
+Chebyshev interpolation on octaves of the *separation* u, which is 0 for equal points
+(:mod:`mercer.profiles.chebyshev`), and the pieces are cut into a table of one low degree, regular
+enough that the engine finds the row of a number by shifting its bits (:mod:`mercer.profiles.rows`).
+"""
+
+from mercer.profiles.profile import (
+    PowerProfile,
+    ProductProfile,
+    Profile,
+    Separation,
+    TableProfile,
+    compile_profile,
+)
+
+__all__ = [
+    "PowerProfile",
+    "ProductProfile",
+    "Profile",
+    "Separation",
+    "TableProfile",
+    "compile_profile",
+]

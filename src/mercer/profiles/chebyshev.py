@@ -1,0 +1,176 @@
+"""Adaptive Chebyshev interpolation on octaves of the separation.
+
+Octaves resolve power and logarithmic singularities at separation zero as easily as smooth functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.polynomial import chebyshev, polynomial
+from numpy.typing import NDArray
+
+from mercer.profiles.rows import CORE_DEGREE, ROUNDING, Rows, cut, cut_for_single, fit, nodes
+
+Array = NDArray[np.float64]
+#: Values at separations u of shape (k,), as an array of shape (sides, k).
+Law = Callable[[Array], Array]
+
+#: Degree of the interpolation on one piece.
+DEGREE = 24
+#: Relative size of the last Chebyshev coefficients at which a piece counts as resolved.
+RESOLVED = 1e-15
+#: Halvings of an octave.
+MAX_DEPTH = 10
+#: Separations below 2 ** LOWEST do not occur between unit vectors in double precision.
+LOWEST = -54
+
+#: Row k: monomial coefficients of T_k(2 x - 1).
+_TO_CORE = np.array(
+    [
+        np.pad(chebyshev.cheb2poly([0] * k + [1]), (0, CORE_DEGREE - k))
+        for k in range(CORE_DEGREE + 1)
+    ]
+) @ np.array(
+    [np.pad(polynomial.polypow([-1, 2], k), (0, CORE_DEGREE - k)) for k in range(CORE_DEGREE + 1)]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Chebyshev expansions on parts of octaves, and a polynomial on the core ``[0, 2**low]``.
+
+    The core is a polynomial in ``u / 2**low`` about 0, so that equal points get the exact value.
+    Piece i covers part ``part[i]`` of the ``2**depth[i]`` equal parts of ``[2**octave, 2**(octave+1)]``
+    on hemisphere ``side[i]``.
+    """
+
+    low: int
+    top: int
+    core: Array  # (sides, CORE_DEGREE + 1): monomial coefficients
+    octave: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    part: NDArray[np.int64]
+    side: NDArray[np.int64]
+    coefficients: Array  # (pieces, DEGREE + 1)
+    scale: Array  # (pieces,): the size that errors on a piece are relative to
+    beyond: float | None = None  # constant value for u >= 2**top, if u goes on
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The pieces cut into rows for the engine."""
+        return cut(self)
+
+    @cached_property
+    def single_rows(self) -> Rows:
+        """The pieces cut into fewer and shorter rows, for single precision."""
+        return cut_for_single(self)
+
+    @property
+    def widths(self) -> Array:
+        """Length of each piece."""
+        return np.ldexp(1.0, (self.octave - self.depth).astype(int))
+
+    def derivative(self, sign: Array) -> Pieces:
+        """Differentiate every piece; ``sign[side]`` is du/dw there."""
+        chain = (2.0 * sign[self.side] / self.widths)[:, None]
+        slopes = chebyshev.chebder(self.coefficients, axis=1) * chain
+        slopes = np.pad(slopes, ((0, 0), (0, 1)))
+        core = polynomial.polyder(self.core, axis=1) * np.ldexp(1.0, -self.low) * sign[:, None]
+        beyond = None if self.beyond is None else 0.0
+        return replace(
+            self,
+            core=np.pad(core, ((0, 0), (0, 1))),
+            coefficients=slopes,
+            scale=self.scale * np.abs(chain[:, 0]),
+            beyond=beyond,
+        )
+
+
+def resolve(law: Law, top: int, least: float | None, beyond: float | None = None) -> Pieces:
+    """Interpolate a law on [0, 2**top].
+
+    ``least`` says what errors on a piece are measured against: its own size but no less than this,
+    or, if None, the largest value on all pieces.
+    """
+    low, core = _resolve_core(law, top, least)
+    pieces = _resolve_octaves(law, low, core, top, least)
+    return replace(pieces, beyond=beyond)
+
+
+def _measure(coefficients: Array, least: float | None, largest: float = 0.0) -> Array:
+    """Size of each expansion (last axis), no less than ``least``; None: the same for all."""
+    size = np.abs(coefficients).max(axis=-1, initial=0.0)
+    if least is None:
+        return np.full_like(size, max(largest, size.max(initial=0.0)))
+    return np.maximum(size, least)
+
+
+def _resolved(coefficients: Array, size: Array, kept: int) -> NDArray[np.bool_]:
+    """Tell which expansions (last axis) may be cut after ``kept`` terms.
+
+    They may if the rest is negligible, or is rounding errors of the law: small and no longer falling.
+    """
+    rest = np.abs(coefficients[..., kept:])
+    third = rest.shape[-1] // 3
+    start, end = rest[..., :third].max(axis=-1), rest[..., -third:].max(axis=-1)
+    largest = rest.max(axis=-1)
+    return (largest <= RESOLVED * size) | ((largest <= ROUNDING * size) & (end > start / 8))
+
+
+def _resolve_core(law: Law, top: int, least: float | None) -> tuple[int, Array]:
+    """Find an interval [0, 2**low] on which the law is a polynomial of a row's degree."""
+    unit = (nodes(DEGREE) + 1) / 2
+    low = top
+    while True:
+        with np.errstate(invalid="ignore"):
+            coefficients = fit(law(np.ldexp(unit, low)))
+            size = _measure(coefficients, least)
+            if np.isfinite(size).all() and _resolved(coefficients, size, CORE_DEGREE + 1).all():
+                core = coefficients[:, : CORE_DEGREE + 1] @ _TO_CORE
+                core[:, 0] = law(np.zeros(1))[:, 0]
+                return low, core
+        if low == LOWEST:
+            break
+        low = max(low - 3, LOWEST)
+    # Singular at 0: below the smallest separation only u = 0 itself is left.
+    core = np.zeros((coefficients.shape[0], CORE_DEGREE + 1))
+    core[:, 0] = law(np.zeros(1))[:, 0]
+    return low, core
+
+
+def _resolve_octaves(
+    law: Law, low: int, core: Array, top: int, least: float | None
+) -> Pieces:
+    """Interpolate on every octave, halving pieces until all are resolved."""
+    sides = core.shape[0]
+    finite = core[np.isfinite(core)]
+    largest = float(np.abs(finite).max()) if finite.size else 0.0
+    open_ = np.array([(octave, 0, 0) for octave in range(low, top)], dtype=np.int64).reshape(-1, 3)
+    done: list[tuple[NDArray[np.int64], Array]] = []
+    unit = (nodes(DEGREE) + 1) / 2
+    while open_.size:
+        octave, depth, part = open_.T
+        start = np.ldexp(1 + part / np.exp2(depth), octave.astype(int))
+        width = np.ldexp(1.0, (octave - depth).astype(int))
+        u = np.minimum(start[:, None] + width[:, None] * unit, 2.0**top)
+        values = law(u.ravel()).reshape(sides, *u.shape)
+        coefficients = fit(values)
+        largest = max(largest, float(np.abs(coefficients).max()))
+        size = _measure(coefficients, least, largest)
+        unresolved = ~_resolved(coefficients, size, DEGREE - 5).all(axis=0) & (depth < MAX_DEPTH)
+        done.append((open_[~unresolved], coefficients[:, ~unresolved]))
+        halved = open_[unresolved]
+        open_ = np.concatenate([halved * [1, 1, 2] + [0, 1, half] for half in (0, 1)])
+    where = np.concatenate([place for place, _ in done] or [open_])
+    parts = [c for _, c in done] or [np.zeros((sides, 0, DEGREE + 1))]
+    coefficients = np.concatenate(parts, axis=1).reshape(-1, DEGREE + 1)
+    octave, depth, part = np.tile(where, (sides, 1)).T
+    side = np.repeat(np.arange(sides), len(where))
+    scale = _measure(coefficients, least, largest)
+    return Pieces(low, top, core, octave, depth, part, side, coefficients, scale)
+
+

@@ -1,0 +1,204 @@
+"""Profiles as the engine uses them, and their compiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.profiles.chebyshev import RESOLVED, Law, Pieces, resolve
+from mercer.profiles.rows import ROW_ERROR
+
+Separation = Literal["invariant", "one-sided", "folded"]
+
+
+class Profile(Protocol):
+    """What the engine needs: a function of the invariant, applied in place."""
+
+    error: float
+
+    def apply(self, tile: NDArray[Any]) -> None:
+        """Replace the invariants in a NumPy tile by values, in place."""
+
+    def evaluate(self, w: Any) -> Any:
+        """Return the values at an array of invariants, for any array-API library."""
+
+
+@dataclass(frozen=True)
+class PowerProfile:
+    """The profile ``factor (scale w + shift) ** degree``, exact."""
+
+    degree: int = 1
+    scale: float = 1.0
+    shift: float = 0.0
+    factor: float = 1.0
+    error: float = 0.0
+
+    def apply(self, tile: NDArray[Any]) -> None:
+        """See :class:`Profile`."""
+        if self.scale != 1.0:
+            tile *= self.scale
+        if self.shift != 0.0:
+            tile += self.shift
+        if self.degree != 1:
+            np.power(tile, self.degree, out=tile)
+        if self.factor != 1.0:
+            tile *= self.factor
+
+    def evaluate(self, w: Any) -> Any:
+        """See :class:`Profile`."""
+        value = w if self.scale == 1.0 else w * self.scale
+        value = value if self.shift == 0.0 else value + self.shift
+        value = value if self.degree == 1 else value**self.degree
+        return value if self.factor == 1.0 else value * self.factor
+
+
+@dataclass(frozen=True)
+class ProductProfile:
+    """The product of two profiles of the same invariant."""
+
+    first: Profile
+    second: Profile
+
+    @property
+    def error(self) -> float:
+        """Sum of the factors' errors, relative to their product."""
+        return self.first.error + self.second.error
+
+    def apply(self, tile: NDArray[Any]) -> None:
+        """See :class:`Profile`."""
+        other = tile.copy()
+        self.first.apply(tile)
+        self.second.apply(other)
+        tile *= other
+
+    def evaluate(self, w: Any) -> Any:
+        """See :class:`Profile`."""
+        return self.first.evaluate(w) * self.second.evaluate(w)
+
+
+@dataclass(frozen=True, eq=False)
+class TableProfile:
+    """A function of the separation as a piecewise polynomial; made by :func:`compile_profile`.
+
+    Attributes
+    ----------
+    separation : {"invariant", "one-sided", "folded"}
+        How the separation u comes from the invariant w: ``u = w``; ``u = 1 - w``; or
+        ``u = 1 - |w|`` with pieces of their own for negative w.
+    error : float
+        Bound of the difference to the law, absolute (relative where the profile is ``relative``).
+    logarithmic : bool
+        The table holds the logarithm; values are its exponential.
+    """
+
+    separation: Separation
+    pieces: Pieces
+    error: float
+    logarithmic: bool = False
+    floor: float = -np.inf
+
+    def apply(self, tile: NDArray[Any]) -> None:
+        """See :class:`Profile`."""
+        from mercer.compiled import table_loop
+
+        single = tile.dtype == np.float32
+        rows = self.pieces.single_rows if single else self.pieces.rows
+        loop = table_loop(self.separation, self.logarithmic, single)
+        whole, real = (np.int32, np.float32) if single else (np.int64, np.float64)
+        mantissa, bias = (23, 127) if single else (52, 1023)
+        origin = (rows.low + bias) * 2**rows.bits - 1
+        shift = mantissa - rows.bits
+        loop(tile, rows.table, whole(shift), whole(origin), whole(rows.count), real(self.floor))
+
+    def evaluate(self, w: Any) -> Any:
+        """See :class:`Profile`."""
+        from array_api_compat import array_namespace, device
+
+        xp = array_namespace(w)
+        rows = self.pieces.rows
+        u = w if self.separation == "invariant" else 1.0 - (xp.abs(w) if self.sides == 2 else w)
+        u = xp.where(u < 0.0, xp.zeros_like(u), u)
+
+        def column(values: NDArray[Any]) -> Any:
+            return xp.asarray(values, dtype=w.dtype, device=device(w))
+
+        flat = xp.reshape(u, (-1,))
+        row = xp.searchsorted(column(rows.edges), flat, side="right") - 1
+        if self.sides == 2:
+            row = row + rows.count * xp.astype(xp.reshape(w, (-1,)) < 0.0, row.dtype)
+        x = flat - xp.take(column(rows.table[:, 0]), row)
+        value = xp.zeros_like(flat)
+        for k in range(rows.table.shape[1] - 2, -1, -1):
+            value = value * x + xp.take(column(rows.table[:, k + 1]), row)
+        if self.logarithmic:
+            value = xp.exp(value)
+        value = xp.where(value < self.floor, xp.full_like(value, self.floor), value)
+        return xp.reshape(value, w.shape)
+
+    @property
+    def sides(self) -> int:
+        """Hemispheres with pieces of their own."""
+        return 2 if self.separation == "folded" else 1
+
+    @cached_property
+    def derivative(self) -> TableProfile:
+        """Profile of the derivative of the table's function with respect to the invariant."""
+        sign = {"invariant": [1.0], "one-sided": [-1.0], "folded": [-1.0, 1.0]}[self.separation]
+        pieces = self.pieces.derivative(np.array(sign))
+        return TableProfile(self.separation, pieces, self.error)
+
+    @property
+    def without_exponential(self) -> TableProfile:
+        """The table itself, for a logarithmic profile."""
+        return replace(self, logarithmic=False, floor=-np.inf) if self.logarithmic else self
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the table in memory."""
+        return self.pieces.rows.table.nbytes
+
+
+def compile_profile(
+    law: Law,
+    separation: Separation,
+    *,
+    top: int = 0,
+    relative: bool = False,
+    logarithmic: bool = False,
+    beyond: float | None = None,
+    floor: float = -np.inf,
+    law_error: float = 0.0,
+) -> TableProfile:
+    """Compile a function of the separation.
+
+    Parameters
+    ----------
+    law : callable
+        Values at separations u of shape (k,), returned with shape (sides, k): one row, or for a
+        folded profile one for w = 1 - u and one for w = u - 1.
+    separation : {"invariant", "one-sided", "folded"}
+        How u comes from the invariant, see :class:`TableProfile`.
+    top : int
+        The table covers 0 <= u <= 2**top.
+    relative : bool
+        Hold the error relative to the local size of the function rather than to its largest value.
+    logarithmic : bool
+        ``law`` returns logarithms, and so does the table; the profile is its exponential, with an
+        error relative to its value.
+    beyond : float, optional
+        Value (or logarithm) for u >= 2**top where the invariant is not bounded.
+    floor : float
+        No value is below it (0 for laws known to be positive).
+    law_error : float
+        Error of ``law`` itself, such as a truncated tail; part of the stated error.
+    """
+    # What a piece's errors are measured against: its own size (for logarithms at least 1, since an
+    # error there is a relative error of the value), or the largest value of all.
+    least = 1.0 if logarithmic else 0.0 if relative else None
+    pieces = resolve(law, top, least, beyond)
+    error = law_error + 2 * ROW_ERROR + 40 * RESOLVED
+    return TableProfile(separation, pieces, error, logarithmic, floor)

@@ -1,0 +1,158 @@
+"""What a space is: where points live, how rows are checked, and what one number says of a pair."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
+from scipy import sparse
+from sklearn.utils.validation import check_array
+
+from mercer.profiles import Separation
+
+
+class Space(ABC):
+    """A set of points with a geometry; frozen, hashable, and shared rather than copied.
+
+    A subclass says how rows are checked (:meth:`_check_rows`) and how checked rows become matrices L
+    and R whose product ``L @ R.T`` is the *invariant* of every pair, the one number that radial
+    kernels are functions of (:meth:`embed`).
+    """
+
+    #: Ambient dimension (number of columns), or None to take it from the data.
+    n: int | None
+    #: Fewest columns that make sense.
+    least_dimension = 1
+
+    def __sklearn_clone__(self) -> Self:
+        # Spaces are immutable and may hold large decompositions: clones of a kernel share them.
+        return self
+
+    @property
+    @abstractmethod
+    def separation(self) -> Separation:
+        """How profiles read the separation of two points off the invariant."""
+
+    @abstractmethod
+    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """Map checked rows to (L, R) with ``invariant = L @ R.T``; R is L where that is possible."""
+
+    @abstractmethod
+    def self_invariant(self, X: Any) -> Any:
+        """Invariant of each row with itself, exactly."""
+
+    def _check_rows(self, X: Any, name: str) -> None:
+        """Raise for rows that are no points of the space; all are finite numbers already."""
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Validate rows and return them as a floating array (dense or CSR).
+
+        This is the one place where input is checked.  Errors name the row and say what to do.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or array-API array of shape (m, n)
+            One row per point.
+        name : str
+            What to call it in messages.
+
+        Returns
+        -------
+        array of shape (m, n), float32 or float64
+        """
+        if is_foreign(X):
+            X = _check_foreign(X, name)
+        else:
+            _refuse_text_columns(X, name)
+            X = check_array(
+                X,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                input_name=name,
+            )
+            if sparse.issparse(X) and not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+        self._check_dimension(int(X.shape[1]), name)
+        refuse_rows(~_finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
+        self._check_rows(X, name)
+        return X
+
+    def _check_dimension(self, columns: int, name: str) -> None:
+        space = type(self).__name__
+        if self.n is not None and columns != self.n:
+            raise ValueError(f"{name} has {columns} columns, but {self!r} has dimension {self.n}")
+        if columns < self.least_dimension:
+            raise ValueError(
+                f"{name} has {columns} column(s); {space} needs at least {self.least_dimension}"
+            )
+
+
+def is_foreign(X: Any) -> bool:
+    """Tell whether X is an array of another library than NumPy (torch, JAX, array-api-strict)."""
+    return bool(is_array_api_obj(X)) and not is_numpy_array(X) and not sparse.issparse(X)
+
+
+def _check_foreign(X: Any, name: str) -> Any:
+    xp = array_namespace(X)
+    if X.ndim != 2:
+        raise ValueError(f"Expected a 2D array, got {name} of shape {tuple(X.shape)}")
+    if 0 in X.shape:
+        raise ValueError(f"{name} of shape {tuple(X.shape)} has no rows or no columns")
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError(f"{name} holds complex numbers; give real ones")
+    if X.dtype not in (xp.float32, xp.float64):
+        X = xp.astype(X, xp.float64)
+    return X
+
+
+def _refuse_text_columns(X: Any, name: str) -> None:
+    """Name the columns of a data frame that are not numbers, where scikit-learn would not."""
+    if not hasattr(X, "select_dtypes"):
+        return
+    columns = list(X.select_dtypes(exclude=["number", "bool"]).columns)
+    if columns:
+        shown = ", ".join(repr(c) for c in columns[:5]) + (", ..." if len(columns) > 5 else "")
+        raise ValueError(f"{name} has columns that are not numbers: {shown}; drop or encode them")
+
+
+def _finite_rows(X: Any) -> Any:
+    """Mask of rows without NaN or infinity, from one cheap pass when all is well."""
+    if sparse.issparse(X):
+        # A row's sum may overflow although its entries are finite: look again before judging.
+        if np.isfinite(X.data.sum(dtype=float)):
+            return np.ones(X.shape[0], dtype=bool)
+        return ~row_any(X, ~np.isfinite(X.data))
+    xp = array_namespace(X)
+    if bool(xp.isfinite(xp.sum(X))):
+        return xp.ones(X.shape[0], dtype=xp.bool)
+    return xp.all(xp.isfinite(X), axis=1)
+
+
+def row_any(X: sparse.csr_matrix, flags: np.ndarray) -> np.ndarray:
+    """Tell which rows of a CSR matrix hold a stored element that is flagged."""
+    bad = np.zeros(X.shape[0], dtype=bool)
+    bad[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[flags]] = True
+    return bad
+
+
+def refuse_rows(bad: Any, name: str, complaint: str) -> None:
+    """Raise a ValueError that names the first of the bad rows, if there are any."""
+    xp = array_namespace(bad)
+    count = int(xp.sum(xp.astype(bad, xp.int64)))
+    if count:
+        first = int(xp.argmax(xp.astype(bad, xp.int64)))
+        more = f" (and {count - 1} more rows)" if count > 1 else ""
+        raise ValueError(f"row {first} of {name}{more} {complaint}")
+
+
+
+
+def constant_rows(X: Any, value: float) -> Any:
+    """The same number for each row of X, in X's precision and place."""
+    if not is_foreign(X):
+        return np.full(X.shape[0], value, dtype=X.dtype)
+    return array_namespace(X).full(X.shape[0], value, dtype=X.dtype, device=device(X))
