@@ -15,8 +15,8 @@ def apply(w: torch.Tensor, profile: Profile) -> torch.Tensor:
     if isinstance(profile, ProductProfile):
         return apply(w, profile.first) * apply(w, profile.second)
     if not isinstance(profile, TableProfile):
-        return profile.evaluate(w)  # type: ignore[no-any-return]
-    values: torch.Tensor = _Table.apply(w, profile.without_exponential)  # type: ignore[no-untyped-call]
+        return profile.evaluate(w)
+    values: torch.Tensor = _Table.apply(w, profile.without_exponential)
     return values.exp() if profile.logarithmic else values
 
 
@@ -28,7 +28,7 @@ class _Table(torch.autograd.Function):
         ctx.save_for_backward(w)
         ctx.profile = profile
         if w.device.type != "cpu":
-            return profile.evaluate(w.detach())  # type: ignore[no-any-return]
+            return profile.evaluate(w.detach())
         values = w.detach().clone(memory_format=torch.contiguous_format)
         profile.apply(np.atleast_2d(values.numpy()))
         return values
@@ -36,4 +36,4 @@ class _Table(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *outward: Any) -> Any:
         (w,) = ctx.saved_tensors
-        return outward[0] * _Table.apply(w, ctx.profile.derivative), None  # type: ignore[no-untyped-call]
+        return outward[0] * _Table.apply(w, ctx.profile.derivative), None

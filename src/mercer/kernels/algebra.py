@@ -90,7 +90,7 @@ def as_kernel(operand: Any) -> sk.Kernel:
     if isinstance(operand, sk.Kernel):
         return operand
     if isinstance(operand, numbers.Real) or getattr(operand, "ndim", None) == 0:
-        constant = Constant(operand)  # type: ignore[arg-type]
+        constant = Constant(operand)
         check_positive(constant, "value")
         return constant
     raise TypeError(
@@ -110,7 +110,7 @@ class _Pair(Kernel, sk.KernelOperator):
     @property
     def hyperparameters(self) -> list[sk.Hyperparameter]:
         """Those of both kernels, as in scikit-learn."""
-        return sk.KernelOperator.hyperparameters.fget(self)  # type: ignore[no-any-return,attr-defined]
+        return sk.KernelOperator.hyperparameters.fget(self)
 
     @property
     def positive_semidefinite(self) -> bool:  # type: ignore[override]
@@ -175,6 +175,9 @@ class Product(_Pair):
 class Exponentiation(Kernel, sk.Exponentiation):
     """A whole power ``k(x, y) ** exponent``; other powers need not be positive semidefinite."""
 
+    kernel: sk.Kernel
+    exponent: int
+
     def __init__(self, kernel: sk.Kernel, exponent: int) -> None:
         if isinstance(exponent, bool) or not isinstance(exponent, numbers.Integral) or exponent < 1:
             raise ValueError(
@@ -186,7 +189,7 @@ class Exponentiation(Kernel, sk.Exponentiation):
     @property
     def hyperparameters(self) -> list[sk.Hyperparameter]:
         """Those of the kernel, as in scikit-learn."""
-        return sk.Exponentiation.hyperparameters.fget(self)  # type: ignore[no-any-return,attr-defined]
+        return sk.Exponentiation.hyperparameters.fget(self)
 
     @property
     def positive_semidefinite(self) -> bool:  # type: ignore[override]

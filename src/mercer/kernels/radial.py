@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from mercer.kernels.base import Kernel, check_vector
 from mercer.profiles import Profile
 from mercer.spaces import Space
 from mercer.spaces.base import is_foreign
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,11 @@ class RadialKernel(Kernel):
     def _validate(self) -> None:
         """Raise for hyperparameters and options out of range."""
 
+    @property
+    def _sides(self) -> int:
+        """Hemispheres that a law is compiled for."""
+        return 2 if self.space.separation == "folded" else 1
+
     def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
         return self.space.embed(X, Y)
 
@@ -73,34 +80,38 @@ class RadialKernel(Kernel):
         True
         """
         self._validate()
-        return self._remember(("profile", n), lambda: self._compile(n))  # type: ignore[no-any-return]
+        return self._remember(("profile", n), lambda: self._compile(n))
 
     def gradient_profile(self, n: int, name: str) -> Profile:
         """Compile the derivative with respect to the logarithm of the named hyperparameter."""
         self._validate()
-        compute = lambda: self._compile_gradient(n, name)  # noqa: E731
-        return self._remember(("gradient", n, name), compute)  # type: ignore[no-any-return]
+        return self._remember(("gradient", n, name), lambda: self._compile_gradient(n, name))
 
-    def _remember(self, what: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+    def _remember(self, what: tuple[Any, ...], compute: Callable[[], T]) -> T:
         """Compute once per kernel class, parameters and ``what``; kernels come and go by cloning."""
         params = self.get_params(deep=False)
         values = ((k, _hashable(v)) for k, v in params.items() if not k.endswith("_bounds"))
-        return _result(_Recipe((type(self), *values, *what), compute))
+        return cast(T, _result(_Recipe((type(self), *values, *what), compute)))
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
         if eval_gradient and Y is not None:
             raise ValueError("gradients are of k(X): Y must be None")
-        self._validate()
-        X, Y = self._check(X, Y)
-        road = _Road(self, X, Y)
-        K = road.gram(self.profile(road.n))
         if not eval_gradient:
-            return K
+            return self._gram(X, Y, self.profile)
+        self._validate()
+        road = _Road(self, self.space.check(X), None)
+        K = road.gram(self.profile(road.n))
         gradient = np.empty((*K.shape, len(self.free())), dtype=K.dtype)
         for i, name in enumerate(self.free()):
             gradient[:, :, i] = road.gram(self.gradient_profile(road.n, name))
         return K, gradient
+
+    def _gram(self, X: Any, Y: Any, profile: Callable[[int], Profile]) -> Any:
+        """Gram matrix of any profile of this kernel's invariant."""
+        self._validate()
+        road = _Road(self, *self._check(X, Y))
+        return road.gram(profile(road.n))
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
@@ -117,7 +128,9 @@ class RadialKernel(Kernel):
             return super().matvec(X, Y, v)
         road = _Road(self, X, Y)
         profile = self.profile(road.n)
-        return cpu.matvec(road.L, road.R, profile, v, scales=road.scales, diagonal=road.diagonal(profile))
+        return cpu.matvec(
+            road.L, road.R, profile, v, scales=road.scales, diagonal=road.diagonal(profile)
+        )
 
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Check both arguments; Y comes back as None where it is X."""
@@ -168,7 +181,7 @@ def _tensor_parameters(kernel: RadialKernel, n: int) -> list[arrays.Parameter]:
     """Hyperparameters given as tensors, whose logarithm autograd is to see."""
     tensors = [(name, getattr(kernel, name)) for name in kernel.continuous()]
     return [
-        (value.log(), lambda name=name: kernel.gradient_profile(n, name))
+        (value.log(), partial(kernel.gradient_profile, n, name))
         for name, value in tensors
         if hasattr(value, "requires_grad")
     ]

@@ -48,6 +48,24 @@ def heat_gradient_law(n: int, t: float, normalized: bool) -> Law:
     return law
 
 
+def log_heat_law(n: int, t: float, sides: int) -> Law:
+    """Logarithm of the normalised heat kernel at a short time, on one hemisphere."""
+    if sides > 1:
+        raise ValueError(
+            f"the logarithm of the heat kernel at the short time t = {t:.3g} is out of reach near the "
+            "antipode; it is there on the Simplex, or for larger t"
+        )
+    d = n - 1
+
+    def law(u: Array) -> Array:
+        first, second = parametrix.corrections(d, 2, u)
+        bracket = np.log1p(first * t + second * t * t)
+        logs = -(parametrix.angles(u) ** 2) / (4 * t) + parametrix.log_u0(d, u) + bracket
+        return logs[:1] - log_heat_at_zero(n, t) - d / 2 * math.log(4 * math.pi * t)
+
+    return law
+
+
 def log_heat_at_zero(n: int, t: float) -> float:
     """Logarithm of the absolute heat kernel at separation zero."""
     d = n - 1

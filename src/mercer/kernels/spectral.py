@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from mercer.kernels import shorttime
 from mercer.kernels.base import check_choice, check_positive
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.shorttime import Array, Law
+from mercer.kernels.tails import log_heat_law
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import Profile, compile_profile
 from mercer.spaces import SphericalSpace, zonal
@@ -105,14 +105,14 @@ class SpectralKernel(RadialKernel):
         if abs(log_total) > _LOG_MAX:
             raise ValueError(
                 f"the absolute form is exp({log_total:.6g}) on the diagonal in dimension {n}, out of "
-                "the floating range; use normalized=True, or .log(X, Y) for its logarithm"
+                "the floating range; use normalized=True (and log_self_similarity for the factor), or "
+                "the log(X, Y) of a heat kernel"
             )
         return math.exp(log_total)
 
     def _table(self, law: Law, factor: float, floor: float = -np.inf) -> Profile:
-        sides = 2 if self.space.separation == "folded" else 1
         return compile_profile(
-            lambda u: factor * law(u)[:sides],
+            lambda u: factor * law(u)[: self._sides],
             self.space.separation,
             floor=floor,
             law_error=2 * zonal.TRUNCATION * factor,
@@ -203,6 +203,35 @@ class Heat(SpectralKernel, DiffusionTime):
             return shorttime.log_heat_at_zero(n, t)
         log_area = math.log(2) + n / 2 * math.log(math.pi) - float(gammaln(n / 2))
         return self.spectrum(n).log_total - log_area
+
+    def log(self, X: Any, Y: Any = None) -> Any:
+        """Logarithm of the Gram matrix, also where the kernel over- or underflows.
+
+        Relatively exact far into the tails, where sums in doubles have no correct digit left.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.kernels import Heat
+        >>> from mercer.spaces import Sphere
+        >>> x, y = np.eye(1000)[:2]
+        >>> Heat(Sphere(), normalized=False).log([x], [x]).round(4)    # e^2034 is no double
+        array([[2034.4482]])
+        """
+        return self._gram(X, Y, self._log_profile)
+
+    def _log_profile(self, n: int) -> Profile:
+        def compute() -> Profile:
+            t = float(self.time(n))
+            shift = 0.0 if self.normalized else self.log_self_similarity(n)
+            if shorttime.is_short(n, t):
+                law = shorttime.log_heat_law(n, t, self._sides)
+            else:
+                law = log_heat_law(self._law(n), n, t, self._sides)
+            profile = compile_profile(lambda u: law(u) + shift, self.space.separation, logarithmic=True)
+            return profile.without_exponential
+
+        return self._remember(("log", n), compute)
 
     def _law(self, n: int) -> Law:
         t = float(self.time(n))
@@ -363,7 +392,8 @@ class Spectral(SpectralKernel):
         self._validate()
         levels = len(self.weights)
         return self._remember(
-            ("spectrum", n), lambda: zonal.spectrum(lambda lam: self.log_weights(lam, n), n, levels=levels)
+            ("spectrum", n),
+            lambda: zonal.spectrum(lambda lam: self.log_weights(lam, n), n, levels=levels),
         )
 
     def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from mercer.kernels.base import check_choice
 from mercer.kernels.radial import RadialKernel
@@ -12,7 +13,7 @@ from mercer.kernels.shorttime import Array
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import PowerProfile, ProductProfile, Profile, TableProfile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace, parametrix
-from mercer.spaces.base import array_namespace, refuse_rows
+from mercer.spaces.base import refuse_rows
 from mercer.spaces.spherical import row_lengths, scale_rows
 
 
@@ -246,7 +247,9 @@ class Parametrix(RadialKernel, DiffusionTime):
 
     def _weighted(self, n: int, t: float, u: Array, factors: tuple[int, int]) -> Array:
         ratios = parametrix.corrections(n - 1, self.order, u)
-        terms = (f * ratio * t ** (k + 1) for k, (f, ratio) in enumerate(zip(factors, ratios, strict=False)))
+        terms = (
+            f * ratio * t ** (k + 1) for k, (f, ratio) in enumerate(zip(factors, ratios, strict=False))
+        )
         return sum(terms, start=np.zeros((2, u.size)))
 
     def _exponential(self, n: int) -> TableProfile:
@@ -262,10 +265,6 @@ class Parametrix(RadialKernel, DiffusionTime):
     def _times(self, n: int, law: Any) -> Profile:
         factor = compile_profile(lambda u: law(u)[: self._sides], self.space.separation, relative=True)
         return ProductProfile(self._exponential(n), factor)
-
-    @property
-    def _sides(self) -> int:
-        return 2 if self.space.separation == "folded" else 1
 
 
 def _check_spherical(kernel: RadialKernel) -> None:

@@ -30,10 +30,7 @@ LOWEST = -54
 
 #: Row k: monomial coefficients of T_k(2 x - 1).
 _TO_CORE = np.array(
-    [
-        np.pad(chebyshev.cheb2poly([0] * k + [1]), (0, CORE_DEGREE - k))
-        for k in range(CORE_DEGREE + 1)
-    ]
+    [np.pad(chebyshev.cheb2poly([0] * k + [1]), (0, CORE_DEGREE - k)) for k in range(CORE_DEGREE + 1)]
 ) @ np.array(
     [np.pad(polynomial.polypow([-1, 2], k), (0, CORE_DEGREE - k)) for k in range(CORE_DEGREE + 1)]
 )
@@ -142,9 +139,7 @@ def _resolve_core(law: Law, top: int, least: float | None) -> tuple[int, Array]:
     return low, core
 
 
-def _resolve_octaves(
-    law: Law, low: int, core: Array, top: int, least: float | None
-) -> Pieces:
+def _resolve_octaves(law: Law, low: int, core: Array, top: int, least: float | None) -> Pieces:
     """Interpolate on every octave, halving pieces until all are resolved."""
     sides = core.shape[0]
     finite = core[np.isfinite(core)]
@@ -172,5 +167,3 @@ def _resolve_octaves(
     side = np.repeat(np.arange(sides), len(where))
     scale = _measure(coefficients, least, largest)
     return Pieces(low, top, core, octave, depth, part, side, coefficients, scale)
-
-

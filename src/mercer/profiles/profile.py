@@ -18,7 +18,9 @@ Separation = Literal["invariant", "one-sided", "folded"]
 class Profile(Protocol):
     """What the engine needs: a function of the invariant, applied in place."""
 
-    error: float
+    @property
+    def error(self) -> float:
+        """Bound of the difference to the law."""
 
     def apply(self, tile: NDArray[Any]) -> None:
         """Replace the invariants in a NumPy tile by values, in place."""

@@ -114,7 +114,9 @@ def _recut(coefficients: Array, cells: int, degree: int) -> tuple[Array, Array]:
     # Take the midpoint off first: what is left is small, and so is the rounding of what follows.
     middle = values[..., :1]
     deviations = values - middle
-    to_monomials = [np.pad(chebyshev.cheb2poly([0] * k + [1]), (0, degree - k)) for k in range(degree + 1)]
+    to_monomials = [
+        np.pad(chebyshev.cheb2poly([0] * k + [1]), (0, degree - k)) for k in range(degree + 1)
+    ]
     polynomials = fit(deviations[..., 1 : degree + 2]) @ np.array(to_monomials)
     check = polynomials @ np.vander(_CHECKS, degree + 1, increasing=True).T
     misfit = np.abs(check - deviations[..., degree + 2 :]).max(axis=(1, 2))

@@ -43,8 +43,9 @@ class Space(ABC):
     def self_invariant(self, X: Any) -> Any:
         """Invariant of each row with itself, exactly."""
 
+    @abstractmethod
     def _check_rows(self, X: Any, name: str) -> None:
-        """Raise for rows that are no points of the space; all are finite numbers already."""
+        """Raise for rows of finite numbers that are no points of the space."""
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Validate rows and return them as a floating array (dense or CSR).
@@ -147,8 +148,6 @@ def refuse_rows(bad: Any, name: str, complaint: str) -> None:
         first = int(xp.argmax(xp.astype(bad, xp.int64)))
         more = f" (and {count - 1} more rows)" if count > 1 else ""
         raise ValueError(f"row {first} of {name}{more} {complaint}")
-
-
 
 
 def constant_rows(X: Any, value: float) -> Any:

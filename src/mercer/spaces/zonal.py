@@ -131,9 +131,7 @@ def _last_level(logs: NDArray[np.longdouble]) -> int | None:
     return int(levels[good[0] + 1]) if good.size else None
 
 
-def _tail_bounds(
-    logs: NDArray[np.longdouble], levels: NDArray[np.int64]
-) -> NDArray[np.longdouble]:
+def _tail_bounds(logs: NDArray[np.longdouble], levels: NDArray[np.int64]) -> NDArray[np.longdouble]:
     """Logarithm of the bound ``p_L L / (q - 1)`` at each level but the first."""
     peak = logs.max()
     total = peak + np.log(np.exp(logs - peak).sum())

@@ -1,0 +1,126 @@
+"""The command ``mercer``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table as RichTable
+
+if TYPE_CHECKING:
+    from mercer.selection.compare import Comparison
+    from mercer.selection.compare import Progress as Callback
+
+app = typer.Typer(
+    help="Kernel methods on data that is not flat.", no_args_is_help=True, add_completion=False,
+    pretty_exceptions_enable=False,
+)  # fmt: skip
+
+TableArgument = Annotated[
+    Path | None,
+    typer.Argument(help="CSV, TSV, Parquet, NPZ or svmlight file; scikit-learn's digits if left out."),
+]
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Bad input ends the command with one line, not with a traceback."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError) as error:
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {error}", highlight=False)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        Console(stderr=True).print("stopped")
+        raise typer.Exit(130) from None
+
+
+@app.command()
+def compare(
+    table: TableArgument = None,
+    target: Annotated[str | None, typer.Option(help="Column of class labels.")] = None,
+    space: Annotated[str, typer.Option(help="auto, simplex (counts) or sphere (directions).")] = "auto",
+    folds: Annotated[int, typer.Option(min=2, help="Outer folds.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = -1,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML page here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Compare kernels on a table: linear, Gaussian, cosine, parametrix and exact heat."""
+    from mercer import datasets, selection
+    from mercer.report import verdict, write_report
+
+    with _plain_errors():
+        data = datasets.digits() if table is None else datasets.read_table(table, target)
+        if report is not None and not report.resolve().parent.is_dir():
+            raise ValueError(f"there is no folder {report.resolve().parent} for the report")
+        with _progress_bar() as progress:
+            result = selection.compare(
+                data.X, data.y, space=space, folds=folds, random_state=seed, n_jobs=jobs,  # type: ignore[arg-type]
+                progress=progress,
+            )  # fmt: skip
+        if report is not None:
+            write_report(result, data.name, report)
+    if as_json:
+        typer.echo(json.dumps({"table": data.name, **result.to_dict()}, indent=2))
+        return
+    console = Console()
+    console.print(_scores(data.name, result))
+    console.print(verdict(result), highlight=False)
+    if report is not None:
+        console.print(f"Report: {report}", highlight=False)
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Callback]:
+    """A bar on the terminal's error stream, out of the way of piped output."""
+    columns = (
+        TextColumn("comparing kernels"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("compare", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _scores(name: str, result: Comparison) -> RichTable:
+    shape = f"{result.rows} rows, {result.columns} columns, {len(result.classes)} classes"
+    table = RichTable(title=f"{name}: {shape}", title_justify="left")
+    for column in ("kernel", "accuracy", "95 % interval", "usual choice", "seconds"):
+        table.add_column(column, justify="left" if column in ("kernel", "usual choice") else "right")
+    for score in result.scores:
+        low, high = score.interval
+        table.add_row(
+            score.name, f"{score.mean:.2%}", f"{low:.1%} .. {high:.1%}", score.usual_choice,
+            f"{score.seconds:.1f}",
+        )  # fmt: skip
+    return table
+
+
+@app.command()
+def info() -> None:
+    """Print versions and the engine in use."""
+    from importlib import metadata
+
+    from mercer import __version__
+    from mercer.engine.cpu import threads_in_use
+
+    console = Console()
+    console.print(f"mercer {__version__}, Python {sys.version.split()[0]}", highlight=False)
+    for name in ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat", "torch"):
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            version = "not installed"
+        console.print(f"  {name:<18}{version}", highlight=False)
+    console.print(f"engine: numba on the CPU, {threads_in_use()} threads", highlight=False)
+
+
+if __name__ == "__main__":
+    app()

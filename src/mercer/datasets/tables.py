@@ -1,0 +1,132 @@
+"""Reading tables of features with a target column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+#: Endings and what reads them; a final .gz is passed over.
+_TEXT = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+_SVMLIGHT = {".svm", ".svmlight", ".libsvm"}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of features and their labels."""
+
+    name: str
+    X: Any
+    y: np.ndarray
+
+
+def digits() -> Table:
+    """Scikit-learn's handwritten digits: 1797 rows of 64 ink counts, ten classes."""
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    return Table("digits (scikit-learn)", data.data, data.target)
+
+
+def read_table(path: str | Path, target: str | None = None) -> Table:
+    """Read a CSV, TSV, Parquet, NPZ or svmlight file.
+
+    Parameters
+    ----------
+    path : str or Path
+        Text files may be gzipped.  An NPZ file holds ``X``, or a CSR matrix as ``data``, ``indices``,
+        ``indptr`` and ``shape`` (as :func:`scipy.sparse.save_npz` writes it), beside the target.
+    target : str, optional
+        Column (or NPZ array) of labels.  Not for svmlight files, which have their own; NPZ files
+        take ``y`` by default.
+
+    Returns
+    -------
+    Table
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    suffixes = [s.lower() for s in path.suffixes]
+    ending = next((s for s in reversed(suffixes) if s != ".gz"), "")
+    if ending in _TEXT:
+        return _from_frame(path, _read_text(path, _TEXT[ending]), target)
+    if ending == ".parquet":
+        import pandas as pd
+
+        return _from_frame(path, pd.read_parquet(path), target)
+    if ending == ".npz":
+        return _from_npz(path, target or "y")
+    if ending in _SVMLIGHT:
+        from sklearn.datasets import load_svmlight_file
+
+        X, y = load_svmlight_file(str(path))
+        return Table(path.name, X, y)
+    raise ValueError(
+        f"{path.name} is of no known kind; known are .csv, .tsv, .parquet, .npz and .svmlight"
+    )
+
+
+def _read_text(path: Path, separator: str) -> Any:
+    import pandas as pd
+
+    try:
+        return pd.read_csv(path, sep=separator)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path.name} cannot be read as a table: {error}") from None
+
+
+def _from_frame(path: Path, frame: Any, target: str | None) -> Table:
+    if target is None:
+        raise ValueError(f"which column of {path.name} is the target? {_known(frame.columns)}")
+    if target not in frame.columns:
+        raise ValueError(f"{path.name} has no column {target!r}; {_known(frame.columns)}")
+    labels = frame[target]
+    if labels.isna().any():
+        row = int(np.flatnonzero(labels.isna())[0])
+        raise ValueError(f"row {row} of {path.name} has no {target!r}; drop rows without a label")
+    features = frame.drop(columns=[target])
+    if features.shape[1] == 0:
+        raise ValueError(f"{path.name} has no columns beside the target {target!r}")
+    text = list(features.select_dtypes(exclude=["number", "bool"]).columns)
+    if text:
+        raise ValueError(
+            f"{path.name} has columns that are not numbers: {', '.join(map(repr, text[:5]))}"
+            f"{', ...' if len(text) > 5 else ''}; drop or encode them"
+        )
+    X = features.to_numpy(dtype=float)
+    if np.isnan(X).any():
+        row, column = np.argwhere(np.isnan(X))[0]
+        raise ValueError(
+            f"row {row} of {path.name} has no value in column {features.columns[column]!r}; "
+            "drop or impute it"
+        )
+    return Table(path.name, X, labels.to_numpy())
+
+
+def _known(names: Any) -> str:
+    shown = [repr(str(n)) for n in list(names)[-8:]]
+    return f"its columns are {'..., ' if len(names) > 8 else ''}{', '.join(shown)}"
+
+
+def _from_npz(path: Path, target: str) -> Table:
+    with np.load(path, allow_pickle=False) as archive:
+        if target not in archive.files:
+            raise ValueError(f"{path.name} has no array {target!r}; it has {', '.join(archive.files)}")
+        if "X" in archive.files:
+            X: Any = archive["X"]
+        elif {"data", "indices", "indptr", "shape"} <= set(archive.files):
+            parts = (archive["data"], archive["indices"], archive["indptr"])
+            X = sparse.csr_matrix(parts, shape=tuple(archive["shape"]))
+        else:
+            raise ValueError(
+                f"{path.name} has neither X nor the parts of a CSR matrix (data, indices, indptr, "
+                f"shape); it has {', '.join(archive.files)}"
+            )
+        y = archive[target]
+    if y.shape != (X.shape[0],):
+        raise ValueError(f"{target!r} in {path.name} has shape {y.shape}, X has {X.shape[0]} rows")
+    return Table(path.name, X, y)

@@ -1,0 +1,331 @@
+"""Geometry in feature space, from Gram matrices alone.
+
+A kernel is an inner product of points that one never sees.  Norms, distances, means, variances,
+angles and coordinates of these points are functions of the Gram matrix; all of them are here, stable
+where the matrix is singular.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.preprocessing import KernelCenterer
+
+Array = NDArray[np.float64]
+
+__all__ = [
+    "Diagnosis",
+    "center",
+    "correlation",
+    "diagnose",
+    "distances",
+    "empirical_map",
+    "mean_norm",
+    "mercer_map",
+    "normalize",
+    "norms",
+    "total_variance",
+]
+
+
+def norms(K: ArrayLike) -> Array:
+    """Lengths ``sqrt(K_ii)`` of the points in feature space.
+
+    Examples
+    --------
+    >>> from mercer.rkhs import norms
+    >>> norms([[43.81, 50.01], [50.01, 57.22]]).round(3)
+    array([6.619, 7.564])
+    """
+    return np.sqrt(_diagonal(_gram(K)))
+
+
+def distances(K: ArrayLike) -> Array:
+    """Distances ``sqrt(K_ii + K_jj - 2 K_ij)`` between all points in feature space.
+
+    Examples
+    --------
+    >>> from mercer.rkhs import distances
+    >>> distances([[43.81, 50.01], [50.01, 57.22]]).round(3)
+    array([[0.   , 1.005],
+           [1.005, 0.   ]])
+    """
+    K = _gram(K)
+    diagonal = np.diag(K)
+    squared = diagonal[:, None] + diagonal - 2 * K
+    # Rounding makes squared distances of (nearly) equal points slightly negative.
+    result = np.sqrt(np.maximum(squared, 0))
+    np.fill_diagonal(result, 0)
+    return result
+
+
+def mean_norm(K: ArrayLike) -> float:
+    """Length of the mean of the points, ``sqrt(mean of K)``."""
+    return float(np.sqrt(max(_gram(K).mean(), 0.0)))
+
+
+def total_variance(K: ArrayLike) -> float:
+    """Mean squared distance to the mean, ``mean(K_ii) - mean(K)``.
+
+    Examples
+    --------
+    >>> from mercer.rkhs import total_variance
+    >>> total_variance([[1.0, 0.0], [0.0, 1.0]])
+    0.5
+    """
+    K = _gram(K)
+    return float(max(np.diag(K).mean() - K.mean(), 0.0))
+
+
+def center(K: ArrayLike, K_test: ArrayLike | None = None) -> Any:
+    """Move the origin of feature space to the mean of the points: ``(I - 1/m) K (I - 1/m)``.
+
+    Parameters
+    ----------
+    K : array of shape (m, m)
+        Gram matrix of the training points.
+    K_test : array of shape (p, m), optional
+        Gram matrix of other points with the training points, to be moved to the same origin.
+
+    Returns
+    -------
+    array of shape (m, m), or a pair of arrays if ``K_test`` is given
+
+    See Also
+    --------
+    sklearn.preprocessing.KernelCenterer : the same as a transformer.
+    """
+    K = _gram(K)
+    centerer = KernelCenterer().fit(K)
+    centred = centerer.transform(K)
+    centred = (centred + centred.T) / 2
+    if K_test is None:
+        return centred
+    return centred, centerer.transform(_block(K_test, len(K)))
+
+
+def normalize(
+    K: ArrayLike, K_test: ArrayLike | None = None, test_diagonal: ArrayLike | None = None
+) -> Any:
+    """Scale the points to length one: ``K_ij / sqrt(K_ii K_jj)``.
+
+    Parameters
+    ----------
+    K : array of shape (m, m)
+        Gram matrix of the training points.
+    K_test : array of shape (p, m), optional
+        Gram matrix of other points with the training points.
+    test_diagonal : array of shape (p,)
+        ``k(x, x)`` of those points; needed with ``K_test``.
+
+    Examples
+    --------
+    >>> from mercer.rkhs import normalize
+    >>> normalize([[4.0, 2.0], [2.0, 9.0]]).round(4)
+    array([[1.    , 0.3333],
+           [0.3333, 1.    ]])
+
+    See Also
+    --------
+    mercer.features.GramTransformer : the same as a transformer, with ``normalize=True``.
+    """
+    K = _gram(K)
+    lengths = _positive_lengths(np.diag(K), "K")
+    unit = K / lengths[:, None] / lengths
+    np.fill_diagonal(unit, 1.0)
+    if K_test is None:
+        return unit
+    if test_diagonal is None:
+        raise ValueError("to normalise K_test, give test_diagonal: k(x, x) of its rows")
+    block = _block(K_test, len(K))
+    return unit, block / _positive_lengths(np.asarray(test_diagonal), "K_test")[:, None] / lengths
+
+
+def correlation(K: ArrayLike) -> Array:
+    """Cosines of the angles between points as seen from their mean: centre, then normalise."""
+    return normalize(center(K))
+
+
+def mercer_map(K: ArrayLike, rank: int | None = None, tol: float | None = None) -> Array:
+    """Coordinates ``U sqrt(Lambda)`` whose inner products are K, one row per point.
+
+    Parameters
+    ----------
+    K : array of shape (m, m)
+    rank : int, optional
+        Keep only the leading coordinates.
+    tol : float, optional
+        Eigenvalues below it are taken as zero; by default rounding errors of the largest.
+
+    Returns
+    -------
+    array of shape (m, r)
+        Columns by falling eigenvalue; r is the numerical rank.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.rkhs import mercer_map
+    >>> K = np.array([[2.0, 1.0], [1.0, 2.0]])
+    >>> F = mercer_map(K)
+    >>> np.allclose(F @ F.T, K)
+    True
+    """
+    values, vectors = _eigen(_gram(K), tol)
+    return (vectors * np.sqrt(values))[:, :rank]
+
+
+def empirical_map(K: ArrayLike, K_test: ArrayLike | None = None, tol: float | None = None) -> Any:
+    """Coordinates ``K^(-1/2) K_i`` in the span of the points, with a pseudo-inverse if singular.
+
+    Parameters
+    ----------
+    K : array of shape (m, m)
+        Gram matrix of the training points.
+    K_test : array of shape (p, m), optional
+        Gram matrix of other points with them: gives those points' coordinates instead.
+    tol : float, optional
+        Eigenvalues below it are taken as zero; by default rounding errors of the largest.
+
+    Returns
+    -------
+    array of shape (m, m), or (p, m) with ``K_test``
+        Inner products of training rows are K again.
+    """
+    K = _gram(K)
+    values, vectors = _eigen(K, tol)
+    if K_test is None:
+        return (vectors * np.sqrt(values)) @ vectors.T
+    return ((_block(K_test, len(K)) @ vectors) / np.sqrt(values)) @ vectors.T
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a Gram matrix says of a kernel on these points; see :func:`diagnose`."""
+
+    size: int
+    least_eigenvalue: float
+    largest_eigenvalue: float
+    effective_rank: float
+    mean_similarity: float
+    alignment: float | None
+
+    @property
+    def positive_semidefinite(self) -> bool:
+        """No eigenvalue is below zero by more than rounding explains."""
+        return self.least_eigenvalue >= -1e-12 * self.size * max(self.largest_eigenvalue, 1e-300)
+
+    def __str__(self) -> str:
+        verdict = "positive semidefinite" if self.positive_semidefinite else "NOT positive semidefinite"
+        lines = [
+            f"{self.size} points, {verdict}",
+            f"eigenvalues      {self.least_eigenvalue:.4g} .. {self.largest_eigenvalue:.4g}",
+            f"effective rank   {self.effective_rank:.4g}",
+            f"mean similarity  {self.mean_similarity:.4g} (off the diagonal, normalised)",
+        ]
+        if self.alignment is not None:
+            lines.append(f"alignment        {self.alignment:.4g} (centred, with the target)")
+        return "\n".join(lines)
+
+
+def diagnose(K: ArrayLike, y: ArrayLike | None = None) -> Diagnosis:
+    """Look at a Gram matrix before trusting a model that is built on it.
+
+    Parameters
+    ----------
+    K : array of shape (m, m)
+    y : array of shape (m,), optional
+        Target; numbers are taken as they are, other labels as classes.
+
+    Returns
+    -------
+    Diagnosis
+        ``least_eigenvalue`` (a kernel has none below zero), ``effective_rank`` (exponential of the
+        entropy of the eigenvalues), ``mean_similarity`` (near 1: all points look alike; near 0: each
+        is alone) and ``alignment``, the correlation of the centred K with that of the target.
+
+    Examples
+    --------
+    >>> from mercer.rkhs import diagnose
+    >>> print(diagnose([[1.0, 0.5], [0.5, 1.0]], y=["a", "b"]))
+    2 points, positive semidefinite
+    eigenvalues      0.5 .. 1.5
+    effective rank   1.755
+    mean similarity  0.5 (off the diagonal, normalised)
+    alignment        1 (centred, with the target)
+    """
+    K = _gram(K)
+    size = len(K)
+    values = np.linalg.eigvalsh(K)
+    spread = np.maximum(values, 0)
+    share = spread[spread > 0] / spread.sum() if spread.any() else np.ones(1)
+    lengths = np.sqrt(np.maximum(np.diag(K), 0))
+    scale = np.outer(lengths, lengths)
+    ratio = np.divide(K, scale, out=np.zeros_like(K), where=scale > 0)
+    others = (ratio.sum() - np.trace(ratio)) / (size * (size - 1)) if size > 1 else 1.0
+    return Diagnosis(
+        size=size,
+        least_eigenvalue=float(values[0]),
+        largest_eigenvalue=float(values[-1]),
+        effective_rank=float(np.exp(-(share * np.log(share)).sum())),
+        mean_similarity=float(others),
+        alignment=None if y is None else _alignment(K, y),
+    )
+
+
+def _alignment(K: Array, y: ArrayLike) -> float:
+    """Cosine of the angle between the centred K and the centred Gram matrix of the target."""
+    labels = np.asarray(y)
+    if labels.shape != (len(K),):
+        raise ValueError(f"y has shape {labels.shape}, K has {len(K)} rows")
+    if labels.dtype.kind == "f":
+        target = np.outer(labels, labels).astype(float)
+    else:
+        target = (labels[:, None] == labels).astype(float)
+    first, second = center(K), center(target)
+    scale = np.linalg.norm(first) * np.linalg.norm(second)
+    return float((first * second).sum() / scale) if scale > 0 else 0.0
+
+
+def _gram(K: ArrayLike) -> Array:
+    K = np.asarray(K, dtype=float)
+    if K.ndim != 2 or K.shape[0] != K.shape[1] or K.size == 0:
+        raise ValueError(f"a Gram matrix is square and not empty; got shape {K.shape}")
+    if not np.all(np.isfinite(K)):
+        row = int(np.flatnonzero(~np.isfinite(K).all(axis=1))[0])
+        raise ValueError(f"row {row} of the Gram matrix contains NaN or infinity")
+    if not np.allclose(K, K.T, rtol=1e-6, atol=1e-8 * np.abs(K).max()):
+        raise ValueError("a Gram matrix is symmetric; this one is not")
+    return K
+
+
+def _block(K: ArrayLike, columns: int) -> Array:
+    K = np.asarray(K, dtype=float)
+    if K.ndim != 2 or K.shape[1] != columns:
+        raise ValueError(f"expected a matrix with {columns} columns, got shape {K.shape}")
+    return K
+
+
+def _diagonal(K: Array) -> Array:
+    diagonal = np.diag(K)
+    if diagonal.min() < 0:
+        raise ValueError(f"row {int(np.argmin(diagonal))}: k(x, x) is negative; this is no kernel")
+    return diagonal
+
+
+def _positive_lengths(diagonal: Array, name: str) -> Array:
+    bad = np.flatnonzero(~(diagonal > 0))
+    if bad.size:
+        raise ValueError(f"row {bad[0]} of {name} has length zero in feature space; drop it")
+    return np.sqrt(diagonal)
+
+
+def _eigen(K: Array, tol: float | None) -> tuple[Array, Array]:
+    """Eigenvalues above the tolerance, falling, and their vectors."""
+    values, vectors = np.linalg.eigh(K)
+    limit = len(K) * np.finfo(float).eps * max(values[-1], 0.0) if tol is None else tol
+    keep = np.flatnonzero(values > limit)[::-1]
+    return values[keep], vectors[:, keep]

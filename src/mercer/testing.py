@@ -1,0 +1,277 @@
+"""Checks that every kernel and every space must pass; public, for kernels of your own.
+
+>>> from mercer.kernels import Heat
+>>> from mercer.spaces import Sphere
+>>> from mercer.testing import check_kernel
+>>> check_kernel(Heat(Sphere(), t=0.2))
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+
+from mercer.kernels import Kernel, RadialKernel
+from mercer.spaces import Simplex, Space
+
+__all__ = ["check_kernel", "check_space"]
+
+
+def check_kernel(
+    kernel: Kernel,
+    X: Any = None,
+    *,
+    isometry: Callable[[Any], Any] | None = None,
+    random_state: int = 0,
+) -> None:
+    """Raise AssertionError, saying which law is broken, unless the kernel obeys all of them.
+
+    Symmetry; no negative eigenvalue, on scattered and on clustered points (or, for a kernel that says
+    it is not positive semidefinite, no such promise); ``k(X) == k(X, X)``; subsets; ``diag``;
+    ``matvec``; gradients against differences; scalars from both sides; clone, pickle and repr;
+    precision kept; sparse and torch arrays where they apply; bad input refused.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : points, optional
+        By default random rows that suit the kernel's space, and clusters of them.
+    isometry : callable, optional
+        A map of points under which the kernel must not change; by default the space's own.
+    random_state : int
+    """
+    rng = np.random.default_rng(random_state)
+    for points in [X] if X is not None else _sample(kernel, rng):
+        for check in (_symmetry, _subset, _diagonal, _matvec, _eigenvalues, _gradient, _precision):
+            check(kernel, points)
+    X = points
+    _scalars(kernel, X)
+    _copies(kernel, X)
+    if isometry is None and isinstance(kernel, RadialKernel):
+        isometry = _isometry(kernel.space, rng)
+    if isometry is not None:
+        _invariance(kernel, X, isometry)
+    if isinstance(kernel, RadialKernel):
+        _sparse_arrays(kernel, X)
+        _torch(kernel, X)
+        _bad_rows(kernel, X)
+
+
+def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
+    """Raise AssertionError, saying why, unless the space keeps its promises.
+
+    Rows are checked and embedded without being changed; the invariant of a pair is symmetric and
+    ``self_invariant`` on the diagonal; sparse rows stay sparse; the space is hashable, shared by
+    ``clone`` and survives pickling; NaN, empty and misshapen input is refused by name.
+    """
+    X = next(_rows(space, np.random.default_rng(random_state))) if X is None else X
+    before = np.array(X, copy=True)
+    L, R = space.embed(space.check(X))
+    _require(np.array_equal(before, X), "embedding changed its input")
+    invariant = L @ R.T
+    _close(invariant, invariant.T, "the invariant is not symmetric", 1e-12)
+    _close(np.diag(invariant), space.self_invariant(space.check(X)), "self_invariant is off", 1e-12)
+    first, second = space.embed(space.check(X), space.check(X[:3]))
+    _close(first @ second.T, invariant[:, :3], "embedding depends on the other argument", 1e-12)
+    thin = sparse.csr_matrix(X)
+    L, R = space.embed(space.check(thin))
+    _require(sparse.issparse(L) and sparse.issparse(R), "sparse rows were densified")
+    _close((L @ R.T).toarray(), invariant, "sparse and dense rows differ", 1e-10)
+    _require(hash(space) == hash(pickle.loads(pickle.dumps(space))), "pickling changed the space")
+    _require(clone(space, safe=False) is space, "clone copied the space")
+    _refuses(space.check, X)
+
+
+def _sample(kernel: Kernel, rng: np.random.Generator) -> Iterator[Any]:
+    return _rows(getattr(kernel, "space", None), rng)
+
+
+def _rows(space: Any, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Scattered points, then tight clusters with duplicates."""
+    n = getattr(space, "n", None) or 5
+    if isinstance(space, Simplex):
+        scattered = rng.gamma(0.7, size=(40, n)) + 1e-3
+    else:
+        scattered = rng.normal(size=(40, n))
+    if getattr(space, "unit", False):
+        scattered /= np.linalg.norm(scattered, axis=1, keepdims=True)
+    yield scattered
+    centres = scattered[rng.integers(0, 3, size=40)]
+    clustered = centres * (1 + 1e-4 * rng.uniform(size=centres.shape))
+    clustered[-3:] = clustered[0]
+    if getattr(space, "unit", False):
+        clustered /= np.linalg.norm(clustered, axis=1, keepdims=True)
+    yield clustered
+
+
+def _isometry(space: Any, rng: np.random.Generator) -> Callable[[Any], Any] | None:
+    """A random motion of the space."""
+    if isinstance(space, Simplex):
+        return lambda X: X[:, rng.permutation(X.shape[1])] * 3.0
+    if not isinstance(space, Space):
+        return None
+    return lambda X: X @ np.linalg.qr(rng.normal(size=(X.shape[1], X.shape[1])))[0]
+
+
+def _symmetry(kernel: Kernel, X: Any) -> None:
+    K = kernel(X)
+    _require(np.isfinite(K).all(), "k(X) is not finite")
+    _require(np.array_equal(K, K.T), "k(X) is not symmetric")
+    _close(K, kernel(X, X), "k(X) and k(X, X) differ", 1e-12)
+    again = kernel(X, X.copy() if hasattr(X, "copy") else X)
+    # Equal points in two arrays meet with a rounding error, which rough kernels magnify.
+    _close(K, again, "k(X) and k(X, copy of X) differ", 1e-5)
+
+
+def _subset(kernel: Kernel, X: Any) -> None:
+    K = kernel(X)
+    _close(K[:7, :7], kernel(X[:7]), "k(X)[:m, :m] and k(X[:m]) differ", 1e-10)
+    _close(K[:7, 9:], kernel(X[:7], X[9:]), "k(X)[:m, p:] and k(X[:m], X[p:]) differ", 1e-10)
+    _require(kernel(X[:1]).shape == (1, 1), "one point does not give a 1 x 1 matrix")
+
+
+def _diagonal(kernel: Kernel, X: Any) -> None:
+    _close(np.diag(kernel(X)), kernel.diag(X), "diag(X) is not the diagonal of k(X)", 1e-12)
+
+
+def _matvec(kernel: Kernel, X: Any) -> None:
+    K = kernel(X)
+    v = np.random.default_rng(0).normal(size=(len(K), 2))
+    _close(kernel.matvec(X, None, v), K @ v, "matvec is not k(X) @ v", 1e-10)
+    _close(kernel.matvec(X, X, v[:, 0]), K @ v[:, 0], "matvec is not k(X) @ v", 1e-10)
+
+
+def _eigenvalues(kernel: Kernel, X: Any) -> None:
+    if kernel.positive_semidefinite:
+        values = np.linalg.eigvalsh(kernel(X))
+        bound = -1e-12 * len(values) * max(1.0, float(values[-1]))
+        _require(values[0] >= bound, f"k(X) has the eigenvalue {values[0]:.3g}")
+
+
+def _gradient(kernel: Kernel, X: Any) -> None:
+    theta = kernel.theta
+    K, gradient = kernel(X, eval_gradient=True)
+    _close(K, kernel(X), "k(X, eval_gradient=True) changes k(X)", 1e-12)
+    _require(gradient.shape == (*K.shape, len(theta)), "the gradient has the wrong shape")
+    for i in range(len(theta)):
+        step = np.zeros_like(theta)
+        step[i] = 1e-4
+        ahead, behind = (kernel.clone_with_theta(theta + s)(X) for s in (step, -step))
+        numeric = (ahead - behind) / 2e-4
+        _close(gradient[:, :, i], numeric, f"gradient {i} is not the derivative", 1e-6)
+
+
+def _precision(kernel: Kernel, X: Any) -> None:
+    if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
+        return
+    single = kernel(X.astype(np.float32))
+    _require(single.dtype == np.float32, "float32 rows do not give a float32 matrix")
+    _require(np.isfinite(single).all(), "float32 rows give values that are not finite")
+
+
+def _scalars(kernel: Kernel, X: Any) -> None:
+    K = kernel(X)
+    for combined, expected in (
+        (2.0 * kernel, 2 * K),
+        (kernel * 2.0, 2 * K),
+        (kernel + 1.0, K + 1),
+        (1.0 + kernel, K + 1),
+        (kernel**2, K**2),
+        (kernel + kernel, 2 * K),
+        (kernel * kernel, K**2),
+    ):
+        _close(combined(X), expected, f"{combined!r} has wrong values", 1e-12)
+    for sign, operand in (("*", -1.0), ("-", kernel), ("**", 0.5)):
+        try:
+            _combine(kernel, sign, operand)
+        except (TypeError, ValueError):
+            continue
+        raise AssertionError(f"kernel {sign} {operand!r} is no kernel but was not refused")
+
+
+def _combine(kernel: Any, sign: str, operand: Any) -> Any:
+    if sign == "*":
+        return kernel * operand
+    return kernel - operand if sign == "-" else kernel**operand
+
+
+def _copies(kernel: Kernel, X: Any) -> None:
+    K = kernel(X)
+    copy = clone(kernel)
+    _require(copy.get_params() == kernel.get_params() or repr(copy) == repr(kernel), "clone differs")
+    _close(copy(X), K, "a clone has other values", 0)
+    try:
+        dumped = pickle.dumps(kernel)
+    except (pickle.PicklingError, AttributeError):
+        return  # a function given by the user need not be picklable
+    _close(pickle.loads(dumped)(X), K, "a pickled kernel has other values", 0)
+    _require(repr(pickle.loads(dumped)) == repr(kernel), "a pickled kernel has another repr")
+
+
+def _invariance(kernel: Kernel, X: Any, isometry: Callable[[Any], Any]) -> None:
+    _close(kernel(isometry(X)), kernel(X), "the kernel changes under an isometry of its space", 1e-7)
+
+
+def _sparse_arrays(kernel: Kernel, X: Any) -> None:
+    K = kernel(X)
+    for form in (sparse.csr_matrix, sparse.csc_array):
+        _close(kernel(form(X)), K, "sparse and dense rows give other values", 1e-7)
+    _close(kernel(sparse.csr_matrix(X), X[:5]), K[:, :5], "sparse with dense rows differ", 1e-5)
+    v = np.ones(len(X))
+    _close(kernel.matvec(sparse.csr_matrix(X), None, v), K @ v, "matvec of sparse rows differs", 1e-7)
+
+
+def _torch(kernel: Kernel, X: Any) -> None:
+    try:
+        import torch
+    except ImportError:
+        return
+    K = kernel(torch.as_tensor(X))
+    _require(isinstance(K, torch.Tensor), "tensors do not give a tensor")
+    _close(K.numpy(), kernel(X), "tensors and arrays give other values", 1e-7)
+
+
+def _bad_rows(kernel: Kernel, X: Any) -> None:
+    _refuses(kernel, X)
+    try:
+        kernel(X, X[:, :-1])
+    except ValueError:
+        return
+    raise AssertionError("arguments with different numbers of columns were not refused")
+
+
+def _refuses(call: Callable[[Any], Any], X: np.ndarray) -> None:
+    """Check that NaN, infinity, empty and flat input raises ValueError, naming the row."""
+    for bad in (np.nan, np.inf):
+        spoilt = np.array(X, dtype=float)
+        spoilt[4, 1] = bad
+        message = _error(call, spoilt)
+        _require("4" in message, f"the message for {bad} in row 4 does not name it: {message}")
+    for shape in (X[:0], X[:, :0], X[0]):
+        _error(call, shape)
+
+
+def _error(call: Callable[[Any], Any], X: Any) -> str:
+    try:
+        call(X)
+    except ValueError as error:
+        return str(error)
+    raise AssertionError(f"input of shape {np.shape(X)} that is no set of points was not refused")
+
+
+def _require(condition: Any, complaint: str) -> None:
+    if not condition:
+        raise AssertionError(complaint)
+
+
+def _close(got: Any, expected: Any, complaint: str, tolerance: float) -> None:
+    got, expected = np.asarray(got), np.asarray(expected)
+    _require(got.shape == expected.shape, f"{complaint}: shapes {got.shape}, {expected.shape}")
+    scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
+    worst = float(np.abs(got - expected).max(initial=0.0))
+    _require(worst <= tolerance * scale, f"{complaint}: by {worst:.3g}")
