@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -176,7 +177,7 @@ def _precision(kernel: Kernel, X: Any) -> None:
 
 def _scalars(kernel: Kernel, X: Any) -> None:
     K = kernel(X)
-    for combined, expected in (
+    cases: tuple[tuple[Any, Any], ...] = (
         (2.0 * kernel, 2 * K),
         (kernel * 2.0, 2 * K),
         (kernel + 1.0, K + 1),
@@ -184,20 +185,15 @@ def _scalars(kernel: Kernel, X: Any) -> None:
         (kernel**2, K**2),
         (kernel + kernel, 2 * K),
         (kernel * kernel, K**2),
-    ):
+    )
+    for combined, expected in cases:
         _close(combined(X), expected, f"{combined!r} has wrong values", 1e-12)
-    for sign, operand in (("*", -1.0), ("-", kernel), ("**", 0.5)):
+    for combine, operand in ((operator.mul, -1.0), (operator.sub, kernel), (operator.pow, 0.5)):
         try:
-            _combine(kernel, sign, operand)
+            combine(kernel, operand)
         except (TypeError, ValueError):
             continue
-        raise AssertionError(f"kernel {sign} {operand!r} is no kernel but was not refused")
-
-
-def _combine(kernel: Any, sign: str, operand: Any) -> Any:
-    if sign == "*":
-        return kernel * operand
-    return kernel - operand if sign == "-" else kernel**operand
+        raise AssertionError(f"{combine.__name__} with {operand!r} is no kernel but was not refused")
 
 
 def _copies(kernel: Kernel, X: Any) -> None:

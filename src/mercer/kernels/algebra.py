@@ -31,7 +31,7 @@ class Constant(Kernel):
     >>> from mercer.kernels import Heat
     >>> from mercer.spaces import Sphere
     >>> 2.0 * Heat(Sphere()) + 0.5
-    2.0 * Heat(Sphere(n=None, unit=False)) + 0.5
+    2.0 * Heat(Sphere()) + 0.5
     """
 
     def __init__(self, value: float = 1.0, value_bounds: Any = (1e-5, 1e5)) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
+
+from mercer.spaces.base import constructor_call
 
 #: Elements of one block of a Gram matrix that is only passing through.
 BLOCK = 2_000_000
@@ -101,16 +102,7 @@ class Kernel(sk.Kernel):
         return id(self)
 
     def __repr__(self) -> str:
-        shown = []
-        for parameter in inspect.signature(type(self).__init__).parameters.values():
-            if parameter.name == "self":
-                continue
-            value = getattr(self, parameter.name)
-            if parameter.default is inspect.Parameter.empty:
-                shown.append(_show(value))
-            elif not _same(value, parameter.default):
-                shown.append(f"{parameter.name}={_show(value)}")
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return constructor_call(self)
 
 
 def check_positive(kernel: Kernel, *names: str) -> None:
@@ -147,13 +139,3 @@ def check_vector(v: Any, length: int) -> Any:
 def count(X: Any) -> int:
     """Return the number of points."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def _show(value: Any) -> str:
-    return repr(float(value)) if isinstance(value, np.floating) else repr(value)
-
-
-def _same(value: Any, default: Any) -> bool:
-    if value is default:
-        return True
-    return type(value) is type(default) and bool(np.all(value == default))

@@ -134,14 +134,20 @@ class Gaussian(RadialKernel):
         check_positive(self, "length_scale")
 
     def _compile(self, n: int) -> Profile:
-        rate = 0.5 / float(self.length_scale) ** 2
+        rate = 0.5 * self._inverse_square()
+        reach = math.ceil(math.log2(800 / rate))
         return compile_profile(
             lambda u: -rate * u[None, :],
             self.space.separation,
-            top=math.ceil(math.log2(800 / rate)),
+            top=min(max(reach, -100), 1000),
             logarithmic=True,
             beyond=-np.inf,
         )
 
     def _compile_gradient(self, n: int, name: str) -> Profile:
-        return ProductProfile(self._compile(n), PowerProfile(scale=float(self.length_scale) ** -2))
+        return ProductProfile(self._compile(n), PowerProfile(scale=self._inverse_square()))
+
+    def _inverse_square(self) -> float:
+        """``length_scale ** -2``, kept in the floating range."""
+        inverse = 1 / float(self.length_scale)
+        return min(max(inverse * inverse, 1e-300), 1e300)

@@ -25,8 +25,8 @@ DEGREE = 24
 RESOLVED = 1e-15
 #: Halvings of an octave.
 MAX_DEPTH = 10
-#: Separations below 2 ** LOWEST do not occur between unit vectors in double precision.
-LOWEST = -54
+#: Octaves below the largest separation.  1 - w of unit vectors is 0 or at least 2^-53 in doubles.
+OCTAVES = 54
 
 #: Row k: monomial coefficients of T_k(2 x - 1).
 _TO_CORE = np.array(
@@ -121,22 +121,30 @@ def _resolved(coefficients: Array, size: Array, kept: int) -> NDArray[np.bool_]:
 def _resolve_core(law: Law, top: int, least: float | None) -> tuple[int, Array]:
     """Find an interval [0, 2**low] on which the law is a polynomial of a row's degree."""
     unit = (nodes(DEGREE) + 1) / 2
+    octaves = np.arange(top - OCTAVES, top)
+    # Samples of a wide interval may all miss a narrow law: every octave is asked once.
+    probes = np.ldexp(0.7, octaves + 1)
+    origin, probed = law(np.zeros(1)), law(probes)
     low = top
-    while True:
+    while low >= top - OCTAVES:
         with np.errstate(invalid="ignore"):
             coefficients = fit(law(np.ldexp(unit, low)))
-            size = _measure(coefficients, least)
-            if np.isfinite(size).all() and _resolved(coefficients, size, CORE_DEGREE + 1).all():
-                core = coefficients[:, : CORE_DEGREE + 1] @ _TO_CORE
-                core[:, 0] = law(np.zeros(1))[:, 0]
+        size = _measure(coefficients, least)
+        if np.isfinite(size).all() and _resolved(coefficients, size, CORE_DEGREE + 1).all():
+            # Rounding errors out first: monomials would magnify them.
+            noise = np.abs(coefficients) <= RESOLVED * np.abs(coefficients).max()
+            core = np.where(noise, 0.0, coefficients)[:, : CORE_DEGREE + 1] @ _TO_CORE
+            core[:, 0] = origin[:, 0]
+            inside = octaves < low
+            there = polynomial.polyval(np.ldexp(probes[inside], -low), core.T)
+            bound = ROUNDING * (size[:, None] + np.abs(probed[:, inside]))
+            if np.all(np.abs(there - probed[:, inside]) <= bound):
                 return low, core
-        if low == LOWEST:
-            break
-        low = max(low - 3, LOWEST)
+        low -= 3
     # Singular at 0: below the smallest separation only u = 0 itself is left.
-    core = np.zeros((coefficients.shape[0], CORE_DEGREE + 1))
-    core[:, 0] = law(np.zeros(1))[:, 0]
-    return low, core
+    core = np.zeros((origin.shape[0], CORE_DEGREE + 1))
+    core[:, 0] = origin[:, 0]
+    return top - OCTAVES, core
 
 
 def _resolve_octaves(law: Law, low: int, core: Array, top: int, least: float | None) -> Pieces:

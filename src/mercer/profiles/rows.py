@@ -81,7 +81,7 @@ def _cut_evenly(pieces: Pieces, bits: int, degree: int) -> Rows:
     count = 1 + inner + (pieces.beyond is not None)
     powers = np.arange(degree + 1)
     table = np.zeros((sides, count, degree + 2))
-    table[:, 0, 1:] = pieces.core[:, : degree + 1] / np.ldexp(1.0, pieces.low * powers)
+    table[:, 0, 1:] = np.ldexp(pieces.core[:, : degree + 1], -pieces.low * powers)
     error = 0.0
     for depth in np.unique(pieces.depth):
         chosen = pieces.depth == depth

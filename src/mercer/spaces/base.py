@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
@@ -25,6 +26,9 @@ class Space(ABC):
     n: int | None
     #: Fewest columns that make sense.
     least_dimension = 1
+
+    def __repr__(self) -> str:
+        return constructor_call(self)
 
     def __sklearn_clone__(self) -> Self:
         # Spaces are immutable and may hold large decompositions: clones of a kernel share them.
@@ -155,3 +159,17 @@ def constant_rows(X: Any, value: float) -> Any:
     if not is_foreign(X):
         return np.full(X.shape[0], value, dtype=X.dtype)
     return array_namespace(X).full(X.shape[0], value, dtype=X.dtype, device=device(X))
+
+
+def constructor_call(thing: Any) -> str:
+    """The call that makes such a thing, without arguments left at their defaults."""
+    shown = []
+    for parameter in inspect.signature(type(thing)).parameters.values():
+        value = getattr(thing, parameter.name)
+        text = repr(float(value)) if isinstance(value, np.floating) else repr(value)
+        text = getattr(value, "__name__", text) if callable(value) else text
+        if parameter.default is inspect.Parameter.empty:
+            shown.append(text)
+        elif text != repr(parameter.default):
+            shown.append(f"{parameter.name}={text}")
+    return f"{type(thing).__name__}({', '.join(shown)})"

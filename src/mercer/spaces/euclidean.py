@@ -13,7 +13,7 @@ from mercer.profiles import Separation
 from mercer.spaces.base import Space, constant_rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Euclidean(Space):
     """Rows of R^n as they are; the invariant is the squared distance.
 

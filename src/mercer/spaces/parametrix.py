@@ -32,6 +32,8 @@ def angles(u: Array) -> Array:
 
 def log_u0(d: int, u: Array) -> Array:
     """Logarithm of ``u_0 = (r / sin r)^((d-1)/2)`` on both hemispheres; infinite at the antipode."""
+    if d == 1:
+        return np.zeros((2, u.size))
     r = angles(u)
     small = r < _SERIES_BELOW
     z = np.where(small, r, 0.0) ** 2
@@ -43,6 +45,8 @@ def log_u0(d: int, u: Array) -> Array:
 
 def corrections(d: int, order: int, u: Array) -> list[Array]:
     """Ratios ``u_1 / u_0 .. u_order / u_0`` (order at most 2) on both hemispheres."""
+    if d == 1:  # the circle is flat
+        return [np.zeros((2, u.size)) for _ in range(order)]
     r = angles(u)
     small = r < _SERIES_BELOW
     z = np.where(small, r, 0.0) ** 2

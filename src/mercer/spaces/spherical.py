@@ -69,7 +69,7 @@ class SphericalSpace(Space):
         return dimension
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sphere(SphericalSpace):
     """Directions: rows of any length but zero, taken as points of the unit sphere S^(n-1).
 
@@ -114,7 +114,7 @@ class Sphere(SphericalSpace):
         return scale_rows(X, row_lengths(X))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Simplex(SphericalSpace):
     """Counts and compositions: rows that are non-negative and not all zero.
 

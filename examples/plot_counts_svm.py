@@ -1,0 +1,87 @@
+"""
+Classifying documents from word counts
+======================================
+
+Documents of four classes are drawn from multinomial models with 1000 words. The classes share most
+of their vocabulary, and a document has between 20 and 80 words. A support vector machine sees them
+through three kernels:
+
+* the exact heat kernel on the simplex, with the raw counts;
+* the Gaussian and the linear kernel, with rows scaled to length one, as is usual for text.
+
+C and the kernel parameter are chosen by cross-validation on the training documents alone, for every
+training set afresh; accuracies are of 1000 documents that took no part in it.
+
+The grid matters for small training sets. A first trial, on other documents, searched ``t_star`` from
+0.3 to 0.8 and C from 1: with 50 training documents the heat kernel reached 0.63, the flat kernels 0.80.
+Times of 1 and more were added for that reason, and the documents drawn anew.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy import sparse
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import normalize
+from sklearn.svm import SVC
+
+from mercer.kernels import Heat
+from mercer.spaces import Simplex
+
+plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
+
+rng = np.random.default_rng(2024)
+words, classes, test_size = 1000, 4, 1000
+common = 1 / np.arange(1, words + 1)  # a few frequent words, many rare ones
+models = common * rng.lognormal(sigma=0.6, size=(classes, words))
+models /= models.sum(axis=1, keepdims=True)
+
+
+def documents(size):
+    """Sparse counts and classes."""
+    y = rng.integers(classes, size=size)
+    lengths = rng.integers(20, 81, size=size)
+    rows = [rng.multinomial(m, models[c]) for m, c in zip(lengths, y, strict=True)]
+    return sparse.csr_matrix(np.array(rows, dtype=float)), y
+
+
+# %%
+# The machines and what is searched for each. ``kernel__t_star`` is a parameter like any other.
+
+C = [0.3, 3, 30]
+machines = {
+    "heat on the simplex": (SVC(kernel=Heat(Simplex())), {"C": C, "kernel__t_star": [0.5, 1, 2]}),
+    "Gaussian": (SVC(kernel="rbf"), {"C": C, "gamma": [0.1, 0.5, 2]}),
+    "linear": (SVC(kernel="linear"), {"C": C}),
+}
+
+X_test, y_test = documents(test_size)
+sizes, repeats = (40, 80, 160, 320), 3
+accuracy = {name: np.zeros((len(sizes), repeats)) for name in machines}
+for i, size in enumerate(sizes):
+    for j in range(repeats):
+        X, y = documents(size)
+        for name, (machine, grid) in machines.items():
+            prepare = (lambda Z: Z) if name.startswith("heat") else (lambda Z: normalize(Z).toarray())
+            search = GridSearchCV(machine, grid, cv=3).fit(prepare(X), y)
+            accuracy[name][i, j] = search.score(prepare(X_test), y_test)
+
+# %%
+# Means over three training sets of each size, and the range from the worst to the best of them. Chance
+# would be 0.25.
+
+fig, ax = plt.subplots(figsize=(7.5, 5), layout="constrained")
+styles = {
+    "heat on the simplex": ("#0072B2", "o-"),
+    "Gaussian": ("#D55E00", "s--"),
+    "linear": ("#009E73", "^:"),
+}
+for name, values in accuracy.items():
+    color, style = styles[name]
+    ax.fill_between(sizes, values.min(axis=1), values.max(axis=1), color=color, alpha=0.15, lw=0)
+    ax.plot(sizes, values.mean(axis=1), style, color=color, lw=2, ms=7, label=name)
+ax.set_xscale("log")
+ax.set_xticks(sizes, labels=map(str, sizes))
+ax.minorticks_off()
+ax.set(xlabel="training documents", ylabel="accuracy on 1000 other documents")
+ax.legend(frameon=False, loc="lower right")
+plt.show()

@@ -1,0 +1,54 @@
+"""Every public kernel, one line each; the contracts run over all of them."""
+
+import numpy as np
+
+from mercer.kernels import (
+    ArcCosine,
+    Constant,
+    Cosine,
+    Gaussian,
+    Heat,
+    Linear,
+    Matern,
+    Parametrix,
+    Polynomial,
+    Spectral,
+)
+from mercer.spaces import Simplex, Sphere
+
+
+def fading(eigenvalues: np.ndarray) -> np.ndarray:
+    """Weights for a spectral kernel."""
+    return 1 / (1 + eigenvalues) ** 9
+
+
+KERNELS = [
+    Heat(Sphere()),
+    Heat(Sphere(), t=0.05),
+    Heat(Sphere(n=5), t=0.3, normalized=False),
+    Heat(Sphere(unit=True), t_star=0.3),
+    Heat(Simplex(), t_star=0.5),
+    Heat(Simplex(), t=1e-6),
+    Matern(Sphere(), nu=1.5, length_scale=0.7),
+    Matern(Sphere(), nu=0.4),
+    Matern(Simplex(), nu=2.5, length_scale=0.5, normalized=False),
+    Spectral(Sphere(), weights=[1.0, 0.5, 0.0, 0.2]),
+    Spectral(Simplex(), weights=fading),
+    Cosine(),
+    Cosine(Simplex()),
+    ArcCosine(order=0),
+    ArcCosine(order=1),
+    ArcCosine(order=2),
+    ArcCosine(order=1, depth=4, normalized=True),
+    Parametrix(Sphere()),
+    Parametrix(Sphere(), t=0.1, order=1),
+    Parametrix(Simplex(), t=0.1, order=2, normalized=True),
+    Linear(),
+    Polynomial(degree=3, coef0=0.5),
+    Polynomial(degree=2, coef0=0.0),
+    Gaussian(length_scale=0.8),
+    Constant(2.0),
+    2.0 * Heat(Sphere()) + 0.5,
+    (Heat(Sphere(), t=0.2) + Gaussian()) * Cosine(),
+    Matern(Sphere()) ** 2,
+]

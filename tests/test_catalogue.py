@@ -1,0 +1,64 @@
+"""The contracts, over the whole catalogue."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from mercer import kernels, spaces
+from mercer.spaces import Euclidean, Simplex, Sphere
+from mercer.testing import check_kernel, check_space
+from tests.catalogue import KERNELS
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_kernel(kernel) -> None:
+    X = None
+    if not isinstance(kernel, kernels.RadialKernel):
+        X = np.random.default_rng(0).normal(size=(40, 5))
+    check_kernel(kernel, X)
+
+
+def test_every_public_kernel_is_in_the_catalogue() -> None:
+    public = {getattr(kernels, name) for name in kernels.__all__}
+    concrete = {c for c in public if not inspect.isabstract(c)}
+    assert concrete == {type(k) for k in KERNELS}
+
+
+@pytest.mark.parametrize(
+    "space", [Sphere(), Sphere(n=5), Sphere(unit=True), Simplex(), Euclidean()], ids=repr
+)
+def test_space(space) -> None:
+    check_space(space)
+
+
+def test_every_public_space_is_checked() -> None:
+    public = {getattr(spaces, name) for name in spaces.__all__}
+    assert {c for c in public if not inspect.isabstract(c)} == {Sphere, Simplex, Euclidean}
+
+
+class Broken(kernels.Kernel):
+    """A "kernel" of one's own with a fault of choice."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        Y = X if Y is None else Y
+        K = X @ Y.T
+        if self.fault == "asymmetric" and len(X) > 1:
+            K[0, -1] += 1
+        if self.fault == "indefinite":
+            K = K - 3 * np.linalg.norm(X, axis=1)[:, None] * np.linalg.norm(Y, axis=1)
+        if self.fault == "subset":
+            K = K / len(X)
+        return (K, np.empty((*K.shape, 0))) if eval_gradient else K
+
+    def diag(self, X):
+        return (X * X).sum(axis=1) * (2 if self.fault == "diagonal" else 1)
+
+
+@pytest.mark.parametrize("fault", ["asymmetric", "indefinite", "subset", "diagonal"])
+def test_check_kernel_finds_faults(fault: str) -> None:
+    with pytest.raises(AssertionError):
+        check_kernel(Broken(fault), np.random.default_rng(0).normal(size=(30, 4)))
