@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer.kernels.base import Kernel, check_positive, check_vector, count
+from mercer.kernels.base import Kernel, check_positive, check_vector, count, number
 from mercer.spaces.base import is_foreign
 
 
@@ -70,19 +70,24 @@ class Constant(Kernel):
         """See :class:`Kernel`."""
         v = check_vector(v, count(X if Y is None else Y))
         xp = array_namespace(v)
-        total = xp.sum(v, axis=0) * float(self.value)
+        total = xp.sum(v, axis=0) * self._factor
         return xp.broadcast_to(total, (count(X), *v.shape[1:]))
+
+    @property
+    def _factor(self) -> Any:
+        """The value as a tensor if it is one, else as a Python float, which suits every array."""
+        return self.value if hasattr(self.value, "detach") else float(self.value)
 
     def _full(self, shape: tuple[int, ...], X: Any) -> Any:
         if is_foreign(X):
             xp = array_namespace(X)
             ones = xp.ones(shape, dtype=X.dtype, device=X.device)
-            return ones * (self.value if hasattr(self.value, "backward") else float(self.value))
+            return ones * self._factor
         dtype = getattr(X, "dtype", None)
         return np.full(shape, self.value, dtype=dtype if dtype == np.float32 else np.float64)
 
     def __repr__(self) -> str:
-        return repr(float(self.value))
+        return repr(number(self.value))
 
 
 def as_kernel(operand: Any) -> sk.Kernel:
@@ -168,7 +173,7 @@ class Product(_Pair):
         """See :class:`Kernel`."""
         for constant, kernel in ((self.k1, self.k2), (self.k2, self.k1)):
             if isinstance(constant, Constant):
-                return _matvec(kernel, X, Y, v) * float(constant.value)
+                return _matvec(kernel, X, Y, v) * constant._factor
         return super().matvec(X, Y, v)
 
 

@@ -49,8 +49,10 @@ class Kernel(sk.Kernel):
         """
         Y = X if Y is None else Y
         v = check_vector(v, count(Y))
-        rows = max(1, BLOCK // count(Y))
-        blocks = [self(X[i : i + rows], Y) @ v for i in range(0, count(X), rows)]
+        size = max(1, BLOCK // count(Y))
+        parts = [slice(i, min(i + size, count(X))) for i in range(0, count(X), size)]
+        # The array API wants the other axis named; lists have none.
+        blocks = [self(X[part, ...] if hasattr(X, "ndim") else X[part], Y) @ v for part in parts]
         return array_namespace(blocks[0]).concat(blocks)
 
     def is_stationary(self) -> bool:
@@ -105,12 +107,17 @@ class Kernel(sk.Kernel):
         return constructor_call(self)
 
 
+def number(value: Any) -> float:
+    """The number in a hyperparameter, which may be a tensor that is being differentiated."""
+    return float(value.detach() if hasattr(value, "detach") else value)
+
+
 def check_positive(kernel: Kernel, *names: str) -> None:
     """Raise unless the named hyperparameters are positive finite numbers."""
     for name in names:
         value = getattr(kernel, name)
         try:
-            good = 0 < float(value) < np.inf
+            good = 0 < number(value) < np.inf
         except (TypeError, ValueError):
             good = False
         if not good:

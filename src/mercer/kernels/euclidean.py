@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
 
-from mercer.kernels.base import check_positive
+from mercer.kernels.base import check_positive, number
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
 from mercer.spaces import Euclidean
@@ -30,7 +30,7 @@ class _InnerProduct(RadialKernel):
     def _self_invariant(self, X: Any) -> Any:
         if sparse.issparse(X):
             return np.asarray(X.multiply(X).sum(axis=1)).ravel()
-        return array_namespace(X).vecdot(X, X, axis=1)
+        return array_namespace(X).vecdot(X, X, axis=-1)
 
 
 class Linear(_InnerProduct):
@@ -78,20 +78,20 @@ class Polynomial(_InnerProduct):
 
     def continuous(self) -> tuple[str, ...]:
         """The constant, unless it is zero."""
-        return () if float(self.coef0) == 0 else ("coef0",)
+        return () if number(self.coef0) == 0 else ("coef0",)
 
     def _validate(self) -> None:
         whole = isinstance(self.degree, numbers.Integral) and not isinstance(self.degree, bool)
         if not whole or self.degree < 1:
             raise ValueError(f"degree of Polynomial must be 1, 2, 3, ..., got {self.degree!r}")
-        if not (np.isfinite(float(self.coef0)) and float(self.coef0) >= 0):
+        if not (np.isfinite(number(self.coef0)) and number(self.coef0) >= 0):
             raise ValueError(f"coef0 of Polynomial must be zero or positive, got {self.coef0!r}")
 
     def _compile(self, n: int) -> Profile:
-        return PowerProfile(degree=int(self.degree), shift=float(self.coef0))
+        return PowerProfile(degree=int(self.degree), shift=number(self.coef0))
 
     def _compile_gradient(self, n: int, name: str) -> Profile:
-        shift = float(self.coef0)
+        shift = number(self.coef0)
         return PowerProfile(degree=int(self.degree) - 1, shift=shift, factor=self.degree * shift)
 
 
@@ -149,5 +149,5 @@ class Gaussian(RadialKernel):
 
     def _inverse_square(self) -> float:
         """``length_scale ** -2``, kept in the floating range."""
-        inverse = 1 / float(self.length_scale)
+        inverse = 1 / number(self.length_scale)
         return min(max(inverse * inverse, 1e-300), 1e300)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from mercer.engine import arrays, cpu
-from mercer.kernels.base import Kernel, check_vector
+from mercer.kernels.base import Kernel, check_vector, number
 from mercer.profiles import Profile
 from mercer.spaces import Space
 from mercer.spaces.base import is_foreign
@@ -204,5 +204,5 @@ def _hashable(value: Any) -> Any:
     if isinstance(value, np.ndarray | list | tuple):
         return np.asarray(value).tobytes()
     if hasattr(value, "detach") or isinstance(value, np.generic):
-        return float(value)
+        return number(value)
     return value

@@ -113,8 +113,7 @@ class SplitSeries:
         spectrum = zonal.spectrum(self._smooth_weights, self.n)
         flat_at_zero = self._flat(np.zeros(1))[0, 0]
         d = self.n - 1
-        log_area = math.log(2) + self.n / 2 * math.log(math.pi) - float(gammaln(self.n / 2))
-        log_flat = log_area - float(gammaln(self.s)) - d / 2 * math.log(4 * math.pi)
+        log_flat = zonal.log_area(self.n) - float(gammaln(self.s)) - d / 2 * math.log(4 * math.pi)
         log_flat += math.log(flat_at_zero) + (self.s - d / 2) * math.log(cut)
         log_total = float(np.logaddexp(spectrum.log_total, log_flat))
         smooth = math.exp(spectrum.log_total - log_total)

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from mercer.kernels import shorttime
-from mercer.kernels.base import check_choice, check_positive
+from mercer.kernels.base import check_choice, check_positive, number
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.shorttime import Array, Law
 from mercer.kernels.tails import log_heat_law
@@ -66,7 +65,7 @@ class SpectralKernel(RadialKernel):
         """The kernel with plain numbers for hyperparameters, which may be tensors."""
         plain = copy.copy(self)
         for name in self.continuous():
-            setattr(plain, name, float(getattr(self, name)))
+            setattr(plain, name, number(getattr(self, name)))
         return plain
 
     def _law(self, n: int) -> Law:
@@ -115,7 +114,7 @@ class SpectralKernel(RadialKernel):
             lambda u: factor * law(u)[: self._sides],
             self.space.separation,
             floor=floor,
-            law_error=2 * zonal.TRUNCATION * factor,
+            law_error=2 * zonal.TRUNCATION,
         )
 
 
@@ -194,15 +193,14 @@ class Heat(SpectralKernel, DiffusionTime):
 
     def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
         """``-lambda t``."""
-        return -eigenvalues * self.time(n)
+        return -eigenvalues * self._time(n)
 
     def log_self_similarity(self, n: int) -> float:
         """See :class:`SpectralKernel`; includes the area of the sphere."""
-        t = float(self.time(n))
+        t = self.time(n)
         if shorttime.is_short(n, t):
             return shorttime.log_heat_at_zero(n, t)
-        log_area = math.log(2) + n / 2 * math.log(math.pi) - float(gammaln(n / 2))
-        return self.spectrum(n).log_total - log_area
+        return self.spectrum(n).log_total - zonal.log_area(n)
 
     def log(self, X: Any, Y: Any = None) -> Any:
         """Logarithm of the Gram matrix, also where the kernel over- or underflows.
@@ -222,7 +220,7 @@ class Heat(SpectralKernel, DiffusionTime):
 
     def _log_profile(self, n: int) -> Profile:
         def compute() -> Profile:
-            t = float(self.time(n))
+            t = self.time(n)
             shift = 0.0 if self.normalized else self.log_self_similarity(n)
             if shorttime.is_short(n, t):
                 law = shorttime.log_heat_law(n, t, self._sides)
@@ -234,11 +232,11 @@ class Heat(SpectralKernel, DiffusionTime):
         return self._remember(("log", n), compute)
 
     def _law(self, n: int) -> Law:
-        t = float(self.time(n))
+        t = self.time(n)
         return shorttime.heat_law(n, t) if shorttime.is_short(n, t) else super()._law(n)
 
     def _gradient_law(self, n: int, name: str) -> Law:
-        t = float(self.time(n))
+        t = self.time(n)
         if shorttime.is_short(n, t):
             return shorttime.heat_gradient_law(n, t, self.normalized)
         return super()._gradient_law(n, name)
@@ -342,7 +340,7 @@ class Matern(SpectralKernel):
             return super()._gradient_law(n, name)
         # d/dlog(length_scale) of (rate + lam)^-s is 2 s rate (rate + lam)^-(s+1).
         (law, log_total), (higher_law, higher_total) = split, higher
-        rate = 2 * self.nu / float(self.length_scale) ** 2
+        rate = 2 * self.nu / number(self.length_scale) ** 2
         weight = 2 * self._power(n) * math.exp(math.log(rate) + higher_total - log_total)
         shift = 1.0 if self.normalized else 0.0
         return lambda u: weight * (higher_law(u) - shift * law(u))

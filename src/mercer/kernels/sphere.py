@@ -217,13 +217,13 @@ class Parametrix(RadialKernel, DiffusionTime):
     def _compile(self, n: int) -> Profile:
         if self.order == 0:
             return self._exponential(n)
-        t = float(self.time(n))
+        t = self.time(n)
         scale = self._bracket(n, t, np.zeros(1))[0, 0] if self.normalized else 1.0
         return self._times(n, lambda u: self._bracket(n, t, u) / scale)
 
     def _compile_gradient(self, n: int, name: str) -> Profile:
         # d/dlog(t) of exp(-r^2/4t) b(t) is exp(-r^2/4t) (b r^2/4t + db/dlog(t)).
-        t = float(self.time(n))
+        t = self.time(n)
         zero = np.zeros(1)
         scale, change = 1.0, 0.0
         if self.normalized:
@@ -254,7 +254,7 @@ class Parametrix(RadialKernel, DiffusionTime):
 
     def _exponential(self, n: int) -> TableProfile:
         """``exp(-theta^2 / 4t)``, with u_0 for order 1 and more."""
-        t = float(self.time(n))
+        t = self.time(n)
 
         def law(u: Array) -> Array:
             exponent = -(parametrix.angles(u) ** 2) / (4 * t)

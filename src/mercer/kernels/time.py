@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mercer.kernels.base import Kernel, check_positive
+from mercer.kernels.base import Kernel, check_positive, number
 
 
 class DiffusionTime(Kernel):
@@ -22,8 +22,11 @@ class DiffusionTime(Kernel):
         """The time, in the form it was given."""
         return ("t",) if self.t is not None else ("t_star",)
 
-    def time(self, n: int) -> Any:
+    def time(self, n: int) -> float:
         """Diffusion time in dimension n."""
+        return number(self._time(n))
+
+    def _time(self, n: int) -> Any:
         return self.t if self.t is not None else self.t_star * (math.log(n) / n)
 
     def _check_time(self) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.polynomial import chebyshev, polynomial
 from numpy.typing import NDArray
 
-from mercer.profiles.rows import CORE_DEGREE, ROUNDING, Rows, cut, cut_for_single, fit, nodes
+from mercer.profiles.rows import CORE_DEGREE, ROUNDING, TINY, Rows, cut, cut_for_single, fit, nodes
 
 Array = NDArray[np.float64]
 #: Values at separations u of shape (k,), as an array of shape (sides, k).
@@ -67,9 +67,34 @@ class Pieces:
         return cut_for_single(self)
 
     @property
+    def error(self) -> float:
+        """Bound of the interpolation error, from the last coefficients; relative to the scale."""
+        end = np.abs(self.coefficients[:, -6:]).max(axis=1) / np.maximum(self.scale, TINY)
+        # Rounding errors stand in all coefficients alike; a falling tail adds less.
+        return float(DEGREE * end.max(initial=0.0) + 4 * RESOLVED)
+
+    @property
     def widths(self) -> Array:
         """Length of each piece."""
         return np.ldexp(1.0, (self.octave - self.depth).astype(int))
+
+    def with_half_the_core(self) -> Pieces:
+        """The same function with the upper half of the core made a piece."""
+        sides = len(self.core)
+        upper = polynomial.polyval((nodes(DEGREE) + 3) / 4, self.core.T)
+        size = np.maximum(np.abs(upper).max(axis=1), self.scale.max(initial=0.0))
+        zeros = np.zeros(sides, dtype=np.int64)
+        return replace(
+            self,
+            low=self.low - 1,
+            core=np.ldexp(self.core, -np.arange(CORE_DEGREE + 1)),
+            octave=np.concatenate([self.octave, zeros + self.low - 1]),
+            depth=np.concatenate([self.depth, zeros]),
+            part=np.concatenate([self.part, zeros]),
+            side=np.concatenate([self.side, np.arange(sides)]),
+            coefficients=np.concatenate([self.coefficients, fit(upper)]),
+            scale=np.concatenate([self.scale, size]),
+        )
 
     def derivative(self, sign: Array) -> Pieces:
         """Differentiate every piece; ``sign[side]`` is du/dw there."""

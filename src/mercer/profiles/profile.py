@@ -9,8 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.profiles.chebyshev import RESOLVED, Law, Pieces, resolve
-from mercer.profiles.rows import ROW_ERROR
+from mercer.profiles.chebyshev import Law, Pieces, resolve
 
 Separation = Literal["invariant", "one-sided", "folded"]
 
@@ -91,15 +90,15 @@ class TableProfile:
     separation : {"invariant", "one-sided", "folded"}
         How the separation u comes from the invariant w: ``u = w``; ``u = 1 - w``; or
         ``u = 1 - |w|`` with pieces of their own for negative w.
-    error : float
-        Bound of the difference to the law, absolute (relative where the profile is ``relative``).
+    law_error : float
+        Error of the law that was compiled, such as a truncated tail.
     logarithmic : bool
         The table holds the logarithm; values are its exponential.
     """
 
     separation: Separation
     pieces: Pieces
-    error: float
+    law_error: float = 0.0
     logarithmic: bool = False
     floor: float = -np.inf
 
@@ -142,6 +141,14 @@ class TableProfile:
         return xp.reshape(value, w.shape)
 
     @property
+    def error(self) -> float:
+        """Bound of the difference to the law, in double precision.
+
+        Relative to the largest value, or to each value if the profile was compiled so.
+        """
+        return self.law_error + self.pieces.error + 2 * self.pieces.rows.error
+
+    @property
     def sides(self) -> int:
         """Hemispheres with pieces of their own."""
         return 2 if self.separation == "folded" else 1
@@ -151,7 +158,7 @@ class TableProfile:
         """Profile of the derivative of the table's function with respect to the invariant."""
         sign = {"invariant": [1.0], "one-sided": [-1.0], "folded": [-1.0, 1.0]}[self.separation]
         pieces = self.pieces.derivative(np.array(sign))
-        return TableProfile(self.separation, pieces, self.error)
+        return TableProfile(self.separation, pieces, self.law_error)
 
     @property
     def without_exponential(self) -> TableProfile:
@@ -202,5 +209,4 @@ def compile_profile(
     # error there is a relative error of the value), or the largest value of all.
     least = 1.0 if logarithmic else 0.0 if relative else None
     pieces = resolve(law, top, least, beyond)
-    error = law_error + 2 * ROW_ERROR + 40 * RESOLVED
-    return TableProfile(separation, pieces, error, logarithmic, floor)
+    return TableProfile(separation, pieces, law_error, logarithmic, floor)

@@ -22,7 +22,7 @@ ROUNDING = 1e-13
 #: Rows per octave are at most 2 ** MAX_BITS.
 MAX_BITS = 13
 
-_TINY = float(np.finfo(float).tiny)
+TINY = float(np.finfo(float).tiny)
 #: Points of a row at which its error is looked at.
 _CHECKS = np.array([-0.97, -0.63, 0.25, 0.9])
 
@@ -52,6 +52,8 @@ def cut(pieces: Pieces, degree: int = CORE_DEGREE, allowed: float = ROW_ERROR) -
 
 def cut_for_single(pieces: Pieces) -> Rows:
     """Cut pieces into fewer and shorter rows, in single precision."""
+    while np.abs(pieces.core[:, SINGLE_DEGREE + 1 :]).max() > SINGLE_ERROR * np.abs(pieces.core).max():
+        pieces = pieces.with_half_the_core()
     rows = cut(pieces, SINGLE_DEGREE, SINGLE_ERROR)
     # Slopes at separations that single precision does not know may leave its range.
     edge = np.finfo(np.float32)
@@ -87,7 +89,7 @@ def _cut_evenly(pieces: Pieces, bits: int, degree: int) -> Rows:
         chosen = pieces.depth == depth
         cells = 1 << (bits - int(depth))
         polynomials, misfit = _recut(pieces.coefficients[chosen], cells, degree)
-        error = max(error, float(np.max(misfit / np.maximum(pieces.scale[chosen], _TINY))))
+        error = max(error, float(np.max(misfit / np.maximum(pieces.scale[chosen], TINY))))
         octave, part = pieces.octave[chosen], pieces.part[chosen]
         row = 1 + ((octave - pieces.low) * 2**bits + part * cells)[:, None] + np.arange(cells)
         half = pieces.widths[chosen][:, None] / (2 * cells)

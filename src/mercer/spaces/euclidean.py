@@ -60,7 +60,7 @@ class Euclidean(Space):
         xp = array_namespace(X, Y)
         shift = xp.mean(Y, axis=0, keepdims=True)
         X, Y = X - shift, Y - shift
-        squares = [xp.vecdot(Z, Z, axis=1)[:, None] for Z in (X, Y)]
+        squares = [xp.vecdot(Z, Z, axis=-1)[:, None] for Z in (X, Y)]
         ones = [xp.ones_like(s) for s in squares]
         left = xp.concat([X, squares[0], ones[0]], axis=1)
         return left, xp.concat([-2.0 * Y, ones[1], squares[1]], axis=1)

@@ -182,7 +182,7 @@ def _plain_lengths(X: Any) -> Any:
     if sparse.issparse(X):
         return np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
     xp = array_namespace(X)
-    return xp.sqrt(xp.vecdot(X, X, axis=1))
+    return xp.sqrt(xp.vecdot(X, X, axis=-1))
 
 
 def _row_maxima(X: Any) -> Any:

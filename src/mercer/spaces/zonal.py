@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +44,11 @@ def log_multiplicities(n: int, levels: int) -> NDArray[np.longdouble]:
     level = np.arange(levels - 1, dtype=np.longdouble)
     steps = np.log((2 * level + n) / (2 * level + n - 2)) + np.log((level + n - 2) / (level + 1))
     return np.concatenate([np.zeros(1, np.longdouble), np.cumsum(steps)])
+
+
+def log_area(n: int) -> float:
+    """Logarithm of the area ``2 pi^(n/2) / Gamma(n/2)`` of S^(n-1)."""
+    return math.log(2) + n / 2 * math.log(math.pi) - math.lgamma(n / 2)
 
 
 @dataclass(frozen=True, eq=False)

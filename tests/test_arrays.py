@@ -1,0 +1,139 @@
+"""Torch tensors and the array API."""
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+import torch
+
+from mercer.kernels import (
+    ArcCosine,
+    Constant,
+    Cosine,
+    Gaussian,
+    Heat,
+    Linear,
+    Matern,
+    Parametrix,
+    Polynomial,
+)
+from mercer.spaces import Simplex, Sphere
+
+KERNELS = [
+    Heat(Sphere(), t=0.3),
+    Heat(Sphere(), t_star=0.4, normalized=False),
+    Heat(Simplex(), t_star=0.5),
+    Matern(Sphere(), nu=2.5, length_scale=0.7),
+    Cosine(),
+    ArcCosine(),
+    Parametrix(Sphere(), t=0.2),
+    Parametrix(Sphere(), t=0.2, order=2),
+    Linear(),
+    Polynomial(),
+    Gaussian(1.3),
+    2.0 * Heat(Sphere(), t=0.3) + Gaussian(),
+]
+X = np.random.default_rng(0).gamma(1.0, size=(9, 4)) + 0.1
+Y = np.random.default_rng(1).gamma(1.0, size=(5, 4)) + 0.1
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("library", [torch.as_tensor, strict.asarray], ids=["torch", "strict"])
+def test_same_values(kernel, library) -> None:
+    K = kernel(library(X))
+    assert type(K) is type(library(X))
+    np.testing.assert_allclose(np.asarray(K), kernel(X), atol=1e-12)
+    np.testing.assert_allclose(np.asarray(kernel(library(X), library(Y))), kernel(X, Y), atol=1e-12)
+    np.testing.assert_allclose(np.asarray(kernel.diag(library(X))), kernel.diag(X), atol=1e-12)
+    v = np.arange(5.0)
+    np.testing.assert_allclose(
+        np.asarray(kernel.matvec(library(X), library(Y), library(v))), kernel(X, Y) @ v, atol=1e-12
+    )
+
+
+def test_single_precision_tensors() -> None:
+    K = Heat(Sphere())(torch.as_tensor(X, dtype=torch.float32))
+    assert K.dtype == torch.float32
+    np.testing.assert_allclose(K.numpy(), Heat(Sphere())(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_gradient_in_the_inputs(kernel) -> None:
+    x, y = (torch.tensor(Z, requires_grad=True) for Z in (X[:4], Y[:3]))
+    assert torch.autograd.gradcheck(kernel, (x, y))
+    assert torch.autograd.gradcheck(lambda z: kernel(z), (x,))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: Heat(Sphere(), t=p),
+        lambda p: Heat(Simplex(), t_star=p),
+        lambda p: Heat(Sphere(), t=p, normalized=False),
+        lambda p: Matern(Sphere(), nu=1.5, length_scale=p),
+        lambda p: Parametrix(Sphere(), t=p),
+        lambda p: Parametrix(Sphere(), t=p, order=2, normalized=True),
+        lambda p: Gaussian(length_scale=p),
+        lambda p: Polynomial(coef0=p),
+        lambda p: Constant(p) * Heat(Sphere(), t=0.2),
+        lambda p: p * Heat(Sphere(), t=p),
+    ],
+)
+def test_gradient_in_the_parameters(make) -> None:
+    parameter = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
+    x, y = torch.as_tensor(X), torch.as_tensor(Y)
+    assert torch.autograd.gradcheck(lambda p: make(p)(x, y), (parameter,))
+    assert torch.autograd.gradcheck(lambda p: make(p)(x), (parameter,))
+
+
+def test_second_derivatives() -> None:
+    x = torch.tensor(X[:3], requires_grad=True)
+    y = torch.as_tensor(Y[:2])
+    assert torch.autograd.gradgradcheck(lambda z: Heat(Sphere(), t=0.3)(z, y), (x,))
+
+
+def test_gradients_are_finite_at_equal_points() -> None:
+    x = torch.tensor(np.vstack([X[:2], X[:1]]), requires_grad=True)
+    for kernel in (
+        Heat(Sphere()),
+        ArcCosine(order=0),
+        ArcCosine(),
+        Matern(Sphere(), nu=0.3),
+        Gaussian(),
+    ):
+        kernel(x).sum().backward()
+        assert torch.isfinite(x.grad).all()
+        x.grad = None
+
+
+@pytest.mark.parametrize("n", [500, 100_000])
+def test_high_dimension(n: int) -> None:
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=n)
+    x = torch.tensor(np.stack([base, base + 0.5 * rng.normal(size=n)]), requires_grad=True)
+    t_star = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    Heat(Sphere(), t_star=t_star)(x)[0, 1].backward()
+    assert torch.isfinite(x.grad).all()
+    assert float(x.grad.norm()) > 0
+    step = 1e-5
+    rows = x.detach().numpy()
+    ahead, behind = (Heat(Sphere(), t_star=0.7 + s)(rows)[0, 1] for s in (step, -step))
+    assert float(t_star.grad) == pytest.approx((ahead - behind) / (2 * step), rel=1e-5)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_bad_tensors(bad: float) -> None:
+    spoilt = torch.as_tensor(X.copy())
+    spoilt[2, 1] = bad
+    with pytest.raises(ValueError, match="row 2"):
+        Heat(Sphere())(spoilt)
+    with pytest.raises(ValueError, match="row 1 .* negative"):
+        Heat(Simplex())(torch.tensor([[1.0, 2.0], [-1.0, 2.0]]))
+    with pytest.raises(ValueError, match="no rows"):
+        Heat(Sphere())(torch.empty(0, 3))
+    with pytest.raises(TypeError, match="one library"):
+        Heat(Sphere())(torch.as_tensor(X), Y)
+
+
+def test_whole_number_tensors() -> None:
+    counts = torch.tensor([[1, 2, 3], [3, 0, 1]])
+    np.testing.assert_allclose(Heat(Simplex())(counts).numpy(), Heat(Simplex())(counts.numpy()))
