@@ -29,6 +29,8 @@ autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
+# Types in docstrings are prose ("array of shape (m, n)"), not names to be looked up.
+napoleon_use_param = False
 napoleon_use_rtype = False
 # References at the end of a docstring need not be cited in its text.
 suppress_warnings = ["ref.footnote"]

@@ -7,7 +7,8 @@ of order 0, has them on the sphere: here the least eigenvalue for 300 random poi
 against the time, with the same for the exact heat kernel.
 
 For the exact kernel only rounding errors are left. The parametrix has negative eigenvalues as soon as
-pairs of far points matter, and beyond t = 1 they are of order one. This is why ``Parametrix.positive_semidefinite`` is ``False``.
+pairs of far points matter, and beyond t = 1 they are of order one. This is why
+``Parametrix.positive_semidefinite`` is ``False``.
 """
 
 import matplotlib.pyplot as plt

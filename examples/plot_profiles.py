@@ -42,7 +42,9 @@ for row, t_star in zip(axes, times, strict=True):
             kernel = Parametrix(Sphere(), t_star=t_star, order=order, normalized=True)
             values = profile(kernel, n, theta)
             values[1:][np.maximum.accumulate(values > 1.3)[:-1]] = np.nan
-            ax.plot(np.degrees(theta), values, dash, color=color, lw=2, label=f"parametrix, order {order}")
+            ax.plot(
+                np.degrees(theta), values, dash, color=color, lw=2, label=f"parametrix, order {order}"
+            )
         ax.axvline(90, color="0.85", lw=1, zorder=0)
         ax.set_title(f"n = {n},  t* = {t_star:g}", fontsize=11)
 axes[0, 0].set(xlim=(0, 170), ylim=(-0.03, 1.25), xticks=range(0, 151, 30))

@@ -37,12 +37,14 @@ def truth(X):
 rng = np.random.default_rng(1)
 X = rng.normal(size=(160, 3))
 X /= np.linalg.norm(X, axis=1, keepdims=True)
-X = X[~((X[:, 0] > 0) & (X[:, 1] > 0))][:120]  # nothing between longitudes 0 and 90 degrees
+gap = (X[:, 0] > 0) & (X[:, 1] > 0)  # longitudes from 0 to 90 degrees
+X = X[~gap][:120]
 y = truth(X) + 0.1 * rng.normal(size=len(X))
 
 kernel = 1.0 * Matern(Sphere(), nu=2.5, length_scale=1.0) + WhiteKernel(0.01)
 model = GaussianProcessRegressor(kernel, normalize_y=True).fit(X, y)
-print(model.kernel_)
+print(model.kernel_.k1)
+print(model.kernel_.k2)
 
 # %%
 # Mean and standard deviation on a grid, beside the function itself.

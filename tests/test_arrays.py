@@ -126,7 +126,7 @@ def test_bad_tensors(bad: float) -> None:
     spoilt[2, 1] = bad
     with pytest.raises(ValueError, match="row 2"):
         Heat(Sphere())(spoilt)
-    with pytest.raises(ValueError, match="row 1 .* negative"):
+    with pytest.raises(ValueError, match=r"row 1 .* negative"):
         Heat(Simplex())(torch.tensor([[1.0, 2.0], [-1.0, 2.0]]))
     with pytest.raises(ValueError, match="no rows"):
         Heat(Sphere())(torch.empty(0, 3))

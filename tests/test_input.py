@@ -47,7 +47,7 @@ def test_zero_rows(form, space) -> None:
 
 
 def test_wrong_dimension() -> None:
-    with pytest.raises(ValueError, match="3 columns, but .* dimension 4"):
+    with pytest.raises(ValueError, match=r"3 columns, but .* dimension 4"):
         Heat(Sphere(n=4))(COUNTS)
     with pytest.raises(ValueError, match="X has 3 columns, Y has 2"):
         Heat(Sphere())(COUNTS, COUNTS[:, 1:])
@@ -56,7 +56,7 @@ def test_wrong_dimension() -> None:
 
 
 def test_not_unit() -> None:
-    with pytest.raises(ValueError, match="row 0 .* not of length one"):
+    with pytest.raises(ValueError, match=r"row 0 .* not of length one"):
         Heat(Sphere(unit=True))([[1.0, 1.0], [1.0, 0.0]])
 
 

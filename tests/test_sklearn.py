@@ -147,4 +147,4 @@ def test_theta_round_trip() -> None:
     moved = kernel.clone_with_theta(np.log([0.7]))
     assert moved.t == pytest.approx(0.7)
     assert kernel.t == 0.3
-    assert eval(repr(moved)) == moved  # noqa: S307
+    assert eval(repr(moved)) == moved

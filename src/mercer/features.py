@@ -41,7 +41,7 @@ class GramTransformer(TransformerMixin, BaseEstimator):
     >>> from mercer.kernels import Heat
     >>> from mercer.spaces import Simplex
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = make_pipeline(GramTransformer(Heat(Simplex())), SVC(kernel="precomputed"))
+    >>> model = make_pipeline(GramTransformer(Heat(Simplex(), t_star=0.5)), SVC(kernel="precomputed"))
     >>> float(model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:])) > 0.95
     True
     """

@@ -184,7 +184,7 @@ class Parametrix(RadialKernel, DiffusionTime):
     >>> from mercer.spaces import Sphere
     >>> k = Parametrix(Sphere(), t=0.1)
     >>> k([[1, 0, 0]], [[0, 1, 0]]).round(6), k.positive_semidefinite
-    (array([[0.002092]]), False)
+    (array([[0.002094]]), False)
     """
 
     positive_semidefinite = False

@@ -81,7 +81,7 @@ class Pieces:
     def with_half_the_core(self) -> Pieces:
         """The same function with the upper half of the core made a piece."""
         sides = len(self.core)
-        upper = polynomial.polyval((nodes(DEGREE) + 3) / 4, self.core.T)
+        upper: Array = np.asarray(polynomial.polyval((nodes(DEGREE) + 3) / 4, self.core.T), dtype=float)
         size = np.maximum(np.abs(upper).max(axis=1), self.scale.max(initial=0.0))
         zeros = np.zeros(sides, dtype=np.int64)
         return replace(

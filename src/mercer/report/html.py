@@ -26,12 +26,12 @@ def verdict(comparison: Comparison) -> str:
     """One sentence: which kernel is ahead, and whether by more than chance."""
     best = comparison.scores[0]
     flat = next(s for s in comparison.scores if s.name in ("linear", "Gaussian"))
-    if best is flat:
+    gain = best.mean - flat.mean
+    if gain < 5e-4:
         return (
-            f"The {best.name} kernel is ahead with {best.mean:.1%} accuracy: "
+            f"The {flat.name} kernel is ahead or level with {flat.mean:.1%} accuracy: "
             "geometry does not help on this table."
         )
-    gain = best.mean - flat.mean
     clear = best.interval[0] > flat.mean
     return (
         f"The {best.name} kernel is ahead with {best.mean:.1%} accuracy, {100 * gain:.1f} points above "
@@ -43,4 +43,4 @@ def verdict(comparison: Comparison) -> str:
 def _axis_start(comparison: Comparison) -> float:
     """Left end of the accuracy axis: the lowest interval, rounded down to five points."""
     lowest = min(s.interval[0] for s in comparison.scores)
-    return max(0.0, int(lowest * 20) / 20)
+    return min(int(lowest * 20) / 20, 0.95)

@@ -182,7 +182,7 @@ def _check_target(y: Any, folds: int) -> tuple[np.ndarray, np.ndarray]:
     if counts.min() < folds:
         rare = labels[np.argmin(counts)]
         raise ValueError(
-            f"class {rare.item()!r} has {counts.min()} rows, fewer than the {folds} folds; "
+            f"class {str(rare)!r} has {counts.min()} rows, fewer than the {folds} folds; "
             "use fewer folds or drop the class"
         )
     return labels, encoded

@@ -1,0 +1,190 @@
+"""The command line and the tables it reads."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+from typer.testing import CliRunner
+
+from mercer.cli import app
+from mercer.datasets import digits, read_table
+from mercer.report import verdict, write_report
+from mercer.selection import compare
+
+RNG = np.random.default_rng(0)
+COUNTS = np.vstack(
+    [RNG.multinomial(30, p, size=25) for p in ([0.5, 0.3, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4])]
+)
+LABELS = np.repeat(["spam", "ham"], 25)
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(COUNTS, columns=list("abcd")).assign(kind=LABELS)
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_json(tmp_path, frame) -> None:
+    path = tmp_path / "mail.csv"
+    frame.to_csv(path, index=False)
+    page = tmp_path / "page.html"
+    result = run("compare", path, "--target", "kind", "--json", "--report", page, "--folds", 3)
+    assert result.exit_code == 0, result.stderr
+    data = json.loads(result.stdout)
+    assert data["rows"] == 50
+    assert data["columns"] == 4
+    assert data["classes"] == {"ham": 25, "spam": 25}
+    assert data["space"] == "Simplex()"
+    names = {k["name"] for k in data["kernels"]}
+    assert names == {"linear", "Gaussian", "cosine", "parametrix", "exact heat"}
+    for kernel in data["kernels"]:
+        low, high = kernel["interval_95"]
+        assert low <= kernel["accuracy"] <= high
+        assert len(kernel["fold_accuracies"]) == 3
+        assert kernel["accuracy"] > 0.7
+    text = page.read_text()
+    assert "exact heat" in text
+    assert "http" not in text
+    again = json.loads(run("compare", path, "--target", "kind", "--json", "--folds", 3).stdout)
+    strip = [{k: v for k, v in x.items() if k != "seconds"} for x in data["kernels"]]
+    assert [{k: v for k, v in x.items() if k != "seconds"} for x in again["kernels"]] == strip
+
+
+def test_table(tmp_path, frame) -> None:
+    path = tmp_path / "mail.csv"
+    frame.to_csv(path, index=False)
+    result = run("compare", path, "--target", "kind", "--folds", 2)
+    assert result.exit_code == 0
+    assert "accuracy" in result.stdout
+    assert "kernel is ahead" in result.stdout.replace("\n", " ")
+
+
+def test_info() -> None:
+    result = run("info")
+    assert result.exit_code == 0
+    assert "numba" in result.stdout
+    assert "threads" in result.stdout
+
+
+def write(kind: str, frame: pd.DataFrame, folder):
+    path = folder / f"table.{kind}"
+    X, y = frame.drop(columns="kind").to_numpy(float), frame["kind"].to_numpy(str)
+    if kind in ("csv", "csv.gz"):
+        frame.to_csv(path, index=False)
+    elif kind == "tsv":
+        frame.to_csv(path, index=False, sep="\t")
+    elif kind == "parquet":
+        frame.to_parquet(path)
+    elif kind == "npz":
+        np.savez(path, X=X, kind=y)
+    elif kind == "sparse.npz":
+        csr = sparse.csr_matrix(X)
+        parts = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": csr.shape}
+        np.savez(path, **parts, kind=y)
+    else:
+        dump_svmlight_file(X, (y == "spam").astype(int), str(path))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "parquet", "npz", "sparse.npz", "svmlight"])
+def test_every_kind_of_table(kind: str, frame, tmp_path) -> None:
+    table = read_table(write(kind, frame, tmp_path), "kind")
+    X = table.X.toarray() if sparse.issparse(table.X) else table.X
+    np.testing.assert_array_equal(X, COUNTS)
+    assert len(set(table.y)) == 2
+    assert sparse.issparse(table.X) == (kind in ("sparse.npz", "svmlight"))
+
+
+def bad_tables(folder) -> dict[str, tuple]:
+    frame = pd.DataFrame(COUNTS, columns=list("abcd")).assign(kind=LABELS)
+    holes, words, zero = frame.astype({"b": float}), frame.assign(word="x"), frame.copy()
+    holes.loc[7, "b"] = np.nan
+    zero.loc[3, list("abcd")] = 0
+    tables = {
+        "holes": (holes, "kind", "row 7 of holes.csv has no value in column 'b'"),
+        "words": (words, "kind", "columns that are not numbers: 'word'"),
+        "zero": (zero, "kind", "row 3 of X is all zeros"),
+        "target": (frame, "class", "no column 'class'"),
+        "none": (frame, None, "which column of none.csv is the target"),
+        "single": (frame.assign(kind="spam"), "kind", "one class only"),
+        "rare": (frame.assign(kind=["odd"] * 2 + ["even"] * 48), "kind", "class 'odd' has 2 rows"),
+        "floats": (frame.assign(kind=np.linspace(0.1, 0.7, 50)), "kind", "continuous"),
+        "lost": (frame.assign(kind=[None, *LABELS[1:]]), "kind", "row 0 of lost.csv has no 'kind'"),
+        "alone": (frame[["kind"]], "kind", "no columns beside the target"),
+    }
+    for name, (table, _, _) in tables.items():
+        table.to_csv(folder / f"{name}.csv", index=False)
+    return tables
+
+
+def test_bad_tables_end_in_one_line(tmp_path) -> None:
+    for name, (_, target, complaint) in bad_tables(tmp_path).items():
+        option = () if target is None else ("--target", target)
+        result = run("compare", tmp_path / f"{name}.csv", *option)
+        assert result.exit_code == 2, name
+        assert complaint in result.stderr, (name, result.stderr)
+        assert "Traceback" not in result.output
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("a.csv", "", "cannot be read"),
+        ("a.xyz", "1", "no known kind"),
+        ("missing.csv", None, "no file"),
+    ],
+)
+def test_bad_files(tmp_path, name: str, content: str | None, complaint: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    result = run("compare", tmp_path / name, "--target", "y")
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+
+
+def test_bad_options(tmp_path, frame) -> None:
+    path = write("csv", frame, tmp_path)
+    for options in (
+        ["--space", "cube"],
+        ["--report", tmp_path / "no" / "folder.html"],
+        ["--folds", "1"],
+    ):
+        result = run("compare", path, "--target", "kind", *options)
+        assert result.exit_code == 2
+        assert "Traceback" not in result.output
+
+
+def test_signed_rows_go_to_the_sphere() -> None:
+    X = np.vstack([RNG.normal(loc=c, size=(20, 3)) for c in (1.0, -1.0)])
+    steps = []
+    result = compare(
+        X, np.repeat([0, 1], 20), folds=2, progress=lambda done, total: steps.append((done, total))
+    )
+    assert repr(result.space) == "Sphere()"
+    assert steps[-1][0] == steps[-1][1] == len(steps)
+    assert repr(compare(np.abs(X), np.repeat([0, 1], 20), folds=2, space="sphere").space) == "Sphere()"
+    with pytest.raises(ValueError, match="rows"):
+        compare(X, [0, 1] * 4, folds=2)
+
+
+def test_nested_scores_are_honest() -> None:
+    # Labels without any relation to the rows: a score that leaks would be above chance.
+    rng = np.random.default_rng(1)
+    X, y = rng.poisson(3, size=(120, 40)) + 1, rng.permutation([0, 1] * 60)
+    for score in compare(X, y, folds=4).scores:
+        assert score.mean < 0.65
+
+
+def test_report_of_digits(tmp_path) -> None:
+    table = digits()
+    result = compare(table.X[:200], table.y[:200], folds=2)
+    write_report(result, "<digits>", tmp_path / "r.html")
+    assert "&lt;digits&gt;" in (tmp_path / "r.html").read_text()
+    assert "accuracy" in verdict(result)

@@ -1,0 +1,125 @@
+"""Feature space against explicit coordinates."""
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import KernelCenterer
+
+from mercer import rkhs
+from mercer.kernels import Gaussian, Heat, Linear, Parametrix, Polynomial
+from mercer.spaces import Sphere
+
+IRISES = np.array([[5.9, 3.0], [6.9, 3.1], [6.6, 2.9], [4.6, 3.2], [6.0, 2.2]])
+RNG = np.random.default_rng(0)
+POINTS = RNG.normal(size=(30, 4))
+NEW = RNG.normal(size=(7, 4))
+K = Linear()(POINTS)
+
+
+def test_worked_numbers() -> None:
+    gram = Linear()(IRISES)
+    assert gram[0, 1] == pytest.approx(50.01, abs=5e-3)
+    assert np.diag(gram)[:2] == pytest.approx([43.81, 57.22], abs=5e-3)
+    lifted = np.column_stack([IRISES**2, np.sqrt(2) * IRISES.prod(axis=1)])
+    assert lifted[0] == pytest.approx([34.81, 9, 25.03], abs=5e-3)
+    np.testing.assert_allclose(Polynomial(2, 0.0)(IRISES), lifted @ lifted.T)
+
+
+def test_against_coordinates() -> None:
+    mean = POINTS.mean(axis=0)
+    centred = POINTS - mean
+    np.testing.assert_allclose(rkhs.norms(K), np.linalg.norm(POINTS, axis=1))
+    gaps = np.linalg.norm(POINTS[:, None] - POINTS, axis=2)
+    np.testing.assert_allclose(rkhs.distances(K), gaps, atol=1e-7)
+    assert rkhs.mean_norm(K) == pytest.approx(np.linalg.norm(mean))
+    assert rkhs.total_variance(K) == pytest.approx((centred**2).sum(axis=1).mean())
+    np.testing.assert_allclose(rkhs.center(K), centred @ centred.T, atol=1e-12)
+    unit = POINTS / np.linalg.norm(POINTS, axis=1, keepdims=True)
+    np.testing.assert_allclose(rkhs.normalize(K), unit @ unit.T, atol=1e-12)
+    unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    np.testing.assert_allclose(rkhs.correlation(K), unit @ unit.T, atol=1e-12)
+
+
+def test_blocks_of_new_points() -> None:
+    block = Linear()(NEW, POINTS)
+    _, centred = rkhs.center(K, block)
+    mean = POINTS.mean(axis=0)
+    np.testing.assert_allclose(centred, (NEW - mean) @ (POINTS - mean).T, atol=1e-12)
+    np.testing.assert_allclose(centred, KernelCenterer().fit(K).transform(block), atol=1e-12)
+    _, unit = rkhs.normalize(K, block, Linear().diag(NEW))
+    lengths = [np.linalg.norm(Z, axis=1) for Z in (NEW, POINTS)]
+    np.testing.assert_allclose(unit, NEW @ POINTS.T / lengths[0][:, None] / lengths[1])
+    with pytest.raises(ValueError, match="test_diagonal"):
+        rkhs.normalize(K, block)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Gaussian(), Heat(Sphere())])
+def test_maps_reproduce_the_gram_matrix(kernel) -> None:
+    doubled = np.vstack([POINTS, POINTS[:5]])  # singular on purpose
+    gram = kernel(doubled)
+    for coordinates in (rkhs.mercer_map(gram), rkhs.empirical_map(gram)):
+        np.testing.assert_allclose(coordinates @ coordinates.T, gram, atol=1e-10)
+    inside = rkhs.empirical_map(gram, gram[:4])
+    np.testing.assert_allclose(inside, rkhs.empirical_map(gram)[:4], atol=1e-6)
+
+
+def test_rank_of_the_mercer_map() -> None:
+    assert rkhs.mercer_map(K).shape == (30, 4)
+    assert rkhs.mercer_map(K, rank=2).shape == (30, 2)
+    values = (rkhs.mercer_map(K) ** 2).sum(axis=0)
+    assert (np.diff(values) <= 0).all()
+
+
+def test_diagnose() -> None:
+    labels = np.repeat(["a", "b", "c"], 10)
+    perfect = (labels[:, None] == labels).astype(float)
+    diagnosis = rkhs.diagnose(perfect, labels)
+    assert diagnosis.alignment == pytest.approx(1)
+    assert diagnosis.effective_rank == pytest.approx(3)
+    assert rkhs.diagnose(np.eye(10)).effective_rank == pytest.approx(10)
+    assert rkhs.diagnose(np.ones((10, 10))).mean_similarity == pytest.approx(1)
+    assert rkhs.diagnose(np.outer(NEW[:, 0], NEW[:, 0]), NEW[:, 0]).alignment == pytest.approx(1)
+    assert abs(rkhs.diagnose(K, RNG.normal(size=30)).alignment) < 0.5
+    assert "least" not in str(diagnosis)
+
+
+def test_the_parametrix_is_no_kernel() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 3))
+    diagnosis = rkhs.diagnose(Parametrix(Sphere(), t=2.0)(X))
+    assert not diagnosis.positive_semidefinite
+    assert -8 < diagnosis.least_eigenvalue < -5  # -6.7 was seen on other points
+    assert "NOT positive" in str(diagnosis)
+    assert rkhs.diagnose(Heat(Sphere(), t=2.0)(X)).positive_semidefinite
+    simplex_like = rkhs.diagnose(Parametrix(Sphere(), t=2.0)(np.abs(rng.normal(size=(400, 20)))))
+    assert not simplex_like.positive_semidefinite
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (np.ones((2, 3)), "square"),
+        (np.empty((0, 0)), "square"),
+        ([[1.0, np.nan], [0, 1]], "row 0"),
+        ([[1.0, 2.0], [0, 1]], "symmetric"),
+    ],
+)
+def test_bad_matrices(bad, message: str) -> None:
+    for function in (
+        rkhs.norms,
+        rkhs.distances,
+        rkhs.center,
+        rkhs.normalize,
+        rkhs.diagnose,
+        rkhs.mercer_map,
+    ):
+        with pytest.raises(ValueError, match=message):
+            function(bad)
+
+
+def test_points_without_length() -> None:
+    with pytest.raises(ValueError, match="row 1 of K has length zero"):
+        rkhs.normalize([[1.0, 0.0], [0.0, 0.0]])
+    with pytest.raises(ValueError, match="negative"):
+        rkhs.norms([[1.0, 0.0], [0.0, -1.0]])
+    assert rkhs.diagnose(np.zeros((3, 3))).mean_similarity == 0
+    assert rkhs.mercer_map(np.zeros((3, 3))).shape == (3, 0)
