@@ -20,9 +20,6 @@ from threadpoolctl import ThreadpoolController
 from mercer.engine.products import Product, product
 from mercer.profiles import Profile
 
-#: Below this many results a single thread is faster than waking others.
-_SMALL = 256 * 256
-
 Scales = tuple[NDArray[Any], NDArray[Any]]
 
 
@@ -60,12 +57,10 @@ def gram(
         tile = out[rows, columns]
         _write(source, profile, scales, rows, columns, tile)
         if symmetric:
-            square = tile[:, : tile.shape[0]]
             if rows.start == columns.start:
+                square = tile[:, : tile.shape[0]]
                 np.copyto(square, square.T.copy(), where=_below(len(square)))
-                out[columns, rows] = tile.T
-            else:
-                out[columns, rows] = tile.T
+            out[columns, rows] = tile.T
 
     _run(fill, _tiles(source, symmetric))
     if diagonal is not None:
@@ -99,8 +94,7 @@ def matvec(
                 tile[both - rows.start, both - start] = diagonal[both]
             out[rows] += tile @ v[columns]
 
-    panels = [(slice(i, min(i + height, len(out))),) for i in range(0, len(out), height)]
-    _run(accumulate, panels, small=source.shape[0] * source.shape[1] <= _SMALL)
+    _run(accumulate, [(slice(i, min(i + height, len(out))),) for i in range(0, len(out), height)])
     return out
 
 
@@ -135,13 +129,11 @@ def _below(size: int) -> NDArray[np.bool_]:
     return np.tri(size, k=-1, dtype=bool)
 
 
-def _run(job: Callable[..., None], tasks: list[Any], small: bool | None = None) -> None:
-    """Run the job over all tasks, in threads if that pays; an interruption stops after the tile."""
+def _run(job: Callable[..., None], tasks: list[Any]) -> None:
+    """Run the job over all tasks, in threads if there are several; an interruption ends it soon."""
+    if len(tasks) == 1:
+        return job(*tasks[0])
     with _blas_in_one_thread() as threads:
-        if threads == 1 or len(tasks) == 1 or small:
-            for task in tasks:
-                job(*task)
-            return
         pool = ThreadPoolExecutor(min(threads, len(tasks)))
         try:
             for future in [pool.submit(job, *task) for task in tasks]:

@@ -100,9 +100,6 @@ class Kernel(sk.Kernel):
 
         return Exponentiation(self, exponent)
 
-    def __hash__(self) -> int:
-        return id(self)
-
     def __repr__(self) -> str:
         return constructor_call(self)
 
@@ -129,7 +126,8 @@ def check_positive(kernel: Kernel, *names: str) -> None:
 def check_choice(kernel: Kernel, name: str, choices: tuple[Any, ...]) -> None:
     """Raise unless the named option is one of the choices."""
     value = getattr(kernel, name)
-    if isinstance(value, bool) != isinstance(choices[0], bool) or value not in choices:
+    kind = isinstance(value, bool | np.bool_)  # True is no 1 here
+    if kind != isinstance(choices[0], bool) or value not in choices:
         shown = ", ".join(map(repr, choices))
         raise ValueError(f"{name} of {type(kernel).__name__} must be one of {shown}, got {value!r}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
@@ -97,27 +97,24 @@ class RadialKernel(Kernel):
         """See :class:`Kernel`."""
         if eval_gradient and Y is not None:
             raise ValueError("gradients are of k(X): Y must be None")
+        self._validate()
+        road = Road(self, *self._check(X, Y))
+        K = road.gram(self.profile(road.n), _tensor_parameters(self, road.n))
         if not eval_gradient:
-            return self._gram(X, Y, self.profile)
-        self._validate()
-        road = _Road(self, self.space.check(X), None)
-        K = road.gram(self.profile(road.n))
-        gradient = np.empty((*K.shape, len(self.free())), dtype=K.dtype)
-        for i, name in enumerate(self.free()):
-            gradient[:, :, i] = road.gram(self.gradient_profile(road.n, name))
-        return K, gradient
-
-    def _gram(self, X: Any, Y: Any, profile: Callable[[int], Profile]) -> Any:
-        """Gram matrix of any profile of this kernel's invariant."""
-        self._validate()
-        road = _Road(self, *self._check(X, Y))
-        return road.gram(profile(road.n))
+            return K
+        if is_foreign(X):
+            raise TypeError("eval_gradient is for NumPy and SciPy rows; tensors have autograd")
+        slopes = [road.gram(self.gradient_profile(road.n, name)) for name in self.free()]
+        if len(slopes) == 1:  # no copy of the largest array there is
+            return K, slopes[0][:, :, None]
+        return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0), dtype=K.dtype)
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         self._validate()
         X = self.space.check(X)
-        return _diagonal(self, X, self.profile(int(X.shape[1])))
+        n = int(X.shape[1])
+        return _diagonal(self, X, self.profile(n), _tensor_parameters(self, n))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
@@ -126,7 +123,7 @@ class RadialKernel(Kernel):
         v = check_vector(v, int((X if Y is None else Y).shape[0]))
         if is_foreign(X):
             return super().matvec(X, Y, v)
-        road = _Road(self, X, Y)
+        road = Road(self, X, Y)
         profile = self.profile(road.n)
         return cpu.matvec(
             road.L, road.R, profile, v, scales=road.scales, diagonal=road.diagonal(profile)
@@ -146,7 +143,7 @@ class RadialKernel(Kernel):
         return X, Y
 
 
-class _Road:
+class Road:
     """Two sets of checked rows on their way to the engine."""
 
     def __init__(self, kernel: RadialKernel, X: Any, Y: Any) -> None:
@@ -159,17 +156,17 @@ class _Road:
         if left is not None:
             self.scales = (left, left if Y is None else kernel._row_scale(Y))
 
-    def diagonal(self, profile: Profile) -> Any:
+    def diagonal(self, profile: Profile, parameters: Sequence[arrays.Parameter] = ()) -> Any:
         """Exact diagonal of a symmetric result, else None."""
-        return _diagonal(self._kernel, self._X, profile) if self._symmetric else None
+        return _diagonal(self._kernel, self._X, profile, parameters) if self._symmetric else None
 
-    def gram(self, profile: Profile) -> Any:
-        diagonal = self.diagonal(profile)
+    def gram(self, profile: Profile, parameters: Sequence[arrays.Parameter] = ()) -> Any:
+        """Gram matrix of a profile of the invariant, differentiable in tensor parameters."""
+        diagonal = self.diagonal(profile, parameters)
         if is_foreign(self._X):
             return arrays.gram(
                 self.L, self.R, profile,
-                scales=self.scales, diagonal=diagonal,
-                parameters=_tensor_parameters(self._kernel, self.n),
+                scales=self.scales, diagonal=diagonal, parameters=parameters,
             )  # fmt: skip
         return cpu.gram(
             self.L, self.R, profile,
@@ -187,10 +184,12 @@ def _tensor_parameters(kernel: RadialKernel, n: int) -> list[arrays.Parameter]:
     ]
 
 
-def _diagonal(kernel: RadialKernel, X: Any, profile: Profile) -> Any:
+def _diagonal(
+    kernel: RadialKernel, X: Any, profile: Profile, parameters: Sequence[arrays.Parameter]
+) -> Any:
     invariant = kernel._self_invariant(X)
     if is_foreign(X):
-        values = arrays.apply(invariant, profile, _tensor_parameters(kernel, int(X.shape[1])))
+        values = arrays.apply(invariant, profile, parameters)
     else:
         values = np.array(invariant, ndmin=2)
         profile.apply(values)
@@ -205,4 +204,8 @@ def _hashable(value: Any) -> Any:
         return np.asarray(value).tobytes()
     if hasattr(value, "detach") or isinstance(value, np.generic):
         return number(value)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)  # kept alive by the recipe that computes with it
     return value

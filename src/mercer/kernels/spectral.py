@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels import shorttime
 from mercer.kernels.base import check_choice, check_positive, number
-from mercer.kernels.radial import RadialKernel
+from mercer.kernels.radial import RadialKernel, Road
 from mercer.kernels.shorttime import Array, Law
 from mercer.kernels.tails import log_heat_law
 from mercer.kernels.time import DiffusionTime
@@ -32,7 +32,7 @@ class SpectralKernel(RadialKernel):
 
     space: SphericalSpace
     normalized: bool
-    #: Lower bound of the values: 0 for laws known to be positive.
+    #: Lower bound of the values, 0 for laws known to be positive.
     floor = -np.inf
 
     @abstractmethod
@@ -216,7 +216,11 @@ class Heat(SpectralKernel, DiffusionTime):
         >>> Heat(Sphere(), normalized=False).log([x], [x]).round(4)    # e^2033 is no double
         array([[2033.0583]])
         """
-        return self._gram(X, Y, self._log_profile)
+        self._validate()
+        if getattr(self._time(2), "requires_grad", False):
+            raise TypeError("log is not differentiable in the time; detach it")
+        road = Road(self, *self._check(X, Y))
+        return road.gram(self._log_profile(road.n))
 
     def _log_profile(self, n: int) -> Profile:
         def compute() -> Profile:

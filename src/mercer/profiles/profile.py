@@ -74,7 +74,8 @@ class ProductProfile:
         other = tile.copy()
         self.first.apply(tile)
         self.second.apply(other)
-        tile *= other
+        with np.errstate(over="ignore"):  # infinity is the value there
+            tile *= other
 
     def evaluate(self, w: Any) -> Any:
         """See :class:`Profile`."""
