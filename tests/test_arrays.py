@@ -50,6 +50,15 @@ def test_same_values(kernel, library) -> None:
     )
 
 
+def test_tables_without_numba() -> None:
+    # The road of devices without a compiled loop.
+    w = torch.linspace(-1, 1, 301, dtype=torch.float64)
+    for kernel in (Heat(Sphere(), t=0.1), Matern(Sphere(), nu=0.6), Parametrix(Sphere(), t=0.1)):
+        tile = w[None].numpy().copy()
+        kernel.profile(5).apply(tile)
+        np.testing.assert_allclose(kernel.profile(5).evaluate(w).numpy(), tile[0], atol=1e-13)
+
+
 def test_single_precision_tensors() -> None:
     K = Heat(Sphere())(torch.as_tensor(X, dtype=torch.float32))
     assert K.dtype == torch.float32

@@ -91,6 +91,7 @@ def test_empty_and_flat(X) -> None:
         (Spectral(Sphere(), [0.0, 0.0]), "positive weight"),
         (Spectral(Sphere(), []), "weights"),
         (Spectral(Sphere(), lambda lam: np.ones_like(lam)), "level"),
+        (Spectral(Sphere(), lambda lam: 1.0), "shape"),
         (ArcCosine(order=3), "order of ArcCosine"),
         (ArcCosine(order=True), "order of ArcCosine"),
         (ArcCosine(depth=0), "depth"),
@@ -200,6 +201,15 @@ def test_extreme_length_scales(length_scale: float) -> None:
     X = np.random.default_rng(0).normal(size=(8, 4))
     K = Gaussian(length_scale)(X)
     np.testing.assert_allclose(K, np.eye(8) if length_scale < 1 else np.ones((8, 8)))
+
+
+def test_weights_that_underflow_are_not_cut_off_silently() -> None:
+    X = np.random.default_rng(0).normal(size=(3, 10_000))
+    t = 0.1 * np.log(10_000) / 10_000
+    with pytest.raises(ValueError, match="underflow"):
+        Spectral(Sphere(), lambda lam: np.exp(-lam * t))(X)
+    steps = Spectral(Sphere(), lambda lam: np.where(lam < 50, 1.0, 0.0))(X[:, :4])
+    assert np.isfinite(steps).all()
 
 
 def test_a_million_columns() -> None:

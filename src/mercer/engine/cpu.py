@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -50,21 +51,16 @@ def gram(
     array of shape (m, p)
         Nothing larger than it and a tile per thread is allocated.
     """
-    source = product(L, R, symmetric)
-    out = np.empty(source.shape, dtype=source.dtype)
+    tiles = _Tiles(product(L, R, symmetric), profile, symmetric, scales, diagonal)
+    out = np.empty(tiles.shape, dtype=tiles.dtype)
 
     def fill(rows: slice, columns: slice) -> None:
         tile = out[rows, columns]
-        _write(source, profile, scales, rows, columns, tile)
+        tiles.write(rows, columns, tile)
         if symmetric:
-            if rows.start == columns.start:
-                square = tile[:, : tile.shape[0]]
-                np.copyto(square, square.T.copy(), where=_below(len(square)))
             out[columns, rows] = tile.T
 
-    _run(fill, _tiles(source, symmetric))
-    if diagonal is not None:
-        np.fill_diagonal(out, diagonal)
+    _run(fill, tiles.places())
     return out
 
 
@@ -74,53 +70,85 @@ def matvec(
     profile: Profile,
     v: NDArray[Any],
     *,
+    symmetric: bool = False,
     scales: Scales | None = None,
     diagonal: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """Product ``profile(L @ R.T) @ v`` without the Gram matrix; see :func:`gram`."""
-    source = product(L, R, symmetric=False)
-    out = np.zeros((source.shape[0], *v.shape[1:]), dtype=np.result_type(source.dtype, v))
-    height, width = source.tile
-    width = min(width, source.shape[1])
+    """Product ``profile(L @ R.T) @ v`` without the Gram matrix; see :func:`gram`.
 
-    def accumulate(rows: slice) -> None:
-        buffer = np.empty((rows.stop - rows.start, width), dtype=source.dtype)
-        for start in range(0, source.shape[1], width):
-            columns = slice(start, min(start + width, source.shape[1]))
-            tile = buffer[:, : columns.stop - start]
-            _write(source, profile, scales, rows, columns, tile)
-            if diagonal is not None:
-                both = np.arange(max(rows.start, start), min(rows.stop, columns.stop))
-                tile[both - rows.start, both - start] = diagonal[both]
-            out[rows] += tile @ v[columns]
+    Each thread adds up tiles of its own, in a fixed order: with the same number of threads the result
+    is the same to the last bit.
+    """
+    tiles = _Tiles(product(L, R, symmetric), profile, symmetric, scales, diagonal)
+    places = tiles.places()
+    lanes = min(threads_in_use(), len(places))
+    sums = np.zeros((lanes, tiles.shape[0], *v.shape[1:]), dtype=np.result_type(tiles.dtype, v))
+    stop = threading.Event()
 
-    _run(accumulate, [(slice(i, min(i + height, len(out))),) for i in range(0, len(out), height)])
-    return out
+    def accumulate(lane: int) -> None:
+        buffer = np.empty(tiles.largest, dtype=tiles.dtype)
+        for rows, columns in places[lane::lanes]:
+            if stop.is_set():
+                return
+            tile = buffer[: rows.stop - rows.start, : columns.stop - columns.start]
+            tiles.write(rows, columns, tile)
+            sums[lane, rows] += tile @ v[columns]
+            if symmetric:
+                # What lies right of the diagonal block stands below it too.
+                beyond = slice(max(rows.stop, columns.start), columns.stop)
+                right = tile[:, beyond.start - columns.start :]
+                sums[lane, beyond] += right.T @ v[rows]
 
-
-def _write(
-    source: Product,
-    profile: Profile,
-    scales: Scales | None,
-    rows: slice,
-    columns: slice,
-    tile: NDArray[Any],
-) -> None:
-    source.write(rows, columns, tile)
-    profile.apply(tile)
-    if scales is not None:
-        tile *= scales[0][rows, None]
-        tile *= scales[1][columns]
+    _run(accumulate, [(lane,) for lane in range(lanes)], stop)
+    return sums.sum(axis=0)
 
 
-def _tiles(source: Product, symmetric: bool) -> list[tuple[slice, slice]]:
-    rows, columns = source.shape
-    height, width = source.tile
-    return [
-        (slice(i, min(i + height, rows)), slice(j, min(j + width, columns)))
-        for i in range(0, rows, height)
-        for j in range(i if symmetric else 0, columns, width)
-    ]
+@dataclass(frozen=True)
+class _Tiles:
+    """Tiles of ``profile(L @ R.T)``, finished with scales and diagonal."""
+
+    source: Product
+    profile: Profile
+    symmetric: bool
+    scales: Scales | None
+    diagonal: NDArray[Any] | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.source.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.source.dtype
+
+    @property
+    def largest(self) -> tuple[int, int]:
+        """Shape that holds every tile."""
+        height, width = self.source.tile
+        return min(height, self.shape[0]), min(width, self.shape[1])
+
+    def places(self) -> list[tuple[slice, slice]]:
+        """Rows and columns of the tiles; of a symmetric result, on and above the diagonal."""
+        rows, columns = self.shape
+        height, width = self.source.tile
+        return [
+            (slice(i, min(i + height, rows)), slice(j, min(j + width, columns)))
+            for i in range(0, rows, height)
+            for j in range(i if self.symmetric else 0, columns, width)
+        ]
+
+    def write(self, rows: slice, columns: slice, tile: NDArray[Any]) -> None:
+        """Compute one tile in place."""
+        self.source.write(rows, columns, tile)
+        self.profile.apply(tile)
+        if self.scales is not None:
+            tile *= self.scales[0][rows, None]
+            tile *= self.scales[1][columns]
+        if self.symmetric and rows.start == columns.start:
+            square = tile[:, : len(tile)]
+            np.copyto(square, square.T.copy(), where=_below(len(square)))
+            if self.diagonal is not None:
+                np.fill_diagonal(square, self.diagonal[rows])
 
 
 @cache
@@ -129,8 +157,11 @@ def _below(size: int) -> NDArray[np.bool_]:
     return np.tri(size, k=-1, dtype=bool)
 
 
-def _run(job: Callable[..., None], tasks: list[Any]) -> None:
-    """Run the job over all tasks, in threads if there are several; an interruption ends it soon."""
+def _run(job: Callable[..., None], tasks: list[Any], stop: threading.Event | None = None) -> None:
+    """Run the job over all tasks, in threads if there are several.
+
+    An error or an interruption cancels what has not begun, and sets ``stop`` for what has.
+    """
     if len(tasks) == 1:
         return job(*tasks[0])
     with _blas_in_one_thread() as threads:
@@ -138,6 +169,10 @@ def _run(job: Callable[..., None], tasks: list[Any]) -> None:
         try:
             for future in [pool.submit(job, *task) for task in tasks]:
                 future.result()
+        except BaseException:
+            if stop is not None:
+                stop.set()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -126,8 +126,9 @@ class RadialKernel(Kernel):
         road = Road(self, X, Y)
         profile = self.profile(road.n)
         return cpu.matvec(
-            road.L, road.R, profile, v, scales=road.scales, diagonal=road.diagonal(profile)
-        )
+            road.L, road.R, profile, v,
+            symmetric=Y is None, scales=road.scales, diagonal=road.diagonal(profile),
+        )  # fmt: skip
 
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Check both arguments; Y comes back as None where it is X."""

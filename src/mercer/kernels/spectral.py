@@ -21,6 +21,8 @@ from mercer.spaces import SphericalSpace, zonal
 
 #: exp() of more than this overflows.
 _LOG_MAX = math.log(np.finfo(float).max)
+#: Weights with a logarithm below this are about to underflow.
+_LOG_LEAST = -650.0
 
 
 class SpectralKernel(RadialKernel):
@@ -390,7 +392,14 @@ class Spectral(SpectralKernel):
     def spectrum(self, n: int) -> zonal.Spectrum:
         """See :class:`SpectralKernel`."""
         if callable(self.weights):
-            return super().spectrum(n)
+            spectrum = super().spectrum(n)
+            last = self.log_weights(spectrum.eigenvalues[-1:], n)[0]
+            if last < _LOG_LEAST and spectrum.p[-1] > zonal.TRUNCATION:
+                raise ValueError(
+                    f"weights underflow at level {spectrum.levels[-1]}, where they still matter in "
+                    f"dimension {n}; subclass SpectralKernel and give their logarithms"
+                )
+            return spectrum
         self._validate()
         levels = len(self.weights)
         return self._remember(
@@ -400,8 +409,13 @@ class Spectral(SpectralKernel):
 
     def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
         """Logarithm of the given weights."""
-        weights = self.weights(eigenvalues) if callable(self.weights) else self.weights
+        values = eigenvalues.astype(float)
+        weights = self.weights(values) if callable(self.weights) else self.weights
         weights = np.asarray(weights, dtype=np.longdouble)
+        if weights.shape != eigenvalues.shape:
+            raise ValueError(
+                f"weights returned shape {weights.shape} for eigenvalues of shape {eigenvalues.shape}"
+            )
         self._check_sign(weights)
         with np.errstate(divide="ignore"):
             return np.log(weights)
