@@ -19,10 +19,7 @@ from mercer.spaces import Euclidean
 class _InnerProduct(RadialKernel):
     """A kernel of the inner product ``x.y`` of raw rows."""
 
-    @property
-    def space(self) -> Euclidean:  # type: ignore[override]
-        """Raw rows of R^n."""
-        return Euclidean()
+    space = Euclidean()
 
     def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
         return X, X if Y is None else Y
@@ -113,14 +110,11 @@ class Gaussian(RadialKernel):
            [0.6065, 1.    ]])
     """
 
+    space = Euclidean()
+
     def __init__(self, length_scale: Any = 1.0, length_scale_bounds: Any = (1e-5, 1e5)) -> None:
         self.length_scale = length_scale
         self.length_scale_bounds = length_scale_bounds
-
-    @property
-    def space(self) -> Euclidean:  # type: ignore[override]
-        """Raw rows of R^n."""
-        return Euclidean()
 
     def continuous(self) -> tuple[str, ...]:
         """The length scale."""

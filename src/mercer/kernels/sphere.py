@@ -78,15 +78,12 @@ class ArcCosine(RadialKernel):
            [0.6366, 4.    ]])
     """
 
+    space = Euclidean()
+
     def __init__(self, order: int = 1, depth: int = 1, normalized: bool = False) -> None:
         self.order = order
         self.depth = depth
         self.normalized = normalized
-
-    @property
-    def space(self) -> Euclidean:  # type: ignore[override]
-        """Raw rows of R^n."""
-        return Euclidean()
 
     def _validate(self) -> None:
         check_choice(self, "order", (0, 1, 2))

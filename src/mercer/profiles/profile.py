@@ -121,7 +121,7 @@ class TableProfile:
         from array_api_compat import array_namespace, device
 
         xp = array_namespace(w)
-        rows = self.pieces.rows
+        rows = self.pieces.single_rows if w.dtype == xp.float32 else self.pieces.rows
         u = w if self.separation == "invariant" else 1.0 - (xp.abs(w) if self.sides == 2 else w)
         u = xp.where(u < 0.0, xp.zeros_like(u), u)
 
@@ -161,15 +161,10 @@ class TableProfile:
         pieces = self.pieces.derivative(np.array(sign))
         return TableProfile(self.separation, pieces, self.law_error)
 
-    @property
+    @cached_property
     def without_exponential(self) -> TableProfile:
         """The table itself, for a logarithmic profile."""
         return replace(self, logarithmic=False, floor=-np.inf) if self.logarithmic else self
-
-    @property
-    def nbytes(self) -> int:
-        """Size of the table in memory."""
-        return self.pieces.rows.table.nbytes
 
 
 def compile_profile(
