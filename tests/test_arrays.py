@@ -146,3 +146,18 @@ def test_bad_tensors(bad: float) -> None:
 def test_whole_number_tensors() -> None:
     counts = torch.tensor([[1, 2, 3], [3, 0, 1]])
     np.testing.assert_allclose(Heat(Simplex())(counts).numpy(), Heat(Simplex())(counts.numpy()))
+
+
+def test_gradients_that_would_be_lost_are_refused() -> None:
+    t = torch.tensor(0.3, requires_grad=True)
+    with pytest.raises(TypeError, match="rows are not tensors"):
+        Heat(Sphere(), t=t)(X)
+    with pytest.raises(TypeError, match="nu"):
+        Matern(Sphere(), nu=t)(torch.as_tensor(X))
+    with pytest.raises(TypeError, match="time"):
+        Heat(Sphere(), t=t).log(torch.as_tensor(X))
+    with pytest.raises(TypeError, match="autograd"):
+        Heat(Sphere())(torch.as_tensor(X), eval_gradient=True)
+    with pytest.raises(ValueError, match="sparse tensor"):
+        Heat(Sphere())(torch.as_tensor(X).to_sparse())
+    np.testing.assert_allclose(Heat(Sphere(), t=t.detach())(X), Heat(Sphere(), t=float(t.detach()))(X))

@@ -62,3 +62,10 @@ class Broken(kernels.Kernel):
 def test_check_kernel_finds_faults(fault: str) -> None:
     with pytest.raises(AssertionError):
         check_kernel(Broken(fault), np.random.default_rng(0).normal(size=(30, 4)))
+
+
+def test_check_kernel_turns_errors_into_findings() -> None:
+    with pytest.raises(TypeError, match="give a kernel"):
+        check_kernel(kernels.Heat)
+    with pytest.raises(AssertionError, match="symmetry: ValueError"):
+        check_kernel(kernels.Heat(Sphere(), t=-1.0))

@@ -219,3 +219,20 @@ def test_arc_cosine_coefficients_of_the_supplement() -> None:
             zonal = Sphere(n).series(unit, np.clip(np.cos(theta), -1, 1))
             value = area * (weights * np.pi / 2 * shape * zonal * np.sin(theta) ** (n - 2)).sum()
             assert value == pytest.approx(known_value, abs=5e-8)
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.5, 1.5])
+@pytest.mark.parametrize("length_scale", [0.01, 1.0, 30.0, 100.0])
+def test_matern_gradients_stay_small_tables(nu: float, length_scale: float) -> None:
+    # A slope far below the kernel's rounding errors must not be resolved to its own last digit.
+    kernel = Matern(Sphere(), nu, length_scale)
+    for name in ("profile", "slope"):
+        profile = kernel.profile(3) if name == "profile" else kernel.gradient_profile(3, "length_scale")
+        assert len(profile.pieces.octave) < 400
+        assert profile.pieces.rows.count < 10_000
+
+
+def test_parametrix_diverges_at_the_antipode() -> None:
+    for n, order in ((3, 1), (8, 1), (8, 2), (393, 2)):
+        value = values(Parametrix(Sphere(), t=0.1, order=order), n, np.array([-1.0]))
+        assert np.isinf(value[0])

@@ -42,7 +42,7 @@ def test_bad_entries(form, bad: float, space, complaint: str) -> None:
 def test_zero_rows(form, space) -> None:
     X = COUNTS.copy()
     X[1:] = 0
-    with pytest.raises(ValueError, match=r"row 1 of Y \(and 1 more rows\) is all zeros"):
+    with pytest.raises(ValueError, match=r"row 1 of Y \(and 1 more\) is all zeros"):
         Heat(space)(form(COUNTS), form(X))
 
 

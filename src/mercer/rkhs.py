@@ -54,7 +54,7 @@ def distances(K: ArrayLike) -> Array:
            [1.005, 0.   ]])
     """
     K = _gram(K)
-    diagonal = np.diag(K)
+    diagonal = _diagonal(K)
     squared = diagonal[:, None] + diagonal - 2 * K
     # Rounding makes squared distances of (nearly) equal points slightly negative.
     result = np.sqrt(np.maximum(squared, 0))
@@ -221,7 +221,7 @@ class Diagnosis:
     def __str__(self) -> str:
         verdict = "positive semidefinite" if self.positive_semidefinite else "NOT positive semidefinite"
         lines = [
-            f"{self.size} points, {verdict}",
+            f"{self.size} points, {verdict} on them",
             f"eigenvalues      {self.least_eigenvalue:.4g} .. {self.largest_eigenvalue:.4g}",
             f"effective rank   {self.effective_rank:.4g}",
             f"mean similarity  {self.mean_similarity:.4g} (off the diagonal, normalised)",
@@ -238,7 +238,7 @@ def diagnose(K: ArrayLike, y: ArrayLike | None = None) -> Diagnosis:
     ----------
     K : array of shape (m, m)
     y : array of shape (m,), optional
-        Target; numbers are taken as they are, other labels as classes.
+        Target; floating numbers are taken as they are, other labels as classes.
 
     Returns
     -------
@@ -251,7 +251,7 @@ def diagnose(K: ArrayLike, y: ArrayLike | None = None) -> Diagnosis:
     --------
     >>> from mercer.rkhs import diagnose
     >>> print(diagnose([[1.0, 0.5], [0.5, 1.0]], y=["a", "b"]))
-    2 points, positive semidefinite
+    2 points, positive semidefinite on them
     eigenvalues      0.5 .. 1.5
     effective rank   1.755
     mean similarity  0.5 (off the diagonal, normalised)

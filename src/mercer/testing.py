@@ -46,21 +46,33 @@ def check_kernel(
         A map of points under which the kernel must not change; by default the space's own.
     random_state : int
     """
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"give a kernel, such as Heat(Sphere()), not {kernel!r}")
     rng = np.random.default_rng(random_state)
     for points in [X] if X is not None else _sample(kernel, rng):
         for check in (_symmetry, _subset, _diagonal, _matvec, _eigenvalues, _gradient, _precision):
-            check(kernel, points)
+            _run(check, kernel, points)
     X = points
-    _scalars(kernel, X)
-    _copies(kernel, X)
+    _run(_scalars, kernel, X)
+    _run(_copies, kernel, X)
     if isometry is None and isinstance(kernel, RadialKernel):
         isometry = _isometry(kernel.space, rng)
     if isometry is not None:
         _invariance(kernel, X, isometry)
     if isinstance(kernel, RadialKernel):
-        _sparse_arrays(kernel, X)
-        _torch(kernel, X)
-        _bad_rows(kernel, X)
+        for check in (_sparse_arrays, _torch, _bad_rows):
+            _run(check, kernel, X)
+
+
+def _run(check: Callable[[Kernel, Any], None], kernel: Kernel, X: Any) -> None:
+    """Run one check; an error of the kernel's own is a broken law too."""
+    try:
+        check(kernel, X)
+    except AssertionError:
+        raise
+    except Exception as error:
+        name = check.__name__.strip("_").replace("_", " ")
+        raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
 
 
 def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:

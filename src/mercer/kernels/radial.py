@@ -98,8 +98,9 @@ class RadialKernel(Kernel):
         if eval_gradient and Y is not None:
             raise ValueError("gradients are of k(X): Y must be None")
         self._validate()
-        road = Road(self, *self._check(X, Y))
-        K = road.gram(self.profile(road.n), _tensor_parameters(self, road.n))
+        X, Y = self._check(X, Y)
+        road = Road(self, X, Y)
+        K = road.gram(self.profile(road.n), _tensor_parameters(self, X))
         if not eval_gradient:
             return K
         if is_foreign(X):
@@ -114,7 +115,7 @@ class RadialKernel(Kernel):
         self._validate()
         X = self.space.check(X)
         n = int(X.shape[1])
-        return _diagonal(self, X, self.profile(n), _tensor_parameters(self, n))
+        return _diagonal(self, X, self.profile(n), _tensor_parameters(self, X))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
@@ -175,9 +176,17 @@ class Road:
         )  # fmt: skip
 
 
-def _tensor_parameters(kernel: RadialKernel, n: int) -> list[arrays.Parameter]:
+def _tensor_parameters(kernel: RadialKernel, X: Any) -> list[arrays.Parameter]:
     """Hyperparameters given as tensors, whose logarithm autograd is to see."""
+    n = int(X.shape[1])
     tensors = [(name, getattr(kernel, name)) for name in kernel.continuous()]
+    if not is_foreign(X):
+        watched = [name for name, value in tensors if getattr(value, "requires_grad", False)]
+        if watched:
+            raise TypeError(
+                f"{watched[0]} is a tensor that requires a gradient, but the rows are not tensors; "
+                "give tensors for both, or detach it"
+            )
     return [
         (value.log(), partial(kernel.gradient_profile, n, name))
         for name, value in tensors

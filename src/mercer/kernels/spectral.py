@@ -47,7 +47,7 @@ class SpectralKernel(RadialKernel):
 
     def _validate(self) -> None:
         if not isinstance(self.space, SphericalSpace):
-            raise TypeError(f"space must be a space with a Laplacian, got {self.space!r}")
+            raise TypeError(f"space must be Sphere() or Simplex(), got {self.space!r}")
         check_choice(self, "normalized", (True, False))
         check_positive(self, *self.continuous())
 
@@ -115,6 +115,7 @@ class SpectralKernel(RadialKernel):
         return compile_profile(
             lambda u: factor * law(u)[: self._sides],
             self.space.separation,
+            unit=factor,
             floor=floor,
             law_error=2 * zonal.TRUNCATION,
         )
@@ -309,13 +310,15 @@ class Matern(SpectralKernel):
     def _validate(self) -> None:
         super()._validate()
         check_positive(self, "nu")
+        if getattr(self.nu, "requires_grad", False):
+            raise TypeError("Matern is not differentiable in nu; detach it")
 
     def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
         """``-(nu + (n - 1) / 2) log(2 nu / length_scale^2 + lambda)``."""
-        return -self._power(n) * np.log(2 * self.nu / self.length_scale**2 + eigenvalues)
+        return -self._power(n) * np.log(2 * number(self.nu) / self.length_scale**2 + eigenvalues)
 
     def _power(self, n: int) -> float:
-        return float(self.nu) + (n - 1) / 2
+        return number(self.nu) + (n - 1) / 2
 
     def _split(self, n: int, raised: int = 0) -> tuple[Law, float] | None:
         """The split series where levels cannot be summed one by one; with the power raised."""
@@ -325,7 +328,7 @@ class Matern(SpectralKernel):
             try:
                 zonal.spectrum(lambda lam: plain.log_weights(lam, n), n, self._direct_levels)
             except zonal.SlowDecay:
-                rate = 2 * self.nu / plain.length_scale**2
+                rate = 2 * number(self.nu) / plain.length_scale**2
                 return shorttime.SplitSeries(n, self._power(n) + raised, rate).parts()
             return None
 
@@ -346,7 +349,7 @@ class Matern(SpectralKernel):
             return super()._gradient_law(n, name)
         # d/dlog(length_scale) of (rate + lam)^-s is 2 s rate (rate + lam)^-(s+1).
         (law, log_total), (higher_law, higher_total) = split, higher
-        rate = 2 * self.nu / number(self.length_scale) ** 2
+        rate = 2 * number(self.nu) / number(self.length_scale) ** 2
         weight = 2 * self._power(n) * math.exp(math.log(rate) + higher_total - log_total)
         shift = 1.0 if self.normalized else 0.0
         return lambda u: weight * (higher_law(u) - shift * law(u))

@@ -112,14 +112,16 @@ class Pieces:
         )
 
 
-def resolve(law: Law, top: int, least: float | None, beyond: float | None = None) -> Pieces:
+def resolve(
+    law: Law, top: int, least: float | None, unit: float = 0.0, beyond: float | None = None
+) -> Pieces:
     """Interpolate a law on [0, 2**top].
 
     ``least`` says what errors on a piece are measured against: its own size but no less than this,
-    or, if None, the largest value on all pieces.
+    or, if None, the largest value on all pieces but no less than ``unit``.
     """
-    low, core = _resolve_core(law, top, least)
-    pieces = _resolve_octaves(law, low, core, top, least)
+    low, core = _resolve_core(law, top, least, unit)
+    pieces = _resolve_octaves(law, low, core, top, least, unit)
     return replace(pieces, beyond=beyond)
 
 
@@ -143,21 +145,23 @@ def _resolved(coefficients: Array, size: Array, kept: int) -> NDArray[np.bool_]:
     return (largest <= RESOLVED * size) | ((largest <= ROUNDING * size) & (end > start / 8))
 
 
-def _resolve_core(law: Law, top: int, least: float | None) -> tuple[int, Array]:
+def _resolve_core(law: Law, top: int, least: float | None, unit: float) -> tuple[int, Array]:
     """Find an interval [0, 2**low] on which the law is a polynomial of a row's degree."""
-    unit = (nodes(DEGREE) + 1) / 2
+    grid = (nodes(DEGREE) + 1) / 2
     octaves = np.arange(top - OCTAVES, top)
     # Samples of a wide interval may all miss a narrow law: every octave is asked once.
     probes = np.ldexp(0.7, octaves + 1)
     origin, probed = law(np.zeros(1)), law(probes)
+    # A law that diverges at 0 may have no sign there; its nearest value has.
+    origin = np.where(np.isnan(origin), np.copysign(np.inf, probed[:, :1]), origin)
     low = top
     while low >= top - OCTAVES:
         with np.errstate(invalid="ignore"):
-            coefficients = fit(law(np.ldexp(unit, low)))
-        size = _measure(coefficients, least)
+            coefficients = fit(law(np.ldexp(grid, low)))
+        size = _measure(coefficients, least, unit)
         if np.isfinite(size).all() and _resolved(coefficients, size, CORE_DEGREE + 1).all():
             # Rounding errors out first: monomials would magnify them.
-            noise = np.abs(coefficients) <= RESOLVED * np.abs(coefficients).max()
+            noise = np.abs(coefficients) <= RESOLVED * size[:, None]
             core = np.where(noise, 0.0, coefficients)[:, : CORE_DEGREE + 1] @ _TO_CORE
             core[:, 0] = origin[:, 0]
             inside = octaves < low
@@ -172,19 +176,21 @@ def _resolve_core(law: Law, top: int, least: float | None) -> tuple[int, Array]:
     return top - OCTAVES, core
 
 
-def _resolve_octaves(law: Law, low: int, core: Array, top: int, least: float | None) -> Pieces:
+def _resolve_octaves(
+    law: Law, low: int, core: Array, top: int, least: float | None, unit: float
+) -> Pieces:
     """Interpolate on every octave, halving pieces until all are resolved."""
     sides = core.shape[0]
     finite = core[np.isfinite(core)]
-    largest = float(np.abs(finite).max()) if finite.size else 0.0
+    largest = max(unit, float(np.abs(finite).max(initial=0.0)))
     open_ = np.array([(octave, 0, 0) for octave in range(low, top)], dtype=np.int64).reshape(-1, 3)
     done: list[tuple[NDArray[np.int64], Array]] = []
-    unit = (nodes(DEGREE) + 1) / 2
+    grid = (nodes(DEGREE) + 1) / 2
     while open_.size:
         octave, depth, part = open_.T
         start = np.ldexp(1 + part / np.exp2(depth), octave.astype(int))
         width = np.ldexp(1.0, (octave - depth).astype(int))
-        u = np.minimum(start[:, None] + width[:, None] * unit, 2.0**top)
+        u = np.minimum(start[:, None] + width[:, None] * grid, 2.0**top)
         values = law(u.ravel()).reshape(sides, *u.shape)
         coefficients = fit(values)
         largest = max(largest, float(np.abs(coefficients).max()))

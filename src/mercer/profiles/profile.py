@@ -172,6 +172,7 @@ def compile_profile(
     separation: Separation,
     *,
     top: int = 0,
+    unit: float = 0.0,
     relative: bool = False,
     logarithmic: bool = False,
     beyond: float | None = None,
@@ -189,6 +190,8 @@ def compile_profile(
         How u comes from the invariant, see :class:`TableProfile`.
     top : int
         The table covers 0 <= u <= 2**top.
+    unit : float
+        Errors are relative to the largest value of the law, or to this if it is larger.
     relative : bool
         Hold the error relative to the local size of the function rather than to its largest value.
     logarithmic : bool
@@ -204,5 +207,5 @@ def compile_profile(
     # What a piece's errors are measured against: its own size (for logarithms at least 1, since an
     # error there is a relative error of the value), or the largest value of all.
     least = 1.0 if logarithmic else 0.0 if relative else None
-    pieces = resolve(law, top, least, beyond)
+    pieces = resolve(law, top, least, unit, beyond)
     return TableProfile(separation, pieces, law_error, logarithmic, floor)

@@ -103,6 +103,8 @@ def is_foreign(X: Any) -> bool:
 
 def _check_foreign(X: Any, name: str) -> Any:
     xp = array_namespace(X)
+    if getattr(X, "layout", None) is not None and "strided" not in str(X.layout):
+        raise ValueError(f"{name} is a sparse tensor; give a dense one, or a scipy.sparse matrix")
     if X.ndim != 2:
         raise ValueError(f"Expected a 2D array, got {name} of shape {tuple(X.shape)}")
     if 0 in X.shape:
@@ -150,7 +152,7 @@ def refuse_rows(bad: Any, name: str, complaint: str) -> None:
     count = int(xp.sum(xp.astype(bad, xp.int64)))
     if count:
         first = int(xp.argmax(xp.astype(bad, xp.int64)))
-        more = f" (and {count - 1} more rows)" if count > 1 else ""
+        more = f" (and {count - 1} more)" if count > 1 else ""
         raise ValueError(f"row {first} of {name}{more} {complaint}")
 
 
