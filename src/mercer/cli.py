@@ -45,25 +45,26 @@ def _plain_errors() -> Iterator[None]:
 @app.command()
 def compare(
     table: TableArgument = None,
-    target: Annotated[str | None, typer.Option(help="Column of class labels.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column (or NPZ array) of class labels.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
     space: Annotated[str, typer.Option(help="auto, simplex (counts) or sphere (directions).")] = "auto",
     folds: Annotated[int, typer.Option(min=2, help="Outer folds.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Threads; -1 for all cores.")] = -1,
+    jobs: Annotated[int, typer.Option(min=-1, help="Threads; -1 for all cores.")] = -1,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Compare kernels on a table: linear, Gaussian, cosine, parametrix and exact heat."""
     from mercer import datasets, selection
-    from mercer.report import verdict, write_report
+    from mercer.report import write_report
 
     with _plain_errors():
-        data = datasets.digits() if table is None else datasets.read_table(table, target)
+        data = datasets.digits() if table is None else datasets.read_table(table, target, drop or ())
         if report is not None and not report.resolve().parent.is_dir():
             raise ValueError(f"there is no folder {report.resolve().parent} for the report")
         with _progress_bar() as progress:
             result = selection.compare(
-                data.X, data.y, space=space, folds=folds, random_state=seed, n_jobs=jobs,  # type: ignore[arg-type]
+                data.X, data.y, space=space, folds=folds, random_state=seed, n_jobs=jobs or None,  # type: ignore[arg-type]
                 progress=progress,
             )  # fmt: skip
         if report is not None:
@@ -73,7 +74,7 @@ def compare(
         return
     console = Console()
     console.print(_scores(data.name, result))
-    console.print(verdict(result), highlight=False)
+    console.print(result.verdict, highlight=False)
     if report is not None:
         console.print(f"Report: {report}", highlight=False)
 
@@ -91,13 +92,14 @@ def _progress_bar() -> Iterator[Callback]:
 
 def _scores(name: str, result: Comparison) -> RichTable:
     shape = f"{result.rows} rows, {result.columns} columns, {len(result.classes)} classes"
-    table = RichTable(title=f"{name}: {shape}", title_justify="left")
+    note = f"rows taken as {result.geometry}; most frequent class {result.chance:.1%}"
+    table = RichTable(title=f"{name}: {shape}\n{note}", title_justify="left")
     for column in ("kernel", "accuracy", "95 % interval", "usual choice", "seconds"):
         table.add_column(column, justify="left" if column in ("kernel", "usual choice") else "right")
     for score in result.scores:
         low, high = score.interval
         table.add_row(
-            score.name, f"{score.mean:.2%}", f"{low:.1%} .. {high:.1%}", score.usual_choice,
+            score.name, f"{score.mean:.2%}", f"{low:.2%} .. {high:.2%}", score.usual_choice,
             f"{score.seconds:.1f}",
         )  # fmt: skip
     return table

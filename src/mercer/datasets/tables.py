@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ def digits() -> Table:
     return Table("digits (scikit-learn)", data.data, data.target)
 
 
-def read_table(path: str | Path, target: str | None = None) -> Table:
+def read_table(path: str | Path, target: str | None = None, drop: Sequence[str] = ()) -> Table:
     """Read a CSV, TSV, Parquet, NPZ or svmlight file.
 
     Parameters
@@ -42,6 +44,8 @@ def read_table(path: str | Path, target: str | None = None) -> Table:
     target : str, optional
         Column (or NPZ array) of labels.  Not for svmlight files, which have their own; NPZ files
         take ``y`` by default.
+    drop : sequence of str
+        Columns of a text or Parquet file to leave out.
 
     Returns
     -------
@@ -53,11 +57,9 @@ def read_table(path: str | Path, target: str | None = None) -> Table:
     suffixes = [s.lower() for s in path.suffixes]
     ending = next((s for s in reversed(suffixes) if s != ".gz"), "")
     if ending in _TEXT:
-        return _from_frame(path, _read_text(path, _TEXT[ending]), target)
+        return _from_frame(path, _read_text(path, _TEXT[ending]), target, drop)
     if ending == ".parquet":
-        import pandas as pd
-
-        return _from_frame(path, pd.read_parquet(path), target)
+        return _from_frame(path, _read_parquet(path), target, drop)
     if ending == ".npz":
         return _from_npz(path, target or "y")
     if ending in _SVMLIGHT:
@@ -79,15 +81,41 @@ def _read_text(path: Path, separator: str) -> Any:
         raise ValueError(f"{path.name} cannot be read as a table: {error}") from None
 
 
-def _from_frame(path: Path, frame: Any, target: str | None) -> Table:
+def _read_parquet(path: Path) -> Any:
+    import pandas as pd
+
+    try:
+        return pd.read_parquet(path)
+    except ImportError:
+        raise ValueError("Parquet files need pyarrow: pip install 'mercer[parquet]'") from None
+
+
+def _from_frame(path: Path, frame: Any, target: str | None, drop: Sequence[str]) -> Table:
+    frame.columns = [str(c) for c in frame.columns]
     if target is None:
-        raise ValueError(f"which column of {path.name} is the target? {_known(frame.columns)}")
-    if target not in frame.columns:
-        raise ValueError(f"{path.name} has no column {target!r}; {_known(frame.columns)}")
+        raise ValueError(
+            f"which column of {path.name} is the target? Name it (--target); {_known(frame)}"
+        )
+    for name in (target, *drop):
+        if name not in frame.columns:
+            close = get_close_matches(name, frame.columns, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else _known(frame)
+            raise ValueError(f"{path.name} has no column {name!r}; {hint}")
+    frame = frame.drop(columns=[name for name in drop if name != target])
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"{path.name} has two columns named {twice[0]!r}; rename or drop one")
+    if any(c.startswith("Unnamed: ") for c in frame.columns):
+        raise ValueError(
+            f"{path.name} has a column without a name, perhaps a row index; "
+            "write the table without it, or drop it (--drop 'Unnamed: 0')"
+        )
     labels = frame[target]
     if labels.isna().any():
         row = int(np.flatnonzero(labels.isna())[0])
-        raise ValueError(f"row {row} of {path.name} has no {target!r}; drop rows without a label")
+        raise ValueError(
+            f"row {row} (line {row + 2}) of {path.name} has no {target!r}; drop rows without a label"
+        )
     features = frame.drop(columns=[target])
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no columns beside the target {target!r}")
@@ -95,27 +123,32 @@ def _from_frame(path: Path, frame: Any, target: str | None) -> Table:
     if text:
         raise ValueError(
             f"{path.name} has columns that are not numbers: {', '.join(map(repr, text[:5]))}"
-            f"{', ...' if len(text) > 5 else ''}; drop or encode them"
+            f"{', ...' if len(text) > 5 else ''}; drop (--drop) or encode them"
         )
     X = features.to_numpy(dtype=float)
     if np.isnan(X).any():
         row, column = np.argwhere(np.isnan(X))[0]
         raise ValueError(
-            f"row {row} of {path.name} has no value in column {features.columns[column]!r}; "
-            "drop or impute it"
+            f"row {row} (line {row + 2}) of {path.name} has no value in column "
+            f"{features.columns[column]!r}; drop or impute it"
         )
     return Table(path.name, X, labels.to_numpy())
 
 
-def _known(names: Any) -> str:
-    shown = [repr(str(n)) for n in list(names)[-8:]]
-    return f"its columns are {'..., ' if len(names) > 8 else ''}{', '.join(shown)}"
+def _known(frame: Any) -> str:
+    """Columns that may be meant: those of text first."""
+    text = list(frame.select_dtypes(exclude="number").columns)
+    names = [*text, *(c for c in frame.columns if c not in text)]
+    return f"its columns are {', '.join(map(repr, names[:8]))}{', ...' if len(names) > 8 else ''}"
 
 
 def _from_npz(path: Path, target: str) -> Table:
     with np.load(path, allow_pickle=False) as archive:
         if target not in archive.files:
-            raise ValueError(f"{path.name} has no array {target!r}; it has {', '.join(archive.files)}")
+            raise ValueError(
+                f"{path.name} has no array {target!r} of labels; it has {', '.join(archive.files)} "
+                "(name one with --target)"
+            )
         if "X" in archive.files:
             X: Any = archive["X"]
         elif {"data", "indices", "indptr", "shape"} <= set(archive.files):

@@ -1,5 +1,5 @@
 """Pages that one can send to a colleague."""
 
-from mercer.report.html import verdict, write_report
+from mercer.report.html import write_report
 
-__all__ = ["verdict", "write_report"]
+__all__ = ["write_report"]
