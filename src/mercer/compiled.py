@@ -13,6 +13,19 @@ from functools import cache
 import numpy as np
 from numba import njit
 
+
+def jit(**options):
+    """Compile without the GIL, cached on disk where there is a place to write."""
+
+    def decorate(function):
+        try:
+            return njit(nogil=True, cache=True, **options)(function)
+        except RuntimeError:  # no folder to keep the cache in
+            return njit(nogil=True, **options)(function)
+
+    return decorate
+
+
 #: Nodes that advance together through a zonal series: enough to fill the vector units.
 _LANES = 32
 
@@ -20,7 +33,7 @@ _LANES = 32
 _EXTINCT = 1e-30
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@jit(fastmath={"contract"})
 def zonal_sweep(u, n, first, coefficients, even, odd):
     """Add up a zonal series at the points ``w = 1 - u``, even and odd levels apart.
 
@@ -91,7 +104,7 @@ def table_loop(separation, logarithmic, single):
     sign_bit = 31 if single else 63
     one, zero = real(1.0), real(0.0)
 
-    @njit(nogil=True, cache=True, fastmath={"contract"})
+    @jit(fastmath={"contract"})
     def loop(tile, table, shift, origin, rows, floor):
         for i in range(tile.shape[0]):
             line = tile[i]
@@ -115,7 +128,7 @@ def table_loop(separation, logarithmic, single):
     return loop
 
 
-@njit(nogil=True, cache=True)
+@jit()
 def scatter_rows(begin, end, skip, indptr, indices, data, entry, cptr, crows, cdata, out):
     """Rows ``begin:end`` of the sparse product ``L @ R.T``, dense, without its first ``skip`` columns.
 

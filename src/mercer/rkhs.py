@@ -141,6 +141,8 @@ def normalize(
     if test_diagonal is None:
         raise ValueError("to normalise K_test, give test_diagonal: k(x, x) of its rows")
     block = _block(K_test, len(K))
+    if np.shape(test_diagonal) != (len(block),):
+        raise ValueError(f"test_diagonal has shape {np.shape(test_diagonal)}, K_test {len(block)} rows")
     return unit, block / _positive_lengths(np.asarray(test_diagonal), "K_test")[:, None] / lengths
 
 
@@ -306,6 +308,9 @@ def _block(K: ArrayLike, columns: int) -> Array:
     K = np.asarray(K, dtype=float)
     if K.ndim != 2 or K.shape[1] != columns:
         raise ValueError(f"expected a matrix with {columns} columns, got shape {K.shape}")
+    if not np.all(np.isfinite(K)):
+        row = int(np.flatnonzero(~np.isfinite(K).all(axis=1))[0])
+        raise ValueError(f"row {row} of K_test contains NaN or infinity")
     return K
 
 
@@ -325,6 +330,8 @@ def _positive_lengths(diagonal: Array, name: str) -> Array:
 
 def _eigen(K: Array, tol: float | None) -> tuple[Array, Array]:
     """Eigenvalues above the tolerance, falling, and their vectors."""
+    if tol is not None and not tol >= 0:
+        raise ValueError(f"tol must not be negative, got {tol!r}")
     values, vectors = np.linalg.eigh(K)
     limit = len(K) * np.finfo(float).eps * max(values[-1], 0.0) if tol is None else tol
     keep = np.flatnonzero(values > limit)[::-1]

@@ -257,7 +257,7 @@ def _refuses(call: Callable[[Any], Any], X: np.ndarray) -> None:
     """Check that NaN, infinity, empty and flat input raises ValueError, naming the row."""
     for bad in (np.nan, np.inf):
         spoilt = np.array(X, dtype=float)
-        spoilt[4, 1] = bad
+        spoilt[4, 0] = bad
         message = _error(call, spoilt)
         _require("4" in message, f"the message for {bad} in row 4 does not name it: {message}")
     for shape in (X[:0], X[:, :0], X[0]):

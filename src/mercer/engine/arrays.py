@@ -45,7 +45,5 @@ def apply(w: Any, profile: Profile, parameters: Sequence[Parameter] = ()) -> Any
     values = backend.apply(w, profile)
     for tensor, slope in parameters:
         if tensor.requires_grad:
-            # Zero, with the derivative of the kernel.
-            change = (tensor - tensor.detach()).to(values.dtype)
-            values = values + change * backend.apply(w, slope())
+            values = backend.with_parameter(values, tensor, backend.apply(w, slope()))
     return values

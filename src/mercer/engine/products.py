@@ -61,10 +61,14 @@ class SparseProduct:
         else:
             self._entry = self._right.indptr[self._left.indices]
 
-    @staticmethod
-    def _diagonal_entries(L: sparse.csr_matrix, R: sparse.csr_matrix) -> NDArray[np.int64]:
-        """For each element (i, c) of L, where row i comes in column c of R."""
-        # L and R hold the same pattern here: the order of R's elements by columns gives the places.
+    def _diagonal_entries(self, L: sparse.csr_matrix, R: sparse.csr_matrix) -> NDArray[np.int64]:
+        """For each element (i, c) of L, where rows from i on begin in column c of R."""
+        if L is not R:
+            rows = np.repeat(np.arange(L.shape[0]), np.diff(L.indptr))
+            columns = np.repeat(np.arange(R.shape[1]), np.diff(self._right.indptr))
+            places = columns * R.shape[0] + self._right.indices
+            return np.searchsorted(places, L.indices.astype(np.int64) * R.shape[0] + rows)
+        # The order of R's elements by columns gives the places, without a search.
         order = np.arange(L.nnz, dtype=np.int64)
         by_column = sparse.csr_matrix((order, L.indices, L.indptr), shape=L.shape).tocsc().data
         entry = np.empty(L.nnz, dtype=np.int64)

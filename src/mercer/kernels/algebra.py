@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
 from mercer.kernels.base import Kernel, check_positive, check_vector, count, number
-from mercer.spaces.base import is_foreign
+from mercer.spaces.base import constructor_call, is_foreign
 
 
 class Constant(Kernel):
@@ -59,7 +59,7 @@ class Constant(Kernel):
         K = self._full((count(X), count(X if Y is None else Y)), X)
         if not eval_gradient:
             return K
-        return K, K[:, :, None][:, :, : len(self.free())]
+        return K, np.repeat(K[:, :, None], len(self.free()), axis=2)
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
@@ -87,7 +87,8 @@ class Constant(Kernel):
         return np.full(shape, self.value, dtype=dtype if dtype == np.float32 else np.float64)
 
     def __repr__(self) -> str:
-        return repr(number(self.value))
+        plain = self.value_bounds == (1e-5, 1e5)
+        return repr(number(self.value)) if plain else super().__repr__()
 
 
 def as_kernel(operand: Any) -> sk.Kernel:
@@ -127,7 +128,10 @@ class _Pair(Kernel, sk.KernelOperator):
         return bool(self.k1.is_stationary() and self.k2.is_stationary())
 
     def __repr__(self) -> str:
-        return f"{_bracket(self, self.k1)} {self._sign} {_bracket(self, self.k2)}"
+        first, second = _bracket(self, self.k1), _bracket(self, self.k2)
+        if isinstance(self.k1, Constant) and isinstance(self.k2, Constant):
+            first = constructor_call(self.k1)  # two bare numbers would make a number
+        return f"{first} {self._sign} {second}"
 
 
 class Sum(_Pair):
@@ -184,12 +188,16 @@ class Exponentiation(Kernel, sk.Exponentiation):
     exponent: int
 
     def __init__(self, kernel: sk.Kernel, exponent: int) -> None:
-        if isinstance(exponent, bool) or not isinstance(exponent, numbers.Integral) or exponent < 1:
-            raise ValueError(
-                f"kernels take powers 1, 2, 3, ... (others are not kernels), got {exponent!r}"
-            )
         self.kernel = kernel
         self.exponent = exponent
+        self._check_exponent()
+
+    def _check_exponent(self) -> None:
+        whole = isinstance(self.exponent, numbers.Integral) and not isinstance(self.exponent, bool)
+        if not whole or self.exponent < 1:
+            raise ValueError(
+                f"kernels take powers 1, 2, 3, ... (others are not kernels), got {self.exponent!r}"
+            )
 
     @property
     def hyperparameters(self) -> list[sk.Hyperparameter]:
@@ -203,6 +211,7 @@ class Exponentiation(Kernel, sk.Exponentiation):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
+        self._check_exponent()
         if not eval_gradient:
             return self.kernel(X, Y) ** self.exponent
         K, G = self.kernel(X, Y, eval_gradient=True)
@@ -217,7 +226,9 @@ class Exponentiation(Kernel, sk.Exponentiation):
         return bool(self.kernel.is_stationary())
 
     def __repr__(self) -> str:
-        return f"{_bracket(self, self.kernel)} ** {self.exponent}"
+        inner = repr(self.kernel)
+        atom = not isinstance(self.kernel, sk.KernelOperator | sk.Exponentiation)
+        return f"{inner if atom else f'({inner})'} ** {self.exponent}"
 
 
 def _matvec(kernel: sk.Kernel, X: Any, Y: Any, v: Any) -> Any:
@@ -225,11 +236,7 @@ def _matvec(kernel: sk.Kernel, X: Any, Y: Any, v: Any) -> Any:
     return kernel.matvec(X, Y, v) if isinstance(kernel, Kernel) else Kernel.matvec(kernel, X, Y, v)
 
 
-_BINDING: tuple[tuple[type, int], ...] = ((Sum, 1), (Product, 2), (Exponentiation, 3))
-
-
 def _bracket(outer: Kernel, inner: sk.Kernel) -> str:
     """Show an operand, in brackets where its operation binds less than the outer one."""
-    strength = dict(_BINDING)
-    weak = strength.get(type(inner), 4) < strength[type(outer)]
+    weak = isinstance(outer, Product) and isinstance(inner, Sum | sk.Sum)
     return f"({inner!r})" if weak else repr(inner)

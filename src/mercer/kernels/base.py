@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numbers
 from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
+from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
 from mercer.spaces.base import constructor_call
@@ -47,12 +49,25 @@ class Kernel(sk.Kernel):
         X, Y : rows of m and p points; ``Y=None`` stands for X
         v : array of shape (p,) or (p, q)
         """
-        Y = X if Y is None else Y
+        if hasattr(X, "to_numpy"):
+            X, Y = X.to_numpy(), Y.to_numpy() if hasattr(Y, "to_numpy") else Y
+        same = Y is None or Y is X
+        X = X.tocsr() if sparse.issparse(X) else X
+        Y = X if same else Y
         v = check_vector(v, count(Y))
-        size = max(1, BLOCK // count(Y))
-        parts = [slice(i, min(i + size, count(X))) for i in range(0, count(X), size)]
-        # The array API wants the other axis named; lists have none.
-        blocks = [self(X[part, ...] if hasattr(X, "ndim") else X[part], Y) @ v for part in parts]
+        size = max(1, BLOCK // max(count(Y), 1))
+        diagonal = self.diag(X) if same else None
+        blocks = []
+        for start in range(0, count(X), size):
+            part = slice(start, min(start + size, count(X)))
+            # The array API wants the other axis named; lists have none.
+            block = self(X[part, ...] if hasattr(X, "ndim") else X[part], Y)
+            product = block @ v
+            if diagonal is not None:
+                # White noise and exact diagonals belong to k(X), and no block knows that it is in one.
+                here = diagonal[part] - array_namespace(block).linalg.diagonal(block[:, part])
+                product = product + (here if v.ndim == 1 else here[:, None]) * v[part, ...]
+            blocks.append(product)
         return array_namespace(blocks[0]).concat(blocks)
 
     def is_stationary(self) -> bool:
@@ -104,6 +119,11 @@ class Kernel(sk.Kernel):
         return constructor_call(self)
 
 
+def is_number(value: Any) -> bool:
+    """Tell whether a hyperparameter holds one real number, perhaps as a tensor."""
+    return isinstance(value, numbers.Real) or getattr(value, "shape", None) in ((), (1,))
+
+
 def number(value: Any) -> float:
     """The number in a hyperparameter, which may be a tensor that is being differentiated."""
     return float(value.detach() if hasattr(value, "detach") else value)
@@ -113,11 +133,7 @@ def check_positive(kernel: Kernel, *names: str) -> None:
     """Raise unless the named hyperparameters are positive finite numbers."""
     for name in names:
         value = getattr(kernel, name)
-        try:
-            good = 0 < number(value) < np.inf
-        except (TypeError, ValueError):
-            good = False
-        if not good:
+        if not (is_number(value) and 0 < number(value) < np.inf):
             raise ValueError(
                 f"{name} of {type(kernel).__name__} must be a positive number, got {value!r}"
             )
@@ -126,8 +142,10 @@ def check_positive(kernel: Kernel, *names: str) -> None:
 def check_choice(kernel: Kernel, name: str, choices: tuple[Any, ...]) -> None:
     """Raise unless the named option is one of the choices."""
     value = getattr(kernel, name)
-    kind = isinstance(value, bool | np.bool_)  # True is no 1 here
-    if kind != isinstance(choices[0], bool) or value not in choices:
+    # True is no 1 here, and 1.0 is none either.
+    kind = bool | np.bool_ if isinstance(choices[0], bool) else numbers.Integral
+    right = isinstance(value, kind) and (kind is not numbers.Integral or not isinstance(value, bool))
+    if not right or value not in choices:
         shown = ", ".join(map(repr, choices))
         raise ValueError(f"{name} of {type(kernel).__name__} must be one of {shown}, got {value!r}")
 

@@ -7,13 +7,12 @@ import numbers
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
-from scipy import sparse
 
-from mercer.kernels.base import check_positive, number
+from mercer.kernels.base import check_positive, is_number, number
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
 from mercer.spaces import Euclidean
+from mercer.spaces.base import squared_lengths
 
 
 class _InnerProduct(RadialKernel):
@@ -25,9 +24,7 @@ class _InnerProduct(RadialKernel):
         return X, X if Y is None else Y
 
     def _self_invariant(self, X: Any) -> Any:
-        if sparse.issparse(X):
-            return np.asarray(X.multiply(X).sum(axis=1)).ravel()
-        return array_namespace(X).vecdot(X, X, axis=-1)
+        return squared_lengths(X)
 
 
 class Linear(_InnerProduct):
@@ -75,13 +72,13 @@ class Polynomial(_InnerProduct):
 
     def continuous(self) -> tuple[str, ...]:
         """The constant, unless it is zero."""
-        return () if number(self.coef0) == 0 else ("coef0",)
+        return () if is_number(self.coef0) and number(self.coef0) == 0 else ("coef0",)
 
     def _validate(self) -> None:
         whole = isinstance(self.degree, numbers.Integral) and not isinstance(self.degree, bool)
         if not whole or self.degree < 1:
             raise ValueError(f"degree of Polynomial must be 1, 2, 3, ..., got {self.degree!r}")
-        if not (np.isfinite(number(self.coef0)) and number(self.coef0) >= 0):
+        if not (is_number(self.coef0) and 0 <= number(self.coef0) < np.inf):
             raise ValueError(f"coef0 of Polynomial must be zero or positive, got {self.coef0!r}")
 
     def _compile(self, n: int) -> Profile:

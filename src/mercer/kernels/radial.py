@@ -211,7 +211,7 @@ def _diagonal(
 def _hashable(value: Any) -> Any:
     """Stand-in for a parameter's value in a cache key."""
     if isinstance(value, np.ndarray | list | tuple):
-        return np.asarray(value).tobytes()
+        return tuple(np.asarray(value, dtype=float).ravel().tolist())
     if hasattr(value, "detach") or isinstance(value, np.generic):
         return number(value)
     try:

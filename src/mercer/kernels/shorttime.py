@@ -50,6 +50,13 @@ def heat_gradient_law(n: int, t: float, normalized: bool) -> Law:
 
 def log_heat_law(n: int, t: float, sides: int) -> Law:
     """Logarithm of the normalised heat kernel at a short time, on one hemisphere."""
+    if n == 2:  # flat: the Gaussian wrapped around once is all there is at such times
+
+        def wrapped(u: Array) -> Array:
+            r = parametrix.angles(u)[:sides]
+            return np.logaddexp(-(r**2) / (4 * t), -((2 * np.pi - r) ** 2) / (4 * t))
+
+        return wrapped
     if sides > 1:
         raise ValueError(
             f"the logarithm of the heat kernel at the short time t = {t:.3g} is out of reach near the "

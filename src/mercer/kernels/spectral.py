@@ -23,6 +23,8 @@ from mercer.spaces import SphericalSpace, zonal
 _LOG_MAX = math.log(np.finfo(float).max)
 #: Weights with a logarithm below this are about to underflow.
 _LOG_LEAST = -650.0
+#: A user's weights may have gaps: so many levels are looked at before they count as ended.
+_GAP_LEVELS = 2**15
 
 
 class SpectralKernel(RadialKernel):
@@ -310,6 +312,8 @@ class Matern(SpectralKernel):
     def _validate(self) -> None:
         super()._validate()
         check_positive(self, "nu")
+        if number(self.nu) / max(number(self.length_scale) ** 2, 5e-324) > 1e300:
+            raise ValueError(f"length_scale of Matern is too small: {self.length_scale!r}")
         if getattr(self.nu, "requires_grad", False):
             raise TypeError("Matern is not differentiable in nu; detach it")
 
@@ -366,7 +370,8 @@ class Spectral(SpectralKernel):
     space : Sphere or Simplex
     weights : callable or array-like
         The weights as a function of the array of eigenvalues ``l (l + n - 2)``, or the list
-        ``a_0, a_1, ...`` itself.  A function must fall fast enough to be summed.
+        ``a_0, a_1, ...`` itself.  A function must fall fast enough to be summed; if it is zero on
+        half of the first 2^15 levels it is taken to have ended.
     normalized : bool
         Divide by the value at equal points.
 
@@ -394,21 +399,21 @@ class Spectral(SpectralKernel):
 
     def spectrum(self, n: int) -> zonal.Spectrum:
         """See :class:`SpectralKernel`."""
-        if callable(self.weights):
-            spectrum = super().spectrum(n)
-            last = self.log_weights(spectrum.eigenvalues[-1:], n)[0]
-            if last < _LOG_LEAST and spectrum.p[-1] > zonal.TRUNCATION:
-                raise ValueError(
-                    f"weights underflow at level {spectrum.levels[-1]}, where they still matter in "
-                    f"dimension {n}; subclass SpectralKernel and give their logarithms"
-                )
-            return spectrum
         self._validate()
-        levels = len(self.weights)
-        return self._remember(
+        levels = None if callable(self.weights) else len(self.weights)
+        spectrum = self._remember(
             ("spectrum", n),
-            lambda: zonal.spectrum(lambda lam: self.log_weights(lam, n), n, levels=levels),
+            lambda: zonal.spectrum(
+                lambda lam: self.log_weights(lam, n), n, levels=levels, least_levels=_GAP_LEVELS
+            ),
         )
+        last = self.log_weights(spectrum.eigenvalues[-1:], n)[0] if levels is None else 0.0
+        if last < _LOG_LEAST and spectrum.p[-1] > zonal.TRUNCATION:
+            raise ValueError(
+                f"weights underflow at level {spectrum.levels[-1]}, where they still matter in "
+                f"dimension {n}; subclass SpectralKernel and give their logarithms"
+            )
+        return spectrum
 
     def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
         """Logarithm of the given weights."""

@@ -9,12 +9,12 @@ from array_api_compat import array_namespace
 
 from mercer.kernels.base import check_choice
 from mercer.kernels.radial import RadialKernel
-from mercer.kernels.shorttime import Array
+from mercer.kernels.shorttime import Array, Law
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import PowerProfile, ProductProfile, Profile, TableProfile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace, parametrix
 from mercer.spaces.base import refuse_rows
-from mercer.spaces.spherical import row_lengths, scale_rows
+from mercer.spaces.spherical import row_lengths, unit_rows
 
 
 class Cosine(RadialKernel):
@@ -100,19 +100,24 @@ class ArcCosine(RadialKernel):
         return left, left if Y is None else self._directions(Y, "Y")
 
     def _directions(self, X: Any, name: str) -> Any:
-        lengths = row_lengths(X)
-        zero = lengths == 0
         if self._exponent == 0:
-            refuse_rows(zero, name, "is all zeros and has no direction; drop it")
-        xp = array_namespace(lengths)
+            refuse_rows(row_lengths(X) == 0, name, "is all zeros and has no direction; drop it")
         # A row of zeros keeps its zeros: its factor |x|^p removes it from every product.
-        return scale_rows(X, xp.where(zero, xp.ones_like(lengths), lengths))
+        return unit_rows(X)
 
     def _self_invariant(self, X: Any) -> Any:
         return Sphere().self_invariant(X)
 
     def _row_scale(self, X: Any) -> Any:
-        return None if self._exponent == 0 else row_lengths(X) ** self._exponent
+        if self._exponent == 0:
+            return None
+        with np.errstate(over="ignore"):
+            factors = row_lengths(X) ** self._exponent
+        if not bool(array_namespace(factors).all(array_namespace(factors).isfinite(factors))):
+            raise ValueError(
+                f"lengths of rows to the power {self._exponent} overflow; use normalized=True"
+            )
+        return factors
 
     def _compile(self, n: int) -> Profile:
         shape = (_step_shape, _relu_shape, _square_shape)[self.order]
@@ -135,16 +140,22 @@ def _step_shape(theta: Array) -> Array:
 
 
 def _relu_shape(theta: Array) -> Array:
-    """``1 - s`` for order 1, without cancellation at small angles."""
-    # 1 - s = ((theta - sin) + theta (cos - 1)) / pi + (1 - cos) = 2 sin^2(theta/2) - ...
+    """``1 - s`` for order 1."""
     versine = 2 * np.sin(theta / 2) ** 2
-    return versine + (theta - np.sin(theta) - theta * versine) / np.pi
+    return versine + (_excess(theta) - theta * versine) / np.pi
 
 
 def _square_shape(theta: Array) -> Array:
     """``1 - s`` for order 2."""
-    sine, cosine = np.sin(theta), np.cos(theta)
-    return 1 - (3 * sine * cosine + (np.pi - theta) * (1 + 2 * cosine**2)) / (3 * np.pi)
+    square = np.sin(theta) ** 2
+    return (_excess(2 * theta) / 2 + 2 / 3 * square * (np.pi - theta)) / np.pi
+
+
+def _excess(x: Array) -> Array:
+    """``x - sin x``, without cancellation at small angles: deep kernels would magnify it."""
+    z = x * x
+    series = x * z / 6 * (1 - z / 20 * (1 - z / 42 * (1 - z / 72 * (1 - z / 110 * (1 - z / 156)))))
+    return np.where(x < 0.4, series, x - np.sin(x))
 
 
 class Parametrix(RadialKernel, DiffusionTime):
@@ -216,7 +227,7 @@ class Parametrix(RadialKernel, DiffusionTime):
             return self._exponential(n)
         t = self.time(n)
         scale = self._bracket(n, t, np.zeros(1))[0, 0] if self.normalized else 1.0
-        return self._times(n, lambda u: self._bracket(n, t, u) / scale)
+        return self._times(n, lambda u: self._bracket(n, t, u) / scale, least=0.0)
 
     def _compile_gradient(self, n: int, name: str) -> Profile:
         # d/dlog(t) of exp(-r^2/4t) b(t) is exp(-r^2/4t) (b r^2/4t + db/dlog(t)).
@@ -232,7 +243,7 @@ class Parametrix(RadialKernel, DiffusionTime):
             rise = parametrix.angles(u) ** 2 / (4 * t) - change
             return (bracket * rise + self._slope(n, t, u)) / scale
 
-        return self._times(n, law)
+        return self._times(n, law, least=1.0)
 
     def _bracket(self, n: int, t: float, u: Array) -> Array:
         """``(u_0 + u_1 t + ...) / u_0``."""
@@ -259,8 +270,8 @@ class Parametrix(RadialKernel, DiffusionTime):
 
         return compile_profile(law, self.space.separation, logarithmic=True)
 
-    def _times(self, n: int, law: Any) -> Profile:
-        factor = compile_profile(lambda u: law(u)[: self._sides], self.space.separation, relative=True)
+    def _times(self, n: int, law: Law, least: float) -> Profile:
+        factor = compile_profile(lambda u: law(u)[: self._sides], self.space.separation, least=least)
         return ProductProfile(self._exponential(n), factor)
 
 

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from mercer.profiles.chebyshev import Law, Pieces, resolve
 
+#: Laws that cannot be resolved to this are refused.
+MAX_ERROR = 1e-10
+
 Separation = Literal["invariant", "one-sided", "folded"]
 
 
@@ -173,7 +176,7 @@ def compile_profile(
     *,
     top: int = 0,
     unit: float = 0.0,
-    relative: bool = False,
+    least: float | None = None,
     logarithmic: bool = False,
     beyond: float | None = None,
     floor: float = -np.inf,
@@ -192,8 +195,8 @@ def compile_profile(
         The table covers 0 <= u <= 2**top.
     unit : float
         Errors are relative to the largest value of the law, or to this if it is larger.
-    relative : bool
-        Hold the error relative to the local size of the function rather than to its largest value.
+    least : float, optional
+        Errors are relative to the local size of the law instead, but to no less than this.
     logarithmic : bool
         ``law`` returns logarithms, and so does the table; the profile is its exponential, with an
         error relative to its value.
@@ -204,8 +207,10 @@ def compile_profile(
     law_error : float
         Error of ``law`` itself, such as a truncated tail; part of the stated error.
     """
-    # What a piece's errors are measured against: its own size (for logarithms at least 1, since an
-    # error there is a relative error of the value), or the largest value of all.
-    least = 1.0 if logarithmic else 0.0 if relative else None
-    pieces = resolve(law, top, least, unit, beyond)
+    # An error of a logarithm is a relative error of the value: 1 is the size to measure it by.
+    pieces = resolve(law, top, 1.0 if logarithmic else least, unit, beyond)
+    if pieces.error > MAX_ERROR:
+        raise ValueError(
+            f"the law varies too fast to be tabulated: an error of {pieces.error:.1g} would be left"
+        )
     return TableProfile(separation, pieces, law_error, logarithmic, floor)

@@ -71,6 +71,7 @@ class Space(ABC):
             X = _check_foreign(X, name)
         else:
             _refuse_text_columns(X, name)
+            _refuse_broken_sparse(X, name)
             X = check_array(
                 X,
                 accept_sparse="csr",
@@ -126,6 +127,15 @@ def _refuse_text_columns(X: Any, name: str) -> None:
         raise ValueError(f"{name} has columns that are not numbers: {shown}; drop or encode them")
 
 
+def _refuse_broken_sparse(X: Any, name: str) -> None:
+    """Refuse indices that point outside: compiled loops would follow them."""
+    if sparse.issparse(X) and hasattr(X, "check_format"):
+        try:
+            X.check_format(full_check=True)
+        except ValueError as error:
+            raise ValueError(f"{name} is a broken sparse matrix: {error}") from None
+
+
 def _finite_rows(X: Any) -> Any:
     """Mask of rows without NaN or infinity, from one cheap pass when all is well."""
     if sparse.issparse(X):
@@ -154,6 +164,13 @@ def refuse_rows(bad: Any, name: str, complaint: str) -> None:
         first = int(xp.argmax(xp.astype(bad, xp.int64)))
         more = f" (and {count - 1} more)" if count > 1 else ""
         raise ValueError(f"row {first} of {name}{more} {complaint}")
+
+
+def squared_lengths(X: Any) -> Any:
+    """Squared Euclidean lengths of rows."""
+    if sparse.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return array_namespace(X).vecdot(X, X, axis=-1)
 
 
 def constant_rows(X: Any, value: float) -> Any:

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from scipy import sparse
 
 from mercer.profiles import Separation
-from mercer.spaces.base import Space, constant_rows
+from mercer.spaces.base import Space, constant_rows, refuse_rows, squared_lengths
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,7 +42,10 @@ class Euclidean(Space):
         return "invariant"
 
     def _check_rows(self, X: Any, name: str) -> None:
-        pass  # every row of numbers is a point
+        with np.errstate(over="ignore"):
+            squares = squared_lengths(X)
+        bad = ~array_namespace(squares).isfinite(squares)
+        refuse_rows(bad, name, "is so long that its square overflows; rescale the rows")
 
     def self_invariant(self, X: Any) -> Any:
         """Zero: see :meth:`Space.self_invariant`."""

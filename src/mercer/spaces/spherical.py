@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array
 from scipy import sparse
 
 from mercer.profiles import Separation
 from mercer.spaces import zonal
-from mercer.spaces.base import Space, constant_rows, refuse_rows, row_any
+from mercer.spaces.base import Space, constant_rows, refuse_rows, row_any, squared_lengths
 
 
 class SphericalSpace(Space):
@@ -111,7 +111,7 @@ class Sphere(SphericalSpace):
             refuse_rows(off, name, "is not of length one; normalise it or use Sphere(unit=False)")
 
     def _unit_rows(self, X: Any) -> Any:
-        return scale_rows(X, row_lengths(X))
+        return unit_rows(X)
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,8 +164,7 @@ class Simplex(SphericalSpace):
             shares = scale_rows(X, np.asarray(X.sum(axis=1)).ravel())
             np.sqrt(shares.data, out=shares.data)
             return shares
-        xp = array_namespace(X)
-        return xp.sqrt(X / xp.sum(X, axis=1, keepdims=True))
+        return _root(X / array_namespace(X).sum(X, axis=1, keepdims=True))
 
 
 def row_lengths(X: Any) -> Any:
@@ -179,10 +178,26 @@ def row_lengths(X: Any) -> Any:
 
 
 def _plain_lengths(X: Any) -> Any:
-    if sparse.issparse(X):
-        return np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-    xp = array_namespace(X)
-    return xp.sqrt(xp.vecdot(X, X, axis=-1))
+    return _root(squared_lengths(X))
+
+
+def _root(x: Any) -> Any:
+    """Square root; on other libraries than NumPy with derivative 0 at 0 instead of a NaN."""
+    xp = array_namespace(x)
+    if is_numpy_array(x):
+        return np.sqrt(x)
+    positive = x > 0
+    return xp.where(positive, xp.sqrt(xp.where(positive, x, xp.ones_like(x))), xp.zeros_like(x))
+
+
+def unit_rows(X: Any) -> Any:
+    """Rows divided by their lengths, whatever their scale; rows of zeros stay as they are."""
+    largest = _row_maxima(X)
+    xp = array_namespace(largest)
+    if _extreme(largest):
+        X = scale_rows(X, xp.where(largest > 0, largest, xp.ones_like(largest)))
+    lengths = _plain_lengths(X)
+    return scale_rows(X, xp.where(lengths > 0, lengths, xp.ones_like(lengths)))
 
 
 def _row_maxima(X: Any) -> Any:

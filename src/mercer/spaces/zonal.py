@@ -77,20 +77,27 @@ class Spectrum:
 
 
 def spectrum(
-    log_weights: LogWeights, n: int, max_levels: int = MAX_LEVELS, levels: int | None = None
+    log_weights: LogWeights,
+    n: int,
+    max_levels: int = MAX_LEVELS,
+    levels: int | None = None,
+    least_levels: int = 64,
 ) -> Spectrum:
     """Truncate a law on S^(n-1) where its own weights say so.
 
     The tail beyond level L is bounded by ``p_L L / (q - 1)`` where ``q = - d log p / d log l`` at
     L, which holds once log p is concave in log l, as it is for every law in the library.  Weights
-    that are a list of ``levels`` numbers are not truncated.
+    that are a list of ``levels`` numbers are not truncated; weights that may have gaps are looked at
+    for ``least_levels`` before they are taken to have ended.
 
     Raises
     ------
     SlowDecay
         If more than ``max_levels`` levels would be needed.
     """
-    logs = _all_logs(log_weights, n, levels) if levels else _logs(log_weights, n, max_levels)
+    logs = (
+        _all_logs(log_weights, n, levels) if levels else _logs(log_weights, n, max_levels, least_levels)
+    )
     peak = logs.max()
     weight = np.exp(logs - peak)
     total = weight.sum()
@@ -111,9 +118,9 @@ def _all_logs(log_weights: LogWeights, n: int, levels: int) -> NDArray[np.longdo
     return logs
 
 
-def _logs(log_weights: LogWeights, n: int, max_levels: int) -> NDArray[np.longdouble]:
+def _logs(log_weights: LogWeights, n: int, max_levels: int, least_levels: int) -> NDArray[np.longdouble]:
     """Logarithms of ``a_l N_l`` for as many levels as matter."""
-    count = 64
+    count = least_levels
     while True:
         logs = _all_logs(log_weights, n, count)
         last = _last_level(logs)
