@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
+from rich.text import Text
 
 if TYPE_CHECKING:
     from mercer.selection.compare import Comparison
@@ -35,7 +36,8 @@ def _plain_errors() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, OSError) as error:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {error}", highlight=False)
+        line = Text("error: ", style="bold red") + Text(" ".join(str(error).split()))
+        Console(stderr=True, soft_wrap=True).print(line)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         Console(stderr=True).print("stopped")
@@ -60,8 +62,8 @@ def compare(
 
     with _plain_errors():
         data = datasets.digits() if table is None else datasets.read_table(table, target, drop or ())
-        if report is not None and not report.resolve().parent.is_dir():
-            raise ValueError(f"there is no folder {report.resolve().parent} for the report")
+        if report is not None:
+            report.open("a").close()  # fails now rather than after the work
         with _progress_bar() as progress:
             result = selection.compare(
                 data.X, data.y, space=space, folds=folds, random_state=seed, n_jobs=jobs or None,  # type: ignore[arg-type]
@@ -76,7 +78,7 @@ def compare(
     console.print(_scores(data.name, result))
     console.print(result.verdict, highlight=False)
     if report is not None:
-        console.print(f"Report: {report}", highlight=False)
+        console.print(Text(f"Report: {report}"))
 
 
 @contextmanager
@@ -93,7 +95,7 @@ def _progress_bar() -> Iterator[Callback]:
 def _scores(name: str, result: Comparison) -> RichTable:
     shape = f"{result.rows} rows, {result.columns} columns, {len(result.classes)} classes"
     note = f"rows taken as {result.geometry}; most frequent class {result.chance:.1%}"
-    table = RichTable(title=f"{name}: {shape}\n{note}", title_justify="left")
+    table = RichTable(title=Text(f"{name}: {shape}\n{note}"), title_justify="left")
     for column in ("kernel", "accuracy", "95 % interval", "usual choice", "seconds"):
         table.add_column(column, justify="left" if column in ("kernel", "usual choice") else "right")
     for score in result.scores:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -52,8 +55,29 @@ def read_table(path: str | Path, target: str | None = None, drop: Sequence[str] 
     Table
     """
     path = Path(path)
-    if not path.exists():
+    if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
+    with _readable(path):
+        table = _read(path, target, drop)
+    if table.X.ndim != 2 or table.X.shape[0] == 0:
+        raise ValueError(f"{path.name} holds no rows: its table has shape {table.X.shape}")
+    return table
+
+
+#: What the readers raise on damaged files, beside ValueError.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, IndexError, KeyError, TypeError, AttributeError)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Name the file in errors of its reader."""
+    try:
+        yield
+    except _DAMAGE as error:
+        raise ValueError(f"{path.name} cannot be read, it may be damaged: {error}") from None
+
+
+def _read(path: Path, target: str | None, drop: Sequence[str]) -> Table:
     suffixes = [s.lower() for s in path.suffixes]
     ending = next((s for s in reversed(suffixes) if s != ".gz"), "")
     if ending in _TEXT:
@@ -63,10 +87,7 @@ def read_table(path: str | Path, target: str | None = None, drop: Sequence[str] 
     if ending == ".npz":
         return _from_npz(path, target or "y")
     if ending in _SVMLIGHT:
-        from sklearn.datasets import load_svmlight_file
-
-        X, y = load_svmlight_file(str(path))
-        return Table(path.name, X, y)
+        return _from_svmlight(path)
     raise ValueError(
         f"{path.name} is of no known kind; known are .csv, .tsv, .parquet, .npz and .svmlight"
     )
@@ -76,7 +97,7 @@ def _read_text(path: Path, separator: str) -> Any:
     import pandas as pd
 
     try:
-        return pd.read_csv(path, sep=separator)
+        return pd.read_csv(path, sep=separator, index_col=False)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name} cannot be read as a table: {error}") from None
 
@@ -119,7 +140,10 @@ def _from_frame(path: Path, frame: Any, target: str | None, drop: Sequence[str])
     features = frame.drop(columns=[target])
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no columns beside the target {target!r}")
+    if len(features) == 0:
+        raise ValueError(f"{path.name} has a header and no rows")
     text = list(features.select_dtypes(exclude=["number", "bool"]).columns)
+    text += list(features.select_dtypes(include=["timedelta"]).columns)
     if text:
         raise ValueError(
             f"{path.name} has columns that are not numbers: {', '.join(map(repr, text[:5]))}"
@@ -142,6 +166,16 @@ def _known(frame: Any) -> str:
     return f"its columns are {', '.join(map(repr, names[:8]))}{', ...' if len(names) > 8 else ''}"
 
 
+def _from_svmlight(path: Path) -> Table:
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y = load_svmlight_file(str(path))
+    except ValueError as error:
+        raise ValueError(f"{path.name} is no svmlight file: {error}") from None
+    return Table(path.name, X, y)
+
+
 def _from_npz(path: Path, target: str) -> Table:
     with np.load(path, allow_pickle=False) as archive:
         if target not in archive.files:
@@ -153,7 +187,11 @@ def _from_npz(path: Path, target: str) -> Table:
             X: Any = archive["X"]
         elif {"data", "indices", "indptr", "shape"} <= set(archive.files):
             parts = (archive["data"], archive["indices"], archive["indptr"])
-            X = sparse.csr_matrix(parts, shape=tuple(archive["shape"]))
+            kind = archive["format"].item() if "format" in archive.files else b"csr"
+            by_columns = kind in (b"csc", "csc")
+            make = sparse.csc_matrix if by_columns else sparse.csr_matrix
+            X = make(parts, shape=tuple(archive["shape"]))
+            X.check_format(full_check=True)
         else:
             raise ValueError(
                 f"{path.name} has neither X nor the parts of a CSR matrix (data, indices, indptr, "

@@ -9,8 +9,9 @@ from array_api_compat import array_namespace, device, is_torch_array
 
 from mercer.profiles import Profile
 
-#: A hyperparameter that is a tensor, and the profile of the kernel's derivative with respect to it.
-Parameter = tuple[Any, Callable[[], Profile]]
+#: A hyperparameter that is a tensor, and the profile of the kernel's derivative with respect to it
+#: after the hyperparameter has moved by so much.
+Parameter = tuple[Any, Callable[[float], Profile]]
 
 
 def gram(
@@ -45,5 +46,5 @@ def apply(w: Any, profile: Profile, parameters: Sequence[Parameter] = ()) -> Any
     values = backend.apply(w, profile)
     for tensor, slope in parameters:
         if tensor.requires_grad:
-            values = backend.with_parameter(values, tensor, backend.apply(w, slope()))
+            values = backend.with_parameter(values, w, tensor, slope)
     return values

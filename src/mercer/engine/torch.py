@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,35 +40,48 @@ class _Table(torch.autograd.Function):
         return outward[0] * _Table.apply(w, ctx.profile.derivative), None
 
 
-def with_parameter(values: torch.Tensor, tensor: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
-    """Return values that also depend on a hyperparameter, with the given slope."""
+def with_parameter(
+    values: torch.Tensor, w: torch.Tensor, tensor: torch.Tensor, slope: Callable[[float], Profile]
+) -> torch.Tensor:
+    """Return values that also depend on a hyperparameter: ``slope(shift)`` is their derivative."""
     change = (tensor - tensor.detach()).to(values.dtype)  # zero, with derivative one
-    return values + _Slope.apply(change, slope)
+    # Taylor's formula about no change at all; the second term costs nothing until it is differentiated.
+    return values + change * apply(w, slope(0.0)) + _SecondOrder.apply(change, w.detach(), slope)
 
 
-class _Slope(torch.autograd.Function):
-    """``change * slope`` for a change of zero; the slope's own dependence on it is not known."""
-
-    @staticmethod
-    def forward(ctx: Any, change: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(change, slope)
-        return change * slope
+class _SecondOrder(torch.autograd.Function):
+    """``change^2 / 2`` times the slope's own derivative, at a change of zero."""
 
     @staticmethod
-    def backward(ctx: Any, *outward: Any) -> Any:
-        change, slope = ctx.saved_tensors
-        return (outward[0] * _Once.apply(slope, change)).sum().reshape(change.shape), None
-
-
-class _Once(torch.autograd.Function):
-    """The slope, with a complaint when a second derivative by the hyperparameter is asked for."""
-
-    @staticmethod
-    def forward(ctx: Any, slope: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
-        return slope.clone()
+    def forward(
+        ctx: Any, change: torch.Tensor, w: torch.Tensor, slope: Callable[[float], Profile]
+    ) -> torch.Tensor:
+        ctx.save_for_backward(change, w)
+        ctx.slope = slope
+        return torch.zeros_like(w)
 
     @staticmethod
     def backward(ctx: Any, *outward: Any) -> Any:
-        if ctx.needs_input_grad[1]:
-            raise RuntimeError("kernels have no second derivatives by their hyperparameters")
-        return outward[0], None
+        change, w = ctx.saved_tensors
+        slope = _Curvature.apply(change, w, ctx.slope)
+        return (outward[0] * slope).sum().reshape(change.shape), None, None
+
+
+class _Curvature(torch.autograd.Function):
+    """``change`` times the slope's own derivative: differences of tables, good to about 1e-9."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, change: torch.Tensor, w: torch.Tensor, slope: Callable[[float], Profile]
+    ) -> torch.Tensor:
+        ctx.save_for_backward(w)
+        ctx.slope, ctx.shape = slope, change.shape
+        return torch.zeros_like(w)
+
+    @staticmethod
+    def backward(ctx: Any, *outward: Any) -> Any:
+        (w,) = ctx.saved_tensors
+        step = 0.01
+        ends = {k: apply(w, ctx.slope(k * step)) for k in (-2, -1, 1, 2)}
+        curvature = (8 * (ends[1] - ends[-1]) - (ends[2] - ends[-2])) / (12 * step)
+        return (outward[0] * curvature).sum().reshape(ctx.shape), None, None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
@@ -57,6 +59,13 @@ class RadialKernel(Kernel):
     def _sides(self) -> int:
         """Hemispheres that a law is compiled for."""
         return 2 if self.space.separation == "folded" else 1
+
+    def with_floats(self) -> Self:
+        """The kernel with plain numbers for hyperparameters, which may be tensors."""
+        plain = copy.copy(self)
+        for name in self.continuous():
+            setattr(plain, name, number(getattr(self, name)))
+        return plain
 
     def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
         return self.space.embed(X, Y)
@@ -188,10 +197,17 @@ def _tensor_parameters(kernel: RadialKernel, X: Any) -> list[arrays.Parameter]:
                 "give tensors for both, or detach it"
             )
     return [
-        (value.log(), partial(kernel.gradient_profile, n, name))
+        (value.log(), partial(_moved_slope, kernel, n, name))
         for name, value in tensors
         if hasattr(value, "requires_grad")
     ]
+
+
+def _moved_slope(kernel: RadialKernel, n: int, name: str, shift: float) -> Profile:
+    """Gradient profile of the kernel with the logarithm of a hyperparameter shifted."""
+    moved = kernel.with_floats()
+    setattr(moved, name, getattr(moved, name) * math.exp(shift))
+    return moved.gradient_profile(n, name)
 
 
 def _diagonal(

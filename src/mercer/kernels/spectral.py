@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import abstractmethod
 from typing import Any
@@ -56,7 +55,7 @@ class SpectralKernel(RadialKernel):
     def spectrum(self, n: int) -> zonal.Spectrum:
         """Weights on the levels that matter in dimension n, and their sum."""
         self._validate()
-        plain = self._with_floats()
+        plain = self.with_floats()
         return self._remember(
             ("spectrum", n), lambda: zonal.spectrum(lambda lam: plain.log_weights(lam, n), n)
         )
@@ -64,13 +63,6 @@ class SpectralKernel(RadialKernel):
     def log_self_similarity(self, n: int) -> float:
         """Logarithm of K(x, x) in the absolute form, in dimension n; finite where K overflows."""
         return self.spectrum(n).log_total
-
-    def _with_floats(self) -> SpectralKernel:
-        """The kernel with plain numbers for hyperparameters, which may be tensors."""
-        plain = copy.copy(self)
-        for name in self.continuous():
-            setattr(plain, name, number(getattr(self, name)))
-        return plain
 
     def _law(self, n: int) -> Law:
         """The normalised kernel as a function of the separation."""
@@ -88,7 +80,7 @@ class SpectralKernel(RadialKernel):
 
     def _scores(self, eigenvalues: NDArray[Any], n: int, name: str) -> NDArray[Any]:
         """Derivatives of the log weights by the logarithm of a hyperparameter (complex step)."""
-        moved = self._with_floats()
+        moved = self.with_floats()
         value, step = getattr(moved, name), 1e-30
         setattr(moved, name, complex(value, value * step))
         return np.imag(moved.log_weights(eigenvalues, n)) / step
@@ -328,7 +320,7 @@ class Matern(SpectralKernel):
         """The split series where levels cannot be summed one by one; with the power raised."""
 
         def compute() -> tuple[Law, float] | None:
-            plain = self._with_floats()
+            plain = self.with_floats()
             try:
                 zonal.spectrum(lambda lam: plain.log_weights(lam, n), n, self._direct_levels)
             except zonal.SlowDecay:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from mercer.kernels.time import DiffusionTime
 from mercer.profiles import PowerProfile, ProductProfile, Profile, TableProfile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace, parametrix
 from mercer.spaces.base import refuse_rows
-from mercer.spaces.spherical import row_lengths, unit_rows
+from mercer.spaces.spherical import row_lengths, row_maxima, unit_rows
 
 
 class Cosine(RadialKernel):
@@ -88,7 +89,8 @@ class ArcCosine(RadialKernel):
     def _validate(self) -> None:
         check_choice(self, "order", (0, 1, 2))
         check_choice(self, "normalized", (True, False))
-        if isinstance(self.depth, bool) or self.depth not in range(1, 1001):
+        whole = isinstance(self.depth, numbers.Integral) and not isinstance(self.depth, bool)
+        if not whole or self.depth not in range(1, 1001):
             raise ValueError(f"depth of ArcCosine must be a whole number from 1, got {self.depth!r}")
 
     @property
@@ -101,7 +103,7 @@ class ArcCosine(RadialKernel):
 
     def _directions(self, X: Any, name: str) -> Any:
         if self._exponent == 0:
-            refuse_rows(row_lengths(X) == 0, name, "is all zeros and has no direction; drop it")
+            refuse_rows(row_maxima(X) == 0, name, "is all zeros and has no direction; drop it")
         # A row of zeros keeps its zeros: its factor |x|^p removes it from every product.
         return unit_rows(X)
 

@@ -221,11 +221,12 @@ def _check_target(y: Any, folds: int) -> tuple[np.ndarray, np.ndarray]:
     counts = np.bincount(encoded)
     if len(labels) < 2:
         raise ValueError(f"the target has one class only: {labels[0]!r}")
-    if counts.min() < folds:
+    needed = max(folds, INNER_FOLDS + -(-INNER_FOLDS // (folds - 1)))
+    if counts.min() < needed:
         rare = labels[np.argmin(counts)]
         raise ValueError(
-            f"class {str(rare)!r} has {counts.min()} rows, fewer than the {folds} folds; "
-            "use fewer folds or drop the class"
+            f"class {str(rare)!r} has {counts.min()} rows; {folds} folds with {INNER_FOLDS} inner folds "
+            f"need {needed}: use fewer folds or drop the class"
         )
     return labels, encoded
 

@@ -140,11 +140,15 @@ def _finite_rows(X: Any) -> Any:
     """Mask of rows without NaN or infinity, from one cheap pass when all is well."""
     if sparse.issparse(X):
         # A row's sum may overflow although its entries are finite: look again before judging.
-        if np.isfinite(X.data.sum(dtype=float)):
+        with np.errstate(over="ignore"):
+            total = X.data.sum(dtype=float)
+        if np.isfinite(total):
             return np.ones(X.shape[0], dtype=bool)
         return ~row_any(X, ~np.isfinite(X.data))
     xp = array_namespace(X)
-    if bool(xp.isfinite(xp.sum(X))):
+    with np.errstate(over="ignore"):
+        total = xp.sum(X)
+    if bool(xp.isfinite(total)):
         return xp.ones(X.shape[0], dtype=xp.bool)
     return xp.all(xp.isfinite(X), axis=1)
 

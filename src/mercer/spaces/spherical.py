@@ -101,11 +101,11 @@ class Sphere(SphericalSpace):
         return "folded"
 
     def _check_rows(self, X: Any, name: str) -> None:
-        lengths = row_lengths(X)
         refuse_rows(
-            lengths == 0, name, "is all zeros and has no direction; drop it or use another space"
+            row_maxima(X) == 0, name, "is all zeros and has no direction; drop it or use another space"
         )
         if self.unit:
+            lengths = row_lengths(X)
             xp = array_namespace(lengths)
             off = xp.abs(lengths - 1.0) > xp.finfo(lengths.dtype).eps ** 0.5
             refuse_rows(off, name, "is not of length one; normalise it or use Sphere(unit=False)")
@@ -153,13 +153,13 @@ class Simplex(SphericalSpace):
             negative = xp.min(X, axis=1) < 0
         refuse_rows(negative, name, "has negative entries; counts and compositions have none")
         refuse_rows(
-            _row_maxima(X) == 0, name, "is all zeros and has no composition; drop it or add a prior"
+            row_maxima(X) == 0, name, "is all zeros and has no composition; drop it or add a prior"
         )
 
     def _unit_rows(self, X: Any) -> Any:
         # Dividing by the largest entry first keeps totals in range whatever the scale of the rows.
-        if _extreme(_row_maxima(X)):
-            X = scale_rows(X, _row_maxima(X))
+        if _extreme(row_maxima(X)):
+            X = scale_rows(X, row_maxima(X))
         if sparse.issparse(X):
             shares = scale_rows(X, np.asarray(X.sum(axis=1)).ravel())
             np.sqrt(shares.data, out=shares.data)
@@ -169,12 +169,13 @@ class Simplex(SphericalSpace):
 
 def row_lengths(X: Any) -> Any:
     """Euclidean lengths of rows, whatever their scale; zero only for rows of zeros."""
-    largest = _row_maxima(X)
+    largest = row_maxima(X)
     if not _extreme(largest):
         return _plain_lengths(X)
     xp = array_namespace(largest)
     safe = xp.where(largest > 0, largest, xp.ones_like(largest))
-    return safe * _plain_lengths(scale_rows(X, safe))
+    with np.errstate(over="ignore"):  # infinity is the length then
+        return safe * _plain_lengths(scale_rows(X, safe))
 
 
 def _plain_lengths(X: Any) -> Any:
@@ -192,7 +193,7 @@ def _root(x: Any) -> Any:
 
 def unit_rows(X: Any) -> Any:
     """Rows divided by their lengths, whatever their scale; rows of zeros stay as they are."""
-    largest = _row_maxima(X)
+    largest = row_maxima(X)
     xp = array_namespace(largest)
     if _extreme(largest):
         X = scale_rows(X, xp.where(largest > 0, largest, xp.ones_like(largest)))
@@ -200,7 +201,8 @@ def unit_rows(X: Any) -> Any:
     return scale_rows(X, xp.where(lengths > 0, lengths, xp.ones_like(lengths)))
 
 
-def _row_maxima(X: Any) -> Any:
+def row_maxima(X: Any) -> Any:
+    """Largest magnitude in each row."""
     if sparse.issparse(X):
         return np.abs(X).max(axis=1).toarray().ravel()
     xp = array_namespace(X)
