@@ -166,6 +166,42 @@ def test_bad_files(tmp_path, name: str, content: str | None, complaint: str) -> 
     assert complaint in result.stderr
 
 
+def test_damaged_files(tmp_path, frame) -> None:
+    good = write("npz", frame, tmp_path).read_bytes()
+    files = {
+        "cut.npz": good[: len(good) // 2],
+        "noise.npz": b"not a zip file",
+        "empty.npz": b"",
+        "empty.svm": b"",
+        "bad.svm": b"spam 1:2\n",
+        "bad.parquet": b"PAR1 no",
+        "cut.csv.gz": b"\x1f\x8b\x08\x00",
+        "header.csv": b"a,b,kind\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+        result = run("compare", tmp_path / name, "--target", "kind")
+        assert result.exit_code == 2, (name, result.output)
+        assert name in result.stderr, (name, result.stderr)
+        assert "Traceback" not in result.output
+
+
+def test_names_with_brackets(tmp_path, frame) -> None:
+    path = tmp_path / "na[red]me.csv"
+    frame.to_csv(path, index=False)
+    result = run("compare", path, "--target", "[/b]")
+    assert result.exit_code == 2
+    assert "na[red]me.csv has no column '[/b]'" in result.stderr
+
+
+def test_sparse_npz_by_columns(tmp_path) -> None:
+    path = tmp_path / "columns.npz"
+    csc = sparse.csc_matrix(COUNTS.astype(float))
+    parts = {"data": csc.data, "indices": csc.indices, "indptr": csc.indptr, "shape": csc.shape}
+    np.savez(path, **parts, format=b"csc", y=LABELS)
+    np.testing.assert_array_equal(read_table(path).X.toarray(), COUNTS)
+
+
 def test_bad_options(tmp_path, frame) -> None:
     path = write("csv", frame, tmp_path)
     for options in (

@@ -64,8 +64,11 @@ def read_table(path: str | Path, target: str | None = None, drop: Sequence[str] 
     return table
 
 
-#: What the readers raise on damaged files, beside ValueError.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, IndexError, KeyError, TypeError, AttributeError)
+#: What the readers raise on damaged files.
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, EOFError, IndexError, KeyError, TypeError, AttributeError,
+    ValueError, OSError,
+)  # fmt: skip
 
 
 @contextmanager
@@ -74,6 +77,8 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
+        if path.name in str(error):
+            raise
         raise ValueError(f"{path.name} cannot be read, it may be damaged: {error}") from None
 
 
