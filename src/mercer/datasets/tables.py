@@ -182,7 +182,7 @@ def _from_svmlight(path: Path) -> Table:
 
 
 def _from_npz(path: Path, target: str) -> Table:
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         if target not in archive.files:
             raise ValueError(
                 f"{path.name} has no array {target!r} of labels; it has {', '.join(archive.files)} "
