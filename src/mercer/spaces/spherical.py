@@ -101,9 +101,14 @@ class Sphere(SphericalSpace):
         return "folded"
 
     def _check_rows(self, X: Any, name: str) -> None:
-        refuse_rows(
-            row_maxima(X) == 0, name, "is all zeros and has no direction; drop it or use another space"
-        )
+        with np.errstate(over="ignore", under="ignore"):
+            squares = squared_lengths(X)
+        if bool(array_namespace(squares).any(squares == 0)):  # zeros, or squares that underflow
+            refuse_rows(
+                row_maxima(X) == 0,
+                name,
+                "is all zeros and has no direction; drop it or use another space",
+            )
         if self.unit:
             lengths = row_lengths(X)
             xp = array_namespace(lengths)
@@ -193,12 +198,17 @@ def _root(x: Any) -> Any:
 
 def unit_rows(X: Any) -> Any:
     """Rows divided by their lengths, whatever their scale; rows of zeros stay as they are."""
-    largest = row_maxima(X)
-    xp = array_namespace(largest)
-    if _extreme(largest):
+    with np.errstate(over="ignore"):
+        lengths = _plain_lengths(X)
+    xp = array_namespace(lengths)
+    tiny = float(xp.finfo(lengths.dtype).smallest_normal) ** 0.5
+    if not bool(xp.all((lengths > 2 * tiny) & xp.isfinite(lengths))):
+        # Squares that left the floating range, or rows of zeros: look closer.
+        largest = row_maxima(X)
         X = scale_rows(X, xp.where(largest > 0, largest, xp.ones_like(largest)))
-    lengths = _plain_lengths(X)
-    return scale_rows(X, xp.where(lengths > 0, lengths, xp.ones_like(lengths)))
+        lengths = _plain_lengths(X)
+        lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+    return scale_rows(X, lengths)
 
 
 def row_maxima(X: Any) -> Any:
