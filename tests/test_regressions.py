@@ -183,3 +183,12 @@ def test_log_heat_on_the_circle_at_short_times() -> None:
 def test_parameters_of_the_wrong_type(kernel) -> None:
     with pytest.raises(ValueError, match=r"order|depth|t_star|nu|coef0"):
         kernel(X)
+
+
+def test_matvec_of_frames_and_sparse_formats() -> None:
+    import pandas as pd
+
+    kernel, v = HEAT * Matern(Sphere(), nu=0.5), np.arange(30.0)
+    for rows in (pd.DataFrame(X), sparse.coo_matrix(X)):
+        for other in (None, rows):
+            np.testing.assert_allclose(kernel.matvec(rows, other, v), kernel(X) @ v, rtol=1e-12)

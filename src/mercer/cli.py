@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
@@ -16,7 +17,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from mercer.selection.compare import Comparison
+    from mercer.selection.compare import Comparison, SpaceName
     from mercer.selection.compare import Progress as Callback
 
 app = typer.Typer(
@@ -63,11 +64,11 @@ def compare(
     with _plain_errors():
         data = datasets.digits() if table is None else datasets.read_table(table, target, drop or ())
         if report is not None:
-            report.open("a").close()  # fails now rather than after the work
+            _check_writable(report)  # now rather than after the work
         with _progress_bar() as progress:
             result = selection.compare(
-                data.X, data.y, space=space, folds=folds, random_state=seed, n_jobs=jobs or None,  # type: ignore[arg-type]
-                progress=progress,
+                data.X, data.y, space=cast("SpaceName", space), folds=folds, random_state=seed,
+                n_jobs=jobs or None, progress=progress,
             )  # fmt: skip
         if report is not None:
             write_report(result, data.name, report)
@@ -79,6 +80,12 @@ def compare(
     console.print(result.verdict, highlight=False)
     if report is not None:
         console.print(Text(f"Report: {report}"))
+
+
+def _check_writable(path: Path) -> None:
+    folder = path.resolve().parent
+    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise ValueError(f"the report cannot be written to {path}")
 
 
 @contextmanager

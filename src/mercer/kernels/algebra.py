@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer.kernels.base import Kernel, check_positive, check_vector, count, number
+from mercer.kernels.base import Kernel, check_positive, check_vector, count, is_whole, number
 from mercer.spaces.base import constructor_call, is_foreign
 
 
@@ -193,8 +193,7 @@ class Exponentiation(Kernel, sk.Exponentiation):
         self._check_exponent()
 
     def _check_exponent(self) -> None:
-        whole = isinstance(self.exponent, numbers.Integral) and not isinstance(self.exponent, bool)
-        if not whole or self.exponent < 1:
+        if not is_whole(self.exponent) or self.exponent < 1:
             raise ValueError(
                 f"kernels take powers 1, 2, 3, ... (others are not kernels), got {self.exponent!r}"
             )

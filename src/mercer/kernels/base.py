@@ -11,6 +11,7 @@ from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
+from mercer.spaces import SphericalSpace
 from mercer.spaces.base import constructor_call
 
 #: Elements of one block of a Gram matrix that is only passing through.
@@ -49,10 +50,8 @@ class Kernel(sk.Kernel):
         X, Y : rows of m and p points; ``Y=None`` stands for X
         v : array of shape (p,) or (p, q)
         """
-        if hasattr(X, "to_numpy"):
-            X, Y = X.to_numpy(), Y.to_numpy() if hasattr(Y, "to_numpy") else Y
         same = Y is None or Y is X
-        X = X.tocsr() if sparse.issparse(X) else X
+        X = _sliceable(X)
         Y = X if same else Y
         v = check_vector(v, count(Y))
         size = max(1, BLOCK // max(count(Y), 1))
@@ -139,12 +138,22 @@ def check_positive(kernel: Kernel, *names: str) -> None:
             )
 
 
+def is_whole(value: Any) -> bool:
+    """Tell whether an option is a whole number; True is none, and neither is 1.0."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def check_spherical(kernel: Any) -> None:
+    """Raise unless the kernel's space is one of unit vectors."""
+    if not isinstance(kernel.space, SphericalSpace):
+        raise TypeError(f"space must be Sphere() or Simplex(), got {kernel.space!r}")
+
+
 def check_choice(kernel: Kernel, name: str, choices: tuple[Any, ...]) -> None:
     """Raise unless the named option is one of the choices."""
     value = getattr(kernel, name)
-    # True is no 1 here, and 1.0 is none either.
-    kind = bool | np.bool_ if isinstance(choices[0], bool) else numbers.Integral
-    right = isinstance(value, kind) and (kind is not numbers.Integral or not isinstance(value, bool))
+    flag = isinstance(choices[0], bool)
+    right = isinstance(value, bool | np.bool_) if flag else is_whole(value)
     if not right or value not in choices:
         shown = ", ".join(map(repr, choices))
         raise ValueError(f"{name} of {type(kernel).__name__} must be one of {shown}, got {value!r}")
@@ -157,6 +166,13 @@ def check_vector(v: Any, length: int) -> Any:
     if v.ndim not in (1, 2) or v.shape[0] != length:
         raise ValueError(f"v has shape {tuple(v.shape)}; one row per row of Y is needed: {length}")
     return v
+
+
+def _sliceable(X: Any) -> Any:
+    """Rows in a form that slices select from: frames and most sparse formats are none."""
+    if hasattr(X, "to_numpy"):
+        return X.to_numpy()
+    return X.tocsr() if sparse.issparse(X) else X
 
 
 def count(X: Any) -> int:

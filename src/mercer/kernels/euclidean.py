@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import numbers
 from typing import Any
 
 import numpy as np
 
-from mercer.kernels.base import check_positive, is_number, number
+from mercer.kernels.base import check_positive, is_number, is_whole, number
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
 from mercer.spaces import Euclidean
@@ -75,8 +74,7 @@ class Polynomial(_InnerProduct):
         return () if is_number(self.coef0) and number(self.coef0) == 0 else ("coef0",)
 
     def _validate(self) -> None:
-        whole = isinstance(self.degree, numbers.Integral) and not isinstance(self.degree, bool)
-        if not whole or self.degree < 1:
+        if not is_whole(self.degree) or self.degree < 1:
             raise ValueError(f"degree of Polynomial must be 1, 2, 3, ..., got {self.degree!r}")
         if not (is_number(self.coef0) and 0 <= number(self.coef0) < np.inf):
             raise ValueError(f"coef0 of Polynomial must be zero or positive, got {self.coef0!r}")

@@ -49,7 +49,7 @@ class RadialKernel(Kernel):
 
     def _compile_gradient(self, n: int, name: str) -> Profile:
         """Compile the derivative with respect to the logarithm of a continuous hyperparameter."""
-        raise NotImplementedError(f"{type(self).__name__} has no hyperparameter {name!r}")
+        raise ValueError(f"{type(self).__name__} has no continuous hyperparameter {name!r}")
 
     @abstractmethod
     def _validate(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import shorttime
-from mercer.kernels.base import check_choice, check_positive, number
+from mercer.kernels.base import check_choice, check_positive, check_spherical, number
 from mercer.kernels.radial import RadialKernel, Road
 from mercer.kernels.shorttime import Array, Law
 from mercer.kernels.tails import log_heat_law
@@ -47,8 +47,7 @@ class SpectralKernel(RadialKernel):
         """
 
     def _validate(self) -> None:
-        if not isinstance(self.space, SphericalSpace):
-            raise TypeError(f"space must be Sphere() or Simplex(), got {self.space!r}")
+        check_spherical(self)
         check_choice(self, "normalized", (True, False))
         check_positive(self, *self.continuous())
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from mercer.kernels.base import check_choice
+from mercer.kernels.base import check_choice, check_spherical, is_whole
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.shorttime import Array, Law
 from mercer.kernels.time import DiffusionTime
@@ -43,7 +42,7 @@ class Cosine(RadialKernel):
         self.space = space
 
     def _validate(self) -> None:
-        _check_spherical(self)
+        check_spherical(self)
 
     def _compile(self, n: int) -> Profile:
         return PowerProfile()
@@ -89,8 +88,7 @@ class ArcCosine(RadialKernel):
     def _validate(self) -> None:
         check_choice(self, "order", (0, 1, 2))
         check_choice(self, "normalized", (True, False))
-        whole = isinstance(self.depth, numbers.Integral) and not isinstance(self.depth, bool)
-        if not whole or self.depth not in range(1, 1001):
+        if not is_whole(self.depth) or self.depth not in range(1, 1001):
             raise ValueError(f"depth of ArcCosine must be a whole number from 1, got {self.depth!r}")
 
     @property
@@ -219,7 +217,7 @@ class Parametrix(RadialKernel, DiffusionTime):
         self.t_star_bounds = t_star_bounds
 
     def _validate(self) -> None:
-        _check_spherical(self)
+        check_spherical(self)
         self._check_time()
         check_choice(self, "order", (0, 1, 2))
         check_choice(self, "normalized", (True, False))
@@ -275,8 +273,3 @@ class Parametrix(RadialKernel, DiffusionTime):
     def _times(self, n: int, law: Law, least: float) -> Profile:
         factor = compile_profile(lambda u: law(u)[: self._sides], self.space.separation, least=least)
         return ProductProfile(self._exponential(n), factor)
-
-
-def _check_spherical(kernel: RadialKernel) -> None:
-    if not isinstance(kernel.space, SphericalSpace):
-        raise TypeError(f"space must be Sphere() or Simplex(), got {kernel.space!r}")

@@ -56,14 +56,14 @@ class Euclidean(Space):
         Y = X if Y is None else Y
         if sparse.issparse(X) or sparse.issparse(Y):
             X, Y = sparse.csr_matrix(X), sparse.csr_matrix(Y)
-            squares = [np.asarray(Z.multiply(Z).sum(axis=1)) for Z in (X, Y)]
+            squares = [squared_lengths(Z)[:, None] for Z in (X, Y)]
             ones = [np.ones((Z.shape[0], 1), dtype=Z.dtype) for Z in (X, Y)]
             left = sparse.hstack([X, squares[0], ones[0]], format="csr", dtype=X.dtype)
             return left, sparse.hstack([-2 * Y, ones[1], squares[1]], format="csr", dtype=Y.dtype)
         xp = array_namespace(X, Y)
         shift = xp.mean(Y, axis=0, keepdims=True)
         X, Y = X - shift, Y - shift
-        squares = [xp.vecdot(Z, Z, axis=-1)[:, None] for Z in (X, Y)]
+        squares = [squared_lengths(Z)[:, None] for Z in (X, Y)]
         ones = [xp.ones_like(s) for s in squares]
         left = xp.concat([X, squares[0], ones[0]], axis=1)
         return left, xp.concat([-2.0 * Y, ones[1], squares[1]], axis=1)

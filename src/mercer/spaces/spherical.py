@@ -84,7 +84,6 @@ class Sphere(SphericalSpace):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from mercer.spaces import Sphere
     >>> L, R = Sphere().embed(Sphere().check([[3.0, 4.0], [0.0, -2.0]]))
     >>> L @ R.T
