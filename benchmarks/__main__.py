@@ -21,7 +21,7 @@ from rich.table import Table
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from mercer.engine.cpu import threads_in_use
+from mercer.engine.threads import threads_in_use
 from mercer.kernels import Gaussian, Heat
 from mercer.spaces import Simplex, Sphere
 

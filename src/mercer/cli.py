@@ -120,7 +120,7 @@ def info() -> None:
     from importlib import metadata
 
     from mercer import __version__
-    from mercer.engine.cpu import threads_in_use
+    from mercer.engine.threads import threads_in_use
 
     console = Console()
     console.print(f"mercer {__version__}, Python {sys.version.split()[0]}", highlight=False)

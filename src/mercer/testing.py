@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mercer.kernels import Kernel, RadialKernel
-from mercer.spaces import Simplex, Space
+from mercer.spaces import RadialSpace, Simplex
 
 __all__ = ["check_kernel", "check_space"]
 
@@ -75,8 +75,8 @@ def _run(check: Callable[[Kernel, Any], None], kernel: Kernel, X: Any) -> None:
         raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
 
 
-def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
-    """Raise AssertionError, saying why, unless the space keeps its promises.
+def check_space(space: RadialSpace, X: Any = None, *, random_state: int = 0) -> None:
+    """Raise AssertionError, saying why, unless a space of rows keeps its promises.
 
     Rows are checked and embedded without being changed; the invariant of a pair is symmetric and
     ``self_invariant`` on the diagonal; sparse rows stay sparse; the space is hashable, shared by
@@ -126,7 +126,7 @@ def _isometry(space: Any, rng: np.random.Generator) -> Callable[[Any], Any] | No
     """A random motion of the space."""
     if isinstance(space, Simplex):
         return lambda X: X[:, rng.permutation(X.shape[1])] * 3.0
-    if not isinstance(space, Space):
+    if not isinstance(space, RadialSpace):
         return None
     return lambda X: X @ np.linalg.qr(rng.normal(size=(X.shape[1], X.shape[1])))[0]
 

@@ -7,18 +7,15 @@ writes it where it belongs.  BLAS is held to one thread meanwhile: the tiles are
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from mercer.engine.products import Product, product
+from mercer.engine.threads import run, threads_in_use
 from mercer.profiles import Profile
 
 Scales = tuple[NDArray[Any], NDArray[Any]]
@@ -60,7 +57,7 @@ def gram(
         if symmetric:
             out[columns, rows] = tile.T
 
-    _run(fill, tiles.places())
+    run(fill, tiles.places())
     return out
 
 
@@ -99,7 +96,7 @@ def matvec(
                 right = tile[:, beyond.start - columns.start :]
                 sums[lane, beyond] += right.T @ v[rows]
 
-    _run(accumulate, [(lane,) for lane in range(lanes)], stop)
+    run(accumulate, [(lane,) for lane in range(lanes)], stop)
     return sums.sum(axis=0)
 
 
@@ -155,59 +152,3 @@ class _Tiles:
 def _below(size: int) -> NDArray[np.bool_]:
     """Mask of the elements below the diagonal."""
     return np.tri(size, k=-1, dtype=bool)
-
-
-def _run(job: Callable[..., None], tasks: list[Any], stop: threading.Event | None = None) -> None:
-    """Run the job over all tasks, in threads if there are several.
-
-    An error or an interruption cancels what has not begun, and sets ``stop`` for what has.
-    """
-    if len(tasks) == 1:
-        return job(*tasks[0])
-    with _blas_in_one_thread() as threads:
-        pool = ThreadPoolExecutor(min(threads, len(tasks)))
-        try:
-            for future in [pool.submit(job, *task) for task in tasks]:
-                future.result()
-        except BaseException:
-            if stop is not None:
-                stop.set()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-class _BlasLimit:
-    """BLAS limited to one thread while anyone needs it so; the first sets it, the last lifts it."""
-
-    lock = threading.Lock()
-    users = 0
-    limiter: Any = None
-
-
-@contextmanager
-def _blas_in_one_thread() -> Iterator[int]:
-    """Hold BLAS to one thread; yields the number of threads it would have used."""
-    with _BlasLimit.lock:
-        _BlasLimit.users += 1
-        threads = threads_in_use()
-        if _BlasLimit.users == 1:
-            _BlasLimit.limiter = _controller().limit(limits=1, user_api="blas")
-    try:
-        yield threads
-    finally:
-        with _BlasLimit.lock:
-            _BlasLimit.users -= 1
-            if _BlasLimit.users == 0:
-                _BlasLimit.limiter.restore_original_limits()
-
-
-def threads_in_use() -> int:
-    """Threads that BLAS may use now: the number that environment and joblib have agreed on."""
-    blas = [lib.num_threads for lib in _controller().select(user_api="blas").lib_controllers]
-    return max(blas, default=1)

@@ -77,7 +77,7 @@ class SparseProduct:
 
     def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
         """See :class:`Product`."""
-        from mercer.compiled import scatter_rows
+        from mercer.compiled.radial import scatter_rows
 
         left, right = self._left, self._right
         scatter_rows(

@@ -15,7 +15,7 @@ import numpy as np
 from mercer.engine import arrays, cpu
 from mercer.kernels.base import Kernel, check_vector, number
 from mercer.profiles import Profile
-from mercer.spaces import Space
+from mercer.spaces import RadialSpace
 from mercer.spaces.base import is_foreign
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class RadialKernel(Kernel):
     products with vectors follow, for dense, sparse, torch and other arrays.
     """
 
-    space: Space
+    space: RadialSpace
 
     @abstractmethod
     def _compile(self, n: int) -> Profile:

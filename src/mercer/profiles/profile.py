@@ -108,7 +108,7 @@ class TableProfile:
 
     def apply(self, tile: NDArray[Any]) -> None:
         """See :class:`Profile`."""
-        from mercer.compiled import table_loop
+        from mercer.compiled.radial import table_loop
 
         single = tile.dtype == np.float32
         rows = self.pieces.single_rows if single else self.pieces.rows

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-#: Degree of a row in double and in single precision (see ``mercer.compiled``), and errors allowed.
+#: Degree of a row in double and in single precision (see ``compiled.radial``), and errors allowed.
 CORE_DEGREE, SINGLE_DEGREE = 6, 3
 ROW_ERROR, SINGLE_ERROR = 3e-15, 2e-8
 #: Errors below this that have stopped to fall are rounding errors of the law.

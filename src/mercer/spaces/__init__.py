@@ -1,7 +1,7 @@
 """Spaces: where points live."""
 
-from mercer.spaces.base import Space
+from mercer.spaces.base import RadialSpace, Space
 from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.spherical import Simplex, Sphere, SphericalSpace
 
-__all__ = ["Euclidean", "Simplex", "Space", "Sphere", "SphericalSpace"]
+__all__ = ["Euclidean", "RadialSpace", "Simplex", "Space", "Sphere", "SphericalSpace"]

@@ -15,7 +15,25 @@ from mercer.profiles import Separation
 
 
 class Space(ABC):
-    """A set of points with a geometry; frozen, hashable, and shared rather than copied.
+    """A set of points with a geometry; frozen, hashable, and shared rather than copied."""
+
+    def __repr__(self) -> str:
+        return constructor_call(self)
+
+    def __sklearn_clone__(self) -> Self:
+        # Spaces are immutable and may hold large decompositions: clones of a kernel share them.
+        return self
+
+    @abstractmethod
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Validate points and return them in the form that the space computes with.
+
+        This is the one place where input is checked.  Errors name the row and say what to do.
+        """
+
+
+class RadialSpace(Space):
+    """A space of rows of numbers where one number says how far apart two points are.
 
     A subclass says how rows are checked (:meth:`_check_rows`) and how checked rows become matrices L
     and R whose product ``L @ R.T`` is the *invariant* of every pair, the one number that radial
@@ -26,13 +44,6 @@ class Space(ABC):
     n: int | None
     #: Fewest columns that make sense.
     least_dimension = 1
-
-    def __repr__(self) -> str:
-        return constructor_call(self)
-
-    def __sklearn_clone__(self) -> Self:
-        # Spaces are immutable and may hold large decompositions: clones of a kernel share them.
-        return self
 
     @property
     @abstractmethod
@@ -53,8 +64,6 @@ class Space(ABC):
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Validate rows and return them as a floating array (dense or CSR).
-
-        This is the one place where input is checked.  Errors name the row and say what to do.
 
         Parameters
         ----------

@@ -10,11 +10,11 @@ from array_api_compat import array_namespace
 from scipy import sparse
 
 from mercer.profiles import Separation
-from mercer.spaces.base import Space, constant_rows, refuse_rows, squared_lengths
+from mercer.spaces.base import RadialSpace, constant_rows, refuse_rows, squared_lengths
 
 
 @dataclass(frozen=True, repr=False)
-class Euclidean(Space):
+class Euclidean(RadialSpace):
     """Rows of R^n as they are; the invariant is the squared distance.
 
     ``|x - y|^2 = (x, |x|^2, 1) . (-2 y, 1, |y|^2)``, taken about the mean of the second argument's
@@ -38,7 +38,7 @@ class Euclidean(Space):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`Space`."""
+        """See :class:`RadialSpace`."""
         return "invariant"
 
     def _check_rows(self, X: Any, name: str) -> None:
@@ -48,11 +48,11 @@ class Euclidean(Space):
         refuse_rows(bad, name, "is so long that its square overflows; rescale the rows")
 
     def self_invariant(self, X: Any) -> Any:
-        """Zero: see :meth:`Space.self_invariant`."""
+        """Zero: see :meth:`RadialSpace.self_invariant`."""
         return constant_rows(X, 0.0)
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """Augment rows with their squared lengths; see :meth:`Space.embed`."""
+        """Augment rows with their squared lengths; see :meth:`RadialSpace.embed`."""
         Y = X if Y is None else Y
         if sparse.issparse(X) or sparse.issparse(Y):
             X, Y = sparse.csr_matrix(X), sparse.csr_matrix(Y)

@@ -12,10 +12,10 @@ from scipy import sparse
 
 from mercer.profiles import Separation
 from mercer.spaces import zonal
-from mercer.spaces.base import Space, constant_rows, refuse_rows, row_any, squared_lengths
+from mercer.spaces.base import RadialSpace, constant_rows, refuse_rows, row_any, squared_lengths
 
 
-class SphericalSpace(Space):
+class SphericalSpace(RadialSpace):
     """A space whose points are unit vectors: the invariant is ``w = x.y = cos(theta)``.
 
     The Laplacian of S^(n-1) has the eigenvalues ``l (l + n - 2)`` with multiplicities N_l, and its
@@ -29,12 +29,12 @@ class SphericalSpace(Space):
         """Map checked rows to unit vectors."""
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """Map checked rows to unit vectors; see :meth:`Space.embed`."""
+        """Map checked rows to unit vectors; see :meth:`RadialSpace.embed`."""
         left = self._unit_rows(X)
         return left, left if Y is None or Y is X else self._unit_rows(Y)
 
     def self_invariant(self, X: Any) -> Any:
-        """One: see :meth:`Space.self_invariant`."""
+        """One: see :meth:`RadialSpace.self_invariant`."""
         return constant_rows(X, 1.0)
 
     def eigenvalues(self, levels: int, n: int | None = None) -> np.ndarray:
@@ -96,7 +96,7 @@ class Sphere(SphericalSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`Space`."""
+        """See :class:`RadialSpace`."""
         return "folded"
 
     def _check_rows(self, X: Any, name: str) -> None:
@@ -146,7 +146,7 @@ class Simplex(SphericalSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`Space`."""
+        """See :class:`RadialSpace`."""
         return "one-sided"
 
     def _check_rows(self, X: Any, name: str) -> None:

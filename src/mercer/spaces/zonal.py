@@ -160,7 +160,7 @@ def zonal_series(n: int, first: int, coefficients: Array, u: Array) -> Array:
 
     ``P_l(-w) = (-1)^l P_l(w)``: one sweep serves both hemispheres.  Returns shape ``(2, u.size)``.
     """
-    from mercer.compiled import zonal_sweep
+    from mercer.compiled.radial import zonal_sweep
 
     u = np.ascontiguousarray(u, dtype=float)
     coefficients = np.ascontiguousarray(coefficients, dtype=float)

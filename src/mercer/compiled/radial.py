@@ -1,9 +1,4 @@
-"""Every compiled loop of the package, in one place.
-
-The functions are compiled by numba on first use, cached on disk, and release the GIL: callers run
-them from ordinary threads.  The module is imported inside functions only, so that ``import mercer``
-does not load numba.
-"""
+"""Loops of radial kernels: zonal series, tables, sparse products."""
 
 from __future__ import annotations
 
@@ -11,20 +6,8 @@ import math
 from functools import cache
 
 import numpy as np
-from numba import njit
 
-
-def jit(**options):
-    """Compile without the GIL, cached on disk where there is a place to write."""
-
-    def decorate(function):
-        try:
-            return njit(nogil=True, cache=True, **options)(function)
-        except RuntimeError:  # no folder to keep the cache in
-            return njit(nogil=True, **options)(function)
-
-    return decorate
-
+from mercer.compiled.jit import jit
 
 #: Nodes that advance together through a zonal series: enough to fill the vector units.
 _LANES = 32

@@ -1,0 +1,130 @@
+"""Threads of our own, with BLAS held to one each, and a bar where the work is long."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+#: Seconds of work before a progress bar appears.
+PATIENCE = 2.0
+
+
+def run(
+    job: Callable[..., None],
+    tasks: list[Any],
+    stop: threading.Event | None = None,
+    *,
+    what: str | None = None,
+) -> None:
+    """Run the job over all tasks, in threads if there are several.
+
+    An error or an interruption cancels what has not begun, and sets ``stop`` for what has.  Inside a
+    thread of another run the tasks are done one after the other.
+
+    Parameters
+    ----------
+    job : callable
+    tasks : list of tuples of arguments
+    stop : threading.Event, optional
+    what : str, optional
+        What is being done, for a progress bar.
+    """
+    if len(tasks) == 1:
+        return job(*tasks[0])
+    with _blas_in_one_thread() as threads, progress(len(tasks), what) as advance:
+        if threads == 1:
+            for task in tasks:
+                job(*task)
+                advance()
+            return
+        pool = ThreadPoolExecutor(min(threads, len(tasks)))
+        try:
+            for future in [pool.submit(job, *task) for task in tasks]:
+                future.result()
+                advance()
+        except BaseException:
+            if stop is not None:
+                stop.set()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def progress(total: int, what: str | None) -> Iterator[Callable[[], None]]:
+    """A bar on the error stream for work that takes long; yields what to call after each step.
+
+    It appears after :data:`PATIENCE` seconds, in the main thread and on a terminal only.
+    """
+    watched = threading.current_thread() is threading.main_thread() and sys.stderr.isatty()
+    if what is None or not watched:
+        yield lambda: None
+        return
+    begun = time.monotonic()
+    with ExitStack() as stack:
+        done = 0
+        show: Callable[[int], None] | None = None
+
+        def advance() -> None:
+            nonlocal done, show
+            done += 1
+            if show is None and time.monotonic() - begun > PATIENCE:
+                show = stack.enter_context(_bar(total, what))
+            if show is not None:
+                show(done)
+
+        yield advance
+
+
+@contextmanager
+def _bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+class _BlasLimit:
+    """BLAS limited to one thread while anyone needs it so; the first sets it, the last lifts it."""
+
+    lock = threading.Lock()
+    users = 0
+    limiter: Any = None
+
+
+@contextmanager
+def _blas_in_one_thread() -> Iterator[int]:
+    """Hold BLAS to one thread; yields the number of threads it would have used."""
+    with _BlasLimit.lock:
+        _BlasLimit.users += 1
+        threads = threads_in_use()
+        if _BlasLimit.users == 1:
+            _BlasLimit.limiter = _controller().limit(limits=1, user_api="blas")
+    try:
+        yield threads
+    finally:
+        with _BlasLimit.lock:
+            _BlasLimit.users -= 1
+            if _BlasLimit.users == 0:
+                _BlasLimit.limiter.restore_original_limits()
+
+
+def threads_in_use() -> int:
+    """Threads that BLAS may use now: the number that environment and joblib have agreed on."""
+    blas = [lib.num_threads for lib in _controller().select(user_api="blas").lib_controllers]
+    return max(blas, default=1)
