@@ -1,0 +1,318 @@
+"""Kernels that count substrings of a fixed length: Spectrum and Mismatch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer.engine.products import product
+from mercer.engine.threads import run
+from mercer.kernels.base import check_choice, is_whole
+from mercer.kernels.strings import StringKernel, mirror
+from mercer.spaces.base import squared_lengths
+from mercer.spaces.sequences import Sequences, restrict
+
+Array = NDArray[np.float64]
+#: Numbers of substrings stay below this.
+_LARGEST = 2**63 - 1
+#: Rows of a Gram matrix that are added at a time.
+_ROWS = 64
+
+
+class Window(NamedTuple):
+    """Substrings of one length, seen at some of their positions only, with a weight."""
+
+    length: int
+    positions: tuple[int, ...]
+    weight: int = 1
+
+
+def windows(length: Any) -> list[Window]:
+    """Whole substrings of one length, or of all from the first to the second of a pair."""
+    low, high = length if isinstance(length, tuple | list) else (length, length)
+    return [Window(k, tuple(range(k))) for k in range(int(low), int(high) + 1)]
+
+
+def check_length(owner: Any) -> None:
+    """Raise unless the option ``length`` is a positive whole number or a pair of them in order."""
+    length = owner.length
+    pair = tuple(length) if isinstance(length, tuple | list) else (length, length)
+    if len(pair) != 2 or not all(is_whole(k) and k >= 1 for k in pair) or pair[0] > pair[1]:
+        raise ValueError(
+            f"length of {type(owner).__name__} must be 1, 2, 3, ... "
+            f"or a pair (shortest, longest), got {length!r}"
+        )
+
+
+def number_windows(P: Sequences, window: Window) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Number the substrings of all strings, equal ones alike and in lexicographic order.
+
+    Returns the numbers, one string after the other; where each string's numbers begin (and the last
+    end); and a bound on the numbers.
+    """
+    per_string = np.maximum(P.lengths - window.length + 1, 0)
+    begins = np.concatenate([[0], np.cumsum(per_string)])
+    places = np.arange(begins[-1]) + np.repeat(P.offsets[:-1] - begins[:-1], per_string)
+    numbers = np.zeros(len(places), dtype=np.int64)
+    bound, symbols = 1, len(P.symbols)
+    for position in window.positions:
+        if bound > _LARGEST // symbols:
+            numbers, bound = _ranks(numbers)
+        numbers *= symbols
+        numbers += P.codes[places + position]
+        bound *= symbols
+    if bound > 4 * len(numbers) + 2**16:
+        numbers, bound = _ranks(numbers)
+    return numbers, begins, bound
+
+
+def _ranks(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Numbers replaced by their ranks, and how many there are."""
+    distinct, ranks = np.unique(numbers, return_inverse=True)
+    return ranks, max(len(distinct), 1)
+
+
+def count_windows(P: Sequences, window: Window, dtype: Any = np.float64) -> sparse.csr_matrix:
+    """Counts of substrings, a row for each string."""
+    numbers, begins, bound = number_windows(P, window)
+    ones = np.ones(len(numbers), dtype=dtype)
+    counts = sparse.csr_matrix((ones, numbers, begins), shape=(len(P), bound))
+    counts.sum_duplicates()
+    return counts
+
+
+def _gram(P: Sequences, Q: Sequences | None, parts: Sequence[Window], dtype: Any, what: str) -> Array:
+    """Sum over windows of weighted inner products of counts."""
+    both = P if Q is None else P.join(Q)
+    out = np.zeros((len(P), len(P) if Q is None else len(Q)), dtype=dtype)
+    for part in parts:
+        counts = count_windows(both, part, dtype)
+        # Many counts over few substrings are no longer sparse, and BLAS is fast; it knows no integers.
+        if dtype == np.float64 and 8 * counts.nnz > counts.shape[0] * counts.shape[1]:
+            counts = counts.toarray()
+        left, right = (counts, counts) if Q is None else (counts[: len(P)], counts[len(P) :])
+        _add_product(left, right, part.weight, Q is None, out, what)
+    if Q is None:
+        mirror(out)
+    return out.astype(np.float64, copy=False)
+
+
+def _add_product(L: Any, R: Any, weight: int, symmetric: bool, out: NDArray[Any], what: str) -> None:
+    """Add ``weight * L @ R.T`` to the result, or to what is right of the diagonal of a symmetric one."""
+    source = product(L, R, symmetric)
+
+    def add(start: int) -> None:
+        rows = slice(start, min(start + _ROWS, out.shape[0]))
+        columns = slice(start if symmetric else 0, out.shape[1])
+        tile = np.empty((rows.stop - rows.start, columns.stop - columns.start), dtype=out.dtype)
+        source.write(rows, columns, tile)
+        if weight != 1:
+            tile *= weight
+        out[rows, columns] += tile
+
+    run(add, [(start,) for start in range(0, out.shape[0], _ROWS)], what=what)
+
+
+def _diagonal(P: Sequences, parts: Sequence[Window], dtype: Any) -> Array:
+    """Sum over windows of weighted squared lengths of the rows of counts."""
+    total = np.zeros(len(P), dtype=dtype)
+    for part in parts:
+        total += part.weight * squared_lengths(count_windows(P, part, dtype))
+    return total.astype(np.float64, copy=False)
+
+
+class Spectrum(StringKernel):
+    r"""The spectrum kernel: common substrings of a fixed length.
+
+    .. math:: k(s, t) = \sum_{|w| = l} \#_w(s)\, \#_w(t)
+
+    with :math:`\#_w(s)` the number of places where the substring w occurs in s, overlaps included.
+    With a pair of lengths the kernels of all lengths between them are added.  A string shorter than l
+    has k = 0 with all others.
+
+    Exact for every alphabet: values are whole numbers, represented without error below 2**53.  The
+    counts take time and memory in proportion to the text (times l), their products as much as two
+    strings have substrings in common.  :class:`mercer.features.SubstringVectorizer` gives the counts
+    themselves.
+
+    Parameters
+    ----------
+    length : int or pair of int
+        Length l of the substrings, or the shortest and the longest.
+    normalized : bool
+        Divide by the square roots of k(s, s) and k(t, t).
+
+    References
+    ----------
+    .. [1] Leslie, Eskin & Noble (2002), The spectrum kernel: a string kernel for SVM protein
+       classification.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Spectrum
+    >>> Spectrum(length=1)(["ACAGCAGTA"], ["A", "C", "G", "T"])
+    array([[4., 2., 2., 1.]])
+    >>> Spectrum(length=(1, 2))(["abab", "bab"])
+    array([[13.,  9.],
+           [ 9.,  7.]])
+    """
+
+    def __init__(self, length: Any = 3, normalized: bool = False) -> None:
+        self.length = length
+        self.normalized = normalized
+
+    def _validate(self) -> None:
+        check_length(self)
+        check_choice(self, "normalized", (False, True))
+
+    def _gram(self, P: Sequences, Q: Sequences | None) -> Array:
+        return _gram(P, Q, windows(self.length), np.float64, "substrings")
+
+    def _diagonal(self, P: Sequences) -> Array:
+        return _diagonal(P, windows(self.length), np.float64)
+
+
+class Mismatch(StringKernel):
+    r"""The mismatch kernel: common words of a fixed length, up to some substitutions.
+
+    .. math:: k(s, t) = \sum_{w \in A^l} \phi_w(s)\, \phi_w(t)
+
+    with :math:`\phi_w(s)` the number of substrings of s that differ from the word w at no more than m
+    of its l positions.  The words are over a fixed alphabet A: what two strings have in common does
+    not depend on other strings.
+
+    The words are not enumerated.  Two substrings that agree at a positions have a number of words in
+    common that is a combination of binomials :math:`\binom{a}{q}`, and these count in how many of the
+    choices of q positions the two agree: the kernel is a sum of spectrum kernels of substrings seen
+    through masks.  There are :math:`\sum_{q \ge l - 2m} \binom{l}{q}` masks, whatever the alphabet.
+    Exact whole numbers, represented without error below 2**53.
+
+    Parameters
+    ----------
+    length : int
+        Length l of the words.
+    mismatches : int
+        Most substitutions m, less than l.
+    alphabet : str, bytes or sequence of tokens
+        All symbols that may occur.
+    normalized : bool
+        Divide by the square roots of k(s, s) and k(t, t).
+
+    References
+    ----------
+    .. [1] Leslie, Eskin, Cohen, Weston & Noble (2004), Mismatch string kernels for discriminative
+       protein classification.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Mismatch
+    >>> Mismatch(length=2, mismatches=1)(["AC", "AG", "TG"])
+    array([[7., 4., 2.],
+           [4., 7., 4.],
+           [2., 4., 7.]])
+    """
+
+    def __init__(
+        self, length: int = 3, mismatches: int = 1, alphabet: Any = "ACGT", normalized: bool = False
+    ) -> None:
+        self.length = length
+        self.mismatches = mismatches
+        self.alphabet = alphabet
+        self.normalized = normalized
+
+    def _validate(self) -> None:
+        if not is_whole(self.length) or self.length < 1:
+            raise ValueError(f"length of Mismatch must be 1, 2, 3, ..., got {self.length!r}")
+        if not is_whole(self.mismatches) or not 0 <= self.mismatches < self.length:
+            raise ValueError(
+                f"mismatches of Mismatch must be 0, 1, ... and less than length={self.length}, "
+                f"got {self.mismatches!r}"
+            )
+        check_choice(self, "normalized", (False, True))
+        _check_alphabet(self.alphabet)
+
+    def _check(self, X: Any, Y: Any) -> tuple[Sequences, Sequences | None]:
+        P, Q = super()._check(X, Y)
+        return (
+            restrict(P, self.alphabet, "X"),
+            None if Q is None else restrict(Q, self.alphabet, "Y"),
+        )
+
+    def _gram(self, P: Sequences, Q: Sequences | None) -> Array:
+        parts = self._masks()
+        return _gram(P, Q, parts, self._dtype(parts, P, P if Q is None else Q), "masked substrings")
+
+    def _diagonal(self, P: Sequences) -> Array:
+        parts = self._masks()
+        return _diagonal(P, parts, self._dtype(parts, P, P))
+
+    def _masks(self) -> list[Window]:
+        """Masks of the substrings and their weights."""
+        length = int(self.length)
+        weights = mask_weights(length, int(self.mismatches), len(self.alphabet))
+        return [
+            Window(length, mask, weight)
+            for kept, weight in enumerate(weights)
+            if weight
+            for mask in combinations(range(length), kept)
+        ]
+
+    def _dtype(self, parts: list[Window], P: Sequences, Q: Sequences) -> Any:
+        """Floats while every sum on the way is a whole number that they hold; integers beyond.
+
+        Sums of integers may leave their range and come back: only the result has to fit.
+        """
+        pairs = int(P.lengths.max()) * int(Q.lengths.max())
+        if pairs * sum(abs(part.weight) for part in parts) < 2**53:
+            return np.float64
+        shared = common_words(int(self.length), int(self.mismatches), len(self.alphabet))
+        if pairs * shared[-1] > _LARGEST:
+            raise ValueError(
+                "values of Mismatch may exceed 2**63; use shorter strings or fewer mismatches"
+            )
+        return np.int64
+
+
+def common_words(length: int, mismatches: int, symbols: int) -> list[int]:
+    """Words within the mismatches of both of two words that agree at a = 0, 1, ..., length positions."""
+    counts = []
+    for agree in range(length + 1):
+        differ = length - agree
+        total = 0
+        # Of the positions where the two differ, the common word follows the first at i, the second
+        # at j, and neither at the others; where they agree, it may leave both at r more.
+        for i in range(differ + 1):
+            for j in range(differ - i + 1):
+                left = mismatches - (differ - min(i, j))
+                ways = math.comb(differ, i) * math.comb(differ - i, j)
+                ways *= (symbols - 2) ** (differ - i - j) if symbols > 1 else differ == 0
+                total += ways * sum(
+                    math.comb(agree, r) * (symbols - 1) ** r for r in range(min(left, agree) + 1)
+                )
+        counts.append(total)
+    return counts
+
+
+def mask_weights(length: int, mismatches: int, symbols: int) -> list[int]:
+    """Weights of C(a, q), q = 0, 1, ..., length, that add up to the number of common words."""
+    values = common_words(length, mismatches, symbols)
+    weights = []
+    while values:  # Newton's differences at zero
+        weights.append(values[0])
+        values = [after - before for before, after in pairwise(values)]
+    return weights
+
+
+def _check_alphabet(alphabet: Any) -> None:
+    if not isinstance(alphabet, str | bytes | list | tuple) or not len(alphabet):
+        raise ValueError(
+            f"alphabet of Mismatch must be a str, bytes or list of all symbols, got {alphabet!r}"
+        )
+    if len(set(alphabet)) != len(alphabet):
+        raise ValueError(f"alphabet of Mismatch names a symbol twice: {alphabet!r}")
