@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import numbers
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -89,6 +91,17 @@ class Kernel(sk.Kernel):
         """Names of the continuous hyperparameters that are not fixed, in the order of theta."""
         return tuple(h.name for h in self.hyperparameters if not h.fixed)
 
+    def with_floats(self) -> Self:
+        """The kernel with plain numbers for hyperparameters, which may be tensors."""
+        plain = copy.copy(self)
+        for name in self.continuous():
+            setattr(plain, name, number(getattr(self, name)))
+        return plain
+
+    def explicit_features(self, X: Any) -> Any:
+        """Matrix F of the rows of X with ``k(X, Y) = F(X) @ F(Y).T`` where it has few columns, else None."""
+        return None
+
     def __add__(self, other: Any) -> Kernel:
         from mercer.kernels.algebra import Sum, as_kernel
 
@@ -116,6 +129,14 @@ class Kernel(sk.Kernel):
 
     def __repr__(self) -> str:
         return constructor_call(self)
+
+
+def log_derivative(kernel: Kernel, name: str, function: Callable[[Any], Any]) -> Any:
+    """Derivative of a function of the kernel by the logarithm of a hyperparameter (complex step)."""
+    moved = kernel.with_floats()
+    value, step = getattr(moved, name), 1e-30
+    setattr(moved, name, complex(value, value * step))
+    return np.imag(function(moved)) / step
 
 
 def is_number(value: Any) -> bool:

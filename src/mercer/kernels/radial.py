@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -59,13 +58,6 @@ class RadialKernel(Kernel):
     def _sides(self) -> int:
         """Hemispheres that a law is compiled for."""
         return 2 if self.space.separation == "folded" else 1
-
-    def with_floats(self) -> Self:
-        """The kernel with plain numbers for hyperparameters, which may be tensors."""
-        plain = copy.copy(self)
-        for name in self.continuous():
-            setattr(plain, name, number(getattr(self, name)))
-        return plain
 
     def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
         return self.space.embed(X, Y)

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.engine.matrixfunction import Expansion
 from mercer.kernels import shorttime
-from mercer.kernels.base import check_choice, check_positive, check_spherical, number
+from mercer.kernels.base import check_choice, check_positive, log_derivative, number
+from mercer.kernels.nodes import LaplacianKernel
 from mercer.kernels.radial import RadialKernel, Road
 from mercer.kernels.shorttime import Array, Law
 from mercer.kernels.tails import log_heat_law
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import Profile, compile_profile
-from mercer.spaces import SphericalSpace, zonal
+from mercer.spaces import Graph, SphericalSpace, zonal
 
 #: exp() of more than this overflows.
 _LOG_MAX = math.log(np.finfo(float).max)
@@ -30,29 +32,71 @@ class SpectralKernel(RadialKernel):
     """A kernel ``K(x, y) = sum_l a_l sum_k phi_lk(x) phi_lk(y)`` over Laplacian eigenfunctions.
 
     A subclass writes only :meth:`log_weights`; the truncation level, the profile, gradients and the
-    normalisation follow.  On sphere and simplex the inner sum is ``N_l P_l(x.y)``.
+    normalisation follow.  On sphere and simplex the inner sum is ``N_l P_l(x.y)``; on the nodes of a
+    graph it runs over the eigenvectors of the Laplacian, and K is ``a(L)``.
     """
 
-    space: SphericalSpace
+    space: SphericalSpace | Graph  # type: ignore[assignment]
     normalized: bool
     #: Lower bound of the values, 0 for laws known to be positive.
     floor = -np.inf
 
     @abstractmethod
     def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
-        """Logarithm of the weights a(lambda) on S^(n-1).
+        """Logarithm of the weights a(lambda) on S^(n-1), or on a graph, where n = 1.
 
         Write it with NumPy functions that are analytic in the hyperparameters: gradients come from
         evaluating it at complex ones.
         """
 
     def _validate(self) -> None:
-        check_spherical(self)
+        if not isinstance(self.space, SphericalSpace | Graph):
+            raise TypeError(f"space must be Sphere(), Simplex() or a Graph, got {self.space!r}")
         check_choice(self, "normalized", (True, False))
         check_positive(self, *self.continuous())
 
+    @property
+    def requires_vector_input(self) -> bool:
+        """Nodes of a graph are welcome in any form."""
+        return not isinstance(self.space, Graph)
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """See :class:`Kernel`."""
+        if isinstance(self.space, Graph):
+            return LaplacianKernel(self)(X, Y, eval_gradient)
+        return super().__call__(X, Y, eval_gradient)
+
+    def diag(self, X: Any) -> Any:
+        """See :class:`Kernel`."""
+        return LaplacianKernel(self).diag(X) if isinstance(self.space, Graph) else super().diag(X)
+
+    def matvec(self, X: Any, Y: Any, v: Any) -> Any:
+        """See :class:`Kernel`."""
+        if isinstance(self.space, Graph):
+            return LaplacianKernel(self).matvec(X, Y, v)
+        return super().matvec(X, Y, v)
+
+    def expansion(self) -> Expansion:
+        """On a graph: the series in the Laplacian, with its error; see :meth:`NodeKernel.expansion`."""
+        if not isinstance(self.space, Graph):
+            raise TypeError(f"expansion is for kernels on a graph; on {self.space!r} see profile(n)")
+        return LaplacianKernel(self).expansion()
+
+    @property
+    def _sphere(self) -> SphericalSpace:
+        """The space of kernels that are functions of an angle."""
+        if isinstance(self.space, Graph):
+            raise TypeError(
+                f"{type(self).__name__} on a graph is no function of an angle; see expansion()"
+            )
+        return self.space
+
+    @property
+    def _sides(self) -> int:
+        return 2 if self._sphere.separation == "folded" else 1
+
     def spectrum(self, n: int) -> zonal.Spectrum:
-        """Weights on the levels that matter in dimension n, and their sum."""
+        """Weights on the levels that matter in dimension n of a sphere, and their sum."""
         self._validate()
         plain = self.with_floats()
         return self._remember(
@@ -71,18 +115,11 @@ class SpectralKernel(RadialKernel):
     def _gradient_law(self, n: int, name: str) -> Law:
         """Derivative by a log hyperparameter, of K or (absolute form) of K relative to K(x, x)."""
         spectrum = self.spectrum(n)
-        scores = self._scores(spectrum.eigenvalues, n, name)
+        scores = log_derivative(self, name, lambda k: k.log_weights(spectrum.eigenvalues, n))
         if self.normalized:
             scores = scores - (spectrum.p * scores).sum()
         coefficients = np.asarray(spectrum.p * scores, dtype=float)
         return lambda u: zonal.zonal_series(n, spectrum.first, coefficients, u)
-
-    def _scores(self, eigenvalues: NDArray[Any], n: int, name: str) -> NDArray[Any]:
-        """Derivatives of the log weights by the logarithm of a hyperparameter (complex step)."""
-        moved = self.with_floats()
-        value, step = getattr(moved, name), 1e-30
-        setattr(moved, name, complex(value, value * step))
-        return np.imag(moved.log_weights(eigenvalues, n)) / step
 
     def _compile(self, n: int) -> Profile:
         return self._table(_exact_at_zero(self._law(n), 1.0), self._factor(n), self.floor)
@@ -107,7 +144,7 @@ class SpectralKernel(RadialKernel):
     def _table(self, law: Law, factor: float, floor: float = -np.inf) -> Profile:
         return compile_profile(
             lambda u: factor * law(u)[: self._sides],
-            self.space.separation,
+            self._sphere.separation,
             unit=factor,
             floor=floor,
             law_error=2 * zonal.TRUNCATION,
@@ -133,14 +170,17 @@ class Heat(SpectralKernel, DiffusionTime):
     probability density of a Brownian motion after time t (generator: the Laplacian, so the variance
     per direction is 2 t); the normalised form divides by ``G(1; t)``.
 
-    Positive definite and positive for every t > 0.  Values are exact to 1e-13 (absolute, normalised
-    form) in every dimension from 2 to 10^6; the number of levels is chosen from the weights.
+    On a graph K is ``exp(-t L)``, and the normalised form divides by the square roots of K(x, x) and
+    K(y, y), which differ from node to node.
+
+    Positive definite and positive for every t > 0.  On spheres values are exact to 1e-13 (absolute,
+    normalised form) in every dimension from 2 to 10^6; the number of levels is chosen from the weights.
 
     Parameters
     ----------
-    space : Sphere or Simplex
+    space : Sphere, Simplex or Graph
     t : float, optional
-        Absolute time, on the unit sphere.
+        Absolute time, on the unit sphere; a graph needs it.
     t_star : float
         Time in units of ``log(n) / n``, used unless ``t`` is given.
     normalized : bool
@@ -169,7 +209,7 @@ class Heat(SpectralKernel, DiffusionTime):
 
     def __init__(
         self,
-        space: SphericalSpace,
+        space: SphericalSpace | Graph,
         t: Any = None,
         t_star: Any = 1.0,
         normalized: bool = True,
@@ -185,6 +225,8 @@ class Heat(SpectralKernel, DiffusionTime):
 
     def _validate(self) -> None:
         super()._validate()
+        if isinstance(self.space, Graph) and self.t is None:
+            raise ValueError("on a graph give Heat the time itself: Heat(graph, t=1.0)")
         self._check_time()
 
     def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
@@ -226,7 +268,9 @@ class Heat(SpectralKernel, DiffusionTime):
                 law = shorttime.log_heat_law(n, t, self._sides)
             else:
                 law = log_heat_law(self._law(n), n, t, self._sides)
-            profile = compile_profile(lambda u: law(u) + shift, self.space.separation, logarithmic=True)
+            profile = compile_profile(
+                lambda u: law(u) + shift, self._sphere.separation, logarithmic=True
+            )
             return profile.without_exponential
 
         return self._remember(("log", n), compute)
@@ -248,13 +292,16 @@ class Matern(SpectralKernel):
     ``a(lambda) = (2 nu / length_scale^2 + lambda)^(-nu - (n - 1) / 2)`` on S^(n-1): the same smoothness
     as in R^(n-1), and the heat kernel with ``t = length_scale^2 / 2`` as nu goes to infinity.
 
+    On a graph K is ``(2 nu / length_scale^2 + L)^(-nu)``, normalised by the square roots of K(x, x) and
+    K(y, y).
+
     Positive definite for all parameters, unlike the flat Matern formula of the great-circle
     distance.  Where the weights fall too slowly to be summed (small nu, low dimension), times of the
     mixture of heat kernels that it is are split into a fast series and a short-time integral.
 
     Parameters
     ----------
-    space : Sphere or Simplex
+    space : Sphere, Simplex or Graph
     nu : float
         Smoothness; not changed by optimisers.
     length_scale : float
@@ -284,7 +331,7 @@ class Matern(SpectralKernel):
 
     def __init__(
         self,
-        space: SphericalSpace,
+        space: SphericalSpace | Graph,
         nu: float = 2.5,
         length_scale: Any = 1.0,
         normalized: bool = True,
@@ -358,11 +405,11 @@ class Spectral(SpectralKernel):
 
     Parameters
     ----------
-    space : Sphere or Simplex
+    space : Sphere, Simplex or Graph
     weights : callable or array-like
-        The weights as a function of the array of eigenvalues ``l (l + n - 2)``, or the list
-        ``a_0, a_1, ...`` itself.  A function must fall fast enough to be summed; if it is zero on
-        half of the first 2^15 levels it is taken to have ended.
+        The weights as a function of the array of eigenvalues (on the sphere ``l (l + n - 2)``), or, on
+        the sphere, the list ``a_0, a_1, ...`` itself.  There a function must fall fast enough to be
+        summed; if it is zero on half of the first 2^15 levels it is taken to have ended.
     normalized : bool
         Divide by the value at equal points.
 
@@ -375,7 +422,7 @@ class Spectral(SpectralKernel):
            [0.6, 1. ]])
     """
 
-    def __init__(self, space: SphericalSpace, weights: Any, normalized: bool = True) -> None:
+    def __init__(self, space: SphericalSpace | Graph, weights: Any, normalized: bool = True) -> None:
         self.space = space
         self.weights = weights
         self.normalized = normalized
@@ -383,6 +430,8 @@ class Spectral(SpectralKernel):
     def _validate(self) -> None:
         super()._validate()
         if not callable(self.weights):
+            if isinstance(self.space, Graph):
+                raise TypeError("weights on a graph must be a function of the Laplacian's eigenvalues")
             given = np.asarray(self.weights, dtype=float)
             if given.ndim != 1 or given.size == 0 or not np.all(np.isfinite(given)):
                 raise ValueError("weights must be a function or a list of finite numbers")

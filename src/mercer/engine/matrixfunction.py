@@ -1,0 +1,147 @@
+"""Functions of large sparse symmetric matrices, applied to blocks of vectors.
+
+``f(M) B`` is a Chebyshev series in M: each term costs one pass over the edges, and the error of the
+scalar series on an interval that holds the eigenvalues bounds the error of every entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebval
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.fft import dct
+
+from mercer.engine.threads import progress, run, threads_in_use
+
+Array = NDArray[np.float64]
+
+#: Error allowed, relative to the largest value of the function.
+TOLERANCE = 1e-13
+#: Rounding error of a coefficient.
+_ROUNDING = 2e-17
+#: Longest series.
+MOST_TERMS = 2**17
+#: Bytes of one block of vectors; three are held at a time.
+_BLOCK_BYTES = 2**29
+#: Widest block: what is fetched from memory per edge should be many cache lines in a row.
+WIDTH = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """A Chebyshev series on an interval, and its largest error there."""
+
+    low: float
+    high: float
+    coefficients: Array
+    error: float
+
+
+def expand(f: Callable[[Array], Array], low: float, high: float) -> Expansion:
+    """Expand a function, with as many terms as :data:`TOLERANCE` needs.
+
+    The error stated is the sum of the terms left out, plus what is seen of the rest between the nodes.
+    """
+    if high <= low:
+        return Expansion(low, low, f(np.array([low])), 0.0)
+    terms = 16
+    while True:
+        values = f(_from_unit(_nodes(terms), low, high))
+        coefficients = _interpolate(values)
+        allowed = (TOLERANCE + _ROUNDING * terms) * float(np.abs(values).max())
+        # Twice as many as needed, so that what is left out can be summed up.
+        if np.abs(coefficients[terms // 2 :]).sum() <= allowed:
+            break
+        terms *= 2
+        if terms > 2 * MOST_TERMS:
+            raise ValueError(
+                f"the function of the graph's matrix is not resolved by {MOST_TERMS} terms: it is too "
+                f"steep on [{low:.6g}, {high:.6g}]; take a smoother kernel (a larger time or a smaller "
+                "length scale or beta)"
+            )
+    tails = np.cumsum(np.abs(coefficients[::-1]))[::-1]
+    keep = max(int(np.searchsorted(-tails, -allowed)), 1)
+    between = np.cos(np.linspace(0, np.pi, 2 * terms + 1))
+    seen = np.abs(f(_from_unit(between, low, high)) - chebval(between, coefficients)).max()
+    return Expansion(low, high, coefficients[:keep], float(tails[keep] + seen))
+
+
+def _nodes(terms: int) -> Array:
+    return np.cos(np.pi * (np.arange(terms) + 0.5) / terms)
+
+
+def _interpolate(values: Array) -> Array:
+    """Chebyshev coefficients of the polynomial through values at the nodes."""
+    coefficients: Array = dct(values, type=2) / len(values)
+    coefficients[0] /= 2
+    return coefficients
+
+
+def _from_unit(x: Array, low: float, high: float) -> Array:
+    # Written so that the ends are met exactly: a power of the distance to one may be infinite.
+    return np.clip(low + (high - low) * ((x + 1) / 2), low, high)
+
+
+def columns(
+    matrix: sparse.csr_array, expansion: Expansion, chosen: NDArray[np.intp], keep: NDArray[np.intp]
+) -> Array:
+    """The entries of f(M) in the rows ``keep`` and the columns ``chosen``.
+
+    Nothing larger than the result and three blocks of :data:`_BLOCK_BYTES` bytes is held.
+    """
+    nodes = matrix.shape[0]
+    widest = int(np.clip(_BLOCK_BYTES // (8 * nodes), 1, WIDTH))
+    width = -(-len(chosen) // -(-len(chosen) // widest))  # equal parts
+    out = np.empty((len(keep), len(chosen)))
+    starts = range(0, len(chosen), width)
+    with progress((len(expansion.coefficients) - 1) * len(starts), "diffusing on the graph") as advance:
+        for start in starts:
+            part = chosen[start : start + width]
+            block = np.zeros((nodes, len(part)))
+            block[part, np.arange(len(part))] = 1.0
+            out[:, start : start + width] = _apply(matrix, expansion, block, advance)[keep]
+    return out
+
+
+def product(matrix: sparse.csr_array, expansion: Expansion, block: Array) -> Array:
+    """The product of f(M) with a block of vectors, which is used as working space."""
+    with progress(len(expansion.coefficients) - 1, "diffusing on the graph") as advance:
+        return _apply(matrix, expansion, block, advance)
+
+
+def _apply(
+    matrix: sparse.csr_array, expansion: Expansion, block: Array, advance: Callable[[], None]
+) -> Array:
+    from mercer.compiled.graphs import chebyshev_step
+
+    total: Array = expansion.coefficients[0] * block
+    if len(expansion.coefficients) == 1:
+        return total
+    width = expansion.high - expansion.low
+    slope, shift = 4 / width, -2 * (expansion.high + expansion.low) / width
+    parts = _row_parts(matrix)
+    current, previous = block, np.zeros_like(block)
+    for k, weight in enumerate(expansion.coefficients[1:]):
+        half = 0.5 if k == 0 else 1.0
+        edges = (matrix.indptr, matrix.indices, matrix.data, half * slope, half * shift)
+        run(
+            chebyshev_step,
+            [(begin, end, *edges, current, previous, total, weight) for begin, end in parts],
+        )
+        current, previous = previous, current
+        advance()
+    return total
+
+
+def _row_parts(matrix: sparse.csr_array) -> list[tuple[int, int]]:
+    """Ranges of rows with about equal numbers of edges, one per thread."""
+    threads = threads_in_use() if matrix.nnz > 100_000 else 1
+    load = matrix.indptr + np.arange(len(matrix.indptr))
+    cuts = np.searchsorted(load, np.linspace(0, load[-1], threads + 1))
+    cuts[0], cuts[-1] = 0, matrix.shape[0]
+    return [(int(a), int(b)) for a, b in pairwise(cuts) if b > a]

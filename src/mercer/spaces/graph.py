@@ -1,0 +1,350 @@
+"""Nodes of a graph, and the matrices whose functions are kernels between them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.sparse.linalg import eigsh
+
+from mercer.spaces.base import Space, is_foreign
+
+Array = NDArray[np.float64]
+MatrixName = Literal["laplacian", "similarity"]
+
+LAPLACIANS = ("unnormalized", "normalized")
+SIMILARITIES = ("adjacency", "laplacian", "normalized")
+#: Graphs up to this size are decomposed once; larger ones never are.
+DECOMPOSED = 4000
+#: Relative asymmetry that counts as rounding.
+_ROUNDING = 1e-12
+
+
+class Graph(Space):
+    """The nodes of an undirected graph, with non-negative weights on the edges.
+
+    ``L = D - A`` with the adjacency matrix A and the degrees ``D_ii = sum_j A_ij``; the normalised
+    Laplacian is ``D^(-1/2) L D^(-1/2)``, with zeros in the rows of isolated nodes.  A self-loop
+    counts once in A and in D, hence not in L; of a networkx multigraph, parallel edges add up.
+    Disconnected graphs are fine: kernels of the Laplacian vanish between components.
+
+    Parameters
+    ----------
+    graph : networkx graph, sparse or dense array of shape (n, n)
+        Of a networkx graph the labels are the points, and edges have the attribute ``weight``
+        (1 where they have none); of an adjacency matrix the points are the indices 0 .. n - 1.
+    laplacian : {"unnormalized", "normalized"}
+        The Laplacian of ``Heat``, ``Matern`` and ``Spectral``.
+    similarity : {"adjacency", "laplacian", "normalized"}
+        The matrix S of ``Power``, ``Exponential`` and ``VonNeumann``: A, -L, or the negated
+        normalised Laplacian.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.spaces import Graph
+    >>> path = Graph(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    >>> path
+    Graph(<3 nodes, 2 edges>)
+    >>> path.operator("laplacian").matrix.toarray()
+    array([[ 1., -1.,  0.],
+           [-1.,  2., -1.],
+           [ 0., -1.,  1.]])
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        laplacian: Literal["unnormalized", "normalized"] = "unnormalized",
+        similarity: Literal["adjacency", "laplacian", "normalized"] = "adjacency",
+    ) -> None:
+        if laplacian not in LAPLACIANS:
+            raise ValueError(f"laplacian must be one of {LAPLACIANS}, got {laplacian!r}")
+        if similarity not in SIMILARITIES:
+            raise ValueError(f"similarity must be one of {SIMILARITIES}, got {similarity!r}")
+        self._laplacian, self._similarity = laplacian, similarity
+        if hasattr(graph, "is_directed") and hasattr(graph, "nodes"):
+            self._labels: list[Any] | None = list(graph.nodes)
+            self._adjacency = _check_adjacency(_from_networkx(graph), self._labels)
+        else:
+            self._labels = None
+            self._adjacency = _check_adjacency(graph, None)
+
+    @property
+    def adjacency(self) -> sparse.csr_array:
+        """Adjacency matrix A; not to be changed."""
+        return self._adjacency
+
+    @property
+    def laplacian(self) -> str:
+        """Which Laplacian."""
+        return self._laplacian
+
+    @property
+    def similarity(self) -> str:
+        """Which similarity."""
+        return self._similarity
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return int(self._adjacency.shape[0])
+
+    @property
+    def nodes(self) -> list[Any]:
+        """All points: labels or indices, in the order of the matrix."""
+        return list(range(self.size)) if self._labels is None else list(self._labels)
+
+    @cached_property
+    def degrees(self) -> Array:
+        """Weighted degrees."""
+        return np.asarray(self._adjacency.sum(axis=1), dtype=float).ravel()
+
+    @cached_property
+    def components(self) -> NDArray[np.int32]:
+        """Number of the connected component of each node."""
+        return csgraph.connected_components(self._adjacency, directed=False)[1]
+
+    def operator(self, name: MatrixName) -> Operator:
+        """The Laplacian or the similarity, with bounds on its eigenvalues."""
+        return self._laplacian_operator if name == "laplacian" else self._similarity_operator
+
+    @cached_property
+    def _laplacian_operator(self) -> Operator:
+        normalized = self._laplacian == "normalized"
+        return self._normalized_laplacian() if normalized else self._plain_laplacian()
+
+    @cached_property
+    def _similarity_operator(self) -> Operator:
+        if self._similarity == "adjacency":
+            first, second = self._edge_degrees()
+            reach = float(np.sqrt(first * second).max(initial=0.0))
+            operator = Operator(self._adjacency, -reach, reach)
+            if operator.decomposable:
+                return operator
+            # The bound is loose, and functions of A may grow fast.  Perron and Frobenius: the largest
+            # eigenvalue is the largest in size.
+            radius = min(operator.top * (1 + 1e-9), reach)
+            return Operator(self._adjacency, -radius, radius)
+        normalized = self._similarity == "normalized"
+        positive = self._normalized_laplacian() if normalized else self._plain_laplacian()
+        return Operator(-positive.matrix, -positive.high, 0.0)
+
+    def _plain_laplacian(self) -> Operator:
+        matrix = _with_short_indices(
+            sparse.csr_array(sparse.diags_array(self.degrees) - self._adjacency)
+        )
+        # Anderson and Morley: no eigenvalue exceeds the largest sum of degrees over an edge.
+        first, second = self._edge_degrees()
+        return Operator(matrix, 0.0, float((first + second).max(initial=0.0)))
+
+    def _normalized_laplacian(self) -> Operator:
+        with np.errstate(divide="ignore"):
+            roots = np.where(self.degrees > 0, self.degrees**-0.5, 0.0)
+        scaled = self._adjacency.multiply(roots[:, None]).multiply(roots[None, :])
+        ones = sparse.diags_array((self.degrees > 0).astype(float))
+        matrix = _with_short_indices(sparse.csr_array(ones - scaled))
+        return Operator(matrix, 0.0, 2.0 if self._adjacency.nnz else 0.0)
+
+    def _edge_degrees(self) -> tuple[Array, Array]:
+        """Degrees of both ends of every edge."""
+        rows = np.repeat(self.degrees, np.diff(self._adjacency.indptr))
+        return rows, self.degrees[self._adjacency.indices]
+
+    @cached_property
+    def _positions(self) -> dict[Any, int]:
+        return {label: i for i, label in enumerate(self._labels or ())}
+
+    def check(self, X: Any, name: str = "X") -> NDArray[np.intp]:
+        """Positions of nodes in the matrix; ``X`` holds indices or labels, shape (m,) or (m, 1).
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from mercer.spaces import Graph
+        >>> Graph(nx.path_graph(["a", "b", "c"])).check(["c", "a"])
+        array([2, 0])
+        """
+        if isinstance(X, str | bytes):
+            raise TypeError(f"{name} is one string; give a list of nodes")
+        if is_foreign(X):
+            raise TypeError(f"{name} is a {type(X).__name__}; give nodes as a list or a NumPy array")
+        if hasattr(X, "to_numpy"):
+            X = X.to_numpy()
+        if np.ndim(X) == 0 and not isinstance(X, Iterable):
+            raise ValueError(f"{name} is {X!r}; give a list of nodes, such as [{X!r}]")
+        if len(X) == 0:
+            raise ValueError(f"{name} holds no nodes")
+        return self._by_index(X, name) if self._labels is None else self._by_label(X, name)
+
+    def _by_index(self, X: Any, name: str) -> NDArray[np.intp]:
+        given = np.asarray(X)
+        if given.ndim > 1 and given.size != len(given):
+            raise ValueError(f"{name} has shape {given.shape}; give one node per row: (m,) or (m, 1)")
+        given = given.ravel()
+        if given.dtype.kind not in "iuf":
+            raise ValueError(f"{name} must hold indices of nodes, 0 to {self.size - 1}: whole numbers")
+        bad = np.flatnonzero(~((given >= 0) & (given < self.size) & (given == np.floor(given))))
+        if bad.size:
+            raise ValueError(
+                f"row {bad[0]} of {name} is {given[bad[0]].item()!r}, which is not a node: nodes are "
+                f"the whole numbers 0 to {self.size - 1}"
+            )
+        return given.astype(np.intp)
+
+    def _by_label(self, X: Any, name: str) -> NDArray[np.intp]:
+        rows = X.tolist() if isinstance(X, np.ndarray) else list(X)
+        found = np.empty(len(rows), dtype=np.intp)
+        for i, label in enumerate(rows):
+            found[i] = self._position(label, i, name)
+        return found
+
+    def _position(self, label: Any, row: int, name: str) -> int:
+        """Position of a label, which scikit-learn may have wrapped in a list of one."""
+        if isinstance(label, list):
+            label = label[0] if len(label) == 1 else tuple(label)
+        try:
+            return self._positions[label]
+        except (KeyError, TypeError):
+            shown = ", ".join(repr(node) for node in self.nodes[:5]) + (", ..." * (self.size > 5))
+            raise ValueError(
+                f"row {row} of {name} is {label!r}, which is not a node of the graph; nodes are {shown}"
+            ) from None
+
+    def _identity(self) -> tuple[Any, ...]:
+        return self._laplacian, self._similarity, self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        digest = hashlib.sha256(repr(self._labels).encode())
+        for part in (self._adjacency.indptr, self._adjacency.indices, self._adjacency.data):
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Graph) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Matrices and decompositions are computed again where they are needed.
+        kept = ("_laplacian", "_similarity", "_labels", "_adjacency")
+        return {name: self.__dict__[name] for name in kept}
+
+    def __repr__(self) -> str:
+        loops = int(np.count_nonzero(self._adjacency.diagonal()))
+        edges = (self._adjacency.nnz - loops) // 2 + loops
+        options = "".join(
+            f", {name}={getattr(self, name)!r}"
+            for name, usual in (("laplacian", LAPLACIANS[0]), ("similarity", SIMILARITIES[0]))
+            if getattr(self, name) != usual
+        )
+        return f"Graph(<{self.size} nodes, {edges} edges>{options})"
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """A symmetric matrix on the nodes, and an interval that holds its eigenvalues."""
+
+    matrix: sparse.csr_array
+    low: float
+    high: float
+
+    @property
+    def decomposable(self) -> bool:
+        """Whether the matrix is small enough to be decomposed once and for all."""
+        return bool(self.matrix.shape[0] <= DECOMPOSED)
+
+    @cached_property
+    def decomposition(self) -> tuple[Array, Array]:
+        """All eigenvalues, ascending and within the interval, and eigenvectors in columns."""
+        values, vectors = np.linalg.eigh(self.matrix.toarray())
+        return np.clip(values, self.low, self.high), vectors
+
+    @cached_property
+    def top(self) -> float:
+        """Largest eigenvalue."""
+        return self._extreme("LA", -1)
+
+    @cached_property
+    def bottom(self) -> float:
+        """Least eigenvalue."""
+        return self._extreme("SA", 0)
+
+    def _extreme(self, which: str, position: int) -> float:
+        if self.decomposable:
+            return float(self.decomposition[0][position])
+        if self.matrix.nnz == 0:
+            return 0.0
+        start = np.random.default_rng(0).uniform(0.5, 1.5, size=self.matrix.shape[0])
+        return float(eigsh(self.matrix, k=1, which=which, v0=start, return_eigenvectors=False)[0])
+
+
+def _from_networkx(graph: Any) -> sparse.csr_array:
+    if graph.is_directed():
+        raise ValueError("the graph is directed; give graph.to_undirected()")
+    if graph.number_of_nodes() == 0:
+        raise ValueError("the graph has no nodes")
+    import networkx
+
+    try:
+        return networkx.to_scipy_sparse_array(graph, dtype=float, format="csr")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"edge weights must be numbers: {error}") from None
+
+
+def _check_adjacency(given: Any, labels: list[Any] | None) -> sparse.csr_array:
+    """Adjacency matrix in canonical form, or an error that names an edge."""
+    if not sparse.issparse(given):
+        if is_foreign(given):
+            raise TypeError("give the adjacency matrix as a NumPy or SciPy array, or a networkx graph")
+        given = np.asarray(given)
+    if given.ndim != 2 or given.shape[0] != given.shape[1]:
+        raise ValueError(f"an adjacency matrix is square; this one has shape {given.shape}")
+    if given.shape[0] == 0:
+        raise ValueError("the graph has no nodes")
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"edge weights must be real numbers, not {given.dtype}")
+    matrix = sparse.csr_array(given, dtype=float)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    _refuse_edges(matrix, ~np.isfinite(matrix.data), labels, "which is not finite")
+    _refuse_edges(matrix, matrix.data < 0, labels, "but weights must not be negative")
+    difference = sparse.csr_array(matrix - matrix.T)
+    uneven = np.abs(difference.data) > _ROUNDING * matrix.data.max(initial=0.0)
+    _refuse_edges(
+        difference, uneven, labels, "as the difference of its two directions: the matrix is not "
+        "symmetric (a directed graph?); give (A + A.T) / 2 or np.maximum(A, A.T)",
+    )  # fmt: skip
+    if difference.nnz:
+        matrix = sparse.csr_array((matrix + matrix.T) / 2)
+    matrix.sort_indices()
+    return _with_short_indices(matrix)
+
+
+def _with_short_indices(matrix: sparse.csr_array) -> sparse.csr_array:
+    """The matrix with 32-bit indices where they suffice: passes over the edges are bound by memory."""
+    if matrix.nnz < np.iinfo(np.int32).max:
+        parts = (matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))
+        return sparse.csr_array(parts, shape=matrix.shape)
+    return matrix
+
+
+def _refuse_edges(matrix: sparse.csr_array, bad: Any, labels: Any, complaint: str) -> None:
+    where = np.flatnonzero(bad)
+    if where.size:
+        first = where[0]
+        row = int(np.searchsorted(matrix.indptr, first, side="right") - 1)
+        column = int(matrix.indices[first])
+        ends = (row, column) if labels is None else (labels[row], labels[column])
+        raise ValueError(
+            f"edge {ends[0]!r} - {ends[1]!r} has weight {matrix.data[first]:g}, {complaint}"
+        )
