@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from mercer.kernels import Kernel, RadialKernel
+from mercer.kernels import CloudKernel, Kernel, RadialKernel, StringKernel
 from mercer.spaces import RadialSpace, Simplex
 
 __all__ = ["check_kernel", "check_space"]
@@ -101,7 +101,28 @@ def check_space(space: RadialSpace, X: Any = None, *, random_state: int = 0) -> 
 
 
 def _sample(kernel: Kernel, rng: np.random.Generator) -> Iterator[Any]:
+    if isinstance(kernel, StringKernel):
+        return iter([_strings(rng)])
+    if isinstance(kernel, CloudKernel):
+        return iter([_clouds(next(_sample(kernel.base, rng)), rng)])
     return _rows(getattr(kernel, "space", None), rng)
+
+
+def _strings(rng: np.random.Generator) -> list[str]:
+    """Aligned strings over four letters, some of them equal."""
+    strings = ["".join(row) for row in rng.choice(list("ACGT"), size=(40, 12)).tolist()]
+    return strings[:-3] + strings[:3]
+
+
+def _clouds(points: Any, rng: np.random.Generator) -> list[Any]:
+    """Clouds of several sizes drawn from the points, every second one with weights, some equal."""
+    clouds: list[Any] = []
+    for size in rng.integers(1, 8, size=20):
+        index = rng.choice(len(points), size=size, replace=False)
+        cloud = [points[i] for i in index]
+        weights = rng.dirichlet(np.ones(size))
+        clouds.append((cloud, weights / weights.sum()) if len(clouds) % 2 else cloud)
+    return clouds[:-2] + clouds[:2]
 
 
 def _rows(space: Any, rng: np.random.Generator) -> Iterator[np.ndarray]:

@@ -2,26 +2,52 @@
 
 from mercer.kernels.algebra import Constant, Exponentiation, Product, Sum
 from mercer.kernels.base import Kernel
+from mercer.kernels.clouds import CloudKernel
+from mercer.kernels.embeddings import GaussianEmbedding, MeanEmbedding, TraceKernel
 from mercer.kernels.euclidean import Gaussian, Linear, Polynomial
+from mercer.kernels.measures import InverseGeneralizedVariance, MixtureMoment, RegularizedMoment
+from mercer.kernels.nodes import Exponential, NodeKernel, Power, VonNeumann
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.spectral import Heat, Matern, Spectral, SpectralKernel
 from mercer.kernels.sphere import ArcCosine, Cosine, Parametrix
+from mercer.kernels.strings import FullSpectrum, StringKernel, WeightedDegree
+from mercer.kernels.structured import StructuredKernel
+from mercer.kernels.subsequences import GappySubsequence
+from mercer.kernels.substrings import Mismatch, Spectrum
 
 __all__ = [
     "ArcCosine",
+    "CloudKernel",
     "Constant",
     "Cosine",
+    "Exponential",
     "Exponentiation",
+    "FullSpectrum",
+    "GappySubsequence",
     "Gaussian",
+    "GaussianEmbedding",
     "Heat",
+    "InverseGeneralizedVariance",
     "Kernel",
     "Linear",
     "Matern",
+    "MeanEmbedding",
+    "Mismatch",
+    "MixtureMoment",
+    "NodeKernel",
     "Parametrix",
     "Polynomial",
+    "Power",
     "Product",
     "RadialKernel",
+    "RegularizedMoment",
     "Spectral",
     "SpectralKernel",
+    "Spectrum",
+    "StringKernel",
+    "StructuredKernel",
     "Sum",
+    "TraceKernel",
+    "VonNeumann",
+    "WeightedDegree",
 ]

@@ -99,7 +99,7 @@ class Kernel(sk.Kernel):
         return plain
 
     def explicit_features(self, X: Any) -> Any:
-        """Matrix F of the rows of X with ``k(X, Y) = F(X) @ F(Y).T`` where it has few columns, else None."""
+        """Matrix F with ``k(X, Y) = F(X) @ F(Y).T``, if the kernel has one of few columns, else None."""
         return None
 
     def __add__(self, other: Any) -> Kernel:

@@ -39,6 +39,10 @@ class Linear(_InnerProduct):
     def __init__(self) -> None:
         pass
 
+    def explicit_features(self, X: Any) -> Any:
+        """The rows."""
+        return self.space.check(X)
+
     def _validate(self) -> None:
         pass
 

@@ -41,6 +41,11 @@ class Cosine(RadialKernel):
     def __init__(self, space: SphericalSpace = Sphere()) -> None:  # noqa: B008 (spaces are frozen)
         self.space = space
 
+    def explicit_features(self, X: Any) -> Any:
+        """The points as unit vectors."""
+        self._validate()
+        return self.space.embed(self.space.check(X))[0]
+
     def _validate(self) -> None:
         check_spherical(self)
 

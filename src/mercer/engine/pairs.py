@@ -1,0 +1,368 @@
+"""The pairwise road: a small matrix for each pair of clouds, many at a time.
+
+The mixture of two clouds x and y with halved weights has the covariance operator
+
+    S = Sx / 2 + Sy / 2 + z z',   z = (mx - my) / 2,
+
+with the means m and covariances of the clouds in the feature space of a base kernel.  Kernels between
+measures are functions of the spectrum of S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.engine.threads import run
+from mercer.spaces.clouds import Clouds, Index
+
+Array = NDArray[np.float64]
+#: Gram matrix of a base kernel between two sets of points.
+Base = Callable[[Any, Any], Array]
+#: Points in the rows and in the columns of a tile of the base kernel's Gram matrix.
+ROWS, COLUMNS = 1024, 512
+#: Points whose Gram matrix is computed together for the blocks of single clouds.
+_OWN = 256
+
+
+def matrix(
+    P: Clouds,
+    Q: Clouds | None,
+    job: Callable[[Index, Index], Array],
+    what: str,
+    channels: int | None = None,
+) -> Array:
+    """Matrix with one element per pair of clouds; symmetric, between P and P, if Q is None.
+
+    Parameters
+    ----------
+    P, Q : Clouds
+    job : callable
+        Computes a tile from the numbers of its clouds of P and of Q.
+    what : str
+        What is being computed, for a progress bar.
+    channels : int, optional
+        Numbers per pair, along a last axis, if the job computes several.
+    """
+    other = P if Q is None else Q
+    out = np.empty((len(P), len(other), *([] if channels is None else [channels])))
+    rows, columns = P.groups(ROWS), other.groups(COLUMNS)
+    rank = np.empty(len(other), dtype=np.int64)
+    rank[np.concatenate(columns)] = np.arange(len(other))
+
+    def fill(left: Index, right: Index) -> None:
+        tile = job(left, right)
+        if Q is not None:
+            out[np.ix_(left, right)] = tile
+            return
+        i, j = np.nonzero(rank[left][:, None] <= rank[right])
+        out[left[i], right[j]] = out[right[j], left[i]] = tile[i, j]
+
+    tasks = [(a, b) for a in rows for b in columns if Q is not None or rank[b[-1]] >= rank[a[0]]]
+    run(fill, tasks, what=what)
+    return out
+
+
+def own_grams(P: Clouds, base: Base, job: Callable[[int, Array], None], what: str) -> None:
+    """Hand the base kernel's Gram matrix of each cloud to a job."""
+
+    def blocks(group: Index) -> None:
+        index, places = P.joined(group)
+        points = P.take(index)
+        K = base(points, points)
+        for i, place in zip(group.tolist(), places, strict=True):
+            job(i, K[place, place])
+
+    run(blocks, [(group,) for group in P.groups(_OWN)], what=what)
+
+
+def mean_products(P: Clouds, Q: Clouds | None, base: Base) -> Array:
+    """Inner products ``a' K b`` of the mean embeddings of clouds."""
+    other = P if Q is None else Q
+
+    def tile(left: Index, right: Index) -> Array:
+        index, places = P.joined(left)
+        others, there = other.joined(right)
+        K = base(P.take(index), other.take(others))
+        K *= P.weights[index, None]
+        sums = np.add.reduceat(K, [place.start for place in places], axis=0)
+        sums *= other.weights[others]
+        return np.add.reduceat(sums, [place.start for place in there], axis=1)
+
+    return matrix(P, Q, tile, "mean embeddings")
+
+
+def mean_squares(P: Clouds, base: Base) -> Array:
+    """Squared lengths ``a' K a`` of the mean embeddings of clouds."""
+    out = np.empty(len(P))
+
+    def square(i: int, K: Array) -> None:
+        a = P.weights[P.starts[i] : P.starts[i + 1]]
+        out[i] = a @ K @ a
+
+    own_grams(P, base, square, "clouds")
+    return out
+
+
+class Mixtures(Protocol):
+    """Covariances S of the mixtures of pairs of clouds; tiles by the numbers of the clouds."""
+
+    def log_determinants(self, left: Index, right: Index) -> Array:
+        """``log |I + S / eta|``."""
+
+    def resolvent_traces(self, left: Index, right: Index) -> Array:
+        """``tr S (S + eta I)^-1``, the derivative of ``-log |I + S / eta|`` by log eta."""
+
+    def spectra(self, left: Index, right: Index) -> Array:
+        """Eigenvalues of ``S / eta``, with zeros among them; one more axis."""
+
+    def own_log_determinants(self) -> Array:
+        """``log |I + Sx / eta|`` of each cloud on the left."""
+
+
+class ExplicitMixtures:
+    """Covariances as matrices, for points with D explicit coordinates each."""
+
+    def __init__(self, P: Clouds, Q: Clouds | None, eta: float) -> None:
+        self._left = _moments(P)
+        self._right = self._left if Q is None else _moments(Q)
+        self._eta = eta
+
+    def _covariances(self, left: Index, right: Index) -> Array:
+        (means, own), (others, theirs) = self._left, self._right
+        z = (means[left][:, None] - others[right]) / 2
+        S: Array = z[..., None] * z[..., None, :]
+        S += own[left][:, None] / 2
+        S += theirs[right] / 2
+        S /= self._eta
+        return S
+
+    def log_determinants(self, left: Index, right: Index) -> Array:
+        """See :class:`Mixtures`."""
+        return _log_determinants(_plus_one(self._covariances(left, right)))
+
+    def resolvent_traces(self, left: Index, right: Index) -> Array:
+        """See :class:`Mixtures`."""
+        S = self._covariances(left, right)
+        return np.trace(np.linalg.solve(_plus_one(S.copy()), S), axis1=-2, axis2=-1)
+
+    def spectra(self, left: Index, right: Index) -> Array:
+        """See :class:`Mixtures`."""
+        return _eigenvalues(self._covariances(left, right))
+
+    def own_spectra(self) -> Array:
+        """Eigenvalues of ``Sx / eta`` of each cloud on the left."""
+        return _eigenvalues(self._left[1] / self._eta)
+
+    def own_log_determinants(self) -> Array:
+        """See :class:`Mixtures`."""
+        return _log_determinants(_plus_one(self._left[1] / self._eta))
+
+
+def _moments(P: Clouds) -> tuple[Array, Array]:
+    """Mean and covariance matrix of each cloud."""
+    rows, weights = P.points, P.weights
+    means = P.sums(rows)
+    covariances = np.empty((len(P), rows.shape[1], rows.shape[1]))
+
+    def covariance(first: int, last: int) -> None:
+        for i in range(first, last):
+            part = slice(P.starts[i], P.starts[i + 1])
+            centred = (rows[part] - means[i]) * np.sqrt(weights[part, None])
+            np.matmul(centred.T, centred, out=covariances[i])
+
+    run(covariance, [(i, min(i + 64, len(P))) for i in range(0, len(P), 64)])
+    return means, covariances
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A cloud in the feature space, with everything divided by eta where S is."""
+
+    #: Rows ``f_l / sqrt(p_l)`` and the mean as combinations of the points: (r + 1, k).
+    operator: Array
+    #: Inner products of these rows with the mean: (r,).
+    with_mean: Array
+    #: Eigenvalues of ``Sx / eta`` (r,).
+    spectrum: Array
+    #: Scaled and centred Gram matrix ``F'F`` with ``F = [sqrt(a_i / (2 eta)) (phi_i - m)]``: (k, k).
+    block: Array
+    #: Inner products of the columns of F with the mean: (k,).
+    block_with_mean: Array
+    square: float
+
+
+class KernelMixtures:
+    """Covariances in the feature space of any base kernel, by block elimination.
+
+    The determinant of ``I + S / eta`` is that of ``I + F'F`` for the features F of both clouds and z.
+    The block of x is diagonal in the eigenvectors of its own covariance, found once per cloud, and
+    eliminated; what is left is a Schur complement on the points of y and z, for many y in one batch.
+    """
+
+    def __init__(self, P: Clouds, Q: Clouds | None, base: Base, eta: float) -> None:
+        self._P, self._Q = P, P if Q is None else Q
+        self._base, self._eta = base, eta
+        self._left = _sides(P, base, eta)
+        self._right = self._left if Q is None else _sides(Q, base, eta)
+
+    def log_determinants(self, left: Index, right: Index) -> Array:
+        """See :class:`Mixtures`."""
+
+        def value(x: _Side, W: Array, R: Array) -> Array:
+            return _log_determinants(R) + np.log1p(x.spectrum / 2).sum()
+
+        return self._tile(left, right, value)
+
+    def resolvent_traces(self, left: Index, right: Index) -> Array:
+        """See :class:`Mixtures`."""
+
+        def value(x: _Side, W: Array, R: Array) -> Array:
+            half = x.spectrum / 2
+            V = W / np.sqrt(1 + half[:, None])
+            inverse = np.linalg.solve(R, _plus_one(V.swapaxes(-1, -2) @ V))
+            kept = np.trace(inverse, axis1=-2, axis2=-1)
+            return (half / (1 + half)).sum() + R.shape[-1] - kept
+
+        return self._tile(left, right, value)
+
+    def spectra(self, left: Index, right: Index) -> Array:
+        """See :class:`Mixtures`."""
+        sizes = (max(len(self._left[i].spectrum) for i in left), self._Q.sizes[right].max() + 1)
+
+        def value(x: _Side, W: Array, R: Array) -> Array:
+            r, full = len(x.spectrum), sum(sizes)
+            joint = np.zeros((len(R), full, full))
+            joint[:, np.arange(r), np.arange(r)] = x.spectrum / 2
+            # eigvalsh reads what is below the diagonal
+            joint[:, sizes[0] :, :r] = (W * np.sqrt(1 + x.spectrum[:, None] / 2)).swapaxes(-1, -2)
+            joint[:, sizes[0] :, sizes[0] :] = R + W.swapaxes(-1, -2) @ W - np.eye(sizes[1])
+            return _eigenvalues(joint)
+
+        return self._tile(left, right, value)
+
+    def own_log_determinants(self) -> Array:
+        """See :class:`Mixtures`."""
+        return np.array([np.log1p(x.spectrum).sum() for x in self._left])
+
+    def _tile(self, left: Index, right: Index, value: Callable[[_Side, Array, Array], Array]) -> Array:
+        """What ``value`` makes of W and of the Schur complement R, for each cloud x and all y."""
+        index, places = self._P.joined(left)
+        panel = _Panel([self._right[j] for j in right], *self._Q.padded(right), self._eta)
+        K = self._base(self._P.take(index), self._Q.take(panel.index.ravel()))
+        K = panel.centred(K)
+        rows = []
+        for i, place in zip(left.tolist(), places, strict=True):
+            x = self._left[i]
+            rows.append(value(x, *panel.eliminate(x, x.operator @ K[place])))
+        return np.stack(rows)
+
+
+class _Panel:
+    """Clouds y side by side, padded to the same number k of points of which some weigh nothing."""
+
+    def __init__(self, sides: list[_Side], index: Index, weights: Array, eta: float) -> None:
+        self.index, self._weights = index, weights
+        self._scales = np.sqrt(weights / (2 * eta))
+        self._z = 0.5 / np.sqrt(eta)
+        m, k = index.shape
+        self._with_mean = np.zeros((m, k))
+        self._squares = np.array([y.square for y in sides])
+        self._blocks = _plus_one(np.zeros((m, k + 1, k + 1)))
+        for j, y in enumerate(sides):
+            size = len(y.block)
+            self._with_mean[j, :size] = y.block_with_mean
+            self._blocks[j, :size, :size] += y.block
+
+    def centred(self, K: Array) -> Array:
+        """Inner products of points with the columns of F, and with the part -my / 2 of z, of all y."""
+        from mercer.compiled.measures import centre_columns
+
+        m, k = self.index.shape
+        out = np.empty((len(K), m, k + 1))
+        centre_columns(K.reshape(-1, m, k), self._weights, self._scales, -self._z, out)
+        return out.reshape(len(K), -1)
+
+    def eliminate(self, x: _Side, G: Array) -> tuple[Array, Array]:
+        """W of shape (m, r, k + 1), and the Schur complement R = Q - W'W, of I + F'F after x.
+
+        G holds the inner products of the rows of x's operator with what :meth:`centred` describes.
+        """
+        m, k = self.index.shape
+        G = G.reshape(-1, m, k + 1).swapaxes(0, 1)
+        W, mean = G[:, :-1], G[:, -1]
+        W[:, :, k] += x.with_mean * self._z
+        R = W.swapaxes(-1, -2) @ W
+        np.subtract(self._blocks, R, out=R)
+        cross = (mean[:, :k] - self._with_mean) * self._z
+        R[:, k, :k] += cross
+        R[:, :k, k] += cross
+        R[:, k, k] += (x.square + self._squares) * self._z**2 + 2 * mean[:, k] * self._z
+        return W, R
+
+
+def _sides(P: Clouds, base: Base, eta: float) -> list[_Side]:
+    """Decompose the own block of each cloud."""
+    sides: list[Any] = [None] * len(P)
+
+    def decompose(i: int, K: Array) -> None:
+        a = P.weights[P.starts[i] : P.starts[i + 1]]
+        means = K @ a
+        square = float(a @ means)
+        centred = K - means - (means[:, None] - square)
+        roots = np.sqrt(a / eta)
+        block = centred * roots
+        block *= roots[:, None]
+        spectrum, vectors = _leading(block, i)
+        vectors *= roots[:, None] / np.sqrt(2 + spectrum)
+        # Centred features, as combinations of the points that are not.
+        vectors -= a[:, None] * vectors.sum(axis=0)
+        sides[i] = _Side(
+            operator=np.concatenate([vectors, a[:, None]], axis=1).T.copy(),
+            with_mean=vectors.T @ means,
+            spectrum=spectrum,
+            block=block / 2,
+            block_with_mean=(means - square) * roots / np.sqrt(2),
+            square=square,
+        )
+
+    own_grams(P, base, decompose, "spectra of clouds")
+    return sides
+
+
+def _leading(block: Array, i: int) -> tuple[Array, Array]:
+    """Eigenvalues and -vectors without the smallest, whose sum is below a rounding of the trace.
+
+    A part E of the trace left out changes the logarithm of the determinant by at most E.
+    """
+    values, vectors = np.linalg.eigh(block)
+    trace = np.abs(values).sum()
+    if values[0] < -1e-8 * trace:
+        raise ValueError(
+            f"the base kernel is not positive semidefinite on cloud {i}: "
+            f"it has the eigenvalue {values[0] / trace:.2g} relative to the trace"
+        )
+    dropped = int(np.searchsorted(np.cumsum(np.maximum(values, 0)), 2.3e-16 * trace, side="right"))
+    return values[dropped:], vectors[:, dropped:]
+
+
+def _plus_one(matrices: Array) -> Array:
+    """Add the identity, in place."""
+    diagonal = np.arange(matrices.shape[-1])
+    matrices[..., diagonal, diagonal] += 1
+    return matrices
+
+
+def _log_determinants(matrices: Array) -> Array:
+    """Logarithms of the determinants of positive definite matrices."""
+    L = np.linalg.cholesky(matrices)
+    return 2 * np.log(np.diagonal(L, axis1=-2, axis2=-1)).sum(axis=-1)
+
+
+def _eigenvalues(matrices: Array) -> Array:
+    """Eigenvalues of symmetric matrices, from small to large; what is above the diagonal is not read."""
+    return np.asarray(np.linalg.eigvalsh(matrices), dtype=np.float64)

@@ -1,0 +1,161 @@
+"""What a kernel between clouds is: weighted point sets under a base kernel."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.engine.pairs import Base
+from mercer.kernels.base import Kernel, check_choice, check_positive
+from mercer.kernels.euclidean import Gaussian
+from mercer.kernels.structured import StructuredKernel
+from mercer.spaces.clouds import Clouds, check_clouds, first_refused
+
+Array = NDArray[np.float64]
+#: Points with at most this many coordinates have Gaussian values from differences, which are exact.
+_FEW_COORDINATES = 8
+
+
+class CloudKernel(StructuredKernel):
+    """A kernel between clouds: finite sets of weighted points, compared by a base kernel.
+
+    Points are given as a list of clouds.  A cloud is an array of shape (k, d), of any size k, or a
+    tuple of two, ``(points, weights)``; an array of shape (m, k, d) is m clouds.  For a base kernel on
+    strings, graph nodes or other objects a cloud is a list of these.  Weights are uniform by default,
+    not negative, and sum to 1.  Everything is computed in double precision; clouds that are all in
+    single precision have results in single precision.
+
+    Parameters of the base kernel are reached by nested names, as ``base__length_scale``; they can be
+    searched but are no part of ``theta``, and gradients do not see them.
+
+    A subclass writes its values for pairs (:meth:`_pairs`) and for each cloud with itself
+    (:meth:`_own`), as logarithms unless it says otherwise: a normalised kernel then does not suffer
+    from plain values beyond the floating range.
+    """
+
+    #: Whether the subclass computes logarithms of its values.
+    _logarithmic = True
+
+    base: Kernel
+    rescale_weights: bool
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the kernel and, if deep, of its base kernel."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep and hasattr(self.base, "get_params"):
+            params.update((f"base__{k}", v) for k, v in self.base.get_params().items())
+        return params
+
+    @abstractmethod
+    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
+        """(Logarithms of) the values; the diagonal is :meth:`_own` if Q is None."""
+
+    @abstractmethod
+    def _own(self, P: Clouds) -> Array:
+        """(Logarithm of) each k(x, x)."""
+
+    def _pairs_slope(self, P: Clouds, name: str) -> Array:
+        """Derivative of :meth:`_pairs` of P by the logarithm of a hyperparameter."""
+        raise ValueError(f"{type(self).__name__} has no continuous hyperparameter {name!r}")
+
+    def _validate(self) -> None:
+        owner = type(self).__name__
+        if not isinstance(self.base, Kernel):
+            raise TypeError(f"base of {owner} must be a kernel, such as Gaussian(), got {self.base!r}")
+        if not self.base.positive_semidefinite:
+            raise ValueError(f"base of {owner} must be positive semidefinite; {self.base!r} is not")
+        check_positive(self, *self.continuous())
+        check_choice(self, "normalized", (True, False))
+        check_choice(self, "rescale_weights", (True, False))
+
+    def _check(self, X: Any, Y: Any) -> tuple[Clouds, Clouds | None]:
+        P = self._check_one(X, "X")
+        if Y is None:
+            return P, None
+        Q = self._check_one(Y, "Y")
+        if isinstance(P.points, np.ndarray) and P.points.shape[1] != Q.points.shape[1]:
+            raise ValueError(
+                f"clouds of X have points of dimension {P.points.shape[1]}, those of Y of "
+                f"{Q.points.shape[1]}; they must agree"
+            )
+        return P, Q
+
+    def _check_one(self, X: Any, name: str) -> Clouds:
+        vectors = bool(self.base.requires_vector_input)
+        P = check_clouds(X, name, vectors=vectors, rescale=bool(self.rescale_weights))
+        try:
+            self.base.diag(P.points)
+        except (TypeError, ValueError):
+            found = first_refused(P, self.base.diag)
+            if found is None:
+                raise
+            i, error = found
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"row {i} of {name} is a cloud that its base kernel refuses: {error}") from None
+        return P
+
+    def _points_gram(self, P: Clouds) -> Base:
+        """The base kernel's Gram matrix between points of clouds such as P."""
+        base = self.base
+        if type(base) is Gaussian and P.points.shape[1] <= _FEW_COORDINATES:
+            rate = 0.5 * base._inverse_square()
+
+            def gram(X: Array, Y: Array) -> Array:
+                from mercer.compiled.measures import gaussian_block
+
+                out = np.empty((len(X), len(Y)))
+                gaussian_block(X, np.ascontiguousarray(Y.T), rate, out)
+                return out
+
+            return gram
+        return lambda X, Y: np.asarray(base(X, Y), dtype=np.float64)
+
+    def _featured(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
+        """Clouds of explicit features, if the base kernel has them."""
+        features = self.base.explicit_features(P.points)
+        if not isinstance(features, np.ndarray):
+            return None
+        if Q is None:
+            return replace(P, points=features), None
+        return replace(P, points=features), replace(Q, points=self.base.explicit_features(Q.points))
+
+    def _gram(self, P: Clouds, Q: Clouds | None) -> Array:
+        values = self._pairs(P, Q)
+        if self._logarithmic and self.normalized:
+            own = np.diagonal(values).copy() if Q is None else self._own(P)
+            values -= own[:, None] / 2 + (own if Q is None else self._own(Q)) / 2
+        return in_precision(self._plain(values), P, Q)
+
+    def _diagonal(self, P: Clouds) -> Array:
+        if self._logarithmic and self.normalized:
+            return in_precision(np.ones(len(P)), P, None)
+        return in_precision(self._plain(self._own(P)), P, None)
+
+    def _slope(self, P: Clouds, name: str) -> Array:
+        slope = self._pairs_slope(P, name)
+        if self.normalized:
+            own = np.diagonal(slope) / 2
+            slope -= own[:, None] + own
+        slope *= self._gram(P, None)
+        return in_precision(slope, P, None)
+
+    def _plain(self, values: Array) -> Array:
+        """Values from their logarithms, in place."""
+        if self._logarithmic:
+            with np.errstate(over="ignore", under="ignore"):
+                np.exp(values, out=values)
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"values of {self!r} exceed the floating range; use normalized=True or other parameters"
+            )
+        return values
+
+
+def in_precision(values: Array, P: Clouds, Q: Clouds | None) -> Array:
+    """Values in single precision where all clouds are."""
+    single = P.single and (Q is None or Q.single)
+    return values.astype(np.float32) if single else values

@@ -1,0 +1,236 @@
+"""Kernels of the means of clouds in feature space: MeanEmbedding, GaussianEmbedding, TraceKernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.engine.pairs import mean_products, mean_squares
+from mercer.kernels.base import Kernel, number
+from mercer.kernels.clouds import Array, CloudKernel
+from mercer.spaces.clouds import Clouds
+
+
+class MeanEmbedding(CloudKernel):
+    """The inner product of mean embeddings: what clouds have in common before any spectrum.
+
+    ``k(x, y) = sum_ij a_i b_j base(x_i, y_j)`` for clouds with weights a and b.  Its distance is the
+    maximum mean discrepancy (MMD).  Positive semidefinite.  Costs one value of the base kernel per
+    pair of points, or one product of means where the base kernel has explicit features.
+
+    Parameters
+    ----------
+    base : Kernel
+        Compares points.
+    normalized : bool
+        Divide by the lengths of the mean embeddings.
+    rescale_weights : bool
+        Divide weights by their sum, instead of refusing those that do not sum to 1.
+
+    References
+    ----------
+    .. [1] A. Smola, A. Gretton, L. Song, B. Scholkopf, "A Hilbert space embedding for distributions",
+       ALT 2007.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear, MeanEmbedding
+    >>> MeanEmbedding(Linear())([[[1.0, 0.0], [3.0, 2.0]], [[0.0, 4.0]]])
+    array([[ 5.,  4.],
+           [ 4., 16.]])
+    """
+
+    _logarithmic = False
+
+    def __init__(self, base: Kernel, normalized: bool = False, rescale_weights: bool = False) -> None:
+        self.base = base
+        self.normalized = normalized
+        self.rescale_weights = rescale_weights
+
+    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
+        featured = self._featured(P, Q)
+        if featured is None:
+            K = mean_products(P, Q, self._points_gram(P))
+        else:
+            means = featured[0].sums(featured[0].points)
+            K = means @ (means if featured[1] is None else featured[1].sums(featured[1].points)).T
+        if Q is None:
+            np.fill_diagonal(K, self._own(P))
+        return K
+
+    def _own(self, P: Clouds) -> Array:
+        featured = self._featured(P, None)
+        if featured is None:
+            return mean_squares(P, self._points_gram(P))
+        means = featured[0].sums(featured[0].points)
+        return np.vecdot(means, means)
+
+
+class GaussianEmbedding(CloudKernel):
+    """The Gaussian kernel of the distance between mean embeddings.
+
+    ``k(x, y) = exp(-MMD(x, y)^2 / (2 length_scale^2))`` with
+    ``MMD^2 = a'Ka + b'Kb - 2 a'Kb`` under the base kernel.  Positive semidefinite.  Costs as much as
+    :class:`MeanEmbedding`.
+
+    Parameters
+    ----------
+    base : Kernel
+        Compares points.
+    length_scale : float
+        In the units of the MMD, which is at most sqrt(2) for a base kernel with k(x, x) = 1.
+    normalized : bool
+        Changes nothing, because k(x, x) = 1.
+    rescale_weights : bool
+        Divide weights by their sum, instead of refusing those that do not sum to 1.
+    length_scale_bounds : pair of floats or "fixed"
+        Range for optimisers.
+
+    References
+    ----------
+    .. [1] A. Christmann, I. Steinwart, "Universal kernels on non-standard input spaces", NeurIPS 2010.
+
+    Examples
+    --------
+    >>> from mercer.kernels import GaussianEmbedding, Linear
+    >>> GaussianEmbedding(Linear(), length_scale=5.0)([[[3.0, 4.0]], [[-1.0, 0.0], [1.0, 0.0]]]).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
+    """
+
+    def __init__(
+        self,
+        base: Kernel,
+        length_scale: float = 1.0,
+        normalized: bool = False,
+        rescale_weights: bool = False,
+        length_scale_bounds: Any = (1e-5, 1e5),
+    ) -> None:
+        self.base = base
+        self.length_scale = length_scale
+        self.normalized = normalized
+        self.rescale_weights = rescale_weights
+        self.length_scale_bounds = length_scale_bounds
+
+    def continuous(self) -> tuple[str, ...]:
+        """The length scale."""
+        return ("length_scale",)
+
+    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
+        exponents = squared_distances(self, P, Q)
+        with np.errstate(over="ignore"):
+            exponents *= -0.5
+            exponents /= number(self.length_scale)
+            exponents /= number(self.length_scale)
+        return exponents
+
+    def _own(self, P: Clouds) -> Array:
+        return np.zeros(len(P))
+
+    def _pairs_slope(self, P: Clouds, name: str) -> Array:
+        return -2 * self._pairs(P, None)
+
+
+class TraceKernel(CloudKernel):
+    """The trace kernel: the total variance of the mixture of two clouds in feature space.
+
+    ``k(x, y) = exp(-tr S / t)`` with S the covariance of the mixture of both clouds with halved
+    weights, ``tr S = tr Sx / 2 + tr Sy / 2 + MMD(x, y)^2 / 4``.  Positive semidefinite.  It is a
+    Gaussian kernel of mean embeddings with a factor for the variance of each cloud.  Costs as much as
+    :class:`MeanEmbedding`.
+
+    Parameters
+    ----------
+    base : Kernel
+        Compares points.
+    t : float
+        Scale of the variance, which is at most 1 for a base kernel with k(x, x) = 1.
+    normalized : bool
+        Divide by the square roots of k(x, x) and k(y, y): only the distance of the means is left.
+    rescale_weights : bool
+        Divide weights by their sum, instead of refusing those that do not sum to 1.
+    t_bounds : pair of floats or "fixed"
+        Range for optimisers.
+
+    References
+    ----------
+    .. [1] M. Cuturi, "Kernels for measures defined on the Gram matrix of their support", 2009.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear, TraceKernel
+    >>> TraceKernel(Linear(), t=1.0)([[[0.0], [2.0]], [[1.0]]]).round(4)
+    array([[0.3679, 0.6065],
+           [0.6065, 1.    ]])
+    """
+
+    def __init__(
+        self,
+        base: Kernel,
+        t: float = 0.1,
+        normalized: bool = False,
+        rescale_weights: bool = False,
+        t_bounds: Any = (1e-5, 1e5),
+    ) -> None:
+        self.base = base
+        self.t = t
+        self.normalized = normalized
+        self.rescale_weights = rescale_weights
+        self.t_bounds = t_bounds
+
+    def continuous(self) -> tuple[str, ...]:
+        """The scale."""
+        return ("t",)
+
+    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
+        exponents = squared_distances(self, P, Q)
+        exponents *= 0.25
+        own = self._own(P)
+        with np.errstate(over="ignore"):
+            exponents /= -number(self.t)
+        exponents += own[:, None] / 2 + (own if Q is None else self._own(Q)) / 2
+        return exponents
+
+    def _own(self, P: Clouds) -> Array:
+        with np.errstate(over="ignore"):
+            return -self._traces(P) / number(self.t)
+
+    def _pairs_slope(self, P: Clouds, name: str) -> Array:
+        return -self._pairs(P, None)
+
+    def _traces(self, P: Clouds) -> Array:
+        """Total variance of each cloud."""
+        featured = self._featured(P, None)
+        if featured is None:
+            squares = np.asarray(self.base.diag(P.points), dtype=np.float64)
+            # A variance: what is below zero is rounding.
+            return np.maximum(P.sums(squares) - mean_squares(P, self._points_gram(P)), 0)
+        F = featured[0]
+        centred = F.points - np.repeat(F.sums(F.points), F.sizes, axis=0)
+        return F.sums(np.vecdot(centred, centred))
+
+
+def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None) -> Array:
+    """Squared distances of the mean embeddings of clouds."""
+    featured = kernel._featured(P, Q)
+    if featured is None:
+        base = kernel._points_gram(P)
+        squares = mean_squares(P, base)
+        others = squares if Q is None else mean_squares(Q, base)
+        D = mean_products(P, Q, base)
+    else:
+        means = featured[0].sums(featured[0].points)
+        theirs = means if featured[1] is None else featured[1].sums(featured[1].points)
+        # Distances do not change; far from the origin, digits do.
+        shift = theirs.mean(axis=0)
+        means, theirs = means - shift, theirs - shift
+        squares, others = np.vecdot(means, means), np.vecdot(theirs, theirs)
+        D = means @ theirs.T
+    D *= -2
+    D += squares[:, None] + others
+    # Squares of lengths: what is below zero is rounding.
+    np.maximum(D, 0, out=D)
+    if Q is None:
+        np.fill_diagonal(D, 0)
+    return D

@@ -1,0 +1,529 @@
+"""Kernels between clouds: against mpmath, brute force and each other; laws; bad input."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+from mercer.engine import pairs
+from mercer.features import GramTransformer
+from mercer.kernels import (
+    Cosine,
+    Gaussian,
+    GaussianEmbedding,
+    Heat,
+    InverseGeneralizedVariance,
+    Linear,
+    MeanEmbedding,
+    MixtureMoment,
+    Parametrix,
+    Polynomial,
+    RegularizedMoment,
+    TraceKernel,
+)
+from mercer.spaces import Sphere
+from mercer.testing import check_kernel
+
+BASE = Gaussian(length_scale=0.4)
+MEASURES = [
+    TraceKernel(BASE, t=0.3),
+    InverseGeneralizedVariance(BASE, eta=0.05),
+    MixtureMoment(BASE, delta=2.0),
+    MeanEmbedding(BASE),
+    GaussianEmbedding(BASE, length_scale=0.5),
+    RegularizedMoment(order=1, eps=0.2),
+    RegularizedMoment(order=2, eps=0.2),
+    RegularizedMoment(order=3, eps=0.2),
+]
+
+
+def random_clouds(rng, sizes=(1, 2, 5, 9, 4), d=2, weighted=True):
+    """Clouds of several sizes, every second one with weights, some of which are zero."""
+    clouds = []
+    for i, k in enumerate(sizes):
+        points = rng.normal(size=(k, d)) / 2
+        if weighted and i % 2:
+            weights = rng.gamma(1.0, size=k) * (rng.random(k) < 0.8)
+            weights[0] += 0.1
+            clouds.append((points, weights / weights.sum()))
+        else:
+            clouds.append(points)
+    return clouds
+
+
+def split(cloud):
+    if isinstance(cloud, tuple):
+        return cloud
+    return cloud, np.full(len(cloud), 1 / len(cloud))
+
+
+def exact_mixture(x, y, kappa):
+    """Centred Gram matrix of the mixture, weighted on both sides, in 50 digits."""
+    (P, a), (Q, b) = split(x), split(y)
+    points = [[mp.mpf(v) for v in p] for p in np.vstack([P, Q]).tolist()]
+    # Floating weights sum to 1 up to rounding; the definition divides.
+    w = [mp.mpf(v) / mp.fsum(a.tolist()) / 2 for v in a.tolist()]
+    w += [mp.mpf(v) / mp.fsum(b.tolist()) / 2 for v in b.tolist()]
+    n = len(points)
+    K = mp.matrix(n, n)
+    for i in range(n):
+        for j in range(n):
+            K[i, j] = kappa(points[i], points[j])
+    C = mp.eye(n) - mp.matrix([w] * n)
+    root = mp.diag([mp.sqrt(v) for v in w])
+    return root * C * K * C.T * root
+
+
+def gaussian(length_scale):
+    def kappa(p, q):
+        square = mp.fsum((a - b) ** 2 for a, b in zip(p, q, strict=True))
+        return mp.exp(-square / 2 / mp.mpf(length_scale) ** 2)
+
+    return kappa
+
+
+def linear(p, q):
+    return mp.fsum(a * b for a, b in zip(p, q, strict=True))
+
+
+def trace(M, power=1):
+    P = M**power
+    return mp.fsum(P[i, i] for i in range(P.rows))
+
+
+def exact_values(kernel, clouds, kappa):
+    """The kernel's definition, for each pair."""
+    out = np.empty((len(clouds), len(clouds)))
+    with mp.workdps(50):
+        for i, x in enumerate(clouds):
+            for j, y in enumerate(clouds):
+                Kt = exact_mixture(x, y, kappa)
+                if isinstance(kernel, TraceKernel):
+                    value = mp.exp(-trace(Kt) / mp.mpf(kernel.t))
+                elif isinstance(kernel, MixtureMoment):
+                    value = mp.det(mp.eye(Kt.rows) + mp.mpf(kernel.delta) * Kt) ** mp.mpf(-0.5)
+                else:
+                    value = mp.det(mp.eye(Kt.rows) + Kt / mp.mpf(kernel.eta)) ** mp.mpf(-0.5)
+                out[i, j] = value
+    return out
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda base: TraceKernel(base, t=0.1),
+        lambda base: InverseGeneralizedVariance(base, eta=0.01),
+        lambda base: MixtureMoment(base, delta=1.0),
+        lambda base: InverseGeneralizedVariance(base, eta=1e4),
+    ],
+)
+@pytest.mark.parametrize(
+    ("base", "kappa"), [(BASE, gaussian(0.4)), (Linear(), linear)], ids=["Gaussian", "Linear"]
+)
+def test_measures_agree_with_their_definition_in_fifty_digits(make, base, kappa) -> None:
+    kernel = make(base)
+    clouds = random_clouds(np.random.default_rng(1), sizes=(1, 2, 7, 5))
+    expected = exact_values(kernel, clouds, kappa)
+    np.testing.assert_allclose(kernel(clouds), expected, rtol=1e-11, atol=0)
+    np.testing.assert_allclose(kernel(clouds, clouds[::-1]), expected[:, ::-1], rtol=1e-11, atol=0)
+    np.testing.assert_allclose(kernel.diag(clouds), np.diag(expected), rtol=1e-11, atol=0)
+
+
+@pytest.mark.parametrize("eta", [1e-8, 1e-4])
+def test_small_ridges(eta: float) -> None:
+    kernel = InverseGeneralizedVariance(BASE, eta=eta)
+    clouds = random_clouds(np.random.default_rng(2), sizes=(3, 6, 6))
+    expected = exact_values(kernel, clouds, gaussian(0.4))
+    np.testing.assert_allclose(kernel(clouds), expected, rtol=1e-14 / eta)
+
+
+def test_ridges_below_the_rounding_are_refused() -> None:
+    clouds = random_clouds(np.random.default_rng(3))
+    with pytest.raises(ValueError, match="must be above 1e-12"):
+        InverseGeneralizedVariance(BASE, eta=1e-13)(clouds)
+    with pytest.raises(ValueError, match="must be above 1e-12"):
+        MixtureMoment(BASE, delta=1e13)(clouds)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_regularized_moments_are_moments_of_a_gaussian(order: int) -> None:
+    """``E (y'y)^order`` under a Gaussian with precision S, without its constant, by its definition."""
+    clouds = random_clouds(np.random.default_rng(4), sizes=(3, 5))
+    K = RegularizedMoment(order=order, eps=0.1)(clouds)
+    for i, x in enumerate(clouds):
+        for j, y in enumerate(clouds):
+            (P, a), (Q, b) = split(x), split(y)
+            points, w = np.vstack([P, Q]), np.concatenate([a, b]) / 2
+            S = np.cov(points.T, aweights=w, ddof=0) + 0.1 * np.eye(2)
+            nodes, masses = np.polynomial.hermite_e.hermegauss(12)
+            grid = np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
+            y_values = grid @ np.linalg.inv(np.linalg.cholesky(S))
+            mass = np.outer(masses, masses).ravel() / (2 * np.pi)
+            moment = mass @ (y_values**2).sum(axis=1) ** order
+            np.testing.assert_allclose(K[i, j], moment / np.sqrt(np.linalg.det(S)), rtol=1e-11)
+
+
+def test_embeddings_by_brute_force() -> None:
+    rng = np.random.default_rng(5)
+    X, Y = random_clouds(rng), random_clouds(rng, sizes=(3, 3, 8))
+
+    def inner(x, y):
+        (P, a), (Q, b) = split(x), split(y)
+        return a @ BASE(P, Q) @ b
+
+    products = np.array([[inner(x, y) for y in Y] for x in X])
+    np.testing.assert_allclose(MeanEmbedding(BASE)(X, Y), products, rtol=1e-13)
+    squares = [np.array([inner(x, x) for x in Z]) for Z in (X, Y)]
+    distances = squares[0][:, None] + squares[1] - 2 * products
+    expected = np.exp(-distances / 2 / 0.7**2)
+    np.testing.assert_allclose(GaussianEmbedding(BASE, length_scale=0.7)(X, Y), expected, rtol=1e-13)
+    cosines = products / np.sqrt(squares[0][:, None] * squares[1])
+    np.testing.assert_allclose(MeanEmbedding(BASE, normalized=True)(X, Y), cosines, rtol=1e-13)
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.5, 1.0, 1.5])
+def test_series_is_the_closed_form_within_its_error(delta: float) -> None:
+    rng = np.random.default_rng(6)
+    clouds, others = random_clouds(rng), random_clouds(rng, sizes=(2, 6, 3))
+    kernel = MixtureMoment(BASE, delta=delta)
+    for tolerance in (1e-3, 1e-12):
+        for Y in (None, others):
+            series = kernel.series(clouds, Y, tolerance=tolerance)
+            gap = np.abs(series.values - kernel(clouds, Y))
+            assert (gap <= series.error + 1e-15).all()
+            assert (series.error <= tolerance + 1e-13).all()
+            assert series.terms.min() >= 1
+    assert kernel.series(clouds, tolerance=1e-3).terms.max() < series.terms.max()
+
+
+def test_terms_of_the_series() -> None:
+    """One eigenvalue l: the binomial series of (1 + delta l)^(-1/2)."""
+    clouds = [[[0.0], [2.0]]]  # variance 1
+    series = MixtureMoment(Linear(), delta=0.5).series(clouds, tolerance=1e-2)
+    # terms 1, 1/4, 3/32, 5/128, 35/2048 = 0.017, then 63/8192 = 0.0077 below the tolerance
+    assert series.terms[0, 0] == 5
+    assert series.values[0, 0] == pytest.approx(1 - 1 / 4 + 3 / 32 - 5 / 128 + 35 / 2048, abs=1e-14)
+    assert series.error[0, 0] == pytest.approx(63 / 8192, rel=1e-10)
+
+
+def test_a_rising_series_is_not_stopped_early() -> None:
+    """Many eigenvalues below 1 make terms grow at first; their sum stays right within the error."""
+    rng = np.random.default_rng(7)
+    clouds = [rng.normal(size=(30, 12)) for _ in range(3)]
+    rho = max(np.linalg.eigvalsh(np.cov(np.vstack(clouds[i : i + 2]).T)).max() for i in range(2))
+    kernel = MixtureMoment(Linear(), delta=0.5 / rho)
+    series = kernel.series(clouds, tolerance=1e-9)
+    assert (np.abs(series.values - kernel(clouds)) <= series.error).all()
+
+
+def test_series_refuses_what_diverges() -> None:
+    clouds = [[[0.0], [2.0]], [[0.0], [0.1]]]
+    with pytest.raises(ValueError, match="row 0 of X and row 0 of X: delta must be below 1,"):
+        MixtureMoment(Linear(), delta=1.0).series(clouds)
+    with pytest.raises(ValueError, match="row 1 of X and row 0 of Y"):
+        MixtureMoment(Linear(), delta=3.0).series(clouds[::-1], clouds[1:])
+    with pytest.raises(ValueError, match="after 10 terms"):
+        MixtureMoment(Linear(), delta=0.9).series(clouds, max_terms=10)
+    with pytest.raises(ValueError, match="tolerance"):
+        MixtureMoment(Linear(), delta=0.9).series(clouds, tolerance=0.0)
+    with pytest.raises(ValueError, match="max_terms"):
+        MixtureMoment(Linear(), delta=0.9).series(clouds, max_terms=1.5)
+
+
+def test_both_roads_agree() -> None:
+    """Explicit covariances against the base kernel's Gram matrices, for values, gradients and series."""
+    rng = np.random.default_rng(8)
+    clouds = random_clouds(rng, sizes=(6, 9, 12, 7), d=3)
+    for base in (Linear(), Cosine()):
+        no_features = base * 1.0
+        assert base.explicit_features(clouds[0]) is not None
+        assert no_features.explicit_features(clouds[0]) is None
+        for kernel in MEASURES[:5]:
+            explicit, implicit = clone(kernel).set_params(base=base), kernel.set_params(base=no_features)
+            for got, expected in zip(
+                explicit(clouds, eval_gradient=True), implicit(clouds, eval_gradient=True), strict=True
+            ):
+                np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-13)
+    first = MixtureMoment(Cosine(), delta=0.8).series(clouds)
+    second = MixtureMoment(Cosine() * 1.0, delta=0.8).series(clouds)
+    np.testing.assert_allclose(first.values, second.values, rtol=1e-11)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_bases():
+    """Kernels of the list go back to their base after a test that changed it."""
+    yield
+    for kernel in MEASURES[:5]:
+        kernel.set_params(base=BASE)
+
+
+def test_more_features_than_points() -> None:
+    clouds = random_clouds(np.random.default_rng(9), sizes=(2, 3, 4), d=30)
+    kernel = InverseGeneralizedVariance(Linear(), eta=0.3)
+    np.testing.assert_allclose(kernel(clouds), exact_values(kernel, clouds, linear), rtol=1e-11)
+
+
+def test_gaussian_values_do_not_depend_on_the_road() -> None:
+    """Few coordinates take a loop of their own, many the base kernel itself."""
+    rng = np.random.default_rng(10)
+    for d in (1, 8, 9):
+        clouds = random_clouds(rng, d=d)
+        expected = MeanEmbedding(BASE * 1.0)(clouds)
+        np.testing.assert_allclose(MeanEmbedding(BASE)(clouds), expected, rtol=1e-12)
+
+
+def test_exponentials_are_exact_and_vanish() -> None:
+    from mercer.compiled.measures import gaussian_block
+
+    x = np.concatenate([[0.0, 1e-300, 1e-9], np.linspace(0, 26.5, 999), [27.0, 1e3, 1e200]])
+    out = np.empty((1, x.size))
+    gaussian_block(np.zeros((1, 1)), x[None], 1.0, out)
+    np.testing.assert_allclose(out[0, :-3], np.exp(-(x[:-3] ** 2)), rtol=2e-13)
+    assert (out[0, -3:] == 0).all()
+    small = x < 3
+    np.testing.assert_allclose(out[0, small], np.exp(-(x[small] ** 2)), rtol=2e-15)
+
+
+def test_tiles_do_not_show(monkeypatch) -> None:
+    clouds = random_clouds(np.random.default_rng(11), sizes=(3, 1, 8, 2, 5, 5, 2, 9))
+    whole = [kernel(clouds, eval_gradient=True) for kernel in MEASURES]
+    monkeypatch.setattr(pairs, "ROWS", 7)
+    monkeypatch.setattr(pairs, "COLUMNS", 11)
+    monkeypatch.setattr(pairs, "_OWN", 4)
+    for kernel, (K, slopes) in zip(MEASURES, whole, strict=True):
+        tiled, tiled_slopes = kernel(clouds, eval_gradient=True)
+        np.testing.assert_array_equal(tiled, tiled.T)
+        np.testing.assert_allclose(tiled, K, rtol=1e-12)
+        np.testing.assert_allclose(tiled_slopes, slopes, rtol=1e-10, atol=1e-13)
+
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@pytest.mark.parametrize("kernel", MEASURES, ids=repr)
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(seeds, st.integers(1, 9), st.integers(1, 4))
+def test_symmetric_and_positive_semidefinite(kernel, seed: int, m: int, d: int) -> None:
+    rng = np.random.default_rng(seed)
+    clouds = random_clouds(rng, sizes=rng.integers(1, 8, size=m), d=d)
+    clouds += clouds[:1]  # one of them twice
+    K = kernel(clouds)
+    np.testing.assert_array_equal(K, K.T)
+    values = np.linalg.eigvalsh(K)
+    assert values[0] >= -1e-12 * len(K) * values[-1]
+    if isinstance(kernel, TraceKernel | InverseGeneralizedVariance | MixtureMoment | GaussianEmbedding):
+        assert K.min() > 0
+        assert K.max() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("kernel", MEASURES, ids=repr)
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(seeds)
+def test_a_cloud_is_a_measure(kernel, seed: int) -> None:
+    """Order, doubled points with split weights and points without weight make no difference."""
+    rng = np.random.default_rng(seed)
+    clouds = random_clouds(rng)
+    changed = []
+    for cloud in clouds:
+        points, weights = split(cloud)
+        order = rng.permutation(len(points))
+        parts = rng.random(len(points))
+        double = np.concatenate([points[order], points[order], rng.normal(size=(2, 2))])
+        shares = np.concatenate([(parts * weights)[order], ((1 - parts) * weights)[order], [0, 0]])
+        changed.append((double, shares))
+    np.testing.assert_allclose(kernel(changed), kernel(clouds), rtol=1e-11)
+    np.testing.assert_allclose(kernel(changed, clouds), kernel(clouds), rtol=1e-11)
+
+
+@pytest.mark.parametrize("kernel", MEASURES, ids=repr)
+def test_normalized(kernel) -> None:
+    clouds = random_clouds(np.random.default_rng(12))
+    K = kernel(clouds)
+    lengths = np.sqrt(kernel.diag(clouds))
+    cosine = clone(kernel).set_params(normalized=True)
+    np.testing.assert_allclose(cosine(clouds), K / lengths[:, None] / lengths, rtol=1e-12)
+    np.testing.assert_allclose(
+        cosine(clouds[:2], clouds[1:]), (K / lengths[:, None] / lengths)[:2, 1:], rtol=1e-12
+    )
+    assert (cosine.diag(clouds) == 1).all()
+
+
+def test_normalized_values_survive_underflow() -> None:
+    clouds = random_clouds(np.random.default_rng(13), sizes=(4, 4, 4), d=2)
+    kernel = TraceKernel(BASE, t=1e-4)
+    assert kernel.diag(clouds).max() == 0
+    np.testing.assert_array_equal(np.diag(TraceKernel(BASE, t=1e-4, normalized=True)(clouds)), 1)
+
+
+@pytest.mark.parametrize("kernel", MEASURES, ids=repr)
+def test_contracts_on_arrays_of_clouds(kernel) -> None:
+    """An array of shape (m, k, d), in double and in single precision."""
+    check_kernel(kernel, np.random.default_rng(14).normal(size=(20, 4, 3)))
+
+
+def test_single_precision_needs_all_clouds() -> None:
+    rng = np.random.default_rng(15)
+    single = [rng.normal(size=(3, 2)).astype(np.float32) for _ in range(4)]
+    for kernel in MEASURES:
+        assert kernel(single).dtype == kernel.diag(single).dtype == np.float32
+        if kernel.theta.size:
+            assert kernel(single, eval_gradient=True)[1].dtype == np.float32
+        assert kernel(single, [c.astype(float) for c in single]).dtype == np.float64
+
+
+def test_parameters_of_the_base_are_within_reach() -> None:
+    kernel = InverseGeneralizedVariance(Gaussian(length_scale=0.3), eta=0.1)
+    assert kernel.get_params()["base__length_scale"] == 0.3
+    assert "base__length_scale" not in kernel.get_params(deep=False)
+    kernel.set_params(base__length_scale=0.7, eta=0.2)
+    assert kernel.base.length_scale == 0.7
+    np.testing.assert_allclose(kernel.theta, np.log([0.2]))
+    copy = clone(kernel)
+    assert copy.base is not kernel.base
+    assert copy == kernel
+    assert repr(copy) == "InverseGeneralizedVariance(Gaussian(length_scale=0.7), eta=0.2)"
+    assert TraceKernel(BASE, t_bounds="fixed").theta.size == 0
+
+
+def test_grid_search_over_clouds() -> None:
+    rng = np.random.default_rng(16)
+    scales = np.repeat([0.3, 1.0], 15)
+    clouds = [rng.normal(scale=s, size=(rng.integers(5, 12), 2)) for s in scales]
+    model = make_pipeline(
+        GramTransformer(InverseGeneralizedVariance(Gaussian())), SVC(kernel="precomputed", C=10)
+    )
+    grid = {"gramtransformer__kernel__base__length_scale": [0.3, 1.0]}
+    assert GridSearchCV(model, grid, cv=3).fit(clouds, scales > 0.5).best_score_ > 0.9
+
+
+def test_bases_of_every_kind() -> None:
+    rng = np.random.default_rng(17)
+    directions = [rng.normal(size=(k, 4)) for k in (2, 5, 3)]
+    words = [["ab", "abc"], ["abc", "b", "ba"], (["ab", "c"], [0.25, 0.75])]
+    from mercer.kernels import FullSpectrum
+
+    nested = [[c, c + 1] for c in directions]
+    for kernel in (TraceKernel, InverseGeneralizedVariance, MixtureMoment, MeanEmbedding):
+        for base, clouds in (
+            (Heat(Sphere(), t=0.3), directions),
+            (Polynomial(degree=2), directions),
+            (Gaussian() + Linear(), directions),
+            (FullSpectrum(normalized=True), words),
+            (TraceKernel(Gaussian()), nested),
+        ):
+            K = kernel(base)(clouds)
+            assert np.linalg.eigvalsh(K).min() > -1e-12
+            np.testing.assert_allclose(kernel(base)(clouds[1:], clouds), K[1:], rtol=1e-11)
+    np.testing.assert_allclose(
+        MeanEmbedding(FullSpectrum())(words[:1]), FullSpectrum()(words[0]).mean(), rtol=1e-14
+    )
+
+
+GOOD = [[0.0, 1.0], [2.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([], "X holds no clouds"),
+        ([GOOD, np.empty((0, 2))], "row 1 of X is an empty cloud"),
+        ([GOOD, np.empty((3, 0))], "row 1 of X has points without coordinates"),
+        ([GOOD, [[1.0], [2.0]]], "row 1 of X has points of dimension 1, row 0 of 2"),
+        ([GOOD, [[1.0, np.nan]]], "row 1 of X contains NaN or infinity, in its point 0"),
+        ([GOOD, [["a", "b"]]], "row 1 of X is no array of real numbers"),
+        ([GOOD, [[1j, 2.0]]], "row 1 of X is no array of real numbers"),
+        ([GOOD, [[1.0], [2.0, 3.0]]], "row 1 of X is no array of real numbers"),
+        ([GOOD, [1.0, 2.0]], r"row 1 of X has points of shape \(2,\)"),
+        (np.array(GOOD), r"X is an array of shape \(2, 2\); give a list of clouds"),
+        ([(GOOD, [0.5, 0.6])], "row 0 of X has weights that sum to 1.1, not to 1"),
+        ([(GOOD, [1.5, -0.5])], "row 0 of X has weights that are negative"),
+        ([(GOOD, [np.nan, 1.0])], "row 0 of X has weights that are negative, infinite or NaN"),
+        ([(GOOD, [1.0])], r"row 0 of X has 2 points and weights of shape \(1,\)"),
+        ([(GOOD, ["a", "b"])], "row 0 of X has weights that are no numbers"),
+        ([(GOOD, [0.0, 0.0])], "row 0 of X has weights that sum to 0"),
+    ],
+)
+@pytest.mark.parametrize("kernel", [MEASURES[1], MEASURES[3], MEASURES[5]], ids=repr)
+def test_bad_clouds_are_named(kernel, X, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        kernel(X)
+    with pytest.raises(ValueError, match=message.replace("X", "Y")):
+        kernel([GOOD], X)
+    with pytest.raises(ValueError, match=message):
+        kernel.diag(X)
+
+
+def test_bad_input_of_other_kinds() -> None:
+    from scipy import sparse
+
+    from mercer.kernels import FullSpectrum
+
+    kernel = TraceKernel(BASE)
+    for X in ("abc", 3, {0: GOOD}, sparse.csr_matrix(GOOD)):
+        with pytest.raises(TypeError, match="X"):
+            kernel(X)
+    with pytest.raises(TypeError, match="row 0 of X is a sparse matrix"):
+        kernel([sparse.csr_matrix(GOOD)])
+    with pytest.raises(TypeError, match="row 1 of X is a str; a cloud is a list of points"):
+        TraceKernel(FullSpectrum())([["ab"], "ab"])
+    with pytest.raises(ValueError, match="clouds of X have points of dimension 2, those of Y of 1"):
+        kernel([GOOD], [[[1.0]]])
+    with pytest.raises(ValueError, match="row 1 of X is a cloud that its base kernel refuses: row 1 of"):
+        TraceKernel(Heat(Sphere()))([GOOD, [[1.0, 0.0], [0.0, 0.0]]])
+    with pytest.raises(ValueError, match="gradients are of"):
+        kernel([GOOD], [GOOD], eval_gradient=True)
+
+
+def test_weights_are_rescaled_on_request() -> None:
+    kernel = InverseGeneralizedVariance(BASE, rescale_weights=True)
+    expected = InverseGeneralizedVariance(BASE)([(GOOD, [0.25, 0.75]), GOOD])
+    np.testing.assert_allclose(kernel([(GOOD, [1, 3]), GOOD]), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "message"),
+    [
+        (TraceKernel(BASE, t=0.0), ValueError, "t of TraceKernel must be a positive number"),
+        (InverseGeneralizedVariance(BASE, eta=-1), ValueError, "eta of Inverse"),
+        (MixtureMoment(BASE, delta=np.nan), ValueError, "delta of MixtureMoment"),
+        (GaussianEmbedding(BASE, length_scale=None), ValueError, "length_scale of Gaussian"),
+        (RegularizedMoment(eps=0), ValueError, "eps of RegularizedMoment"),
+        (RegularizedMoment(order=4), ValueError, "order of RegularizedMoment must be one of 1, 2, 3"),
+        (RegularizedMoment(base=BASE), ValueError, "needs a base with explicit features"),
+        (TraceKernel(BASE, normalized="yes"), ValueError, "normalized of TraceKernel"),
+        (TraceKernel(BASE, rescale_weights=1), ValueError, "rescale_weights of TraceKernel"),
+        (TraceKernel("rbf"), TypeError, "base of TraceKernel must be a kernel"),
+        (TraceKernel(Parametrix(Sphere(), order=0)), ValueError, "must be positive semidefinite"),
+        (RegularizedMoment(eps=1e-5), ValueError, "exceed the floating range"),
+    ],
+)
+def test_bad_parameters(kernel, error, message: str) -> None:
+    X = [np.ones((2, 200))] if "floating" in message else [GOOD]
+    with pytest.raises(error, match=message):
+        kernel(X)
+
+
+class Wrong(Linear):
+    """A base kernel that lies about being positive semidefinite."""
+
+    def explicit_features(self, X):
+        return None
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return -super().__call__(X, Y)
+
+
+def test_a_base_that_is_no_kernel_is_found_out() -> None:
+    with pytest.raises(ValueError, match="not positive semidefinite on cloud 0"):
+        InverseGeneralizedVariance(Wrong())([GOOD])
+
+
+def test_results_repeat_to_the_last_bit() -> None:
+    clouds = random_clouds(np.random.default_rng(18), sizes=(5,) * 30)
+    for kernel in MEASURES:
+        np.testing.assert_array_equal(kernel(clouds), kernel(clouds))
