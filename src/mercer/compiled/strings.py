@@ -6,9 +6,6 @@ import numpy as np
 
 from mercer.compiled.jit import jit
 
-#: Strings that go through a dynamic programme together: enough to fill the vector units.
-LANES = 8
-
 #: Multiplier of Fibonacci hashing, 2^64 divided by the golden ratio.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -177,16 +174,17 @@ def common_substrings(text, symbols, hashed, weights, codes, offsets, others, ou
 
 @jit(fastmath={"contract"})
 def gappy_sums(codes, offsets, texts, others, length, decay, values):
-    """Common subsequences of texts with ``LANES`` other strings, each weighed by decay ** gaps.
+    """Common subsequences of texts with a pack of other strings, each weighed by decay ** gaps.
 
     ``texts`` are numbers of strings in ``codes`` and ``offsets``; ``others`` has a column for each of
-    the other strings, padded with -1; ``values`` takes a row of sums for each text.
+    the other strings, padded with -1; ``values`` takes a row of sums for each text.  The strings of a
+    pack go through the vector units together.
     """
-    width = others.shape[0]
+    width, lanes = others.shape
     # tails[k, j]: subsequences of k symbols in the text so far and in the first j symbols of the
     # other string, with the gaps that follow each of their symbols up to both ends.
-    tails = np.empty((length, width + 1, LANES))
-    run = np.empty(LANES)
+    tails = np.empty((length, width + 1, lanes))
+    run = np.empty(lanes)
     for number in range(texts.size):
         tails[0] = 1.0
         tails[1:] = 0.0
@@ -195,12 +193,12 @@ def gappy_sums(codes, offsets, texts, others, length, decay, values):
         for i in range(offsets[texts[number]], offsets[texts[number] + 1]):
             x = codes[i]
             for j in range(width):
-                for lane in range(LANES):
+                for lane in range(lanes):
                     sums[lane] += tails[length - 1, j, lane] if others[j, lane] == x else 0.0
             for k in range(length - 1, 0, -1):
                 run[:] = 0.0
                 for j in range(width):
-                    for lane in range(LANES):
+                    for lane in range(lanes):
                         hit = tails[k - 1, j, lane] if others[j, lane] == x else 0.0
                         run[lane] = decay * run[lane] + hit
                         tails[k, j + 1, lane] = decay * tails[k, j + 1, lane] + run[lane]
@@ -209,33 +207,35 @@ def gappy_sums(codes, offsets, texts, others, length, decay, values):
 @jit(fastmath={"contract"})
 def gappy_slopes(codes, offsets, texts, others, length, decay, values, slopes):
     """Like :func:`gappy_sums`, with derivatives of the sums by the logarithm of the decay."""
-    width = others.shape[0]
-    tails = np.empty((length, width + 1, LANES))
-    tilts = np.empty((length, width + 1, LANES))
-    run = np.empty(LANES)
-    tilt = np.empty(LANES)
+    width, lanes = others.shape
+    tails = np.empty((length, width + 1, lanes))
+    tilts = np.empty((length, width + 1, lanes))
+    run = np.empty(lanes)
+    tilt = np.empty(lanes)
     for number in range(texts.size):
         tails[0] = 1.0
         tails[1:] = 0.0
         tilts[:] = 0.0
-        values[number] = 0.0
-        slopes[number] = 0.0
+        sums, rises = values[number], slopes[number]
+        sums[:] = 0.0
+        rises[:] = 0.0
         for i in range(offsets[texts[number]], offsets[texts[number] + 1]):
             x = codes[i]
             for j in range(width):
-                for lane in range(LANES):
-                    if others[j, lane] == x:
-                        values[number, lane] += tails[length - 1, j, lane]
-                        slopes[number, lane] += tilts[length - 1, j, lane]
+                for lane in range(lanes):
+                    same = others[j, lane] == x
+                    sums[lane] += tails[length - 1, j, lane] if same else 0.0
+                    rises[lane] += tilts[length - 1, j, lane] if same else 0.0
             for k in range(length - 1, 0, -1):
                 run[:] = 0.0
                 tilt[:] = 0.0
                 for j in range(width):
-                    for lane in range(LANES):
+                    for lane in range(lanes):
                         same = others[j, lane] == x
-                        tilt[lane] = decay * (tilt[lane] + run[lane])
-                        tilt[lane] += tilts[k - 1, j, lane] if same else 0.0
-                        run[lane] = decay * run[lane] + (tails[k - 1, j, lane] if same else 0.0)
+                        hit = tails[k - 1, j, lane] if same else 0.0
+                        rise = tilts[k - 1, j, lane] if same else 0.0
+                        tilt[lane] = decay * (tilt[lane] + run[lane]) + rise
+                        run[lane] = decay * run[lane] + hit
                         before = tilts[k, j + 1, lane] + tails[k, j + 1, lane]
                         tilts[k, j + 1, lane] = decay * before + tilt[lane]
                         tails[k, j + 1, lane] = decay * tails[k, j + 1, lane] + run[lane]
@@ -251,15 +251,16 @@ def aligned_substrings(texts, others, degree, symmetric, first, run, tile):
     """
     full = 2 * degree + 1
     for i in range(tile.shape[0]):
+        # Slices begin where the loop does: it has the indices 0, 1, ... and can be vectorised.
         skip = first + i if symmetric else 0
-        line = tile[i]
-        line[skip:] = 0
-        run[:] = 0
+        line, matches = tile[i, skip:], run[skip:]
+        line[:] = 0
+        matches[:] = 0
         for position in range(others.shape[0]):
             x = texts[first + i, position]
-            column = others[position]
-            for j in range(skip, column.size):
+            column = others[position, skip:]
+            for j in range(column.size):
                 # As many substrings end here as the run of matches is long, up to the degree.
-                run[j] = run[j] + 1 if column[j] == x else 0
-                r = min(run[j], degree)
+                matches[j] = matches[j] + 1 if column[j] == x else 0
+                r = min(matches[j], degree)
                 line[j] += r * (full - r)

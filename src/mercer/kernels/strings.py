@@ -71,8 +71,8 @@ class FullSpectrum(StringKernel):
     --------
     >>> from mercer.kernels import FullSpectrum
     >>> FullSpectrum()(["abab", "bab"])
-    array([[16., 11.],
-           [11.,  8.]])
+    array([[16., 10.],
+           [10.,  8.]])
     """
 
     def __init__(

@@ -13,6 +13,8 @@ from mercer.kernels.strings import StringKernel, check_finite, mirror
 from mercer.spaces.sequences import Sequences
 
 Array = NDArray[np.float64]
+#: Strings that go through the dynamic programme together: enough to fill the vector units.
+_LANES = 32
 
 
 class GappySubsequence(StringKernel):
@@ -22,7 +24,8 @@ class GappySubsequence(StringKernel):
 
     over all increasing tuples i and j of n positions, with :math:`|i| = i_n - i_1 + 1` the stretch of s
     that i covers.  A string shorter than n has k = 0 with all others.  Time is O(n |s| |t|) for a pair
-    and memory O(n |t|); eight strings at a time go through the vector units.
+    and memory O(n |t|); many strings at a time go through the
+    vector units.
 
     Parameters
     ----------
@@ -99,24 +102,28 @@ class GappySubsequence(StringKernel):
 
     def _subsequences(self, P: Sequences, Q: Sequences | None, slope: bool) -> Array:
         """Gram matrix, or its derivative by the logarithm of the decay."""
-        from mercer.compiled.strings import LANES
-
         symmetric = Q is None
         Q = P if Q is None else Q
         out = np.empty((len(P), len(Q)))
         # Strings of similar length share the lanes, and meet strings that are not shorter.
-        order = np.argsort(Q.lengths, kind="stable")
+        rows = np.argsort(P.lengths, kind="stable")
+        columns = np.argsort(Q.lengths, kind="stable")
 
-        def columns(start: int) -> None:
-            pack = order[start : start + LANES]
-            texts = order[start:] if symmetric else np.arange(len(P))
-            values = self._sums(P, texts, Q, pack, slope)[:, : len(pack)]
-            if symmetric:
-                mirror(values[: len(pack)].T)
-                out[np.ix_(pack, texts)] = values.T
+        def tile(i: int, j: int) -> None:
+            texts, pack = rows[i : i + _LANES], columns[j : j + _LANES]
+            values = self._sums(P, texts, Q, pack, slope)
+            if symmetric and i == j:
+                mirror(values)
             out[np.ix_(texts, pack)] = values
+            if symmetric:
+                out[np.ix_(pack, texts)] = values.T
 
-        run(columns, [(k,) for k in range(0, len(order), LANES)], what="subsequences")
+        tiles = [
+            (i, j)
+            for j in range(0, len(Q), _LANES)
+            for i in range(j if symmetric else 0, len(P), _LANES)
+        ]
+        run(tile, tiles, what="subsequences")
         return self._in_range(out)
 
     def _sums(
@@ -128,13 +135,13 @@ class GappySubsequence(StringKernel):
         slope: bool,
     ) -> Array:
         """Values, or their derivatives, of some strings of P with a few of Q."""
-        from mercer.compiled.strings import LANES, gappy_slopes, gappy_sums
+        from mercer.compiled.strings import gappy_slopes, gappy_sums
 
-        others = np.full((int(Q.lengths[pack].max()), LANES), -1, dtype=np.int32)
+        others = np.full((int(Q.lengths[pack].max()), len(pack)), -1, dtype=np.int32)
         for lane, j in enumerate(pack):
             others[: Q.lengths[j], lane] = Q[j]
         length, decay = int(self.length), number(self.decay)
-        values = np.empty((len(texts), LANES))
+        values = np.empty((len(texts), len(pack)))
         if not slope:
             gappy_sums(P.codes, P.offsets, texts, others, length, decay, values)
             return values * self._factor()

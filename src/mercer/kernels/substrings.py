@@ -21,6 +21,8 @@ from mercer.spaces.sequences import Sequences, restrict
 Array = NDArray[np.float64]
 #: Numbers of substrings stay below this.
 _LARGEST = 2**63 - 1
+#: Most masks that a mismatch kernel may need.
+_MASKS = 10**6
 #: Rows of a Gram matrix that are added at a time.
 _ROWS = 64
 
@@ -50,15 +52,20 @@ def check_length(owner: Any) -> None:
         )
 
 
-def number_windows(P: Sequences, window: Window) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Number the substrings of all strings, equal ones alike and in lexicographic order.
-
-    Returns the numbers, one string after the other; where each string's numbers begin (and the last
-    end); and a bound on the numbers.
-    """
-    per_string = np.maximum(P.lengths - window.length + 1, 0)
+def window_places(P: Sequences, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the substrings of all strings begin, and where each string's part of that list begins."""
+    per_string = np.maximum(P.lengths - length + 1, 0)
     begins = np.concatenate([[0], np.cumsum(per_string)])
-    places = np.arange(begins[-1]) + np.repeat(P.offsets[:-1] - begins[:-1], per_string)
+    return np.arange(begins[-1]) + np.repeat(P.offsets[:-1] - begins[:-1], per_string), begins
+
+
+def number_windows(
+    P: Sequences, places: NDArray[np.int64], window: Window
+) -> tuple[NDArray[np.int64], int]:
+    """Number the substrings at some places, equal ones alike and in the order of their symbols.
+
+    Returns the numbers and a bound on them.
+    """
     numbers = np.zeros(len(places), dtype=np.int64)
     bound, symbols = 1, len(P.symbols)
     for position in window.positions:
@@ -69,7 +76,7 @@ def number_windows(P: Sequences, window: Window) -> tuple[NDArray[np.int64], NDA
         bound *= symbols
     if bound > 4 * len(numbers) + 2**16:
         numbers, bound = _ranks(numbers)
-    return numbers, begins, bound
+    return numbers, bound
 
 
 def _ranks(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
@@ -80,7 +87,8 @@ def _ranks(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
 
 def count_windows(P: Sequences, window: Window, dtype: Any = np.float64) -> sparse.csr_matrix:
     """Counts of substrings, a row for each string."""
-    numbers, begins, bound = number_windows(P, window)
+    places, begins = window_places(P, window.length)
+    numbers, bound = number_windows(P, places, window)
     ones = np.ones(len(numbers), dtype=dtype)
     counts = sparse.csr_matrix((ones, numbers, begins), shape=(len(P), bound))
     counts.sum_duplicates()
@@ -236,6 +244,12 @@ class Mismatch(StringKernel):
             )
         check_choice(self, "normalized", (False, True))
         _check_alphabet(self.alphabet)
+        masks = sum(math.comb(self.length, q) for q, weight in enumerate(self._weights()) if weight)
+        if masks > _MASKS:
+            raise ValueError(
+                f"length={self.length} and mismatches={self.mismatches} of Mismatch need {masks} masks, "
+                f"more than {_MASKS}; use fewer mismatches or a shorter length"
+            )
 
     def _check(self, X: Any, Y: Any) -> tuple[Sequences, Sequences | None]:
         P, Q = super()._check(X, Y)
@@ -255,13 +269,15 @@ class Mismatch(StringKernel):
     def _masks(self) -> list[Window]:
         """Masks of the substrings and their weights."""
         length = int(self.length)
-        weights = mask_weights(length, int(self.mismatches), len(self.alphabet))
         return [
             Window(length, mask, weight)
-            for kept, weight in enumerate(weights)
+            for kept, weight in enumerate(self._weights())
             if weight
             for mask in combinations(range(length), kept)
         ]
+
+    def _weights(self) -> list[int]:
+        return mask_weights(int(self.length), int(self.mismatches), len(self.alphabet))
 
     def _dtype(self, parts: list[Window], P: Sequences, Q: Sequences) -> Any:
         """Floats while every sum on the way is a whole number that they hold; integers beyond.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from itertools import chain
 from typing import Any, Literal
 
@@ -41,6 +42,19 @@ class Sequences:
     def lengths(self) -> NDArray[np.int64]:
         """Number of symbols in each string."""
         return np.diff(self.offsets)
+
+    def substrings(self, places: NDArray[np.int64], length: int) -> list[Any]:
+        """Substrings that begin at places in ``codes``: str, bytes or tuples of tokens."""
+        codes = self.codes[places[:, None] + np.arange(length)]
+        if self.kind == "tokens":
+            return [tuple(self.symbols[c] for c in row) for row in codes.tolist()]
+        ends = range(length, length * len(places) + 1, length)
+        if self.kind == "bytes":
+            text: Any = np.array(self.symbols, dtype=np.uint8)[codes].tobytes()
+        else:
+            points = np.array([ord(symbol) for symbol in self.symbols], dtype="<u4")
+            text = points[codes].tobytes().decode("utf-32-le", "surrogatepass")
+        return [text[end - length : end] for end in ends]
 
     def split(self, count: int) -> tuple[Sequences, Sequences]:
         """The first ``count`` strings and the others, over the same alphabet."""
@@ -101,6 +115,24 @@ def restrict(P: Sequences, alphabet: Any, name: str) -> Sequences:
             f"row {row} of {name} holds {symbol!r}, which is not in the alphabet {alphabet!r}{hint}"
         )
     return replace(P, codes=codes, symbols=tuple(alphabet))
+
+
+def symbol_keys(P: Sequences) -> NDArray[np.uint64]:
+    """64 bits for each symbol of the alphabet, the same in every process and on every machine."""
+    if P.kind != "tokens":
+        points = [ord(symbol) if P.kind == "str" else symbol for symbol in P.symbols]
+        return np.array(points, dtype=np.uint64)
+    return np.array([_token_key(token) for token in P.symbols], dtype=np.uint64)
+
+
+def _token_key(token: Any) -> int:
+    if not isinstance(token, str | bytes | int):
+        raise TypeError(
+            f"token {token!r} cannot be hashed alike in all processes; give str, bytes or int"
+        )
+    # Equal tokens must have equal keys, and True is 1.
+    name = repr(int(token) if isinstance(token, int) else token).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(name, digest_size=8).digest(), "little")
 
 
 def _check(X: Any, name: str) -> tuple[list[Any], Kind]:
