@@ -1,0 +1,155 @@
+"""Substrings as sparse features."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.kernels.base import is_whole
+from mercer.kernels.substrings import (
+    Window,
+    check_length,
+    count_windows,
+    number_windows,
+    window_places,
+    windows,
+)
+from mercer.spaces.sequences import Sequences, encode, symbol_keys
+
+
+class SubstringVectorizer(TransformerMixin, BaseEstimator):
+    """Counts of substrings: the features of :class:`mercer.kernels.Spectrum`, for linear models.
+
+    The features of a string are the numbers of its substrings w, one column for each w.  With
+    ``n_features=None`` the columns are the substrings of the training strings, sorted (tokens: in the
+    order of their appearance), and products of rows are exactly the spectrum kernel between training
+    strings; substrings that were not there in training have no column and are left out.  With a
+    number of features nothing is learnt: a substring's column is a hash of it, the same in every
+    process.  Substrings that meet in one column are counted together, so that products of rows are
+    never below the kernel.
+
+    Time and memory are linear in the text.
+
+    Parameters
+    ----------
+    length : int or pair of int
+        Length of the substrings, or the shortest and the longest.
+    n_features : int, optional
+        Number of columns to hash to.
+
+    Attributes
+    ----------
+    vocabulary_ : list
+        Substrings (tuples for tokens) of the columns, if they are not hashed.
+
+    Examples
+    --------
+    >>> from mercer.features import SubstringVectorizer
+    >>> vectorizer = SubstringVectorizer(length=1)
+    >>> counts = vectorizer.fit_transform(["ACAGCAGTA"])
+    >>> vectorizer.get_feature_names_out()
+    array(['A', 'C', 'G', 'T'], dtype=object)
+    >>> counts.toarray()
+    array([[4., 2., 2., 1.]])
+    """
+
+    def __init__(self, length: Any = 3, n_features: int | None = None) -> None:
+        self.length = length
+        self.n_features = n_features
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the vocabulary, unless columns are hashed."""
+        self._validate()
+        P, _ = encode(X)
+        if self.n_features is None:
+            self._kind = P.kind
+            self.vocabulary_ = [w for window in windows(self.length) for w in _distinct(P, window)]
+            if not self.vocabulary_:
+                raise ValueError(
+                    f"all strings are shorter than length={self.length}; there is nothing to count"
+                )
+        return self
+
+    def transform(self, X: Any) -> sparse.csr_matrix:
+        """Sparse matrix of counts, a row for each string."""
+        check_is_fitted(self)
+        self._validate()
+        P, _ = encode(X)
+        if self.n_features is not None:
+            parts = [_hashed_counts(P, window, int(self.n_features)) for window in windows(self.length)]
+            return sum(parts[1:], parts[0])
+        if P.kind != self._kind:
+            raise TypeError(f"rows of X are {P.kind}, but the vectorizer was fitted to {self._kind}")
+        return sparse.hstack(
+            [self._counts(X, window.length) for window in windows(self.length)], format="csr"
+        )
+
+    def _counts(self, X: Any, length: int) -> sparse.csr_matrix:
+        """Counts of the vocabulary's substrings of one length."""
+        known = [w for w in self.vocabulary_ if len(w) == length]
+        if not known:
+            return sparse.csr_matrix((len(encode(X)[0]), 0))
+        P, V = encode(X, known)
+        assert V is not None
+        counts = count_windows(P.join(V), Window(length, tuple(range(length))))
+        # A row of the vocabulary has one element, and its column is what we look for.
+        return counts[: len(P)][:, counts[len(P) :].indices]
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Substrings of the columns; numbered names if they are hashed."""
+        check_is_fitted(self)
+        if self.n_features is not None:
+            return np.array([f"substringvectorizer{i}" for i in range(self.n_features)], dtype=object)
+        return np.fromiter(self.vocabulary_, dtype=object, count=len(self.vocabulary_))
+
+    def _validate(self) -> None:
+        check_length(self)
+        n = self.n_features
+        if n is not None and not (is_whole(n) and 1 <= n < 2**31):
+            raise ValueError(
+                "n_features of SubstringVectorizer must be None or a whole number from 1 to 2**31 - 1, "
+                f"got {n!r}"
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.n_features is not None or hasattr(self, "vocabulary_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.requires_fit = self.n_features is None
+        return tags
+
+
+def _distinct(P: Sequences, window: Window) -> list[Any]:
+    """Distinct substrings, in order."""
+    places, _ = window_places(P, window.length)
+    numbers, _ = number_windows(P, places, window)
+    _, first = np.unique(numbers, return_index=True)
+    return P.substrings(places[first], window.length)
+
+
+def _hashed_counts(P: Sequences, window: Window, n_features: int) -> sparse.csr_matrix:
+    """Counts of substrings by their hash."""
+    places, begins = window_places(P, window.length)
+    keys = _mixed(symbol_keys(P))[P.codes]
+    hashes = np.full(len(places), window.length, dtype=np.uint64)
+    for position in window.positions:
+        hashes = _mixed(hashes ^ keys[places + position])
+    columns = (hashes % np.uint64(n_features)).astype(np.int64)
+    counts = sparse.csr_matrix((np.ones(len(columns)), columns, begins), shape=(len(P), n_features))
+    counts.sum_duplicates()
+    return counts
+
+
+def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """One-to-one map of 64 bits where each depends on all others (the finaliser of splitmix64)."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
