@@ -1,11 +1,13 @@
 """Every public kernel, one line each; the contracts run over all of them."""
 
+import networkx as nx
 import numpy as np
 
 from mercer.kernels import (
     ArcCosine,
     Constant,
     Cosine,
+    Exponential,
     FullSpectrum,
     GappySubsequence,
     Gaussian,
@@ -19,13 +21,19 @@ from mercer.kernels import (
     MixtureMoment,
     Parametrix,
     Polynomial,
+    Power,
     RegularizedMoment,
     Spectral,
     Spectrum,
     TraceKernel,
+    VonNeumann,
     WeightedDegree,
 )
-from mercer.spaces import Simplex, Sphere
+from mercer.spaces import Graph, Simplex, Sphere
+
+CLUB = Graph(nx.karate_club_graph(), laplacian="normalized")
+#: Large enough not to be decomposed.
+RING = Graph(nx.cycle_graph(5000), similarity="laplacian")
 
 
 def fading(eigenvalues: np.ndarray) -> np.ndarray:
@@ -58,6 +66,15 @@ KERNELS = [
     Polynomial(degree=3, coef0=0.5),
     Polynomial(degree=2, coef0=0.0),
     Gaussian(length_scale=0.8),
+    Heat(CLUB, t=0.3),
+    Heat(CLUB, t=2.0, normalized=False),
+    Matern(CLUB, nu=1.5, length_scale=3.0),
+    Spectral(CLUB, weights=fading, normalized=False),
+    Power(CLUB, exponent=4),
+    Exponential(CLUB, beta=0.1),
+    Exponential(CLUB, beta=2.0, normalized=True),
+    VonNeumann(CLUB, beta=0.03),
+    VonNeumann(RING, beta=3.0, normalized=True),
     Spectrum(),
     Spectrum(length=(1, 4), normalized=True),
     FullSpectrum(),

@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mercer.kernels import CloudKernel, Kernel, RadialKernel, StringKernel
-from mercer.spaces import RadialSpace, Simplex
+from mercer.spaces import Graph, RadialSpace, Simplex
 
 __all__ = ["check_kernel", "check_space"]
 
@@ -41,7 +41,7 @@ def check_kernel(
     ----------
     kernel : Kernel
     X : points, optional
-        By default random rows that suit the kernel's space, and clusters of them.
+        By default random points that suit the kernel, and clusters of them.
     isometry : callable, optional
         A map of points under which the kernel must not change; by default the space's own.
     random_state : int
@@ -55,11 +55,12 @@ def check_kernel(
     X = points
     _run(_scalars, kernel, X)
     _run(_copies, kernel, X)
-    if isometry is None and isinstance(kernel, RadialKernel):
+    radial = isinstance(kernel, RadialKernel) and isinstance(kernel.space, RadialSpace)
+    if isometry is None and radial:
         isometry = _isometry(kernel.space, rng)
     if isometry is not None:
         _invariance(kernel, X, isometry)
-    if isinstance(kernel, RadialKernel):
+    if radial:
         for check in (_sparse_arrays, _torch, _bad_rows):
             _run(check, kernel, X)
 
@@ -105,7 +106,11 @@ def _sample(kernel: Kernel, rng: np.random.Generator) -> Iterator[Any]:
         return iter([_strings(rng)])
     if isinstance(kernel, CloudKernel):
         return iter([_clouds(next(_sample(kernel.base, rng)), rng)])
-    return _rows(getattr(kernel, "space", None), rng)
+    space = getattr(kernel, "space", None)
+    if isinstance(space, Graph):
+        nodes = space.nodes
+        return iter([[nodes[i] for i in rng.integers(0, len(nodes), size=40)]])
+    return _rows(space, rng)
 
 
 def _strings(rng: np.random.Generator) -> list[str]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.polynomial.chebyshev import chebval
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.fft import dct
@@ -51,40 +50,55 @@ def expand(f: Callable[[Array], Array], low: float, high: float) -> Expansion:
         return Expansion(low, low, f(np.array([low])), 0.0)
     terms = 16
     while True:
-        values = f(_from_unit(_nodes(terms), low, high))
-        coefficients = _interpolate(values)
+        coefficients = _interpolate(f(_at_angles(low, high, _nodes(terms))))
+        between = np.linspace(0, np.pi, 2 * terms + 1)
+        values = f(_at_angles(low, high, between))
         allowed = (TOLERANCE + _ROUNDING * terms) * float(np.abs(values).max())
         # Twice as many as needed, so that what is left out can be summed up.
         if np.abs(coefficients[terms // 2 :]).sum() <= allowed:
-            break
+            seen = float(np.abs(values - _on_grid(coefficients, len(between))).max())
+            if seen <= 10 * allowed:
+                break
         terms *= 2
         if terms > 2 * MOST_TERMS:
             raise ValueError(
                 f"the function of the graph's matrix is not resolved by {MOST_TERMS} terms: it is too "
-                f"steep on [{low:.6g}, {high:.6g}]; take a smoother kernel (a larger time or a smaller "
-                "length scale or beta)"
+                f"steep on [{low:.6g}, {high:.6g}]; take a smaller time, length scale or beta, or "
+                "SpectralFeatures"
             )
     tails = np.cumsum(np.abs(coefficients[::-1]))[::-1]
     keep = max(int(np.searchsorted(-tails, -allowed)), 1)
-    between = np.cos(np.linspace(0, np.pi, 2 * terms + 1))
-    seen = np.abs(f(_from_unit(between, low, high)) - chebval(between, coefficients)).max()
-    return Expansion(low, high, coefficients[:keep], float(tails[keep] + seen))
+    return Expansion(low, high, coefficients[:keep], float(tails[keep]) + seen)
 
 
 def _nodes(terms: int) -> Array:
-    return np.cos(np.pi * (np.arange(terms) + 0.5) / terms)
+    """Angles of the Chebyshev nodes, from the low end of the interval to the high one."""
+    return np.pi * (np.arange(terms) + 0.5) / terms
+
+
+def _at_angles(low: float, high: float, angles: Array) -> Array:
+    """Points of the interval; their distance to the nearer end is exact, where functions are steep."""
+    near_low = low + (high - low) * np.sin(angles / 2) ** 2
+    near_high = high - (high - low) * np.cos(angles / 2) ** 2
+    return np.where(angles < np.pi / 2, near_low, near_high)
 
 
 def _interpolate(values: Array) -> Array:
     """Chebyshev coefficients of the polynomial through values at the nodes."""
     coefficients: Array = dct(values, type=2) / len(values)
     coefficients[0] /= 2
+    coefficients[1::2] *= -1  # the nodes ascend
     return coefficients
 
 
-def _from_unit(x: Array, low: float, high: float) -> Array:
-    # Written so that the ends are met exactly: a power of the distance to one may be infinite.
-    return np.clip(low + (high - low) * ((x + 1) / 2), low, high)
+def _on_grid(coefficients: Array, points: int) -> Array:
+    """Values of the series at equally spaced angles, without the conditioning of high powers."""
+    padded = np.zeros(points)
+    padded[: len(coefficients)] = coefficients / 2
+    padded[0] *= 2
+    padded[1::2] *= -1
+    values: Array = dct(padded, type=1)
+    return values
 
 
 def columns(

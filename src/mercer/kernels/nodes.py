@@ -57,7 +57,8 @@ class NodeKernel(StructuredKernel):
         check_positive(self, *self.continuous())
 
     @property
-    def _operator(self) -> Operator:
+    def operator(self) -> Operator:
+        """The matrix M, with bounds on its eigenvalues."""
         return self.space.operator(self.matrix)
 
     def _check(self, X: Any, Y: Any) -> tuple[Nodes, Nodes | None]:
@@ -77,28 +78,28 @@ class NodeKernel(StructuredKernel):
         (14, True)
         """
         self._validate()
-        return self._expand(self._weights)
+        return self._expand(self.relative_weights)
 
     def _expand(self, f: Any) -> matrixfunction.Expansion:
-        return matrixfunction.expand(f, self._operator.low, self._operator.high)
+        return matrixfunction.expand(f, self.operator.low, self.operator.high)
 
     @property
     def _log_top(self) -> float:
         """Logarithm of the largest weight."""
-        if self._operator.decomposable:
-            eigenvalues = self._operator.decomposition[0]
+        if self.operator.decomposable:
+            eigenvalues = self.operator.decomposition[0]
         else:
-            eigenvalues = np.linspace(self._operator.low, self._operator.high, 4097)
+            eigenvalues = np.linspace(self.operator.low, self.operator.high, 4097)
         top = float(np.max(self.with_floats().log_weights(eigenvalues)))
         return top if top > -np.inf else 0.0
 
-    def _weights(self, eigenvalues: Array) -> Array:
+    def relative_weights(self, eigenvalues: Array) -> Array:
         """The function f divided by its largest value."""
         return np.exp(self.with_floats().log_weights(eigenvalues) - self._log_top)
 
     def _weight_slopes(self, eigenvalues: Array, name: str) -> Array:
         """Derivative of f by the logarithm of a hyperparameter, divided by the largest value of f."""
-        return self._weights(eigenvalues) * self._scores(eigenvalues, name)
+        return self.relative_weights(eigenvalues) * self._scores(eigenvalues, name)
 
     def _scores(self, eigenvalues: Array, name: str) -> Array:
         """Derivative of log f by the logarithm of a hyperparameter."""
@@ -106,8 +107,10 @@ class NodeKernel(StructuredKernel):
 
     def _factor(self) -> float:
         """What the values relative to the largest weight are multiplied with."""
-        if self.normalized:
-            return 1.0  # it cancels
+        return 1.0 if self.normalized else self.largest_weight()  # it cancels in the normalised form
+
+    def largest_weight(self) -> float:
+        """The largest value of f on the spectrum, or on the interval known to hold it."""
         top = self._log_top
         if abs(top) > _LOG_MAX:
             raise ValueError(
@@ -118,7 +121,7 @@ class NodeKernel(StructuredKernel):
 
     def _gram(self, P: Nodes, Q: Nodes | None) -> Array:
         return self._factor() * (
-            self._from_spectrum(P, Q) if self._operator.decomposable else self._series(P, Q)
+            self._from_spectrum(P, Q) if self.operator.decomposable else self._series(P, Q)
         )
 
     def _from_spectrum(self, P: Nodes, Q: Nodes | None) -> Array:
@@ -126,15 +129,15 @@ class NodeKernel(StructuredKernel):
         return features @ (features if Q is None else self._features(Q)).T
 
     def _features(self, P: Nodes) -> Array:
-        eigenvalues, vectors = self._operator.decomposition
-        return vectors[P] * np.sqrt(self._weights(eigenvalues))
+        eigenvalues, vectors = self.operator.decomposition
+        return vectors[P] * np.sqrt(self.relative_weights(eigenvalues))
 
     def _series(self, P: Nodes, Q: Nodes | None) -> Array:
-        return self._columns(self._expand(self._weights), P, Q)
+        return self._columns(self._expand(self.relative_weights), P, Q)
 
     def _columns(self, series: matrixfunction.Expansion, P: Nodes, Q: Nodes | None) -> Array:
         """Entries of the series, from columns for the smaller of two sets of nodes."""
-        matrix = self._operator.matrix
+        matrix = self.operator.matrix
         few, where = np.unique(P if Q is None or len(P) < len(Q) else Q, return_inverse=True)
         if Q is None:
             K = matrixfunction.columns(matrix, series, few, few)
@@ -144,11 +147,11 @@ class NodeKernel(StructuredKernel):
         return matrixfunction.columns(matrix, series, few, P)[:, where]
 
     def _diagonal(self, P: Nodes) -> Array:
-        if self._operator.decomposable:
+        if self.operator.decomposable:
             features = self._features(P)
             return self._factor() * np.vecdot(features, features)
         few, where = np.unique(P, return_inverse=True)
-        series = self._expand(self._weights)
+        series = self._expand(self.relative_weights)
         values = np.empty(len(few))
         for start in range(0, len(few), matrixfunction.WIDTH):
             part = few[start : start + matrixfunction.WIDTH]
@@ -156,17 +159,17 @@ class NodeKernel(StructuredKernel):
         return self._factor() * values[where]
 
     def _slope(self, P: Nodes, name: str) -> Array:
-        if not self._operator.decomposable:
+        if not self.operator.decomposable:
             series = self._expand(lambda values: self._weight_slopes(values, name))
             return self._factor() * self._columns(series, P, None)
-        eigenvalues, vectors = self._operator.decomposition
+        eigenvalues, vectors = self.operator.decomposition
         chosen = vectors[P]
         slope = (chosen * self._weight_slopes(eigenvalues, name)) @ chosen.T
         return self._factor() * (slope + slope.T) / 2
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`; the plain kernel of a large graph needs no column per node."""
-        if self.normalized or self._operator.decomposable:
+        if self.normalized or self.operator.decomposable:
             return super().matvec(X, Y, v)
         self._validate()
         P, Q = self._check(X, None if Y is X else Y)
@@ -174,7 +177,9 @@ class NodeKernel(StructuredKernel):
         v = check_vector(v, len(Q))
         block = np.zeros((self.space.size, 1 if v.ndim == 1 else v.shape[1]))
         np.add.at(block, Q, v.reshape(len(v), -1))
-        result = matrixfunction.product(self._operator.matrix, self._expand(self._weights), block)[P]
+        result = matrixfunction.product(
+            self.operator.matrix, self._expand(self.relative_weights), block
+        )[P]
         return self._factor() * (result[:, 0] if v.ndim == 1 else result)
 
 
@@ -220,8 +225,8 @@ class Power(NodeKernel):
         if not is_whole(self.exponent) or self.exponent < 1:
             raise ValueError(f"exponent of Power must be 1, 2, 3, ..., got {self.exponent!r}")
         if self.exponent % 2:
-            least = self._operator.bottom
-            if least < -_ROUNDING * (self._operator.high - self._operator.low):
+            least = self.operator.bottom
+            if least < -_ROUNDING * (self.operator.high - self.operator.low):
                 raise ValueError(
                     f"exponent of Power must be even: the similarity {self.space.similarity!r} has the "
                     f"negative eigenvalue {least:.6g}, so its odd powers are not positive semidefinite"
@@ -246,7 +251,7 @@ class Power(NodeKernel):
 
     def _half_way(self, P: Nodes) -> tuple[Any, Any]:
         """Rows of the lower and of the upper half of the power; their product is the power."""
-        matrix = self._operator.matrix
+        matrix = self.operator.matrix
         crowded = matrix.nnz > _CROWDED * self.space.size**2
         step = matrix.toarray() if crowded else matrix
         rows = step[P] if self.exponent > 1 else sparse.eye_array(self.space.size, format="csr")[P]
@@ -371,7 +376,7 @@ class VonNeumann(NodeKernel):
         if self.space.similarity != "adjacency":
             return
         # Perron and Frobenius: the largest eigenvalue of a non-negative matrix is its radius.
-        radius = self._operator.top if self._operator.decomposable else self._operator.high
+        radius = self.operator.top if self.operator.decomposable else self.operator.high
         if number(self.beta) * radius >= 1:
             raise ValueError(
                 f"beta of VonNeumann must be below 1 / rho(S) = {1 / radius:.6g} with the similarity "
@@ -422,7 +427,7 @@ class LaplacianKernel(NodeKernel):
 
     def log_weights(self, eigenvalues: Array) -> Array:
         """The weights of the kernel for n = 1."""
-        return self.kernel.log_weights(eigenvalues, 1)
+        return np.asarray(self.kernel.log_weights(eigenvalues, 1), dtype=float)
 
     def _scores(self, eigenvalues: Array, name: str) -> Array:
         return log_derivative(self.kernel, name, lambda kernel: kernel.log_weights(eigenvalues, 1))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mercer.kernels.base import Kernel
 
 Array = NDArray[np.float64]
-#: Rows of a Gram matrix that are scaled at a time.
+#: Rows of a Gram matrix that are divided at a time.
 _ROWS = 256
 
 
@@ -62,7 +62,7 @@ class StructuredKernel(Kernel):
         if self.normalized:
             squares = _positive(np.diagonal(K).copy() if Q is None else self._diagonal(P), "X")
             others = squares if Q is None else _positive(self._diagonal(Q), "Y")
-            _scale(K, squares**-0.5, others**-0.5)
+            _divide(K, np.sqrt(squares), np.sqrt(others))
             if Q is None:
                 np.fill_diagonal(K, 1.0)
         if not eval_gradient:
@@ -76,7 +76,7 @@ class StructuredKernel(Kernel):
         if squares is None:
             return slope
         relative = np.diagonal(slope) / squares / 2
-        _scale(slope, squares**-0.5, squares**-0.5)
+        _divide(slope, np.sqrt(squares), np.sqrt(squares))
         slope -= K * (relative[:, None] + relative)
         return slope
 
@@ -100,8 +100,8 @@ def _positive(squares: Array, name: str) -> Array:
     return squares
 
 
-def _scale(K: Array, left: Array, right: Array) -> None:
-    """Multiply rows and columns, in place and without losing symmetry."""
+def _divide(K: Array, left: Array, right: Array) -> None:
+    """Divide rows and columns by lengths, in place and without losing symmetry."""
     for start in range(0, len(K), _ROWS):
         part = slice(start, start + _ROWS)
-        K[part] *= left[part, None] * right
+        K[part] /= left[part, None] * right

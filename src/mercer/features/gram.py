@@ -1,4 +1,4 @@
-"""Feature maps and transformers that take kernels where scikit-learn would not."""
+"""Rows of Gram matrices as features."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels.base import Kernel, count
-
-__all__ = ["GramTransformer"]
 
 
 class GramTransformer(TransformerMixin, BaseEstimator):
