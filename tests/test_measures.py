@@ -497,6 +497,7 @@ def test_weights_are_rescaled_on_request() -> None:
         (RegularizedMoment(base=BASE), ValueError, "needs a base with explicit features"),
         (TraceKernel(BASE, normalized="yes"), ValueError, "normalized of TraceKernel"),
         (TraceKernel(BASE, rescale_weights=1), ValueError, "rescale_weights of TraceKernel"),
+        (TraceKernel(Gaussian(length_scale=-1)), ValueError, "^length_scale of Gaussian must be"),
         (TraceKernel("rbf"), TypeError, "base of TraceKernel must be a kernel"),
         (TraceKernel(Parametrix(Sphere(), order=0)), ValueError, "must be positive semidefinite"),
         (RegularizedMoment(eps=1e-5), ValueError, "exceed the floating range"),

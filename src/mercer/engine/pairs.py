@@ -180,19 +180,28 @@ def _moments(P: Clouds) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class _Side:
-    """A cloud in the feature space, with everything divided by eta where S is."""
+class _Spectrum:
+    """A cloud x in the eigenvectors f of its covariance, ``|f|^2`` an eigenvalue of ``Sx / (2 eta)``."""
 
-    #: Rows ``f_l / sqrt(p_l)`` and the mean as combinations of the points: (r + 1, k).
+    #: Eigenvalues of ``Sx / eta``: (r,).
+    values: Array
+    #: ``f / sqrt(1 + |f|^2)`` and, last, the mean, as combinations of the points: (r + 1, k).
     operator: Array
-    #: Inner products of these rows with the mean: (r,).
+    #: Inner products of the former with the mean: (r,).
     with_mean: Array
-    #: Eigenvalues of ``Sx / eta`` (r,).
-    spectrum: Array
-    #: Scaled and centred Gram matrix ``F'F`` with ``F = [sqrt(a_i / (2 eta)) (phi_i - m)]``: (k, k).
-    block: Array
+    #: Squared length of the mean.
+    square: float
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A cloud y by its centred points, the columns of ``F = [sqrt(b_j / (2 eta)) (phi_j - m)]``."""
+
+    #: Gram matrix ``F'F``: (k, k).
+    gram: Array
     #: Inner products of the columns of F with the mean: (k,).
-    block_with_mean: Array
+    with_mean: Array
+    #: Squared length of the mean.
     square: float
 
 
@@ -207,22 +216,22 @@ class KernelMixtures:
     def __init__(self, P: Clouds, Q: Clouds | None, base: Base, eta: float) -> None:
         self._P, self._Q = P, P if Q is None else Q
         self._base, self._eta = base, eta
-        self._left = _sides(P, base, eta)
-        self._right = self._left if Q is None else _sides(Q, base, eta)
+        self._left = _spectra(P, base, eta)
+        self._right = _blocks(self._Q, base, eta)
 
     def log_determinants(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
 
-        def value(x: _Side, W: Array, R: Array) -> Array:
-            return _log_determinants(R) + np.log1p(x.spectrum / 2).sum()
+        def value(x: _Spectrum, W: Array, R: Array) -> Array:
+            return _log_determinants(R) + np.log1p(x.values / 2).sum()
 
         return self._tile(left, right, value)
 
     def resolvent_traces(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
 
-        def value(x: _Side, W: Array, R: Array) -> Array:
-            half = x.spectrum / 2
+        def value(x: _Spectrum, W: Array, R: Array) -> Array:
+            half = x.values / 2
             V = W / np.sqrt(1 + half[:, None])
             inverse = np.linalg.solve(R, _plus_one(V.swapaxes(-1, -2) @ V))
             kept = np.trace(inverse, axis1=-2, axis2=-1)
@@ -232,14 +241,14 @@ class KernelMixtures:
 
     def spectra(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
-        sizes = (max(len(self._left[i].spectrum) for i in left), self._Q.sizes[right].max() + 1)
+        sizes = (max(len(self._left[i].values) for i in left), self._Q.sizes[right].max() + 1)
 
-        def value(x: _Side, W: Array, R: Array) -> Array:
-            r, full = len(x.spectrum), sum(sizes)
+        def value(x: _Spectrum, W: Array, R: Array) -> Array:
+            r, full = len(x.values), sum(sizes)
             joint = np.zeros((len(R), full, full))
-            joint[:, np.arange(r), np.arange(r)] = x.spectrum / 2
+            joint[:, np.arange(r), np.arange(r)] = x.values / 2
             # eigvalsh reads what is below the diagonal
-            joint[:, sizes[0] :, :r] = (W * np.sqrt(1 + x.spectrum[:, None] / 2)).swapaxes(-1, -2)
+            joint[:, sizes[0] :, :r] = (W * np.sqrt(1 + x.values[:, None] / 2)).swapaxes(-1, -2)
             joint[:, sizes[0] :, sizes[0] :] = R + W.swapaxes(-1, -2) @ W - np.eye(sizes[1])
             return _eigenvalues(joint)
 
@@ -247,9 +256,11 @@ class KernelMixtures:
 
     def own_log_determinants(self) -> Array:
         """See :class:`Mixtures`."""
-        return np.array([np.log1p(x.spectrum).sum() for x in self._left])
+        return np.array([np.log1p(x.values).sum() for x in self._left])
 
-    def _tile(self, left: Index, right: Index, value: Callable[[_Side, Array, Array], Array]) -> Array:
+    def _tile(
+        self, left: Index, right: Index, value: Callable[[_Spectrum, Array, Array], Array]
+    ) -> Array:
         """What ``value`` makes of W and of the Schur complement R, for each cloud x and all y."""
         index, places = self._P.joined(left)
         panel = _Panel([self._right[j] for j in right], *self._Q.padded(right), self._eta)
@@ -265,18 +276,18 @@ class KernelMixtures:
 class _Panel:
     """Clouds y side by side, padded to the same number k of points of which some weigh nothing."""
 
-    def __init__(self, sides: list[_Side], index: Index, weights: Array, eta: float) -> None:
+    def __init__(self, blocks: list[_Block], index: Index, weights: Array, eta: float) -> None:
         self.index, self._weights = index, weights
         self._scales = np.sqrt(weights / (2 * eta))
         self._z = 0.5 / np.sqrt(eta)
         m, k = index.shape
         self._with_mean = np.zeros((m, k))
-        self._squares = np.array([y.square for y in sides])
+        self._squares = np.array([y.square for y in blocks])
         self._blocks = _plus_one(np.zeros((m, k + 1, k + 1)))
-        for j, y in enumerate(sides):
-            size = len(y.block)
-            self._with_mean[j, :size] = y.block_with_mean
-            self._blocks[j, :size, :size] += y.block
+        for j, y in enumerate(blocks):
+            size = len(y.gram)
+            self._with_mean[j, :size] = y.with_mean
+            self._blocks[j, :size, :size] += y.gram
 
     def centred(self, K: Array) -> Array:
         """Inner products of points with the columns of F, and with the part -my / 2 of z, of all y."""
@@ -287,7 +298,7 @@ class _Panel:
         centre_columns(K.reshape(-1, m, k), self._weights, self._scales, -self._z, out)
         return out.reshape(len(K), -1)
 
-    def eliminate(self, x: _Side, G: Array) -> tuple[Array, Array]:
+    def eliminate(self, x: _Spectrum, G: Array) -> tuple[Array, Array]:
         """W of shape (m, r, k + 1), and the Schur complement R = Q - W'W, of I + F'F after x.
 
         G holds the inner products of the rows of x's operator with what :meth:`centred` describes.
@@ -305,33 +316,44 @@ class _Panel:
         return W, R
 
 
-def _sides(P: Clouds, base: Base, eta: float) -> list[_Side]:
-    """Decompose the own block of each cloud."""
-    sides: list[Any] = [None] * len(P)
+def _spectra(P: Clouds, base: Base, eta: float) -> list[_Spectrum]:
+    """Decompose the covariance of each cloud."""
+    found: list[Any] = [None] * len(P)
 
     def decompose(i: int, K: Array) -> None:
         a = P.weights[P.starts[i] : P.starts[i + 1]]
-        means = K @ a
-        square = float(a @ means)
-        centred = K - means - (means[:, None] - square)
+        centred, means, square = _centred(K, a)
         roots = np.sqrt(a / eta)
-        block = centred * roots
-        block *= roots[:, None]
-        spectrum, vectors = _leading(block, i)
-        vectors *= roots[:, None] / np.sqrt(2 + spectrum)
+        values, vectors = _leading(centred * roots * roots[:, None], i)
+        vectors *= roots[:, None] / np.sqrt(2 + values)
         # Centred features, as combinations of the points that are not.
         vectors -= a[:, None] * vectors.sum(axis=0)
-        sides[i] = _Side(
-            operator=np.concatenate([vectors, a[:, None]], axis=1).T.copy(),
-            with_mean=vectors.T @ means,
-            spectrum=spectrum,
-            block=block / 2,
-            block_with_mean=(means - square) * roots / np.sqrt(2),
-            square=square,
-        )
+        operator = np.concatenate([vectors, a[:, None]], axis=1).T.copy()
+        found[i] = _Spectrum(values, operator, vectors.T @ means, square)
 
     own_grams(P, base, decompose, "spectra of clouds")
-    return sides
+    return found
+
+
+def _blocks(P: Clouds, base: Base, eta: float) -> list[_Block]:
+    """Centre and scale the Gram matrix of each cloud."""
+    found: list[Any] = [None] * len(P)
+
+    def scale(i: int, K: Array) -> None:
+        a = P.weights[P.starts[i] : P.starts[i + 1]]
+        centred, means, square = _centred(K, a)
+        roots = np.sqrt(a / (2 * eta))
+        found[i] = _Block(centred * roots * roots[:, None], (means - square) * roots, square)
+
+    own_grams(P, base, scale, "Gram matrices of clouds")
+    return found
+
+
+def _centred(K: Array, a: Array) -> tuple[Array, Array, float]:
+    """Gram matrix of the centred features, products of the features with their mean, its square."""
+    means = K @ a
+    square = float(a @ means)
+    return K - means - (means[:, None] - square), means, square
 
 
 def _leading(block: Array, i: int) -> tuple[Array, Array]:

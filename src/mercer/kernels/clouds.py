@@ -68,6 +68,8 @@ class CloudKernel(StructuredKernel):
             raise TypeError(f"base of {owner} must be a kernel, such as Gaussian(), got {self.base!r}")
         if not self.base.positive_semidefinite:
             raise ValueError(f"base of {owner} must be positive semidefinite; {self.base!r} is not")
+        if hasattr(self.base, "_validate"):
+            self.base._validate()
         check_positive(self, *self.continuous())
         check_choice(self, "normalized", (True, False))
         check_choice(self, "rescale_weights", (True, False))
