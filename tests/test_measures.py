@@ -1,5 +1,7 @@
 """Kernels between clouds: against mpmath, brute force and each other; laws; bad input."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -300,6 +302,26 @@ def test_tiles_do_not_show(monkeypatch) -> None:
         np.testing.assert_array_equal(tiled, tiled.T)
         np.testing.assert_allclose(tiled, K, rtol=1e-12)
         np.testing.assert_allclose(tiled_slopes, slopes, rtol=1e-10, atol=1e-13)
+
+
+def test_no_array_is_larger_than_a_tile() -> None:
+    """One large cloud, and single points with many coordinates."""
+    rng = np.random.default_rng(19)
+    large = [rng.normal(size=(4000, 2)), rng.normal(size=(5, 2))]
+    wide = rng.normal(size=(60, 1, 100))
+    TraceKernel(BASE)(large[1:])  # compile
+    tracemalloc.start()
+    K = TraceKernel(BASE)(large, large)
+    RegularizedMoment(eps=1.0)(wide)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6  # 128 MB for all pairs of points, 288 MB for all covariances
+    products = np.array([[BASE(x, y).mean() for y in large] for x in large])
+    np.testing.assert_allclose(MeanEmbedding(BASE)(large), products, rtol=1e-11)
+    traces = 1 - np.diag(products)
+    distances = np.diag(products)[:, None] + np.diag(products) - 2 * products
+    expected = np.exp(-(traces[:, None] / 2 + traces / 2 + distances / 4) / 0.1)
+    np.testing.assert_allclose(K, expected, rtol=1e-11)
 
 
 seeds = st.integers(0, 2**32 - 1)

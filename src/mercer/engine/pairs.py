@@ -35,6 +35,7 @@ def matrix(
     job: Callable[[Index, Index], Array],
     what: str,
     channels: int | None = None,
+    most: int | None = None,
 ) -> Array:
     """Matrix with one element per pair of clouds; symmetric, between P and P, if Q is None.
 
@@ -47,10 +48,12 @@ def matrix(
         What is being computed, for a progress bar.
     channels : int, optional
         Numbers per pair, along a last axis, if the job computes several.
+    most : int, optional
+        Largest number of clouds in the rows and in the columns of a tile.
     """
     other = P if Q is None else Q
     out = np.empty((len(P), len(other), *([] if channels is None else [channels])))
-    rows, columns = P.groups(ROWS), other.groups(COLUMNS)
+    rows, columns = P.groups(ROWS, most), other.groups(COLUMNS, most)
     rank = np.empty(len(other), dtype=np.int64)
     rank[np.concatenate(columns)] = np.arange(len(other))
 
@@ -82,34 +85,47 @@ def own_grams(P: Clouds, base: Base, job: Callable[[int, Array], None], what: st
 
 def mean_products(P: Clouds, Q: Clouds | None, base: Base) -> Array:
     """Inner products ``a' K b`` of the mean embeddings of clouds."""
-    other = P if Q is None else Q
+    # A large cloud is the sum of its pieces: no tile need hold all of it.
+    left, owners = P.pieces(COLUMNS)
+    right, others = (left, owners) if Q is None else Q.pieces(COLUMNS)
 
-    def tile(left: Index, right: Index) -> Array:
-        index, places = P.joined(left)
-        others, there = other.joined(right)
-        K = base(P.take(index), other.take(others))
-        K *= P.weights[index, None]
+    def tile(rows: Index, columns: Index) -> Array:
+        index, places = left.joined(rows)
+        theirs, there = right.joined(columns)
+        K = base(left.take(index), right.take(theirs))
+        K *= left.weights[index, None]
         sums = np.add.reduceat(K, [place.start for place in places], axis=0)
-        sums *= other.weights[others]
+        sums *= right.weights[theirs]
         return np.add.reduceat(sums, [place.start for place in there], axis=1)
 
-    return matrix(P, Q, tile, "mean embeddings")
+    K = matrix(left, None if Q is None else right, tile, "mean embeddings")
+    if len(left) > len(P):
+        K = np.add.reduceat(K, owners, axis=0)
+    return np.add.reduceat(K, others, axis=1) if len(right) > len(others) else K
 
 
 def mean_squares(P: Clouds, base: Base) -> Array:
     """Squared lengths ``a' K a`` of the mean embeddings of clouds."""
     out = np.empty(len(P))
+    small = np.flatnonzero(P.sizes <= ROWS)
+    for i in np.flatnonzero(P.sizes > ROWS):
+        out[i] = mean_products(P.select(np.array([i])), None, base)[0, 0]
+    if small.size:
+        part = P.select(small)
 
-    def square(i: int, K: Array) -> None:
-        a = P.weights[P.starts[i] : P.starts[i + 1]]
-        out[i] = a @ K @ a
+        def square(i: int, K: Array) -> None:
+            a = part.weights[part.starts[i] : part.starts[i + 1]]
+            out[small[i]] = a @ K @ a
 
-    own_grams(P, base, square, "clouds")
+        own_grams(part, base, square, "clouds")
     return out
 
 
 class Mixtures(Protocol):
     """Covariances S of the mixtures of pairs of clouds; tiles by the numbers of the clouds."""
+
+    #: Largest number of clouds in the rows and in the columns of a tile, if there is one.
+    most: int | None
 
     def log_determinants(self, left: Index, right: Index) -> Array:
         """``log |I + S / eta|``."""
@@ -131,6 +147,8 @@ class ExplicitMixtures:
         self._left = _moments(P)
         self._right = self._left if Q is None else _moments(Q)
         self._eta = eta
+        # A matrix for each pair of a tile: not more numbers than in a tile of points.
+        self.most: int | None = max(1, int((ROWS * COLUMNS) ** 0.5) // P.points.shape[1])
 
     def _covariances(self, left: Index, right: Index) -> Array:
         (means, own), (others, theirs) = self._left, self._right
@@ -212,6 +230,8 @@ class KernelMixtures:
     The block of x is diagonal in the eigenvectors of its own covariance, found once per cloud, and
     eliminated; what is left is a Schur complement on the points of y and z, for many y in one batch.
     """
+
+    most: int | None = None
 
     def __init__(self, P: Clouds, Q: Clouds | None, base: Base, eta: float) -> None:
         self._P, self._Q = P, P if Q is None else Q

@@ -203,7 +203,7 @@ class MixtureMoment(CloudKernel):
             self._check_convergence(spectra[..., -1], left, right, "X" if Q is None else "Y")
             return _alternating_series(spectra, tolerance, int(max_terms))
 
-        out = matrix(P, Q, tile, "series", channels=3)
+        out = matrix(P, Q, tile, "series", channels=3, most=mixtures.most)
         return Series(out[..., 0], out[..., 1], out[..., 2].astype(np.int64))
 
     def _check_convergence(self, radii: Array, left: Index, right: Index, name: str) -> None:
@@ -315,7 +315,7 @@ class RegularizedMoment(CloudKernel):
         def tile(left: Index, right: Index) -> Array:
             return self._logarithm(mixtures.spectra(left, right))
 
-        out = matrix(P, Q, tile, "covariances")
+        out = matrix(P, Q, tile, "covariances", most=mixtures.most)
         if Q is None:
             np.fill_diagonal(out, self._logarithm(mixtures.own_spectra()))
         return out
@@ -329,7 +329,7 @@ class RegularizedMoment(CloudKernel):
         def tile(left: Index, right: Index) -> Array:
             return self._logarithm_slope(mixtures.spectra(left, right))
 
-        return matrix(P, None, tile, "covariances")
+        return matrix(P, None, tile, "covariances", most=mixtures.most)
 
     def _mixtures(self, P: Clouds, Q: Clouds | None) -> ExplicitMixtures:
         featured = self._featured(P, Q)
@@ -365,7 +365,7 @@ class RegularizedMoment(CloudKernel):
 def determinant_logarithms(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta: float) -> Array:
     """Matrix of ``-log |I + S / eta| / 2``."""
     mixtures = _mixtures(kernel, P, Q, eta)
-    out = matrix(P, Q, mixtures.log_determinants, "determinants")
+    out = matrix(P, Q, mixtures.log_determinants, "determinants", most=mixtures.most)
     out *= -0.5
     if Q is None:
         np.fill_diagonal(out, -0.5 * mixtures.own_log_determinants())
@@ -374,7 +374,8 @@ def determinant_logarithms(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta
 
 def determinant_slope(kernel: CloudKernel, P: Clouds, eta: float) -> Array:
     """Derivative of :func:`determinant_logarithms` by log eta."""
-    out = matrix(P, None, _mixtures(kernel, P, None, eta).resolvent_traces, "gradients")
+    mixtures = _mixtures(kernel, P, None, eta)
+    out = matrix(P, None, mixtures.resolvent_traces, "gradients", most=mixtures.most)
     out *= 0.5
     return out
 

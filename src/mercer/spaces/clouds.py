@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,13 +49,31 @@ class Clouds:
             return self.points[index]
         return [self.points[i] for i in index.tolist()]
 
-    def groups(self, limit: int) -> list[Index]:
-        """Numbers of clouds that go together: of similar size, ``limit`` points at most, or one."""
+    def select(self, group: Index) -> Clouds:
+        """Some of the clouds."""
+        index, places = self.joined(group)
+        starts = np.array([0, *(place.stop for place in places)])
+        return Clouds(self.take(index), self.weights[index], starts, self.single)
+
+    def pieces(self, limit: int) -> tuple[Clouds, Index]:
+        """The clouds cut into pieces of at most ``limit`` points, and the first piece of each."""
+        counts = -(-self.sizes // limit)
+        owners = np.cumsum(counts) - counts
+        steps = np.arange(counts.sum()) - np.repeat(owners, counts)
+        starts = np.append(np.repeat(self.starts[:-1], counts) + limit * steps, self.starts[-1])
+        return replace(self, starts=starts), owners
+
+    def groups(self, limit: int, most: int | None = None) -> list[Index]:
+        """Numbers of clouds that go together: of similar size, ``limit`` points at most, or one.
+
+        There are no more than ``most`` in a group.
+        """
         order = np.argsort(self.sizes, kind="stable")
         ends = np.cumsum(self.sizes[order])
         found, first, done = [], 0, 0
         while first < len(order):
             last = max(int(np.searchsorted(ends, done + limit, side="right")), first + 1)
+            last = last if most is None else min(last, first + most)
             found.append(order[first:last])
             first, done = last, int(ends[last - 1])
         return found
