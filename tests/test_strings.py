@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -233,9 +233,11 @@ def weighted_degree_of_equals(length: int, degree: int) -> Fraction:
 
 # Laws.
 
+quick = settings(deadline=None, max_examples=30, derandomize=True)
 texts = st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=7)
 
 
+@quick
 @given(texts, st.integers(1, 4), st.floats(0.1, 1.0))
 def test_laws(X: list[str], length: int, decay: float) -> None:
     kernels = (
@@ -252,6 +254,7 @@ def test_laws(X: list[str], length: int, decay: float) -> None:
         np.testing.assert_allclose(reverse, K, atol=1e-13)
 
 
+@quick
 @given(texts, st.permutations(range(50)))
 def test_symbols_may_be_renamed(X: list[str], names: list[int]) -> None:
     """Kernels see equality of symbols alone; str, tokens and numbers are one."""
@@ -262,6 +265,7 @@ def test_symbols_may_be_renamed(X: list[str], names: list[int]) -> None:
         np.testing.assert_array_equal(kernel([list(s) for s in X]), kernel(X))
 
 
+@quick
 @given(st.lists(st.binary(min_size=1, max_size=20), min_size=1, max_size=6))
 def test_bytes_are_numbers(X: list[bytes]) -> None:
     for kernel in (Spectrum(2), FullSpectrum()):

@@ -128,16 +128,17 @@ class FullSpectrum(StringKernel):
         mine, theirs = ranks[: len(P)], ranks[len(P) :]
 
         def rows(i: int) -> None:
-            shorter = np.flatnonzero(mine > mine[i]) if symmetric else np.flatnonzero(theirs > mine[i])
-            values, own = _matches(P, i, weights, Q, shorter)
-            out[i, shorter] = values
+            shorter = np.flatnonzero((mine if symmetric else theirs) > mine[i])
+            if symmetric or shorter.size:
+                out[i, shorter], own = _matches(P, i, weights, Q, shorter)
             if symmetric:
-                out[shorter, i] = values
+                out[shorter, i] = out[i, shorter]
                 out[i, i] = own
 
         def columns(j: int) -> None:
             shorter = np.flatnonzero(mine > theirs[j])
-            out[shorter, j] = _matches(Q, j, weights, P, shorter)[0]
+            if shorter.size:
+                out[shorter, j] = _matches(Q, j, weights, P, shorter)[0]
 
         # The longest first: no thread is left alone with a long one at the end.
         run(rows, [(i,) for i in np.argsort(mine).tolist()], what="suffix automata")
