@@ -405,6 +405,8 @@ def test_more_refusals() -> None:
         Mismatch()(["ACG"], ["ACG", "ACN"])
     with pytest.raises(ValueError, match="alphabet of bytes"):
         Mismatch()([b"ACG"])
+    with pytest.raises(TypeError, match="alphabet of Mismatch holds"):
+        Mismatch(alphabet=[["A"], "C"])(["ACG"])
     with pytest.raises(ValueError, match="overflow with length=150"):
         GappySubsequence(150, 1.0)(["A" * 720])
     with pytest.raises(ValueError, match="overflow"):

@@ -23,8 +23,8 @@ class GappySubsequence(StringKernel):
     .. math:: k(s, t) = \sum_{|w| = n} \sum_{i: s[i] = w} \sum_{j: t[j] = w} \lambda^{|i| + |j|}
 
     over all increasing tuples i and j of n positions, with :math:`|i| = i_n - i_1 + 1` the stretch of s
-    that i covers.  A string shorter than n has k = 0 with all others.  Time is O(n |s| |t|) for a pair
-    and memory O(n |t|); many strings at a time go through the
+    that i covers.  A string shorter than n has k = 0 with all others.  Time is :math:`O(n |s| |t|)`
+    for a pair and memory :math:`O(n |t|)`; many strings at a time go through the
     vector units.
 
     Parameters

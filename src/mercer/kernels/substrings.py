@@ -330,5 +330,9 @@ def _check_alphabet(alphabet: Any) -> None:
         raise ValueError(
             f"alphabet of Mismatch must be a str, bytes or list of all symbols, got {alphabet!r}"
         )
-    if len(set(alphabet)) != len(alphabet):
+    try:
+        distinct = len(set(alphabet))
+    except TypeError as error:
+        raise TypeError(f"alphabet of Mismatch holds a symbol that is not hashable: {error}") from error
+    if distinct != len(alphabet):
         raise ValueError(f"alphabet of Mismatch names a symbol twice: {alphabet!r}")
