@@ -50,9 +50,9 @@ class FullSpectrum(StringKernel):
     .. math:: k(s, t) = \sum_{w \ne \epsilon} \lambda^{|w|}\, \#_w(s)\, \#_w(t)
 
     with :math:`\#_w(s)` the number of places where the substring w occurs in s.  Time and memory are
-    linear for every alphabet: the suffix automaton of the longer of two strings takes :math:`O(|s|)`, and
-    the shorter walks through it in :math:`O(|t|)`.  With :math:`\lambda = 1` values are whole numbers, exact below
-    2**53.
+    linear for every alphabet: the suffix automaton of the longer of two strings takes :math:`O(|s|)`,
+    and the shorter walks through it in :math:`O(|t|)`.  With :math:`\lambda = 1` values are whole
+    numbers, exact below 2**53.
 
     Parameters
     ----------

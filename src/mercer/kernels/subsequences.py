@@ -23,9 +23,8 @@ class GappySubsequence(StringKernel):
     .. math:: k(s, t) = \sum_{|w| = n} \sum_{i: s[i] = w} \sum_{j: t[j] = w} \lambda^{|i| + |j|}
 
     over all increasing tuples i and j of n positions, with :math:`|i| = i_n - i_1 + 1` the stretch of s
-    that i covers.  A string shorter than n has k = 0 with all others.  Time is :math:`O(n |s| |t|)`
-    for a pair and memory :math:`O(n |t|)`; many strings at a time go through the
-    vector units.
+    that i covers.  A string shorter than n has k = 0 with all others.  A pair takes time
+    :math:`O(n |s| |t|)` and memory :math:`O(n |t|)`; many go through the vector units together.
 
     Parameters
     ----------
