@@ -50,7 +50,7 @@ shifts = (0, 1, 2, 4, 8, 16)
 accuracy = {name: [] for name in kernels}
 for shift in shifts:
     X, y = strings(300, shift)
-    X_test, y_test = strings(600, shift)
+    X_test, y_test = strings(400, shift)
     for name, kernel in kernels.items():
         model = SVC(kernel=kernel).fit(X, y)
         accuracy[name].append(model.score(X_test, y_test))
@@ -68,7 +68,7 @@ value = model.decision_function(changed).reshape(len(planted), len(LETTERS), LEN
 effect = (value - value.mean(axis=1, keepdims=True)).mean(axis=0)
 
 # %%
-# Left: accuracies on 600 other strings. Right: the effect of each letter at each place.
+# Left: accuracies on 400 other strings. Right: the effect of each letter at each place.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", width_ratios=(1, 1.35))
 styles = ("o-", "s--", "^:", "D-.")
