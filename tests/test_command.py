@@ -40,7 +40,7 @@ def test_json(tmp_path, frame) -> None:
     assert data["rows"] == 50
     assert data["columns"] == 4
     assert data["classes"] == {"ham": 25, "spam": 25}
-    assert data["space"] == "simplex"
+    assert data["kind"] == "counts"
     assert data["most_frequent_class"] == 0.5
     assert "kernel" in data["verdict"]
     names = {k["name"] for k in data["kernels"]}
@@ -220,9 +220,9 @@ def test_signed_rows_go_to_the_sphere() -> None:
     result = compare(
         X, np.repeat([0, 1], 20), folds=2, progress=lambda done, total: steps.append((done, total))
     )
-    assert repr(result.space) == "Sphere()"
+    assert result.kind == "directions"
     assert steps[-1][0] == steps[-1][1] == len(steps)
-    assert repr(compare(np.abs(X), np.repeat([0, 1], 20), folds=2, space="sphere").space) == "Sphere()"
+    assert compare(np.abs(X), np.repeat([0, 1], 20), folds=2, space="sphere").kind == "directions"
     with pytest.raises(ValueError, match="rows"):
         compare(X, [0, 1] * 4, folds=2)
 

@@ -17,8 +17,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from mercer.selection.compare import Comparison, SpaceName
+    from mercer.datasets import Table
+    from mercer.selection.compare import Comparison
     from mercer.selection.compare import Progress as Callback
+    from mercer.selection.families import SpaceName
 
 app = typer.Typer(
     help="Kernel methods on data that is not flat.", no_args_is_help=True, add_completion=False,
@@ -50,6 +52,13 @@ def compare(
     table: TableArgument = None,
     target: Annotated[str | None, typer.Option(help="Column (or NPZ array) of class labels.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
+    text: Annotated[str | None, typer.Option(help="Column of strings to compare.")] = None,
+    edges: Annotated[Path | None, typer.Option(help="Edge list of a graph: compare its nodes.")] = None,
+    node: Annotated[str | None, typer.Option(help="Column that names the node (with --edges).")] = None,
+    cloud: Annotated[
+        str | None, typer.Option(help="Column that says which cloud a point is of.")
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of weights (with --cloud).")] = None,
     space: Annotated[str, typer.Option(help="auto, simplex (counts) or sphere (directions).")] = "auto",
     folds: Annotated[int, typer.Option(min=2, help="Outer folds.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 0,
@@ -57,18 +66,23 @@ def compare(
     report: Annotated[Path | None, typer.Option(help="Write an HTML page here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Compare kernels on a table: linear, Gaussian, cosine, parametrix and exact heat."""
-    from mercer import datasets, selection
+    """Compare the kernels that fit the data.
+
+    A table of numbers: mercer compare counts.csv --target label.
+    Strings: --text COLUMN.  Nodes of a graph: --edges EDGES.csv, the table naming nodes and labels.
+    Clouds, one point per row: --cloud COLUMN.
+    """
+    from mercer import selection
     from mercer.report import write_report
 
     with _plain_errors():
-        data = datasets.digits() if table is None else datasets.read_table(table, target, drop or ())
+        data = _read(table, target, drop or [], text, edges, node, cloud, weight)
         if report is not None:
             _check_writable(report)  # now rather than after the work
         with _progress_bar() as progress:
             result = selection.compare(
-                data.X, data.y, space=cast("SpaceName", space), folds=folds, random_state=seed,
-                n_jobs=jobs or None, progress=progress,
+                data.X, data.y, space=data.graph or cast("SpaceName", space), folds=folds,
+                random_state=seed, n_jobs=jobs or None, progress=progress,
             )  # fmt: skip
         if report is not None:
             write_report(result, data.name, report)
@@ -80,6 +94,33 @@ def compare(
     console.print(result.verdict, highlight=False)
     if report is not None:
         console.print(Text(f"Report: {report}"))
+
+
+def _read(
+    table: Path | None, target: str | None, drop: list[str], text: str | None, edges: Path | None,
+    node: str | None, cloud: str | None, weight: str | None,
+) -> Table:  # fmt: skip
+    """The data that the options name."""
+    from mercer import datasets
+
+    kinds = {"--text": text, "--edges": edges, "--cloud": cloud}
+    given = [name for name, value in kinds.items() if value is not None]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} name different kinds of data; give one of them")
+    for name, value, partner in (("--node", node, "--edges"), ("--weight", weight, "--cloud")):
+        if value is not None and partner not in given:
+            raise ValueError(f"{name} goes with {partner}")
+    if table is None:
+        if given:
+            raise ValueError(f"{given[0]} needs a table: mercer compare TABLE --target COLUMN ...")
+        return datasets.digits()
+    if text is not None:
+        return datasets.read_strings(table, target, text)
+    if edges is not None:
+        return datasets.read_nodes(table, target, edges, node)
+    if cloud is not None:
+        return datasets.read_clouds(table, target, cloud, weight, drop)
+    return datasets.read_table(table, target, drop)
 
 
 def _check_writable(path: Path) -> None:
@@ -100,8 +141,8 @@ def _progress_bar() -> Iterator[Callback]:
 
 
 def _scores(name: str, result: Comparison) -> RichTable:
-    shape = f"{result.rows} rows, {result.columns} columns, {len(result.classes)} classes"
-    note = f"rows taken as {result.geometry}; most frequent class {result.chance:.1%}"
+    shape = f"{result.rows} rows, {result.data.facts}, {len(result.classes)} classes"
+    note = f"rows taken as {result.kind}; most frequent class {result.chance:.1%}"
     table = RichTable(title=Text(f"{name}: {shape}\n{note}"), title_justify="left")
     for column in ("kernel", "accuracy", "95 % interval", "usual choice", "seconds"):
         table.add_column(column, justify="left" if column in ("kernel", "usual choice") else "right")

@@ -1,5 +1,6 @@
-"""Tables from files and from code."""
+"""Points and labels from files and from code."""
 
+from mercer.datasets.structured import read_clouds, read_nodes, read_strings
 from mercer.datasets.tables import Table, digits, read_table
 
-__all__ = ["Table", "digits", "read_table"]
+__all__ = ["Table", "digits", "read_clouds", "read_nodes", "read_strings", "read_table"]

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from mercer.spaces import Graph
+
 #: Endings and what reads them; a final .gz is passed over.
 _TEXT = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _SVMLIGHT = {".svm", ".svmlight", ".libsvm"}
@@ -21,11 +23,13 @@ _SVMLIGHT = {".svm", ".svmlight", ".libsvm"}
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of features and their labels."""
+    """Points (rows of features, strings, nodes or clouds) and their labels."""
 
     name: str
     X: Any
     y: np.ndarray
+    #: The graph whose nodes X names, if it does.
+    graph: Graph | None = None
 
 
 def digits() -> Table:
@@ -82,13 +86,15 @@ def _readable(path: Path) -> Iterator[None]:
         raise ValueError(f"{path.name} cannot be read, it may be damaged: {error}") from None
 
 
-def _read(path: Path, target: str | None, drop: Sequence[str]) -> Table:
+def _ending(path: Path) -> str:
     suffixes = [s.lower() for s in path.suffixes]
-    ending = next((s for s in reversed(suffixes) if s != ".gz"), "")
-    if ending in _TEXT:
-        return _from_frame(path, _read_text(path, _TEXT[ending]), target, drop)
-    if ending == ".parquet":
-        return _from_frame(path, _read_parquet(path), target, drop)
+    return next((s for s in reversed(suffixes) if s != ".gz"), "")
+
+
+def _read(path: Path, target: str | None, drop: Sequence[str]) -> Table:
+    ending = _ending(path)
+    if ending in _TEXT or ending == ".parquet":
+        return _from_frame(path, target, drop)
     if ending == ".npz":
         return _from_npz(path, target or "y")
     if ending in _SVMLIGHT:
@@ -98,10 +104,12 @@ def _read(path: Path, target: str | None, drop: Sequence[str]) -> Table:
     )
 
 
-def _read_text(path: Path, separator: str) -> Any:
+def _read_text(path: Path, separator: str, as_text: bool) -> Any:
     import pandas as pd
 
     try:
+        if as_text:
+            return pd.read_csv(path, sep=separator, index_col=False, dtype=str, keep_default_na=False)
         return pd.read_csv(path, sep=separator, index_col=False)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name} cannot be read as a table: {error}") from None
@@ -116,17 +124,77 @@ def _read_parquet(path: Path) -> Any:
         raise ValueError("Parquet files need pyarrow: pip install 'mercer[parquet]'") from None
 
 
-def _from_frame(path: Path, frame: Any, target: str | None, drop: Sequence[str]) -> Table:
+def read_frame(path: Path, as_text: bool = False) -> Any:
+    """Read a text or Parquet file as a data frame, with the file named in errors.
+
+    With ``as_text`` all values are strings as they are written: 007 is not 7, and NA is no hole.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    ending = _ending(path)
+    with _readable(path):
+        if ending in _TEXT:
+            frame = _read_text(path, _TEXT[ending], as_text)
+        elif ending == ".parquet":
+            frame = _read_parquet(path)
+        else:
+            raise ValueError(f"{path.name} is of no known kind; known are .csv, .tsv and .parquet")
     frame.columns = [str(c) for c in frame.columns]
+    if as_text:
+        frame = frame.astype(str).where(frame.notna() & (frame != ""))
+    return frame
+
+
+def check_column(path: Path, frame: Any, name: str) -> str:
+    """The name, if the frame has one column of that name."""
+    if name not in frame.columns:
+        close = get_close_matches(name, frame.columns, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else _known(frame)
+        raise ValueError(f"{path.name} has no column {name!r}; {hint}")
+    return name
+
+
+def labels_of(path: Path, frame: Any, target: str | None) -> np.ndarray:
+    """The target column, complete."""
     if target is None:
         raise ValueError(
             f"which column of {path.name} is the target? Name it (--target); {_known(frame)}"
         )
-    for name in (target, *drop):
-        if name not in frame.columns:
-            close = get_close_matches(name, frame.columns, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else _known(frame)
-            raise ValueError(f"{path.name} has no column {name!r}; {hint}")
+    labels = frame[check_column(path, frame, target)]
+    refuse_missing(path, labels, "drop rows without a label")
+    return labels.to_numpy()
+
+
+def refuse_missing(path: Path, column: Any, advice: str) -> None:
+    """Name the first row without a value."""
+    if column.isna().any():
+        row = int(np.flatnonzero(column.isna())[0])
+        raise ValueError(f"row {row} (line {row + 2}) of {path.name} has no {column.name!r}; {advice}")
+
+
+def numbers_of(path: Path, features: Any) -> np.ndarray:
+    """All columns as numbers, complete."""
+    text = list(features.select_dtypes(exclude=["number", "bool"]).columns)
+    text += list(features.select_dtypes(include=["timedelta"]).columns)
+    if text:
+        raise ValueError(
+            f"{path.name} has columns that are not numbers: {', '.join(map(repr, text[:5]))}"
+            f"{', ...' if len(text) > 5 else ''}; drop (--drop) or encode them"
+        )
+    X: np.ndarray = features.to_numpy(dtype=float)
+    if np.isnan(X).any():
+        row, column = np.argwhere(np.isnan(X))[0]
+        raise ValueError(
+            f"row {row} (line {row + 2}) of {path.name} has no value in column "
+            f"{features.columns[column]!r}; drop or impute it"
+        )
+    return X
+
+
+def _from_frame(path: Path, target: str | None, drop: Sequence[str]) -> Table:
+    frame = read_frame(path)
+    for name in drop:
+        check_column(path, frame, name)
     frame = frame.drop(columns=[name for name in drop if name != target])
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
@@ -136,32 +204,13 @@ def _from_frame(path: Path, frame: Any, target: str | None, drop: Sequence[str])
             f"{path.name} has a column without a name, perhaps a row index; "
             "write the table without it, or drop it (--drop 'Unnamed: 0')"
         )
-    labels = frame[target]
-    if labels.isna().any():
-        row = int(np.flatnonzero(labels.isna())[0])
-        raise ValueError(
-            f"row {row} (line {row + 2}) of {path.name} has no {target!r}; drop rows without a label"
-        )
+    labels = labels_of(path, frame, target)
     features = frame.drop(columns=[target])
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no columns beside the target {target!r}")
     if len(features) == 0:
         raise ValueError(f"{path.name} has a header and no rows")
-    text = list(features.select_dtypes(exclude=["number", "bool"]).columns)
-    text += list(features.select_dtypes(include=["timedelta"]).columns)
-    if text:
-        raise ValueError(
-            f"{path.name} has columns that are not numbers: {', '.join(map(repr, text[:5]))}"
-            f"{', ...' if len(text) > 5 else ''}; drop (--drop) or encode them"
-        )
-    X = features.to_numpy(dtype=float)
-    if np.isnan(X).any():
-        row, column = np.argwhere(np.isnan(X))[0]
-        raise ValueError(
-            f"row {row} (line {row + 2}) of {path.name} has no value in column "
-            f"{features.columns[column]!r}; drop or impute it"
-        )
-    return Table(path.name, X, labels.to_numpy())
+    return Table(path.name, numbers_of(path, features), labels)
 
 
 def _known(frame: Any) -> str:

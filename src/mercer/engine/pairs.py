@@ -243,9 +243,11 @@ class KernelMixtures:
         """See :class:`Mixtures`."""
 
         def value(x: _Spectrum, W: Array, R: Array) -> Array:
-            return _log_determinants(R) + np.log1p(x.values / 2).sum()
+            return np.diagonal(np.linalg.cholesky(R), axis1=-2, axis2=-1).copy()
 
-        return self._tile(left, right, value)
+        roots = self._tile(left, right, value)
+        eliminated = np.array([np.log1p(self._left[i].values / 2).sum() for i in left])
+        return 2 * np.log(roots).sum(axis=-1) + eliminated[:, None]
 
     def resolvent_traces(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
@@ -306,7 +308,7 @@ class _Panel:
         self._blocks = _plus_one(np.zeros((m, k + 1, k + 1)))
         for j, y in enumerate(blocks):
             size = len(y.gram)
-            self._with_mean[j, :size] = y.with_mean
+            self._with_mean[j, :size] = y.with_mean * self._z
             self._blocks[j, :size, :size] += y.gram
 
     def centred(self, K: Array) -> Array:
@@ -329,7 +331,8 @@ class _Panel:
         W[:, :, k] += x.with_mean * self._z
         R = W.swapaxes(-1, -2) @ W
         np.subtract(self._blocks, R, out=R)
-        cross = (mean[:, :k] - self._with_mean) * self._z
+        cross = mean[:, :k] * self._z
+        cross -= self._with_mean
         R[:, k, :k] += cross
         R[:, :k, k] += cross
         R[:, k, k] += (x.square + self._squares) * self._z**2 + 2 * mean[:, k] * self._z

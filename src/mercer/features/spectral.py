@@ -27,13 +27,14 @@ _RESTARTS = 50
 class SpectralFeatures(TransformerMixin, BaseEstimator):
     """A truncated spectral feature map for the nodes of a graph.
 
-    ``F_x = (sqrt(f(lambda_1)) u_1(x), ..., sqrt(f(lambda_q)) u_q(x))`` with the eigenpairs of the kernel's
-    matrix that weigh most, so that ``F @ F.T`` is the best approximation of ``K = f(M)`` of rank q.
+    ``F_x = (sqrt(f(lambda_1)) u_1(x), ..., sqrt(f(lambda_q)) u_q(x))`` with the eigenpairs of the
+    kernel's matrix that weigh most: ``F @ F.T`` is the best approximation of ``K = f(M)`` of rank q.
 
-    No entry of ``F @ F.T`` is off by more than ``error_``, the largest weight left out.  For a kernel with
-    ``normalized=True`` rows are then scaled to length one.  Eigenpairs come from Lanczos iteration, one
-    pass over the edges per step; where the end of the spectrum is too crowded for it (rings, grids,
-    road maps), from a sparse factorisation.  Graphs of up to 4000 nodes are decomposed in full.
+    No entry of ``F @ F.T`` is off by more than ``error_``, the largest weight left out.  For a kernel
+    with ``normalized=True`` rows are then scaled to length one.  Eigenpairs come from Lanczos
+    iteration, one pass over the edges per step; where the end of the spectrum is too crowded for it
+    (rings, grids, road maps), from a sparse factorisation.  Graphs of up to 4000 nodes are decomposed
+    in full.
 
     Parameters
     ----------

@@ -5,34 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import stats
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import type_of_target
 
-from mercer.kernels import Cosine, Gaussian, Heat, Kernel, Linear, Parametrix
-from mercer.rkhs import distances
-from mercer.spaces import Simplex, Sphere, SphericalSpace
+from mercer.kernels import Kernel
+from mercer.selection.families import Candidates, SpaceName, candidates
+from mercer.spaces import Graph
 
 Array = NDArray[np.float64]
-SpaceName = Literal["auto", "simplex", "sphere"]
 #: Called with the steps done and the steps in all.
 Progress = Callable[[int, int], None]
 
 C_GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
-#: Times of the exact kernel, in units of log(n) / n.
-T_STAR_GRID = (0.1, 0.25, 0.5, 1.0, 2.0)
-#: Widths of the Gaussian and, squared, times of the parametrix, in units of the data's own median.
-WIDTH_GRID = (0.25, 0.5, 1.0, 2.0, 4.0)
 INNER_FOLDS = 3
-#: Kernels of flat space.
-FLAT = ("linear", "Gaussian")
+#: Gram matrices of a family are kept, not computed a second time, up to so many bytes.
+KEPT_BYTES = 2**29
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +38,7 @@ class KernelScore:
     accuracies: Array  # one per outer fold
     interval: tuple[float, float]
     chosen: list[tuple[Kernel, float]]  # kernel and C, per outer fold
+    varied: tuple[str, ...]  # parameters that were chosen, beside C
     seconds: float
 
     @property
@@ -51,9 +47,20 @@ class KernelScore:
         return float(self.accuracies.mean())
 
     @property
+    def choices(self) -> list[dict[str, Any]]:
+        """Parameters and C, per outer fold."""
+        return [
+            {**{name: kernel.get_params()[name] for name in self.varied}, "C": c}
+            for kernel, c in self.chosen
+        ]
+
+    @property
     def usual_choice(self) -> str:
         """Parameters chosen in most outer folds."""
-        texts = [f"{_parameter(kernel)}C={c:g}" for kernel, c in self.chosen]
+        texts = [
+            ", ".join(f"{name.split('__')[-1]}={_shown(value)}" for name, value in choice.items())
+            for choice in self.choices
+        ]
         return max(texts, key=texts.count)
 
 
@@ -61,13 +68,16 @@ class KernelScore:
 class Comparison:
     """The result of :func:`compare`, best kernel first."""
 
-    space: SphericalSpace
-    rows: int
-    columns: int
+    data: Candidates
     classes: dict[str, int]
     folds: int
     random_state: int
     scores: list[KernelScore]
+
+    @property
+    def rows(self) -> int:
+        """Number of points."""
+        return self.data.rows
 
     @property
     def chance(self) -> float:
@@ -75,36 +85,38 @@ class Comparison:
         return max(self.classes.values()) / self.rows
 
     @property
-    def geometry(self) -> str:
-        """How the geometric kernels saw the rows."""
-        return "counts" if isinstance(self.space, Simplex) else "directions"
+    def kind(self) -> str:
+        """What the points were taken as."""
+        return self.data.kind
 
     @property
     def verdict(self) -> str:
-        """One sentence on whether a geometric kernel does better than the flat ones."""
-        flat = next(s for s in self.scores if s.name in FLAT)
-        curved = next(s for s in self.scores if s.name not in FLAT)
-        gain = curved.mean - flat.mean
+        """One sentence on whether a kernel that knows the structure does better than a plain one."""
+        plain = next(s for s in self.scores if s.name in self.data.plain)
+        rich = next(s for s in self.scores if s.name not in self.data.plain)
+        gain = rich.mean - plain.mean
         if gain < 5e-4:
+            subject = "Geometry" if self.data.columns is not None else "Structure"
             return (
-                f"Geometry does not help on this table: the {flat.name} kernel reaches {flat.mean:.2%}, "
-                f"the best geometric kernel ({curved.name}) {curved.mean:.2%}."
+                f"{subject} does not help on this table: the {plain.name} kernel reaches "
+                f"{plain.mean:.2%}, the best {self.data.rich_word} kernel ({rich.name}) {rich.mean:.2%}."
             )
-        clear = curved.interval[0] > flat.mean
+        clear = rich.interval[0] > plain.mean
         return (
-            f"The {curved.name} kernel reaches {curved.mean:.2%}, {100 * gain:.1f} points above the "
-            f"best flat kernel ({flat.name}, {flat.mean:.2%}); the flat score is "
-            f"{'outside' if clear else 'inside'} its 95 % interval."
+            f"The {rich.name} kernel reaches {rich.mean:.2%}, {100 * gain:.1f} points above the "
+            f"best {self.data.plain_word} kernel ({plain.name}, {plain.mean:.2%}); the "
+            f"{self.data.plain_word} score is {'outside' if clear else 'inside'} its 95 % interval."
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON."""
         return {
+            "kind": self.kind,
             "rows": self.rows,
-            "columns": self.columns,
+            "columns": self.data.columns,
+            "facts": self.data.facts,
             "classes": self.classes,
             "most_frequent_class": self.chance,
-            "space": type(self.space).__name__.lower(),
             "verdict": self.verdict,
             "folds": self.folds,
             "inner_folds": INNER_FOLDS,
@@ -115,10 +127,7 @@ class Comparison:
                     "accuracy": s.mean,
                     "interval_95": list(s.interval),
                     "fold_accuracies": s.accuracies.tolist(),
-                    "chosen": [
-                        {**{name: getattr(k, name) for name in k.continuous()}, "C": c}
-                        for k, c in s.chosen
-                    ],
+                    "chosen": s.choices,
                     "seconds": s.seconds,
                 }
                 for s in self.scores
@@ -130,16 +139,19 @@ def compare(
     X: Any,
     y: Any,
     *,
-    space: SpaceName = "auto",
+    space: SpaceName | Graph = "auto",
     folds: int = 5,
     random_state: int = 0,
     n_jobs: int | None = -1,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compare linear, Gaussian, cosine, parametrix and exact heat kernels on one table.
+    """Compare the kernels that fit the data: a table, strings, nodes of a graph, or clouds.
 
-    The linear and the Gaussian kernel see the rows as they are; the others see them as points of the
-    simplex or the sphere.
+    On a table: linear and Gaussian kernels, which see the rows as they are, and cosine, parametrix
+    and exact heat, which see them as points of the simplex or the sphere.  On strings: letter counts,
+    spectra, subsequences with gaps (unless there are too many letters for them), and the weighted
+    degree if all are of one length.  On nodes: shared neighbours, walks, heat, Matern and von Neumann.
+    On clouds: mean embeddings, trace and generalised variance.
 
     Each is scored by a support vector machine in stratified cross-validation; kernel parameters and
     C are chosen by a second cross-validation inside each training part, so that the scores are of
@@ -147,12 +159,12 @@ def compare(
 
     Parameters
     ----------
-    X : array or sparse matrix of shape (m, n)
+    X : array or sparse matrix of shape (m, n), list of strings, of nodes or of clouds
     y : array of shape (m,)
         Class labels.
-    space : {"auto", "simplex", "sphere"}
-        How the geometric kernels see a row: as counts or a composition, or as a direction.  "auto"
-        takes rows without negative entries as counts.
+    space : {"auto", "simplex", "sphere"} or Graph
+        How the geometric kernels see a row of a table: as counts or a composition, or as a direction;
+        "auto" takes rows without negative entries as counts.  Or the graph whose nodes X names.
     folds : int
         Outer folds.
     random_state : int
@@ -177,14 +189,12 @@ def compare(
     True
     """
     labels, encoded = _check_target(y, folds)
-    geometry = _choose_space(X, space)
-    X = geometry.check(X)
-    if len(encoded) != X.shape[0]:
-        raise ValueError(f"X has {X.shape[0]} rows, y has {len(encoded)}")
+    data = candidates(X, space, random_state)
+    if len(encoded) != data.rows:
+        raise ValueError(f"X has {data.rows} rows, y has {len(encoded)}")
     splitter = StratifiedKFold(folds, shuffle=True, random_state=random_state)
     outer = list(splitter.split(np.zeros(len(encoded)), encoded))
-    families = _families(X, geometry, random_state)
-    steps = sum(len(kernels) for kernels in families.values()) + len(families)
+    steps = sum(len(kernels) for kernels in data.families.values()) + len(data.families)
     done = 0
 
     def step() -> None:
@@ -195,18 +205,24 @@ def compare(
 
     scores = []
     with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
-        for name, kernels in families.items():
-            search = _Search(X, encoded, outer, random_state, parallel)
+        for name, kernels in data.families.items():
+            search = _Search(data.X, encoded, outer, random_state, parallel)
             scores.append(search.run(name, kernels, step))
     # Level scores: the parametrix, which is no kernel in general, yields.
     scores.sort(key=lambda s: (-s.mean, s.name == "parametrix"))
     counts = dict(zip(map(str, labels), np.bincount(encoded).tolist(), strict=True))
-    return Comparison(geometry, X.shape[0], X.shape[1], counts, folds, random_state, scores)
+    return Comparison(data, counts, folds, random_state, scores)
 
 
-def _parameter(kernel: Kernel) -> str:
-    """The continuous hyperparameter, for people."""
-    return "".join(f"{name}={getattr(kernel, name):.4g}, " for name in kernel.continuous())
+def _varied(kernels: list[Kernel]) -> tuple[str, ...]:
+    """Names of the parameters in which the kernels of a family differ."""
+    params = [kernel.get_params() for kernel in kernels]
+    names = [name for name in params[0] if isinstance(params[0][name], int | float | tuple)]
+    return tuple(name for name in names if any(p[name] != params[0][name] for p in params))
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _check_target(y: Any, folds: int) -> tuple[np.ndarray, np.ndarray]:
@@ -231,38 +247,6 @@ def _check_target(y: Any, folds: int) -> tuple[np.ndarray, np.ndarray]:
     return labels, encoded
 
 
-def _choose_space(X: Any, space: SpaceName) -> SphericalSpace:
-    if space == "simplex":
-        return Simplex()
-    if space == "sphere":
-        return Sphere()
-    if space != "auto":
-        raise ValueError(f"space must be 'auto', 'simplex' or 'sphere', got {space!r}")
-    values = X.data if sparse.issparse(X) else np.asarray(X)
-    signed = np.asarray(values < 0).any() if values.dtype.kind in "fiub" else False
-    return Sphere() if signed else Simplex()
-
-
-def _families(X: Any, space: SphericalSpace, random_state: int) -> dict[str, list[Kernel]]:
-    """The kernels of each family; widths and the parametrix' times come from the data."""
-    rows = X[np.random.default_rng(random_state).permutation(X.shape[0])[:500]]
-    width = _median(distances(Linear()(rows)))
-    angle = _median(np.arccos(np.clip(Cosine(space)(rows), -1, 1)))
-    return {
-        "linear": [Linear()],
-        "Gaussian": [Gaussian(length_scale=factor * width) for factor in WIDTH_GRID],
-        "cosine": [Cosine(space)],
-        "parametrix": [Parametrix(space, t=(factor * angle) ** 2 / 2) for factor in WIDTH_GRID],
-        "exact heat": [Heat(space, t_star=t) for t in T_STAR_GRID],
-    }
-
-
-def _median(pairs: Array) -> float:
-    """Median over different points, or 1 where most points are equal."""
-    median = float(np.median(pairs[np.triu_indices(len(pairs), 1)]))
-    return median if median > 0 else 1.0
-
-
 @dataclass
 class _Search:
     """Nested cross-validation of one family of kernels."""
@@ -276,8 +260,12 @@ class _Search:
     def run(self, name: str, kernels: list[Kernel], step: Callable[[], None]) -> KernelScore:
         start = time.perf_counter()
         inner = np.zeros((len(kernels), len(self.outer), len(C_GRID)))
+        kept: dict[int, Array] = {}
         for i, kernel in enumerate(kernels):
-            inner[i] = self._inner_scores(self._gram(kernel))
+            K = self._gram(kernel)
+            inner[i] = self._inner_scores(K)
+            if len(kernels) * K.nbytes <= KEPT_BYTES:
+                kept[i] = K
             step()
         choice = [
             np.unravel_index(np.argmax(inner[:, fold]), (len(kernels), len(C_GRID)))
@@ -285,7 +273,7 @@ class _Search:
         ]
         accuracies = np.zeros(len(self.outer))
         for i in {int(k) for k, _ in choice}:
-            K = self._gram(kernels[i])
+            K = kept[i] if i in kept else self._gram(kernels[i])
             folds = [fold for fold, (k, _) in enumerate(choice) if k == i]
             jobs = ((*self.outer[fold], C_GRID[choice[fold][1]]) for fold in folds)
             accuracies[folds] = self.parallel(
@@ -294,12 +282,14 @@ class _Search:
         step()
         chosen = [(clone(kernels[int(k)]), C_GRID[int(c)]) for k, c in choice]
         seconds = time.perf_counter() - start
-        return KernelScore(name, accuracies, self._interval(accuracies), chosen, seconds)
+        interval = self._interval(accuracies)
+        return KernelScore(name, accuracies, interval, chosen, _varied(kernels), seconds)
 
     def _gram(self, kernel: Kernel) -> Array:
         """Gram matrix scaled to a mean diagonal of 1, so that one range of C serves all kernels."""
         K: Array = kernel(self.X)
-        K /= np.trace(K) / len(K)
+        size = np.trace(K) / len(K)
+        K /= size if size > 0 else 1.0
         return K
 
     def _inner_scores(self, K: Array) -> Array:

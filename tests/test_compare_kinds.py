@@ -1,0 +1,167 @@
+"""Comparing kernels on strings, nodes and clouds, from files and from Python."""
+
+import json
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from mercer.cli import app
+from mercer.datasets import read_clouds, read_nodes, read_strings
+from mercer.selection import compare
+from mercer.spaces import Graph
+
+RNG = np.random.default_rng(0)
+COUNTS = RNG.integers(1, 9, size=(20, 3))
+
+
+def dna(motif: str) -> str:
+    letters = "".join(RNG.choice(list("ACGT"), size=12))
+    return letters[:4] + motif + letters[4:]
+
+
+STRINGS = [dna("TATA") for _ in range(20)] + [dna("ATTA") for _ in range(20)]
+HALVES = np.repeat(["promoter", "other"], 20)
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def scores(result) -> dict[str, float]:
+    assert result.exit_code == 0, result.stderr
+    data = json.loads(result.stdout)
+    return {k["name"]: k["accuracy"] for k in data["kernels"]} | {"kind": data["kind"]}
+
+
+def test_strings(tmp_path) -> None:
+    path = tmp_path / "dna.csv"
+    pd.DataFrame({"id": range(40), "sequence": STRINGS, "kind": HALVES}).to_csv(path, index=False)
+    page = tmp_path / "page.html"
+    command = ("compare", path, "--target", "kind", "--text", "sequence", "--folds", 3)
+    found = scores(run(*command, "--json", "--report", page))
+    assert found.pop("kind") == "strings"
+    assert set(found) == {
+        "letter counts", "spectrum", "full spectrum", "subsequences with gaps", "weighted degree"
+    }  # fmt: skip
+    assert found["weighted degree"] > 0.95 > found["letter counts"]
+    assert "letter-count kernels" in page.read_text()
+    table = run(*command)
+    assert "rows taken as strings" in table.stdout
+    assert "length 16" in table.stdout
+
+
+def test_strings_of_unequal_length() -> None:
+    found = compare([s[: 1 + i % 16] for i, s in enumerate(STRINGS)], HALVES, folds=2)
+    assert "weighted degree" not in {s.name for s in found.scores}
+    assert "lengths 1 to 16" in found.data.facts
+    tokens = compare([list(s) for s in STRINGS], HALVES, folds=2)
+    series = compare(pd.Series(STRINGS), HALVES, folds=2)
+    assert tokens.to_dict()["kernels"][0]["accuracy"] == series.to_dict()["kernels"][0]["accuracy"]
+
+
+def test_nodes(tmp_path) -> None:
+    graph = nx.stochastic_block_model([20, 20], [[0.4, 0.05], [0.05, 0.4]], seed=1)
+    edges, labels = tmp_path / "edges.csv", tmp_path / "labels.tsv"
+    pairs = [(f"n{a}", f"n{b}") for a, b in graph.edges]
+    pd.DataFrame(pairs + pairs[:5], columns=["from", "to"]).to_csv(edges, index=False)
+    frame = pd.DataFrame({"side": HALVES, "node": [f"n{i}" for i in range(40)]})
+    frame.to_csv(labels, index=False, sep="\t")
+    found = scores(run("compare", labels, "--target", "side", "--edges", edges, "--json", "--folds", 3))
+    assert found.pop("kind") == "nodes of a graph"
+    assert found["heat"] > 0.8
+    table = read_nodes(labels, "side", edges, "node")
+    assert table.graph.adjacency.nnz == 2 * graph.number_of_edges()
+    assert table.graph.adjacency.max() == 1
+    direct = compare(list(graph), HALVES, space=Graph(graph), folds=3)
+    assert {s.name: s.mean for s in direct.scores} == pytest.approx(found)
+
+
+def test_weighted_edges_and_isolated_nodes(tmp_path) -> None:
+    edges, labels = tmp_path / "edges.csv", tmp_path / "labels.csv"
+    edges.write_text("a,b,weight\nNA,007,2.5\n007,NA,1.5\n007,7,1\n7,7,3\n")
+    labels.write_text("node,y\n7,1\nlonely,0\nNA,1\n")
+    table = read_nodes(labels, "y", edges)
+    A = table.graph.adjacency.toarray()
+    names = ["007", "7", "NA", "lonely"]
+    assert A[names.index("NA"), names.index("007")] == 2.5
+    assert A[names.index("7"), names.index("7")] == 3
+    assert A[names.index("lonely")].sum() == 0
+    assert [names[i] for i in table.X] == ["7", "lonely", "NA"]
+
+
+def cloud_frame() -> pd.DataFrame:
+    rows = []
+    for i in range(30):
+        ring = i % 2
+        angles = RNG.uniform(0, 2 * np.pi, size=RNG.integers(15, 25))
+        radius = np.where(ring, 1.0, np.sqrt(2 * RNG.uniform(size=len(angles))))
+        points = radius[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
+        rows += [(f"c{i}", ring, *point) for point in points]
+    return pd.DataFrame(rows, columns=["cloud_id", "ring", "x1", "x2"])
+
+
+def test_clouds(tmp_path) -> None:
+    path = tmp_path / "clouds.csv"
+    frame = cloud_frame().sample(frac=1, random_state=0)
+    frame.assign(weight=2.0, note="x").to_csv(path, index=False)
+    command = ("compare", path, "--target", "ring", "--cloud", "cloud_id", "--drop", "note")
+    found = scores(run(*command, "--weight", "weight", "--folds", 3, "--json"))
+    assert found.pop("kind") == "clouds"
+    assert max(found["generalised variance"], found["trace"]) > 0.85
+    table = read_clouds(path, "ring", "cloud_id", "weight", ["note"])
+    assert len(table.X) == 30
+    points, weights = table.X[0]
+    assert points.shape[1] == 2
+    assert weights.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--text", "s", "--cloud", "c"), "--text and --cloud name different kinds"),
+        (("--node", "c"), "--node goes with --edges"),
+        (("--weight", "c"), "--weight goes with --cloud"),
+        (("--text", "seq"), "no column 'seq'"),
+        (("--text", "s"), "row 1 (line 3) of bad.csv has no 's'"),
+        (("--edges", "nowhere.csv"), "there is no file"),
+        (("--edges", "bad.csv"), "row 1 (line 3) of bad.csv has no 's'"),
+        (("--cloud", "c"), "columns that are not numbers: 's'"),
+        (("--cloud", "c", "--drop", "s", "--drop", "w"), "cloud 'k' of bad.csv has several labels"),
+        (("--cloud", "c", "--drop", "s", "--weight", "w"), "has no value in column 'w'"),
+    ],
+)
+def test_bad_options_and_tables(options, message: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.csv").write_text("c,s,x,w,y\nk,ab,1,,0\nk,,2,1,1\n")
+    result = run("compare", "bad.csv", "--target", "y", *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_options_need_a_table() -> None:
+    result = run("compare", "--text", "s")
+    assert result.exit_code == 2
+    assert "needs a table" in result.stderr
+
+
+def test_bad_weights_of_clouds(tmp_path) -> None:
+    path = tmp_path / "w.csv"
+    path.write_text("c,x,w,y\na,1,-1,0\na,2,2,0\n")
+    with pytest.raises(ValueError, match=r"cloud 'a' of w\.csv has negative weights"):
+        read_clouds(path, "y", "c", "w")
+
+
+def test_strings_read_as_written(tmp_path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text("s,y\nNA,0\n007,1\nnull,0\n")
+    assert read_strings(path, "y", "s").X == ["NA", "007", "null"]
+
+
+def test_compare_names_bad_spaces() -> None:
+    with pytest.raises(ValueError, match="space must be 'auto', 'simplex', 'sphere' or a Graph"):
+        compare(COUNTS, [0, 1] * 10, space="torus", folds=2)
+    with pytest.raises(ValueError, match="row 0 of X is 99"):
+        compare([99, 1] * 10, [0, 1] * 10, space=Graph(np.ones((3, 3))), folds=2)
