@@ -58,7 +58,7 @@ class KernelScore:
     def usual_choice(self) -> str:
         """Parameters chosen in most outer folds."""
         texts = [
-            ", ".join(f"{name.split('__')[-1]}={_shown(value)}" for name, value in choice.items())
+            ", ".join(f"{name.replace('__', '.')}={_shown(value)}" for name, value in choice.items())
             for choice in self.choices
         ]
         return max(texts, key=texts.count)
