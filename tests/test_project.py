@@ -17,8 +17,9 @@ LAYERS = [
     {"spaces"},
     {"engine"},
     {"kernels"},
-    {"rkhs", "features", "testing", "datasets"},
+    {"rkhs", "features", "testing", "datasets", "bounds", "families"},
     {"selection"},
+    {"plotting"},
     {"report"},
     {"cli"},
 ]
