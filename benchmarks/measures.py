@@ -1,8 +1,8 @@
 """Kernels between clouds against NumPy loops over pairs.
 
 ``python -m benchmarks.measures``: 1000 clouds of 60 points in the unit square, Gaussian base kernel of
-width 0.1, inverse generalised variance with eta = 0.01.  The loops are timed on a sample of pairs, the
-fastest of ten batches, and extrapolated to the symmetric half of all pairs; ours is the best of three.
+width 0.1, inverse generalised variance with eta = 0.01.  The loops are timed on a sample of pairs and
+extrapolated to the symmetric half of all pairs.  Median of three rounds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mercer.engine.threads import threads_in_use
 from mercer.kernels import Gaussian, InverseGeneralizedVariance, TraceKernel
 
 CLOUDS, POINTS, WIDTH, ETA = 1000, 60, 0.1, 0.01
-SAMPLE, BATCHES, RUNS = 400, 10, 3
+SAMPLE, ROUNDS = 1000, 3
 
 
 def by_the_formula(x: np.ndarray, y: np.ndarray) -> float:
@@ -50,32 +50,25 @@ def by_hand(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def loop(pair: Callable[[np.ndarray, np.ndarray], float], X: np.ndarray) -> tuple[float, np.ndarray]:
-    """Seconds for all pairs, from the fastest batch of a sample, and the sample's values.
+    """Seconds for all pairs, from a sample, and the sample's values.
 
     BLAS runs in one thread: on matrices this small two are no faster, and far slower on a busy machine.
     """
-    sample = sampled_pairs(len(X))
-    values, seconds = [], []
     with threadpool_limits(1):
-        for batch in np.split(sample, BATCHES):
-            start = time.perf_counter()
-            values += [pair(X[i], X[j]) for i, j in batch]
-            seconds.append((time.perf_counter() - start) / len(batch))
-    return min(seconds) * len(X) * (len(X) + 1) / 2, np.array(values)
+        start = time.perf_counter()
+        values = np.array([pair(X[i], X[j]) for i, j in sampled_pairs(len(X))])
+        seconds = (time.perf_counter() - start) / SAMPLE
+    return seconds * len(X) * (len(X) + 1) / 2, values
 
 
 def sampled_pairs(m: int) -> np.ndarray:
     return np.random.default_rng(1).integers(m, size=(SAMPLE, 2))
 
 
-def best(call: Callable[[], np.ndarray]) -> tuple[float, np.ndarray]:
-    """Seconds of the fastest run, and the result."""
-    seconds = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        result = call()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds), result
+def timed(call: Callable[[], np.ndarray]) -> tuple[float, np.ndarray]:
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
 
 
 def measures() -> list[tuple[str, float, str]]:
@@ -83,13 +76,16 @@ def measures() -> list[tuple[str, float, str]]:
     X = np.random.default_rng(0).uniform(size=(CLOUDS, POINTS, 2))
     kernel = InverseGeneralizedVariance(Gaussian(length_scale=WIDTH), eta=ETA)
     kernel(X[:20])  # compile
-    formula, expected = loop(by_the_formula, X)
-    hand, again = loop(by_hand, X)
-    sample = sampled_pairs(len(X))
-    ours, K = best(lambda: kernel(X))
+    rounds = []
+    for _ in range(ROUNDS):  # the calls take turns, so that noise hits all of them alike
+        formula, expected = loop(by_the_formula, X)
+        hand, again = loop(by_hand, X)
+        ours, K = timed(lambda: kernel(X))
+        trace, _ = timed(lambda: TraceKernel(Gaussian(length_scale=WIDTH))(X))
+        rounds.append((formula, hand, ours, trace))
     for values in (expected, again):
-        np.testing.assert_allclose(K[sample[:, 0], sample[:, 1]], values, rtol=1e-10)
-    trace, _ = best(lambda: TraceKernel(Gaussian(length_scale=WIDTH))(X))
+        np.testing.assert_allclose(K[tuple(sampled_pairs(len(X)).T)], values, rtol=1e-10)
+    formula, hand, ours, trace = np.median(rounds, axis=0).tolist()
     return [
         (f"NumPy loop by the formula, {CLOUDS} clouds of {POINTS} points", formula, "1"),
         ("NumPy loop tuned by hand", hand, f"{formula / hand:.1f} times faster"),

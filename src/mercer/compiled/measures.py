@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mercer.compiled.jit import jit
@@ -64,3 +66,40 @@ def centre_columns(K, weights, scales, last, out):
             for j in range(line.size):
                 target[j] = (line[j] - mean) * s[j]
             target[line.size] = mean * last
+
+
+@jit(fastmath={"contract"}, error_model="numpy")
+def log_determinants(blocks, products, borders, corners, out):
+    """Logarithms of the determinants of ``blocks - products``, with a border added to the last column.
+
+    Matrices of shape (m, n, n), borders (m, n - 1), corners (m,); ``products`` is overwritten by
+    Cholesky factors U, row after row: row i takes off what the rows before it explain.  NaN where a
+    matrix is not positive definite.
+    """
+    n = blocks.shape[1]
+    for c in range(blocks.shape[0]):
+        U = products[c]
+        total = 0.0
+        for i in range(n):
+            row, block = U[i], blocks[c, i]
+            for j in range(i, n):
+                row[j] = block[j] - row[j]
+            row[n - 1] += borders[c, i] if i < n - 1 else corners[c]
+            k = 0
+            while k + 6 <= i:  # six rows at a time: the new row passes through the registers less often
+                u0, u1, u2, u3, u4, u5 = U[k], U[k + 1], U[k + 2], U[k + 3], U[k + 4], U[k + 5]
+                a0, a1, a2, a3, a4, a5 = u0[i], u1[i], u2[i], u3[i], u4[i], u5[i]
+                for j in range(i, n):
+                    row[j] -= a0 * u0[j] + a1 * u1[j] + a2 * u2[j] + a3 * u3[j] + a4 * u4[j] + a5 * u5[j]
+                k += 6
+            while k < i:
+                u0, a0 = U[k], U[k, i]
+                for j in range(i, n):
+                    row[j] -= a0 * u0[j]
+                k += 1
+            pivot = row[i]
+            total += math.log(pivot) if pivot > 0.0 else np.nan
+            scale = 1.0 / math.sqrt(max(pivot, 0.0))
+            for j in range(i, n):
+                row[j] *= scale
+        out[c] = total

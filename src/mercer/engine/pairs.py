@@ -241,23 +241,23 @@ class KernelMixtures:
 
     def log_determinants(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
-
-        def value(x: _Spectrum, W: Array, R: Array) -> Array:
-            return np.diagonal(np.linalg.cholesky(R), axis1=-2, axis2=-1).copy()
-
-        roots = self._tile(left, right, value)
         eliminated = np.array([np.log1p(self._left[i].values / 2).sum() for i in left])
-        return 2 * np.log(roots).sum(axis=-1) + eliminated[:, None]
+        values = self._tile(left, right, lambda x, schur: schur.log_determinants())
+        if np.isnan(values).any():
+            raise ValueError(
+                "a covariance is not positive semidefinite; eta is too small for its rounding"
+            )
+        return values + eliminated[:, None]
 
     def resolvent_traces(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
 
-        def value(x: _Spectrum, W: Array, R: Array) -> Array:
+        def value(x: _Spectrum, schur: _Schur) -> Array:
             half = x.values / 2
-            V = W / np.sqrt(1 + half[:, None])
-            inverse = np.linalg.solve(R, _plus_one(V.swapaxes(-1, -2) @ V))
+            V = schur.W / np.sqrt(1 + half[:, None])
+            inverse = np.linalg.solve(schur.complement(), _plus_one(V.swapaxes(-1, -2) @ V))
             kept = np.trace(inverse, axis1=-2, axis2=-1)
-            return (half / (1 + half)).sum() + R.shape[-1] - kept
+            return (half / (1 + half)).sum() + V.shape[-1] - kept
 
         return self._tile(left, right, value)
 
@@ -265,13 +265,14 @@ class KernelMixtures:
         """See :class:`Mixtures`."""
         sizes = (max(len(self._left[i].values) for i in left), self._Q.sizes[right].max() + 1)
 
-        def value(x: _Spectrum, W: Array, R: Array) -> Array:
-            r, full = len(x.values), sum(sizes)
-            joint = np.zeros((len(R), full, full))
+        def value(x: _Spectrum, schur: _Schur) -> Array:
+            W, r, full = schur.W, len(x.values), sum(sizes)
+            joint = np.zeros((len(W), full, full))
             joint[:, np.arange(r), np.arange(r)] = x.values / 2
             # eigvalsh reads what is below the diagonal
             joint[:, sizes[0] :, :r] = (W * np.sqrt(1 + x.values[:, None] / 2)).swapaxes(-1, -2)
-            joint[:, sizes[0] :, sizes[0] :] = R + W.swapaxes(-1, -2) @ W - np.eye(sizes[1])
+            block = schur.complement() + W.swapaxes(-1, -2) @ W - np.eye(sizes[1])
+            joint[:, sizes[0] :, sizes[0] :] = block
             return _eigenvalues(joint)
 
         return self._tile(left, right, value)
@@ -280,19 +281,42 @@ class KernelMixtures:
         """See :class:`Mixtures`."""
         return np.array([np.log1p(x.values).sum() for x in self._left])
 
-    def _tile(
-        self, left: Index, right: Index, value: Callable[[_Spectrum, Array, Array], Array]
-    ) -> Array:
-        """What ``value`` makes of W and of the Schur complement R, for each cloud x and all y."""
+    def _tile(self, left: Index, right: Index, value: Callable[[_Spectrum, _Schur], Array]) -> Array:
+        """What ``value`` makes of each cloud x and of the Schur complements for all y."""
         index, places = self._P.joined(left)
         panel = _Panel([self._right[j] for j in right], *self._Q.padded(right), self._eta)
-        K = self._base(self._P.take(index), self._Q.take(panel.index.ravel()))
-        K = panel.centred(K)
-        rows = []
-        for i, place in zip(left.tolist(), places, strict=True):
-            x = self._left[i]
-            rows.append(value(x, *panel.eliminate(x, x.operator @ K[place])))
-        return np.stack(rows)
+        K = panel.centred(self._base(self._P.take(index), self._Q.take(panel.index.ravel())))
+        sides = [self._left[i] for i in left]
+        return np.stack(
+            [value(x, panel.eliminate(x, K[place])) for x, place in zip(sides, places, strict=True)]
+        )
+
+
+@dataclass(frozen=True)
+class _Schur:
+    """What is left of ``I + F'F`` on the k points of y and z after x: blocks - W'W, plus a border."""
+
+    W: Array
+    blocks: Array
+    border: Array
+    corner: Array
+
+    def complement(self) -> Array:
+        """The matrices, of shape (m, k + 1, k + 1)."""
+        R: Array = self.blocks - self.W.swapaxes(-1, -2) @ self.W
+        R[:, -1, :-1] += self.border
+        R[:, :-1, -1] += self.border
+        R[:, -1, -1] += self.corner
+        return R
+
+    def log_determinants(self) -> Array:
+        """Their determinants."""
+        from mercer.compiled.measures import log_determinants
+
+        out = np.empty(len(self.corner))
+        products = self.W.swapaxes(-1, -2) @ self.W
+        log_determinants(self.blocks, products, self.border, self.corner, out)
+        return out
 
 
 class _Panel:
@@ -320,23 +344,15 @@ class _Panel:
         centre_columns(K.reshape(-1, m, k), self._weights, self._scales, -self._z, out)
         return out.reshape(len(K), -1)
 
-    def eliminate(self, x: _Spectrum, G: Array) -> tuple[Array, Array]:
-        """W of shape (m, r, k + 1), and the Schur complement R = Q - W'W, of I + F'F after x.
-
-        G holds the inner products of the rows of x's operator with what :meth:`centred` describes.
-        """
+    def eliminate(self, x: _Spectrum, K: Array) -> _Schur:
+        """Eliminate x from ``I + F'F``; K is the part of :meth:`centred` with the points of x."""
         m, k = self.index.shape
-        G = G.reshape(-1, m, k + 1).swapaxes(0, 1)
+        G = (x.operator @ K).reshape(-1, m, k + 1).swapaxes(0, 1)
         W, mean = G[:, :-1], G[:, -1]
         W[:, :, k] += x.with_mean * self._z
-        R = W.swapaxes(-1, -2) @ W
-        np.subtract(self._blocks, R, out=R)
-        cross = mean[:, :k] * self._z
-        cross -= self._with_mean
-        R[:, k, :k] += cross
-        R[:, :k, k] += cross
-        R[:, k, k] += (x.square + self._squares) * self._z**2 + 2 * mean[:, k] * self._z
-        return W, R
+        border = mean[:, :k] * self._z - self._with_mean
+        corner = (x.square + self._squares) * self._z**2 + 2 * mean[:, k] * self._z
+        return _Schur(W, self._blocks, border, corner)
 
 
 def _spectra(P: Clouds, base: Base, eta: float) -> list[_Spectrum]:
