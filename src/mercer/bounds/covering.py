@@ -1,0 +1,330 @@
+"""Covering numbers of a kernel's functions, from its eigenvalues on the sphere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer.kernels import Spectral, SpectralKernel
+from mercer.kernels.base import is_whole
+from mercer.spaces import SphericalSpace, zonal
+
+Extended = NDArray[np.longdouble]
+
+#: Levels looked at first; twice as many until the bound is found in their first half.
+_LEVELS = 2**9
+#: The same for weights of a user, which may have gaps.
+_GAP_LEVELS = 2**15
+#: The constant of the theorem.
+_CONSTANT = 6.0
+#: Weights with a logarithm below this may have ended by underflow only.
+_LOG_LEAST = -650.0
+
+
+@dataclass(frozen=True)
+class CoveringBound:
+    """A point of the curve between accuracy and size of a cover; see :func:`covering_bound`.
+
+    At most ``exp(entropy)`` balls of radius ``epsilon`` cover the functions.  ``rank`` is the number j*
+    of leading eigenvalues that the bound uses.  All are kept as logarithms, since they may leave the
+    floating range; arrays where arrays were given.
+    """
+
+    log_epsilon: Any
+    log_entropy: Any
+    log_rank: Any
+
+    @property
+    def epsilon(self) -> Any:
+        """Accuracy of the cover."""
+        return _exp(self.log_epsilon)
+
+    @property
+    def entropy(self) -> Any:
+        """Logarithm of the number of balls; ``inf`` beyond the floating range."""
+        return _exp(self.log_entropy)
+
+    @property
+    def rank(self) -> Any:
+        """Number j* of leading eigenvalues; ``inf`` beyond the floating range."""
+        return _exp(self.log_rank)
+
+
+def covering_bound(
+    kernel: SpectralKernel, n: int, epsilon: ArrayLike, radius: float = 1.0
+) -> CoveringBound:
+    """Bound on the number of balls that cover the functions of a kernel on the sphere.
+
+    For ``F = {x -> <w, phi(x)> : |w| <= R}`` on any points of S^(n-1), with distances
+    ``max_i |f(x_i) - g(x_i)|``: ``N(eps_k) <= k`` where ``lambda_1 >= lambda_2 >= ...`` are the
+    eigenvalues with their multiplicities,
+
+    ``eps_k = 6 R sqrt(j (lambda_1 ... lambda_j / k^2)^(1/j) + sum_(i>j) lambda_i)``
+
+    and ``j = j*(k)`` is the least j with ``lambda_(j+1) < (lambda_1 ... lambda_j / k^2)^(1/j)``.
+    This function solves for k at a given epsilon.  A support vector machine with margin M has R = 1/M.
+
+    The theorem has a factor, the largest value of an eigenfunction.  On the sphere it is 1: j* never
+    splits a level, and over a level the squares of the eigenfunctions sum to their number at every
+    point.  The eigenvalues are those for the uniform probability measure.  On the simplex the bound
+    holds too, since its points are among those of the sphere.
+
+    Parameters
+    ----------
+    kernel : Heat, Matern, Spectral or another SpectralKernel
+        On Sphere() or Simplex().
+    n : int
+        Ambient dimension: the number of columns.
+    epsilon : float or array
+        Accuracy of the cover; from ``6 R sqrt(k(x, x))`` on one ball is enough.
+    radius : float
+        Bound R on the norm of the functions.
+
+    References
+    ----------
+    .. [1] Y. Guo, P. Bartlett, J. Shawe-Taylor, R. Williamson, "Covering numbers for support vector
+       machines", COLT 1999.
+    .. [2] J. Lafferty, G. Lebanon, "Information diffusion kernels", NIPS 2002.
+
+    Examples
+    --------
+    >>> from mercer.bounds import covering_bound
+    >>> from mercer.kernels import Heat
+    >>> from mercer.spaces import Sphere
+    >>> bound = covering_bound(Heat(Sphere(), t=0.5), n=3, epsilon=[1.0, 0.1, 0.01])
+    >>> bound.rank.round()
+    array([ 9., 25., 36.])
+    >>> bound.entropy.round(1)
+    array([ 14.5,  56.9, 121.8])
+    """
+    log_epsilon = _log_positive(epsilon, "epsilon")
+    target = 2 * (log_epsilon - math.log(_CONSTANT) - _log_radius(radius))
+    levels, place = _deep_enough(kernel, n, lambda levels: levels.place_of_accuracy(target))
+    log_entropy = levels.log_entropy(place, target)
+    return _result(log_epsilon, log_entropy, levels.log_ranks[place])
+
+
+def entropy_number(
+    kernel: SpectralKernel, n: int, entropy: ArrayLike, radius: float = 1.0
+) -> CoveringBound:
+    """Bound on the accuracy that ``exp(entropy)`` balls reach: the inverse of :func:`covering_bound`.
+
+    Parameters
+    ----------
+    kernel : Heat, Matern, Spectral or another SpectralKernel
+    n : int
+        Ambient dimension.
+    entropy : float or array
+        Logarithm of the number k of balls.
+    radius : float
+        Bound R on the norm of the functions.
+
+    Examples
+    --------
+    >>> from mercer.bounds import entropy_number
+    >>> from mercer.kernels import Heat
+    >>> from mercer.spaces import Sphere
+    >>> round(entropy_number(Heat(Sphere(), t=0.5), n=3, entropy=56.9).epsilon, 2)
+    0.1
+    """
+    log_entropy = _log_positive(entropy, "entropy")
+    target = log_entropy + math.log(2)
+    levels, place = _deep_enough(kernel, n, lambda levels: levels.place_of_entropy(target))
+    log_epsilon = levels.log_accuracy(place, target) / 2 + math.log(_CONSTANT) + _log_radius(radius)
+    return _result(log_epsilon, log_entropy, levels.log_ranks[place])
+
+
+def log_covering_rate(n: int, t: ArrayLike, epsilon: ArrayLike) -> Any:
+    """Logarithm of the rate at which the entropy of the heat kernel grows as epsilon falls.
+
+    ``c(d) (V / t^(d/2)) log(1/epsilon)^((d+2)/2)``, d = n - 1, V the area of S^d: the theorem's rate
+    for a manifold of volume V.  ``c(d) = 2 / ((d + 2) (2 pi)^(d/2) Gamma(d/2 + 1))`` makes it the
+    leading term of :func:`covering_bound`; it follows from Weyl's law for the eigenvalues.  The limit
+    is approached slowly, and more so in higher dimension.
+
+    Parameters
+    ----------
+    n : int
+        Ambient dimension.
+    t : float or array
+        Absolute diffusion time.
+    epsilon : float or array
+        Accuracy, below 1.
+
+    References
+    ----------
+    .. [1] J. Lafferty, G. Lebanon, "Information diffusion kernels", NIPS 2002, Theorem 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.bounds import log_covering_rate
+    >>> slope = np.diff(log_covering_rate(4, 0.1, np.exp([-10.0, -100.0])))    # (d + 2) / 2 for d = 3
+    >>> (slope / np.log(10)).round(6)
+    array([2.5])
+    """
+    _check_dimension(n)
+    log_epsilon = _log_positive(epsilon, "epsilon")
+    if np.any(log_epsilon >= 0):
+        raise ValueError(f"epsilon must be below 1 for a rate, got {epsilon!r}")
+    d = n - 1
+    log_weyl = zonal.log_area(n) - d / 2 * math.log(4 * math.pi) - math.lgamma(d / 2 + 1)
+    scale = (1 + d / 2) * math.log(2) - math.log(d + 2)
+    return _plain(log_weyl + scale - d / 2 * _log_positive(t, "t") + (1 + d / 2) * np.log(-log_epsilon))
+
+
+@dataclass(frozen=True, eq=False)
+class _Levels:
+    """Levels of a kernel by falling eigenvalue, and sums over them, all as logarithms.
+
+    ``log_ranks[k]``: number of eigenvalues up to level k.  ``log_steps[k]``: ``sum_i log(lambda_i /
+    lambda')`` over them, where lambda' is the next eigenvalue; the theorem takes j* from the first
+    level where it exceeds ``2 log(number of balls)``.  ``log_tails[k]``: sum of the other
+    eigenvalues.  ``ends``: there are no other levels.
+    """
+
+    log_values: Extended
+    log_ranks: Extended
+    log_steps: Extended
+    log_tails: Extended
+    ends: bool
+
+    @classmethod
+    def of(cls, kernel: SpectralKernel, n: int, levels: int, finite: bool) -> _Levels:
+        logs = np.asarray(
+            kernel.with_floats().log_weights(zonal.eigenvalues(n, levels), n), dtype=np.longdouble
+        )
+        log_counts = zonal.log_multiplicities(n, levels)
+        if np.any(np.isnan(logs)) or np.any(logs == np.inf) or np.all(np.isneginf(logs)):
+            raise ValueError(
+                "a spectral law must have finite, non-negative weights, not all of them zero"
+            )
+        kept = np.flatnonzero(np.isfinite(logs))
+        ended = finite or (kept[-1] < levels // 2 and logs[kept[-1]] > _LOG_LEAST)
+        rest = -np.inf if ended else _log_rest(kept, (logs + log_counts)[kept])
+        shares = logs[kept] - np.logaddexp.reduce((logs + log_counts)[kept])
+        if not kernel.normalized:
+            shares += kernel.log_self_similarity(n)
+            rest += kernel.log_self_similarity(n)
+        rest -= np.logaddexp.reduce((logs + log_counts)[kept])
+        order = np.argsort(-shares, kind="stable")
+        return cls._sorted(shares[order], log_counts[kept][order], rest, bool(ended))
+
+    @classmethod
+    def _sorted(cls, log_values: Extended, log_counts: Extended, rest: Any, ends: bool) -> _Levels:
+        log_ranks = np.logaddexp.accumulate(log_counts)
+        after = np.append(log_values[1:], -np.inf)
+        with np.errstate(divide="ignore"):
+            log_steps = np.logaddexp.accumulate(log_ranks + np.log(log_values - after))
+        sums = np.logaddexp.accumulate(np.append(rest, (log_values + log_counts)[:0:-1]))
+        return cls(log_values, log_ranks, log_steps, sums[::-1], ends)
+
+    def place_of_accuracy(self, log_square: Extended) -> NDArray[np.int64]:
+        """Level that j* ends with, for a squared accuracy in units of ``(6 R)^2``."""
+        after = np.append(self.log_values[1:], -np.inf)
+        reached = np.logaddexp(self.log_ranks + after, self.log_tails)
+        return np.searchsorted(-np.minimum.accumulate(reached), -log_square)
+
+    def place_of_entropy(self, log_twice: Extended) -> NDArray[np.int64]:
+        """Level that j* ends with, for twice an entropy."""
+        return np.searchsorted(self.log_steps, log_twice, side="right")
+
+    def log_entropy(self, place: NDArray[np.int64], log_square: Extended) -> Extended:
+        """Entropy at which the accuracy is reached; -inf if one ball is enough."""
+        tail = np.minimum(self.log_tails[place] - log_square, 0)
+        with np.errstate(divide="ignore"):
+            # (lambda_1 ... lambda_j / k^2)^(1/j) = (square - tail) / j, and it lies between neighbours.
+            log_level = log_square + np.log(-np.expm1(tail)) - self.log_ranks[place]
+            below = np.append(self.log_values[1:], -np.inf)[place]
+            drop = self.log_values[place] - np.maximum(log_level, below)
+            inside = self.log_ranks[place] + np.log(np.maximum(drop, 0))
+        return np.logaddexp(self._steps_before(place), inside) - math.log(2)
+
+    def log_accuracy(self, place: NDArray[np.int64], log_twice: Extended) -> Extended:
+        """Squared accuracy, in units of ``(6 R)^2``, reached with half of that entropy."""
+        before = np.minimum(self._steps_before(place) - log_twice, 0)
+        with np.errstate(divide="ignore"):
+            drop = np.exp(log_twice + np.log(-np.expm1(before)) - self.log_ranks[place])
+        return np.logaddexp(self.log_ranks[place] + self.log_values[place] - drop, self.log_tails[place])
+
+    def _steps_before(self, place: NDArray[np.int64]) -> Extended:
+        return np.append(np.longdouble(-np.inf), self.log_steps)[place]
+
+
+def _deep_enough(
+    kernel: SpectralKernel, n: int, locate: Callable[[_Levels], NDArray[np.int64]]
+) -> tuple[_Levels, NDArray[np.int64]]:
+    """As many levels as it takes, and the places among them that were asked for."""
+    _check_kernel(kernel)
+    _check_dimension(n)
+    count, finite = _LEVELS, False
+    if isinstance(kernel, Spectral):
+        finite = not callable(kernel.weights)
+        count = len(kernel.weights) if finite else _GAP_LEVELS
+    while True:
+        levels = _Levels.of(kernel, n, count, finite)
+        place = locate(levels)
+        if levels.ends or np.max(place, initial=0) < levels.log_values.size // 2:
+            return levels, place
+        if count >= zonal.MAX_LEVELS:
+            raise zonal.SlowDecay(
+                f"more than {count} levels of {kernel!r} are needed in dimension {n}; take a larger "
+                "epsilon (a smaller entropy) or a smoother kernel"
+            )
+        count = min(2 * count, zonal.MAX_LEVELS)
+
+
+def _log_rest(levels: NDArray[np.int64], logs: Extended) -> Any:
+    """Bound on the sum beyond the last level, where logs is concave in the logarithm of the level."""
+    if levels.size < 2 or levels[-2] == 0:
+        return np.inf
+    decay = (logs[-2] - logs[-1]) / np.log(levels[-1] / np.longdouble(levels[-2]))
+    return logs[-1] + np.log(np.longdouble(levels[-1])) - np.log(decay - 1) if decay > 1 else np.inf
+
+
+def _check_kernel(kernel: Any) -> None:
+    if not isinstance(kernel, SpectralKernel):
+        raise TypeError(
+            "covering numbers come from the eigenvalues of Heat, Matern or Spectral on a sphere; "
+            f"got {kernel!r}"
+        )
+    kernel._validate()
+    if not isinstance(kernel.space, SphericalSpace):
+        raise TypeError(f"covering numbers need a kernel on Sphere() or Simplex(), got {kernel!r}")
+
+
+def _check_dimension(n: Any) -> None:
+    if not (is_whole(n) and n >= 2):
+        raise ValueError(f"n, the ambient dimension, must be a whole number from 2 on, got {n!r}")
+
+
+def _log_radius(radius: Any) -> float:
+    if np.ndim(radius):
+        raise ValueError(f"radius must be one number, got {radius!r}")
+    return float(_log_positive(radius, "radius"))
+
+
+def _log_positive(values: ArrayLike, name: str) -> Extended:
+    array = np.asarray(values, dtype=np.longdouble)
+    if not np.all((array > 0) & (array < np.inf)):
+        raise ValueError(f"{name} must be positive and finite, got {values!r}")
+    return np.log(array)
+
+
+def _result(log_epsilon: Any, log_entropy: Any, log_rank: Any) -> CoveringBound:
+    return CoveringBound(*(_plain(np.asarray(v)) for v in (log_epsilon, log_entropy, log_rank)))
+
+
+def _exp(logs: Any) -> Any:
+    with np.errstate(over="ignore"):
+        return _plain(np.exp(logs))
+
+
+def _plain(values: Any) -> Any:
+    """Doubles, and a float for a single value."""
+    return values.astype(float) if np.ndim(values) else float(values)
