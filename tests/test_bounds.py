@@ -2,6 +2,7 @@
 
 import math
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 
-from mercer import bounds
+from mercer import bounds, plotting
 from mercer.bounds import (
     covering_bound,
     effective_sample_size,
@@ -462,3 +463,64 @@ def test_too_rough_to_be_summed(monkeypatch) -> None:
     monkeypatch.setattr(bounds.covering.zonal, "MAX_LEVELS", 2**12)
     with pytest.raises(ValueError, match=r"more than 4096 levels.*larger epsilon"):
         covering_bound(Matern(Sphere(), nu=0.5), 3, 1e-3)
+
+
+# Pictures
+
+
+@pytest.fixture
+def axes():
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)
+
+
+def test_generalization_is_drawn(axes) -> None:
+    sizes = np.array([10, 100, 1000])
+    assert plotting.plot_generalization_bound(sizes, [2, 20], ax=axes) is axes
+    assert len(axes.lines) == 2
+    np.testing.assert_allclose(axes.lines[1].get_ydata(), generalization_bound(sizes, 20))
+
+
+@pytest.mark.parametrize("quantity", ["mu", "effective_sample_size", "generalization_bound"])
+def test_machines_are_drawn(axes, quantity: str) -> None:
+    sizes = [10, 20]
+    machines = [vc_bound(SVC(kernel="linear").fit(X2[::k], Y2[::k]), X2[::k]) for k in (4, 2)]
+    plotting.plot_vc_bounds(sizes, machines, quantity=quantity, xlabel="m", label="linear", ax=axes)
+    plotting.plot_vc_bounds(sizes, machines[::-1], quantity=quantity, ax=axes)
+    first = getattr(machines[0], quantity)
+    assert axes.lines[0].get_ydata()[0] == (first() if callable(first) else first)
+    assert axes.get_xlabel() == "m"
+    assert len(axes.patches) == (quantity == "generalization_bound")
+    with pytest.raises(ValueError, match="2 values, but 1 bounds"):
+        plotting.plot_vc_bounds(sizes, machines[:1], ax=axes)
+    with pytest.raises(ValueError, match="quantity must be one of mu"):
+        plotting.plot_vc_bounds(sizes, machines, quantity="nu", ax=axes)
+
+
+def test_covering_numbers_are_drawn(axes) -> None:
+    heat = Heat(Sphere(), t=0.2)
+    plotting.plot_covering_bound(heat, 3, [0.01, 0.1], label="heat", ax=axes)
+    expected = covering_bound(heat, 3, [0.01, 0.1]).log_entropy / math.log(10)
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), expected)
+    np.testing.assert_allclose(
+        axes.lines[1].get_ydata(), log_covering_rate(3, 0.2, [0.01, 0.1]) / math.log(10)
+    )
+    plotting.plot_covering_bound(heat, [3, 10_000], 0.1, ax=axes)
+    plotting.plot_covering_bound(heat, 3, 0.1, t=[0.1, 0.2], ax=axes)
+    assert axes.lines[4].get_ydata()[1] == axes.lines[0].get_ydata()[1]
+    before = len(axes.lines)
+    plotting.plot_covering_bound(Matern(Sphere()), 3, 0.5, length_scale=[0.5, 1.0], ax=axes)
+    assert len(axes.lines) == before + 1  # no rate
+    assert axes.get_xlabel() == "length_scale"
+    for arguments in ({"n": 3, "epsilon": 0.1}, {"n": [3, 4], "epsilon": [0.1]}):
+        with pytest.raises(ValueError, match="exactly one"):
+            plotting.plot_covering_bound(heat, **arguments, ax=axes)
+    with pytest.raises(ValueError, match="positive numbers"):
+        plotting.plot_covering_bound(heat, 3, [0.1, -1.0], ax=axes)
+
+
+def test_axes_are_made_where_none_are_given() -> None:
+    ax = plotting.plot_generalization_bound([10.0, 100.0], 3)
+    assert ax.get_xscale() == "log"
+    plt.close(ax.figure)

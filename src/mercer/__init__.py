@@ -4,7 +4,17 @@ from importlib import import_module
 from types import ModuleType
 
 __version__ = "0.1.0"
-__all__ = ["datasets", "features", "kernels", "rkhs", "selection", "spaces", "testing"]
+__all__ = [
+    "bounds",
+    "datasets",
+    "features",
+    "kernels",
+    "plotting",
+    "rkhs",
+    "selection",
+    "spaces",
+    "testing",
+]
 
 
 def __getattr__(name: str) -> ModuleType:
