@@ -9,8 +9,8 @@ the VC bound :math:`\\mu = \\min(n, R^2/M^2) + 1`. The fourth, the error on othe
 
 With the heat kernel of a short time every document is alone: all are nearly orthogonal, and
 :math:`\\mu` is the number of training documents. As the time grows :math:`\\mu` falls, and the error
-falls with it. At the time of the least :math:`\\mu`, the grey line, the error is 0.036; the least of all,
-one step before, is 0.034. For long times both numbers come close to those of the cosine kernel. The
+falls with it. At the time of the least :math:`\\mu`, the grey line, the error is 0.036; the least of
+all, one step before, is 0.034. For long times both numbers come close to those of the cosine kernel. The
 linear kernel sees raw counts, of short and long documents: the ball is large for its margin, and only
 the number of words bounds :math:`\\mu`.
 
@@ -58,8 +58,8 @@ flat = {"linear": study(Linear()), "cosine": study(Cosine(Simplex()))}
 
 # %%
 # The third panel needs no data: functions of the heat kernel on the 2-sphere, with norm at most 1, can
-# be covered by :math:`N(\epsilon)` balls of radius :math:`\epsilon`. The longer the time, the fewer. Dashed
-# is the leading term as :math:`\epsilon` goes to 0, which the bounds approach slowly.
+# be covered by :math:`N(\epsilon)` balls of radius :math:`\epsilon`. The longer the time, the fewer.
+# Dashed is the leading term as :math:`\epsilon` goes to 0, which the bounds approach slowly.
 
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
 blue, colors = "#0072B2", {"linear": "#009E73", "cosine": "#D55E00"}

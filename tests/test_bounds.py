@@ -406,6 +406,7 @@ def test_high_dimension_neither_overflows_nor_waits(n: int) -> None:
         assert np.all(np.isfinite([found.log_entropy, found.log_rank]))
         assert np.all(np.diff(found.log_entropy) > 0)
     assert covering_bound(Heat(Sphere(), t_star=0.02), n, 1e-12).entropy == np.inf  # exp(1000) and more
+    assert entropy_number(Heat(Sphere(), t_star=0.02), n, 1.0).epsilon == pytest.approx(6, rel=1e-6)
     assert np.isfinite(log_covering_rate(n, 1e-3, 0.01))
 
 

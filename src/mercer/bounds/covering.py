@@ -16,10 +16,12 @@ from mercer.spaces import SphericalSpace, zonal
 
 Extended = NDArray[np.longdouble]
 
-#: Levels looked at first; twice as many until the bound is found in their first half.
+#: Levels looked at first; twice as many until those left out no longer matter.
 _LEVELS = 2**9
 #: The same for weights of a user, which may have gaps.
 _GAP_LEVELS = 2**15
+#: Logarithm of the share of a tail that may be bounded rather than summed.
+_SMALL = math.log(0.1)
 #: The constant of the theorem.
 _CONSTANT = 6.0
 #: Weights with a logarithm below this may have ended by underflow only.
@@ -205,15 +207,14 @@ class _Levels:
                 "a spectral law must have finite, non-negative weights, not all of them zero"
             )
         kept = np.flatnonzero(np.isfinite(logs))
+        sums = (logs + log_counts)[kept]
         ended = finite or (kept[-1] < levels // 2 and logs[kept[-1]] > _LOG_LEAST)
-        rest = -np.inf if ended else _log_rest(kept, (logs + log_counts)[kept])
-        shares = logs[kept] - np.logaddexp.reduce((logs + log_counts)[kept])
-        if not kernel.normalized:
-            shares += kernel.log_self_similarity(n)
-            rest += kernel.log_self_similarity(n)
-        rest -= np.logaddexp.reduce((logs + log_counts)[kept])
-        order = np.argsort(-shares, kind="stable")
-        return cls._sorted(shares[order], log_counts[kept][order], rest, bool(ended))
+        rest = -np.inf if ended else _log_rest(kept, sums)
+        # What was summed is at most the whole, so that eigenvalues are not underestimated.
+        scale = (0.0 if kernel.normalized else kernel.log_self_similarity(n)) - np.logaddexp.reduce(sums)
+        order = np.argsort(-logs[kept], kind="stable")
+        values, log_counts = logs[kept][order] + scale, log_counts[kept][order]
+        return cls._sorted(values, log_counts, rest + scale, bool(ended))
 
     @classmethod
     def _sorted(cls, log_values: Extended, log_counts: Extended, rest: Any, ends: bool) -> _Levels:
@@ -252,6 +253,10 @@ class _Levels:
             drop = np.exp(log_twice + np.log(-np.expm1(before)) - self.log_ranks[place])
         return np.logaddexp(self.log_ranks[place] + self.log_values[place] - drop, self.log_tails[place])
 
+    def know_tail_at(self, place: int) -> bool:
+        """Tell whether levels that were not summed are a small part of the tail after this one."""
+        return place < self.log_tails.size and bool(self.log_tails[-1] < self.log_tails[place] + _SMALL)
+
     def _steps_before(self, place: NDArray[np.int64]) -> Extended:
         return np.append(np.longdouble(-np.inf), self.log_steps)[place]
 
@@ -269,7 +274,7 @@ def _deep_enough(
     while True:
         levels = _Levels.of(kernel, n, count, finite)
         place = locate(levels)
-        if levels.ends or np.max(place, initial=0) < levels.log_values.size // 2:
+        if levels.ends or levels.know_tail_at(int(np.max(place, initial=0))):
             return levels, place
         if count >= zonal.MAX_LEVELS:
             raise zonal.SlowDecay(
