@@ -62,6 +62,7 @@ KERNELS = [
     Parametrix(Sphere()),
     Parametrix(Sphere(), t=0.1, order=1),
     Parametrix(Simplex(), t=0.1, order=2, normalized=True),
+    Parametrix(Sphere(), t=0.05, order=6, normalized=True),
     Linear(),
     Polynomial(degree=3, coef0=0.5),
     Polynomial(degree=2, coef0=0.0),

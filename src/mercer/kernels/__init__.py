@@ -7,9 +7,10 @@ from mercer.kernels.embeddings import GaussianEmbedding, MeanEmbedding, TraceKer
 from mercer.kernels.euclidean import Gaussian, Linear, Polynomial
 from mercer.kernels.measures import InverseGeneralizedVariance, MixtureMoment, RegularizedMoment
 from mercer.kernels.nodes import Exponential, NodeKernel, Power, VonNeumann
+from mercer.kernels.parametrix import Parametrix
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.spectral import Heat, Matern, Spectral, SpectralKernel
-from mercer.kernels.sphere import ArcCosine, Cosine, Parametrix
+from mercer.kernels.sphere import ArcCosine, Cosine
 from mercer.kernels.strings import FullSpectrum, StringKernel, WeightedDegree
 from mercer.kernels.structured import StructuredKernel
 from mercer.kernels.subsequences import GappySubsequence

@@ -1,4 +1,4 @@
-"""Kernels given by a function of the angle: Cosine, ArcCosine, Parametrix."""
+"""Kernels given by a function of the angle: Cosine, ArcCosine."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from array_api_compat import array_namespace
 
 from mercer.kernels.base import check_choice, check_spherical, is_whole
 from mercer.kernels.radial import RadialKernel
-from mercer.kernels.shorttime import Array, Law
-from mercer.kernels.time import DiffusionTime
-from mercer.profiles import PowerProfile, ProductProfile, Profile, TableProfile, compile_profile
+from mercer.kernels.shorttime import Array
+from mercer.profiles import PowerProfile, Profile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace, parametrix
 from mercer.spaces.base import refuse_rows
 from mercer.spaces.spherical import row_lengths, row_maxima, unit_rows
@@ -161,120 +160,3 @@ def _excess(x: Array) -> Array:
     z = x * x
     series = x * z / 6 * (1 - z / 20 * (1 - z / 42 * (1 - z / 72 * (1 - z / 110 * (1 - z / 156)))))
     return np.where(x < 0.4, series, x - np.sin(x))
-
-
-class Parametrix(RadialKernel, DiffusionTime):
-    """The parametrix: the heat kernel's short-time expansion.
-
-    Order 0 is ``exp(-theta^2 / 4t)``, the kernel of the literature; order k >= 1 is
-    ``exp(-theta^2 / 4t) (u_0 + u_1 t + ... + u_k t^k)`` with the coefficients of the sphere.  The
-    factor ``(4 pi t)^(-d/2)`` is left out.
-
-    **Not positive semidefinite** in general: the least eigenvalue of a Gram matrix was seen at -6.7
-    on the 2-sphere (t = 2, 800 points) and below zero on the simplex too.  SVMs may stop at a saddle
-    point, Gaussian processes fail.  Use :class:`Heat`, which costs the same, unless you want to
-    compare.  Orders from 1 diverge at the antipode.
-
-    Parameters
-    ----------
-    space : Sphere or Simplex
-    t, t_star : float
-        Diffusion time, as in :class:`Heat`.
-    order : {0, 1, 2}
-        Last coefficient of the expansion.
-    normalized : bool
-        Divide by the value at theta = 0 (which is 1 already for order 0).
-    t_bounds, t_star_bounds : pair of floats or "fixed"
-        Ranges for optimisers.
-
-    Notes
-    -----
-    u_2 is not the published one, which does not satisfy its own recursion.
-
-    Examples
-    --------
-    >>> from mercer.kernels import Parametrix
-    >>> from mercer.spaces import Sphere
-    >>> k = Parametrix(Sphere(), t=0.1)
-    >>> k([[1, 0, 0]], [[0, 1, 0]]).round(6), k.positive_semidefinite
-    (array([[0.002094]]), False)
-    """
-
-    positive_semidefinite = False
-    space: SphericalSpace
-
-    def __init__(
-        self,
-        space: SphericalSpace,
-        t: Any = None,
-        t_star: Any = 1.0,
-        order: int = 0,
-        normalized: bool = False,
-        t_bounds: Any = (1e-4, 1e2),
-        t_star_bounds: Any = (1e-2, 1e2),
-    ) -> None:
-        self.space = space
-        self.t = t
-        self.t_star = t_star
-        self.order = order
-        self.normalized = normalized
-        self.t_bounds = t_bounds
-        self.t_star_bounds = t_star_bounds
-
-    def _validate(self) -> None:
-        check_spherical(self)
-        self._check_time()
-        check_choice(self, "order", (0, 1, 2))
-        check_choice(self, "normalized", (True, False))
-
-    def _compile(self, n: int) -> Profile:
-        if self.order == 0:
-            return self._exponential(n)
-        t = self.time(n)
-        scale = self._bracket(n, t, np.zeros(1))[0, 0] if self.normalized else 1.0
-        return self._times(n, lambda u: self._bracket(n, t, u) / scale, least=0.0)
-
-    def _compile_gradient(self, n: int, name: str) -> Profile:
-        # d/dlog(t) of exp(-r^2/4t) b(t) is exp(-r^2/4t) (b r^2/4t + db/dlog(t)).
-        t = self.time(n)
-        zero = np.zeros(1)
-        scale, change = 1.0, 0.0
-        if self.normalized:
-            scale = self._bracket(n, t, zero)[0, 0]
-            change = self._slope(n, t, zero)[0, 0] / scale
-
-        def law(u: Array) -> Array:
-            bracket = self._bracket(n, t, u)
-            rise = parametrix.angles(u) ** 2 / (4 * t) - change
-            return (bracket * rise + self._slope(n, t, u)) / scale
-
-        return self._times(n, law, least=1.0)
-
-    def _bracket(self, n: int, t: float, u: Array) -> Array:
-        """``(u_0 + u_1 t + ...) / u_0``."""
-        return 1 + self._weighted(n, t, u, (1, 1))
-
-    def _slope(self, n: int, t: float, u: Array) -> Array:
-        """Derivative of the bracket by log t."""
-        return self._weighted(n, t, u, (1, 2))
-
-    def _weighted(self, n: int, t: float, u: Array, factors: tuple[int, int]) -> Array:
-        ratios = parametrix.corrections(n - 1, self.order, u)
-        terms = (
-            f * ratio * t ** (k + 1) for k, (f, ratio) in enumerate(zip(factors, ratios, strict=False))
-        )
-        return sum(terms, start=np.zeros((2, u.size)))
-
-    def _exponential(self, n: int) -> TableProfile:
-        """``exp(-theta^2 / 4t)``, with u_0 for order 1 and more."""
-        t = self.time(n)
-
-        def law(u: Array) -> Array:
-            exponent = -(parametrix.angles(u) ** 2) / (4 * t)
-            return (exponent + parametrix.log_u0(n - 1, u) if self.order else exponent)[: self._sides]
-
-        return compile_profile(law, self.space.separation, logarithmic=True)
-
-    def _times(self, n: int, law: Law, least: float) -> Profile:
-        factor = compile_profile(lambda u: law(u)[: self._sides], self.space.separation, least=least)
-        return ProductProfile(self._exponential(n), factor)
