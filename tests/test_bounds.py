@@ -147,7 +147,9 @@ def test_confidence_is_a_probability(eta) -> None:
         generalization_bound(100, 3, eta)
 
 
-@pytest.mark.parametrize(("m", "mu", "name"), [(0, 1, "m"), (np.nan, 1, "m"), (5, 0, "mu")])
+@pytest.mark.parametrize(
+    ("m", "mu", "name"), [(0, 1, "m"), (np.nan, 1, "m"), (5, 0, "mu"), (5, np.inf, "mu")]
+)
 def test_sizes_are_positive(m, mu, name: str) -> None:
     for function in (generalization_bound, effective_sample_size):
         with pytest.raises(ValueError, match=f"^{name} must be positive"):

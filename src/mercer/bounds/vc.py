@@ -347,8 +347,8 @@ def _dense(matrix: Any) -> Array:
 
 def _positive(values: ArrayLike, name: str) -> Array:
     array = np.asarray(values, dtype=float)
-    if not np.all(array > 0):
-        raise ValueError(f"{name} must be positive, got {values!r}")
+    if not np.all((array > 0) & (array < np.inf)):
+        raise ValueError(f"{name} must be positive and finite, got {values!r}")
     return array
 
 
