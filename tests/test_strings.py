@@ -4,6 +4,7 @@ import itertools
 import math
 import subprocess
 import sys
+import time
 from collections import Counter
 from fractions import Fraction
 
@@ -382,7 +383,6 @@ def test_bad_strings_are_named(kernel, X, Y, error, message) -> None:
         (Mismatch(alphabet="ACGTA"), "names a symbol twice"),
         (Mismatch(alphabet="AC"), "row 1 of X holds 'G', which is not in the alphabet 'AC'"),
         (Mismatch(30, 20), "need .* masks"),
-        (Mismatch(6, 5, alphabet=[*range(10**4), "A", "C", "G", "T"]), "may exceed 2"),
         (GappySubsequence(0), "length of GappySubsequence"),
         (GappySubsequence(decay=1.1), "at most 1"),
         (GappySubsequence(decay=0), "decay of GappySubsequence"),
@@ -407,6 +407,8 @@ def test_more_refusals() -> None:
         Mismatch()([b"ACG"])
     with pytest.raises(TypeError, match="alphabet of Mismatch holds"):
         Mismatch(alphabet=[["A"], "C"])(["ACG"])
+    with pytest.raises(ValueError, match="may exceed 2"):
+        Mismatch(6, 5, alphabet=[*range(10**4), "A", "C", "G", "T"])(["ACGTAC"])
     with pytest.raises(ValueError, match="overflow with length=150"):
         GappySubsequence(150, 1.0)(["A" * 720])
     with pytest.raises(ValueError, match="overflow"):
@@ -417,6 +419,55 @@ def test_short_strings_have_nothing_in_common() -> None:
     for kernel in (Spectrum(3), Mismatch(3, 1), GappySubsequence(3)):
         np.testing.assert_array_equal(kernel(["A", "AC"]), np.zeros((2, 2)))
         assert kernel(["A", "ACGT"])[1, 1] > 0
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [Spectrum(10**7), GappySubsequence(10**7, 1.0), Mismatch(10**7, 0), Mismatch(400, 1)],
+    ids=repr,
+)
+def test_substrings_longer_than_all_strings_cost_nothing(kernel) -> None:
+    X = ["GATTACA", "TACAGA", "CCC"]
+    start = time.perf_counter()
+    np.testing.assert_array_equal(kernel(X), np.zeros((3, 3)))
+    np.testing.assert_array_equal(kernel(X, X[:2]), np.zeros((3, 2)))
+    np.testing.assert_array_equal(kernel.diag(X), np.zeros(3))
+    assert time.perf_counter() - start < 2
+
+
+def test_ranges_of_lengths_end_at_the_longest_string() -> None:
+    X = ["GATTACA", "TACAGA", "CCC"]
+    np.testing.assert_array_equal(Spectrum((1, 10**7))(X), Spectrum((1, 7))(X))
+    np.testing.assert_array_equal(Spectrum((1, 10**7))(X, ["CCC"]), Spectrum((1, 7))(X, ["CCC"]))
+    exact = SubstringVectorizer((1, 10**7)).fit(X)
+    assert exact.transform(["GATTACA" * 9]).shape == (1, len(exact.vocabulary_))
+    hashed = SubstringVectorizer((8, 10**7), n_features=16).transform(X)
+    assert hashed.shape == (3, 16)
+    assert hashed.nnz == 0
+
+
+def test_mismatches_in_long_words() -> None:
+    start = time.perf_counter()
+    X = ["GATTACA" * 40, "TACAGA" * 50]
+    np.testing.assert_array_equal(Mismatch(200, 0)(X), Spectrum(200)(X))
+    assert sum(mask_weights(200, 1, 4)[198:]) > 0
+    assert mask_weights(30, 0, 4) == (*[0] * 30, 1)
+    np.testing.assert_array_equal(Mismatch(30, 20, "A")(["A" * 40]), [[121]])
+    assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("alphabet", "X", "advice"),
+    [
+        ("ACGT", ["acgt"], "change strings to upper case, or name all symbols by alphabet="),
+        ("acgt", ["ACGT"], "change strings to lower case"),
+        (b"ACGT", [b"acgt"], "change strings to upper case"),
+        ("ACGT", ["ACNN"], "name all symbols that may occur by alphabet="),
+    ],
+)
+def test_advice_for_symbols_beyond_the_alphabet(alphabet, X, advice: str) -> None:
+    with pytest.raises(ValueError, match=advice):
+        Mismatch(alphabet=alphabet)(X)
 
 
 # With scikit-learn.
@@ -501,6 +552,34 @@ def test_hashes_are_the_same_in_another_process() -> None:
     vectorizer = SubstringVectorizer(2, n_features=1000)
     here = [vectorizer.transform([row]).indices.tolist() for row in rows]
     assert there.stdout.strip() == str(here)
+
+
+class Tag(str):
+    """A str with a name of its own."""
+
+    def __repr__(self) -> str:
+        return f"Tag({str.__repr__(self)})"
+
+    def __str__(self) -> str:
+        return "tag"
+
+
+@pytest.mark.parametrize(
+    ("plain", "other"),
+    [
+        (["a", "b"], [np.str_("a"), np.str_("b")]),
+        (["a", "b"], [Tag("a"), Tag("b")]),
+        ([b"a", b"b"], [np.bytes_(b"a"), np.bytes_(b"b")]),
+        ([1, 2], [np.int64(1), np.uint8(2)]),
+        ([0, 1], [False, np.True_]),
+    ],
+)
+def test_equal_tokens_have_one_column(plain, other) -> None:
+    assert plain == other
+    vectorizer = SubstringVectorizer((1, 2), n_features=2**20)
+    np.testing.assert_array_equal(
+        vectorizer.transform([plain]).indices, vectorizer.transform([other]).indices
+    )
 
 
 def test_features_feed_linear_models() -> None:

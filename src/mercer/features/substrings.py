@@ -15,6 +15,7 @@ from mercer.kernels.substrings import (
     Window,
     check_length,
     count_windows,
+    longest_shared,
     number_windows,
     window_places,
     windows,
@@ -68,7 +69,8 @@ class SubstringVectorizer(TransformerMixin, BaseEstimator):
         P, _ = encode(X)
         if self.n_features is None:
             self._kind = P.kind
-            self.vocabulary_ = [w for window in windows(self.length) for w in _distinct(P, window)]
+            parts = windows(self.length, longest_shared(P, None))
+            self.vocabulary_ = [w for window in parts for w in _distinct(P, window)]
             if not self.vocabulary_:
                 raise ValueError(
                     f"all strings are shorter than length={self.length}; there is nothing to count"
@@ -81,12 +83,15 @@ class SubstringVectorizer(TransformerMixin, BaseEstimator):
         self._validate()
         P, _ = encode(X)
         if self.n_features is not None:
-            parts = [_hashed_counts(P, window, int(self.n_features)) for window in windows(self.length)]
-            return sum(parts[1:], parts[0])
+            counts = sparse.csr_matrix((len(P), int(self.n_features)))
+            for window in windows(self.length, longest_shared(P, None)):
+                counts = counts + _hashed_counts(P, window, int(self.n_features))
+            return counts
         if P.kind != self._kind:
             raise TypeError(f"rows of X are {P.kind}, but the vectorizer was fitted to {self._kind}")
+        longest = max(map(len, self.vocabulary_))
         return sparse.hstack(
-            [self._counts(X, window.length) for window in windows(self.length)], format="csr"
+            [self._counts(X, window.length) for window in windows(self.length, longest)], format="csr"
         )
 
     def _counts(self, X: Any, length: int) -> sparse.csr_matrix:

@@ -90,6 +90,8 @@ class GappySubsequence(StringKernel):
         return self._subsequences(P, None, slope=True)
 
     def _diagonal(self, P: Sequences) -> Array:
+        if self.length > P.lengths.max():
+            return np.zeros(len(P))
         out = np.empty(len(P))
 
         def own(i: int) -> None:
@@ -103,6 +105,8 @@ class GappySubsequence(StringKernel):
         """Gram matrix, or its derivative by the logarithm of the decay."""
         symmetric = Q is None
         Q = P if Q is None else Q
+        if self.length > min(P.lengths.max(), Q.lengths.max()):
+            return np.zeros((len(P), len(Q)))
         out = np.empty((len(P), len(Q)))
         # Strings of similar length share the lanes, and meet strings that are not shorter.
         rows = np.argsort(P.lengths, kind="stable")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import combinations, pairwise
+from functools import lru_cache
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,10 +36,19 @@ class Window(NamedTuple):
     weight: int = 1
 
 
-def windows(length: Any) -> list[Window]:
-    """Whole substrings of one length, or of all from the first to the second of a pair."""
+def windows(length: Any, longest: int) -> list[Window]:
+    """Whole substrings of one length, or of all from the first to the second of a pair.
+
+    Those longer than ``longest`` are left out: no string has any.
+    """
     low, high = length if isinstance(length, tuple | list) else (length, length)
-    return [Window(k, tuple(range(k))) for k in range(int(low), int(high) + 1)]
+    return [Window(k, tuple(range(k))) for k in range(int(low), min(int(high), longest) + 1)]
+
+
+def longest_shared(P: Sequences, Q: Sequences | None) -> int:
+    """Length beyond which no string of P, or none of Q, has substrings."""
+    longest = int(P.lengths.max())
+    return longest if Q is None else min(longest, int(Q.lengths.max()))
 
 
 def check_length(owner: Any) -> None:
@@ -180,10 +190,10 @@ class Spectrum(StringKernel):
         check_choice(self, "normalized", (False, True))
 
     def _gram(self, P: Sequences, Q: Sequences | None) -> Array:
-        return _gram(P, Q, windows(self.length), np.float64, "substrings")
+        return _gram(P, Q, windows(self.length, longest_shared(P, Q)), np.float64, "substrings")
 
     def _diagonal(self, P: Sequences) -> Array:
-        return _diagonal(P, windows(self.length), np.float64)
+        return _diagonal(P, windows(self.length, longest_shared(P, None)), np.float64)
 
 
 class Mismatch(StringKernel):
@@ -244,12 +254,15 @@ class Mismatch(StringKernel):
             )
         check_choice(self, "normalized", (False, True))
         _check_alphabet(self.alphabet)
-        masks = sum(math.comb(self.length, q) for q, weight in enumerate(self._weights()) if weight)
-        if masks > _MASKS:
-            raise ValueError(
-                f"length={self.length} and mismatches={self.mismatches} of Mismatch need {masks} masks, "
-                f"more than {_MASKS}; use fewer mismatches or a shorter length"
-            )
+        masks, hidden = 0, 0
+        while hidden <= min(2 * self._substitutions(), int(self.length)):
+            masks += math.comb(int(self.length), hidden)
+            hidden += 1
+            if masks > _MASKS:
+                raise ValueError(
+                    f"length={self.length} and mismatches={self.mismatches} of Mismatch need more than "
+                    f"{_MASKS} masks; use fewer mismatches or a shorter length"
+                )
 
     def _check(self, X: Any, Y: Any) -> tuple[Sequences, Sequences | None]:
         P, Q = super()._check(X, Y)
@@ -259,25 +272,30 @@ class Mismatch(StringKernel):
         )
 
     def _gram(self, P: Sequences, Q: Sequences | None) -> Array:
-        parts = self._masks()
+        parts = self._masks(longest_shared(P, Q))
         return _gram(P, Q, parts, self._dtype(parts, P, P if Q is None else Q), "masked substrings")
 
     def _diagonal(self, P: Sequences) -> Array:
-        parts = self._masks()
+        parts = self._masks(longest_shared(P, None))
         return _diagonal(P, parts, self._dtype(parts, P, P))
 
-    def _masks(self) -> list[Window]:
-        """Masks of the substrings and their weights."""
+    def _masks(self, longest: int) -> list[Window]:
+        """Masks of the substrings and their weights; none if all strings are shorter."""
         length = int(self.length)
+        if length > longest:
+            return []
         return [
             Window(length, mask, weight)
-            for kept, weight in enumerate(self._weights())
+            for kept, weight in enumerate(
+                mask_weights(length, self._substitutions(), len(self.alphabet))
+            )
             if weight
             for mask in combinations(range(length), kept)
         ]
 
-    def _weights(self) -> list[int]:
-        return mask_weights(int(self.length), int(self.mismatches), len(self.alphabet))
+    def _substitutions(self) -> int:
+        """Most substitutions; a single symbol has none to be mistaken for."""
+        return int(self.mismatches) if len(self.alphabet) > 1 else 0
 
     def _dtype(self, parts: list[Window], P: Sequences, Q: Sequences) -> Any:
         """Floats while every sum on the way is a whole number that they hold; integers beyond.
@@ -285,7 +303,7 @@ class Mismatch(StringKernel):
         Sums of integers may leave their range and come back: only the result has to fit.
         """
         pairs = int(P.lengths.max()) * int(Q.lengths.max())
-        if pairs * sum(abs(part.weight) for part in parts) < 2**53:
+        if not parts or pairs * sum(abs(part.weight) for part in parts) < 2**53:
             return np.float64
         shared = common_words(int(self.length), int(self.mismatches), len(self.alphabet))
         if pairs * shared[-1] > _LARGEST:
@@ -297,8 +315,10 @@ class Mismatch(StringKernel):
 
 def common_words(length: int, mismatches: int, symbols: int) -> list[int]:
     """Words within the mismatches of both of two words that agree at a = 0, 1, ..., length positions."""
-    counts = []
-    for agree in range(length + 1):
+    # With more than twice the mismatches between them, two words have no neighbour in common.
+    fewest = max(length - 2 * mismatches, 0)
+    counts = [0] * fewest
+    for agree in range(fewest, length + 1):
         differ = length - agree
         total = 0
         # Of the positions where the two differ, the common word follows the first at i, the second
@@ -315,14 +335,17 @@ def common_words(length: int, mismatches: int, symbols: int) -> list[int]:
     return counts
 
 
-def mask_weights(length: int, mismatches: int, symbols: int) -> list[int]:
+@lru_cache(maxsize=64)
+def mask_weights(length: int, mismatches: int, symbols: int) -> tuple[int, ...]:
     """Weights of C(a, q), q = 0, 1, ..., length, that add up to the number of common words."""
     values = common_words(length, mismatches, symbols)
-    weights = []
-    while values:  # Newton's differences at zero
-        weights.append(values[0])
-        values = [after - before for before, after in pairwise(values)]
-    return weights
+    fewest = max(length - 2 * mismatches, 0)  # all values before are zero
+    weights = [
+        # Newton's differences at zero
+        sum((-1) ** (q - a) * math.comb(q, a) * values[a] for a in range(fewest, q + 1))
+        for q in range(fewest, length + 1)
+    ]
+    return (*[0] * fewest, *weights)
 
 
 def _check_alphabet(alphabet: Any) -> None:

@@ -110,11 +110,24 @@ def restrict(P: Sequences, alphabet: Any, name: str) -> Sequences:
         place = int((codes < 0).argmax())
         row = int(np.searchsorted(P.offsets, place, side="right")) - 1
         symbol = P.symbols[P.codes[place]]
-        hint = "; rows of bytes need an alphabet of bytes" if P.kind == "bytes" else ""
         raise ValueError(
-            f"row {row} of {name} holds {symbol!r}, which is not in the alphabet {alphabet!r}{hint}"
+            f"row {row} of {name} holds {symbol!r}, which is not in the alphabet {alphabet!r}; "
+            f"{_advice(symbol, P.kind, places)}"
         )
     return replace(P, codes=codes, symbols=tuple(alphabet))
+
+
+def _advice(symbol: Any, kind: Kind, alphabet: dict[Any, int]) -> str:
+    """What to do about a symbol that is not in the alphabet."""
+    if kind == "bytes":
+        if not all(isinstance(other, int) for other in alphabet):
+            return "rows of bytes need an alphabet of bytes"
+        symbol = chr(symbol)
+        alphabet = {chr(other): place for other, place in alphabet.items()}
+    for change in ("upper", "lower"):
+        if isinstance(symbol, str) and getattr(symbol, change)() in alphabet:
+            return f"change strings to {change} case, or name all symbols by alphabet="
+    return "name all symbols that may occur by alphabet="
 
 
 def symbol_keys(P: Sequences) -> NDArray[np.uint64]:
@@ -126,12 +139,19 @@ def symbol_keys(P: Sequences) -> NDArray[np.uint64]:
 
 
 def _token_key(token: Any) -> int:
-    if not isinstance(token, str | bytes | int):
+    # Equal tokens must have equal keys: those of NumPy and of subclasses are Python's, and True is 1.
+    plain: str | bytes | int
+    if isinstance(token, str):
+        plain = str.__str__(token)
+    elif isinstance(token, bytes):
+        plain = b"".join([token])
+    elif isinstance(token, int | np.integer | np.bool_):
+        plain = int(token)
+    else:
         raise TypeError(
             f"token {token!r} cannot be hashed alike in all processes; give str, bytes or int"
         )
-    # Equal tokens must have equal keys, and True is 1.
-    name = repr(int(token) if isinstance(token, int) else token).encode("utf-8", "surrogatepass")
+    name = repr(plain).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(name, digest_size=8).digest(), "little")
 
 
