@@ -279,7 +279,8 @@ def test_bad_orders(order) -> None:
         Parametrix(Sphere(), order=order)(np.eye(3))
 
 
-def test_orders_of_numpy() -> None:
+def test_integers_of_numpy() -> None:
+    assert diagonal(np.int64(21), np.int64(2)) == diagonal(21, 2)
     kernel = Parametrix(Sphere(), t=0.2, order=np.int64(3))
     assert np.array_equal(kernel(np.eye(4)), Parametrix(Sphere(), t=0.2, order=3)(np.eye(4)))
 

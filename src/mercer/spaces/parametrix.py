@@ -204,7 +204,7 @@ def _ratios(d: int, order: int) -> list[list[Any]]:
 
     ratios = [[fmpq_poly([1])]]
     for k in range(order):
-        ratios.append(_next_ratio(d, k, ratios[-1]))
+        ratios.append(_next_ratio(int(d), k, ratios[-1]))  # python-flint knows no integers of NumPy
     return ratios
 
 
