@@ -10,6 +10,8 @@ measures are functions of the spectrum of S.
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,12 +23,34 @@ from mercer.engine.threads import run
 from mercer.spaces.clouds import Clouds, Index
 
 Array = NDArray[np.float64]
-#: Gram matrix of a base kernel between two sets of points.
-Base = Callable[[Any, Any], Array]
 #: Points in the rows and in the columns of a tile of the base kernel's Gram matrix.
 ROWS, COLUMNS = 1024, 512
 #: Points whose Gram matrix is computed together for the blocks of single clouds.
 _OWN = 256
+
+
+class Base(Protocol):
+    """Gram matrix of a base kernel between two sets of points."""
+
+    def __call__(self, X: Any, Y: Any, out: Array | None = None) -> Array:
+        """Values, written to ``out`` or not."""
+
+
+class Scratch(threading.local):
+    """Arrays that a thread uses again and again.  Fresh ones cost more than the work in them."""
+
+    def __init__(self) -> None:
+        self._flat: dict[str, Array] = {}
+        #: What was made last, and of what.
+        self.panel: Any = None
+        self.owner: Any = None
+
+    def empty(self, name: str, *shape: int) -> Array:
+        """An array without values; the last one of this name is overwritten."""
+        size = math.prod(shape)
+        if name not in self._flat or self._flat[name].size < size:
+            self._flat[name] = np.empty(size)
+        return self._flat[name][:size].reshape(shape)
 
 
 def matrix(
@@ -65,7 +89,7 @@ def matrix(
         i, j = np.nonzero(rank[left][:, None] <= rank[right])
         out[left[i], right[j]] = out[right[j], left[i]] = tile[i, j]
 
-    tasks = [(a, b) for a in rows for b in columns if Q is not None or rank[b[-1]] >= rank[a[0]]]
+    tasks = [(a, b) for b in columns for a in rows if Q is not None or rank[b[-1]] >= rank[a[0]]]
     run(fill, tasks, what=what)
     return out
 
@@ -88,11 +112,13 @@ def mean_products(P: Clouds, Q: Clouds | None, base: Base) -> Array:
     # A large cloud is the sum of its pieces: no tile need hold all of it.
     left, owners = P.pieces(COLUMNS)
     right, others = (left, owners) if Q is None else Q.pieces(COLUMNS)
+    scratch = Scratch()
 
     def tile(rows: Index, columns: Index) -> Array:
         index, places = left.joined(rows)
         theirs, there = right.joined(columns)
-        K = base(left.take(index), right.take(theirs))
+        K = scratch.empty("K", len(index), len(theirs))
+        K = base(left.take(index), right.take(theirs), K)
         K *= left.weights[index, None]
         sums = np.add.reduceat(K, [place.start for place in places], axis=0)
         sums *= right.weights[theirs]
@@ -238,6 +264,7 @@ class KernelMixtures:
         self._base, self._eta = base, eta
         self._left = _spectra(P, base, eta)
         self._right = _blocks(self._Q, base, eta)
+        self._scratch = Scratch()
 
     def log_determinants(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
@@ -284,12 +311,22 @@ class KernelMixtures:
     def _tile(self, left: Index, right: Index, value: Callable[[_Spectrum, _Schur], Array]) -> Array:
         """What ``value`` makes of each cloud x and of the Schur complements for all y."""
         index, places = self._P.joined(left)
-        panel = _Panel([self._right[j] for j in right], *self._Q.padded(right), self._eta)
-        K = panel.centred(self._base(self._P.take(index), self._Q.take(panel.index.ravel())))
+        panel = self._panel(right)
+        K = self._scratch.empty("K", len(index), panel.index.size)
+        K = self._base(self._P.take(index), panel.points, K)
         sides = [self._left[i] for i in left]
         return np.stack(
             [value(x, panel.eliminate(x, K[place])) for x, place in zip(sides, places, strict=True)]
         )
+
+    def _panel(self, right: Index) -> _Panel:
+        """Clouds y side by side; a thread keeps the last one, because tiles come column by column."""
+        scratch = self._scratch
+        if scratch.owner is not right:
+            blocks = [self._right[j] for j in right]
+            scratch.owner, scratch.panel = right, _Panel(self._Q, right, blocks, self._eta, scratch)
+        panel: _Panel = scratch.panel
+        return panel
 
 
 @dataclass(frozen=True)
@@ -300,6 +337,7 @@ class _Schur:
     blocks: Array
     border: Array
     corner: Array
+    scratch: Scratch
 
     def complement(self) -> Array:
         """The matrices, of shape (m, k + 1, k + 1)."""
@@ -314,7 +352,8 @@ class _Schur:
         from mercer.compiled.measures import log_determinants
 
         out = np.empty(len(self.corner))
-        products = self.W.swapaxes(-1, -2) @ self.W
+        products = self.scratch.empty("products", *self.blocks.shape)
+        np.matmul(self.W.swapaxes(-1, -2), self.W, out=products)
         log_determinants(self.blocks, products, self.border, self.corner, out)
         return out
 
@@ -322,11 +361,15 @@ class _Schur:
 class _Panel:
     """Clouds y side by side, padded to the same number k of points of which some weigh nothing."""
 
-    def __init__(self, blocks: list[_Block], index: Index, weights: Array, eta: float) -> None:
-        self.index, self._weights = index, weights
-        self._scales = np.sqrt(weights / (2 * eta))
+    def __init__(
+        self, Q: Clouds, right: Index, blocks: list[_Block], eta: float, scratch: Scratch
+    ) -> None:
+        self.index, self._weights = Q.padded(right)
+        self.points = Q.take(self.index.ravel())
+        self._scratch = scratch
+        self._scales = np.sqrt(self._weights / (2 * eta))
         self._z = 0.5 / np.sqrt(eta)
-        m, k = index.shape
+        m, k = self.index.shape
         self._with_mean = np.zeros((m, k))
         self._squares = np.array([y.square for y in blocks])
         self._blocks = _plus_one(np.zeros((m, k + 1, k + 1)))
@@ -335,24 +378,26 @@ class _Panel:
             self._with_mean[j, :size] = y.with_mean * self._z
             self._blocks[j, :size, :size] += y.gram
 
-    def centred(self, K: Array) -> Array:
-        """Inner products of points with the columns of F, and with the part -my / 2 of z, of all y."""
-        from mercer.compiled.measures import centre_columns
-
-        m, k = self.index.shape
-        out = np.empty((len(K), m, k + 1))
-        centre_columns(K.reshape(-1, m, k), self._weights, self._scales, -self._z, out)
-        return out.reshape(len(K), -1)
-
     def eliminate(self, x: _Spectrum, K: Array) -> _Schur:
-        """Eliminate x from ``I + F'F``; K is the part of :meth:`centred` with the points of x."""
+        """Eliminate x from ``I + F'F``; K is the base kernel between the points of x and of all y."""
         m, k = self.index.shape
-        G = (x.operator @ K).reshape(-1, m, k + 1).swapaxes(0, 1)
+        products = self._scratch.empty("G", len(x.operator), m * (k + 1))
+        np.matmul(x.operator, self._centred(K), out=products)
+        G = products.reshape(-1, m, k + 1).swapaxes(0, 1)
         W, mean = G[:, :-1], G[:, -1]
         W[:, :, k] += x.with_mean * self._z
         border = mean[:, :k] * self._z - self._with_mean
         corner = (x.square + self._squares) * self._z**2 + 2 * mean[:, k] * self._z
-        return _Schur(W, self._blocks, border, corner)
+        return _Schur(W, self._blocks, border, corner, self._scratch)
+
+    def _centred(self, K: Array) -> Array:
+        """Inner products of points with the columns of F, and with the part -my / 2 of z, of all y."""
+        from mercer.compiled.measures import centre_columns
+
+        m, k = self.index.shape
+        out = self._scratch.empty("centred", len(K), m, k + 1)
+        centre_columns(K.reshape(-1, m, k), self._weights, self._scales, -self._z, out)
+        return out.reshape(len(K), -1)
 
 
 def _spectra(P: Clouds, base: Base, eta: float) -> list[_Spectrum]:

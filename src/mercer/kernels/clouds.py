@@ -106,15 +106,15 @@ class CloudKernel(StructuredKernel):
         if type(base) is Gaussian and P.points.shape[1] <= _FEW_COORDINATES:
             rate = 0.5 * base._inverse_square()
 
-            def gram(X: Array, Y: Array) -> Array:
+            def gram(X: Array, Y: Array, out: Array | None = None) -> Array:
                 from mercer.compiled.measures import gaussian_block
 
-                out = np.empty((len(X), len(Y)))
+                out = np.empty((len(X), len(Y))) if out is None else out
                 gaussian_block(X, np.ascontiguousarray(Y.T), rate, out)
                 return out
 
             return gram
-        return lambda X, Y: np.asarray(base(X, Y), dtype=np.float64)
+        return lambda X, Y, out=None: np.asarray(base(X, Y), dtype=np.float64)
 
     def _featured(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
         """Clouds of explicit features, if the base kernel has them."""
