@@ -12,7 +12,7 @@ Upper left: the relative error at equal points in 12 dimensions. Order k is good
 
 Upper right: the time up to which the error at equal points stays below 1 %. It falls like
 :math:`1/n^2`, while the times that tell points apart, around :math:`\\log(n)/n` (shaded), fall much more
-slowly. At n = 200 the first correction gains a factor of 15, the next ones 2.9, 1.9, 1.5 and 1.4, and
+slowly. At n = 200 the first correction gains a factor of 15, the next ones 2.9, 1.9, 1.6 and 1.4, and
 order 5 ends at a hundredth of :math:`\\log(n)/n`.
 
 Lower left: the relative error against the angle. Order 0 is the formula without :math:`u_0`, which is

@@ -128,6 +128,19 @@ def test_the_recursion_of_the_paper(d: int, r: float) -> None:
     assert got == pytest.approx(float(integral / exact**2), rel=1e-9)
 
 
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8, 11, 60, 401])
+def test_the_recursion_holds_exactly(d: int) -> None:
+    # (r^(k+1) v_(k+1))' = r^k u_0^-1 Delta(u_0 v_k), as polynomials in 1/r and cot r.
+    ratios = parametrix._ratios(d, 12)
+    for k, (before, after) in enumerate(pairwise(ratios)):
+        slope = parametrix._derivative(after)
+        for i, row in enumerate(after):
+            slope[i + 1] += (k + 1) * row
+        assert slope == [0, *parametrix._laplacian(d, before)]
+        # No power of 1/r is left at r = 0.
+        assert not any(parametrix._laurent(after, 1).coeffs()[: k + 1])
+
+
 def test_the_published_second_coefficient_is_another() -> None:
     # Equation 6 of Zhao and Song as printed: it grows without bound at r = 0.
     d, r = 9, 1e-3

@@ -31,9 +31,8 @@ class Parametrix(RadialKernel, DiffusionTime):
     compare.  Orders from 1 diverge at the antipode.  As t goes to 0 the relative error falls like
     ``t^(k+1)``; at times of practical use in high dimension no order helps.
 
-    Compiling a profile takes about a tenth of a second at order 2 and half a second at order 10, in
-    every dimension: the coefficients are rational polynomials in ``1 / theta`` and ``cot(theta)``, found
-    exactly and evaluated in ball arithmetic.
+    The coefficients are rational polynomials in ``1 / theta`` and ``cot(theta)``, found exactly and
+    evaluated in ball arithmetic; compiling takes 0.1 to 0.3 seconds up to order 10, in every dimension.
 
     Parameters
     ----------
