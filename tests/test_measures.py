@@ -3,6 +3,7 @@
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -495,10 +496,84 @@ def test_bad_input_of_other_kinds() -> None:
         TraceKernel(FullSpectrum())([["ab"], "ab"])
     with pytest.raises(ValueError, match="clouds of X have points of dimension 2, those of Y of 1"):
         kernel([GOOD], [[[1.0]]])
-    with pytest.raises(ValueError, match="row 1 of X is a cloud that its base kernel refuses: row 1 of"):
+    with pytest.raises(
+        ValueError, match="row 1 of X is a cloud that its base kernel refuses: point 1 of"
+    ):
         TraceKernel(Heat(Sphere()))([GOOD, [[1.0, 0.0], [0.0, 0.0]]])
     with pytest.raises(ValueError, match="gradients are of"):
         kernel([GOOD], [GOOD], eval_gradient=True)
+
+
+def test_errors_across_clouds_name_the_cloud_and_its_point() -> None:
+    from mercer.kernels import WeightedDegree
+
+    kernel = MeanEmbedding(WeightedDegree(1))
+    with pytest.raises(ValueError, match=r"^row 1 of X is .*: point 0 of row 1 of X has length 1"):
+        kernel([["ab", "ba"], ["a"]])
+    with pytest.raises(ValueError, match=r"^row 1 of Y is .*: point 1 of row 1 of Y has length 3"):
+        kernel([["ab"]], [["ab"], ["ba", "abc"]])
+    with pytest.raises(
+        ValueError, match=r"^row 0 of Y is .*: point 0 of row 0 of Y has length 3, point 0"
+    ):
+        kernel([["ab"], ["ba"]], [["abc"]])
+
+
+def test_clouds_in_tables() -> None:
+    """A column of strings is a cloud of them, not its heading; several columns are refused."""
+    from mercer.kernels import Spectrum
+
+    kernel = TraceKernel(Spectrum(1))
+    table = pd.DataFrame({"words": ["ab", "b"]})
+    expected = kernel([["ab", "b"], ["a"]])
+    np.testing.assert_array_equal(kernel([table, pd.Series(["a"])]), expected)
+    with pytest.raises(ValueError, match="row 0 of X is a table of 2 columns"):
+        kernel([table.assign(more="a")])
+    numbers = pd.DataFrame(GOOD)
+    np.testing.assert_array_equal(TraceKernel(BASE)([numbers, GOOD]), TraceKernel(BASE)([GOOD, GOOD]))
+
+
+def test_masked_values_are_refused() -> None:
+    kernel = TraceKernel(BASE)
+    with pytest.raises(ValueError, match="row 1 of X has masked values"):
+        kernel([GOOD, np.ma.masked_equal(GOOD, 3.0)])
+    with pytest.raises(ValueError, match="row 0 of X has masked values"):
+        kernel([(GOOD, np.ma.masked_equal([0.0, 1.0], 0.0))])
+    np.testing.assert_array_equal(kernel([np.ma.masked_equal(GOOD, 9.0)]), kernel([GOOD]))
+
+
+def test_points_and_weights_go_in_a_tuple() -> None:
+    from mercer.kernels import Spectrum
+
+    words, numbers = TraceKernel(Spectrum(2)), TraceKernel(BASE)
+    for kernel, cloud in (
+        (words, [["ACG", "CCG"], [0.5, 0.5]]),
+        (words, [["ACG", "CCG"], np.array([0.5, 0.5])]),
+        (numbers, [GOOD, [0.5, 0.5]]),
+        (numbers, [np.array(GOOD), np.array([0.5, 0.5])]),
+    ):
+        with pytest.raises(ValueError, match=r"row 0 of X .* weights\? use a tuple \(points, weights\)"):
+            kernel([cloud])
+    for kernel, cloud in (
+        (words, ("ACG", "CCG")),
+        (words, (33, 32)),
+        (words, (["AC"], ["CC"])),
+        (numbers, ([0.0, 1.0], [2.0, 3.0])),
+    ):
+        with pytest.raises((TypeError, ValueError), match=r"row 0 of X .* a tuple of two means"):
+            kernel([cloud])
+    # Two points that look like weights are points.
+    np.testing.assert_array_equal(numbers([[[0.0, 1.0], [0.5, 0.5]]]), numbers([([[0, 1], [0.5, 0.5]])]))
+
+
+def test_weights_sum_to_one_in_their_own_precision() -> None:
+    kernel = TraceKernel(BASE)
+    points = [[0.0], [1.0], [3.0]]
+    single = kernel([(points, np.full(3, 1 / 3, np.float32))])
+    np.testing.assert_allclose(single, kernel([points]), rtol=1e-6)
+    with pytest.raises(ValueError, match="rescale_weights=True"):
+        kernel([(points, [0.3333, 0.3333, 0.3333])])
+    with pytest.raises(ValueError, match="rescale_weights=True"):
+        kernel([(points, np.full(3, 0.3333, np.float32))])
 
 
 def test_weights_are_rescaled_on_request() -> None:

@@ -13,7 +13,7 @@ from mercer.engine.pairs import Base
 from mercer.kernels.base import Kernel, check_choice, check_positive
 from mercer.kernels.euclidean import Gaussian
 from mercer.kernels.structured import StructuredKernel
-from mercer.spaces.clouds import Clouds, check_clouds, first_refused
+from mercer.spaces.clouds import Clouds, check_clouds, naming_clouds
 
 Array = NDArray[np.float64]
 #: Points with at most this many coordinates have Gaussian values from differences, which are exact.
@@ -84,20 +84,16 @@ class CloudKernel(StructuredKernel):
                 f"clouds of X have points of dimension {P.points.shape[1]}, those of Y of "
                 f"{Q.points.shape[1]}; they must agree"
             )
+        if isinstance(self.base, StructuredKernel):
+            with naming_clouds(X=("X", P), Y=("Y", Q)):
+                self.base._check(P.points, Q.points)
         return P, Q
 
     def _check_one(self, X: Any, name: str) -> Clouds:
         vectors = bool(self.base.requires_vector_input)
         P = check_clouds(X, name, vectors=vectors, rescale=bool(self.rescale_weights))
-        try:
+        with naming_clouds(X=(name, P)):
             self.base.diag(P.points)
-        except (TypeError, ValueError):
-            found = first_refused(P, self.base.diag)
-            if found is None:
-                raise
-            i, error = found
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"row {i} of {name} is a cloud that its base kernel refuses: {error}") from None
         return P
 
     def _points_gram(self, P: Clouds) -> Base:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,8 +14,10 @@ from scipy import sparse
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-#: Weights must sum to 1 up to this.
+#: Weights must sum to 1 up to this, or up to some roundings of their own precision.
 _TOLERANCE = 1e-9
+_ROUNDINGS = 8
+_TUPLE = "a tuple of two means (points, weights); use a list for a cloud of two points"
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,14 @@ def check_clouds(X: Any, name: str, *, vectors: bool, rescale: bool) -> Clouds:
     weights: list[Array] = []
     for i, cloud in enumerate(clouds):
         where = f"row {i} of {name}"
-        inside, given = cloud if isinstance(cloud, tuple) and len(cloud) == 2 else (cloud, None)
-        inside = read(inside, where)
+        weighted = isinstance(cloud, tuple) and len(cloud) == 2
+        if not weighted:
+            _refuse_listed_weights(cloud, where, vectors)
+        inside, given = cloud if weighted else (cloud, None)
+        try:
+            inside = read(inside, where)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error}; {_TUPLE}" if weighted else str(error)) from None
         if len(inside) == 0:
             raise ValueError(f"{where} is an empty cloud; drop it")
         points.append(inside)
@@ -153,8 +163,31 @@ def _sequence(X: Any, name: str) -> Any:
     return X
 
 
+def _refuse_listed_weights(cloud: Any, where: str, vectors: bool) -> None:
+    """Refuse points and weights in a list, which would be taken for two points."""
+    if not isinstance(cloud, list) or len(cloud) != 2:
+        return
+    first, second = cloud
+    if not all(isinstance(part, list | tuple | np.ndarray) for part in cloud) or len(first) != len(
+        second
+    ):
+        return
+    numbers = (float, np.floating)
+    points = any(hasattr(p, "__len__") if vectors else not isinstance(p, numbers) for p in first)
+    if points and all(isinstance(weight, numbers) for weight in second):
+        raise ValueError(
+            f"{where} is a list of points and numbers; weights? use a tuple (points, weights)"
+        )
+
+
+def _refuse_masked(inside: Any, where: str) -> None:
+    if np.ma.isMaskedArray(inside) and np.ma.getmaskarray(inside).any():
+        raise ValueError(f"{where} has masked values; drop these points")
+
+
 def _rows(inside: Any, where: str) -> NDArray[Any]:
     """Points as rows of floating numbers."""
+    _refuse_masked(inside, where)
     if sparse.issparse(inside):
         raise TypeError(f"{where} is a sparse matrix; give a dense array, as by toarray()")
     try:
@@ -167,8 +200,7 @@ def _rows(inside: Any, where: str) -> NDArray[Any]:
         raise ValueError(f"{where} is no array of real numbers of shape (k, d)") from None
     if rows.ndim != 2:
         raise ValueError(
-            f"{where} has points of shape {rows.shape}; k points are an array of shape (k, d); "
-            "a tuple of two is a cloud and its weights"
+            f"{where} has points of shape {rows.shape}; k points are an array of shape (k, d)"
         )
     if rows.shape[1] == 0:
         raise ValueError(f"{where} has points without coordinates")
@@ -176,7 +208,14 @@ def _rows(inside: Any, where: str) -> NDArray[Any]:
 
 
 def _items(inside: Any, where: str) -> list[Any]:
-    """Points of any kind as a list."""
+    """Points of any kind as a list; a table has them in its only column."""
+    _refuse_masked(inside, where)
+    if hasattr(inside, "columns"):
+        if inside.shape[1] != 1:
+            raise ValueError(
+                f"{where} is a table of {inside.shape[1]} columns; points go in a single one"
+            )
+        return list(inside.iloc[:, 0])
     if isinstance(inside, str | bytes | dict) or not hasattr(inside, "__iter__"):
         raise TypeError(
             f"{where} is a {type(inside).__name__}; a cloud is a list of points, "
@@ -188,10 +227,15 @@ def _items(inside: Any, where: str) -> list[Any]:
 def _weights(given: Any, size: int, where: str, rescale: bool) -> Array:
     if given is None:
         return np.full(size, 1 / size)
+    _refuse_masked(given, where)
     try:
-        weights = np.array(given, dtype=np.float64)
+        weights = np.asarray(given)
+        tolerance = _TOLERANCE
+        if weights.dtype.kind == "f":
+            tolerance = max(_TOLERANCE, _ROUNDINGS * float(np.finfo(weights.dtype).eps))
+        weights = weights.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{where} has weights that are no numbers") from None
+        raise ValueError(f"{where} has weights that are no numbers; {_TUPLE}") from None
     if weights.shape != (size,):
         raise ValueError(
             f"{where} has {size} points and weights of shape {weights.shape}; one weight per point"
@@ -201,7 +245,7 @@ def _weights(given: Any, size: int, where: str, rescale: bool) -> Array:
     total = weights.sum()
     if total == 0 or not np.isfinite(total):
         raise ValueError(f"{where} has weights that sum to {total:g}")
-    if not rescale and abs(total - 1) > _TOLERANCE:
+    if not rescale and abs(total - 1) > tolerance:
         raise ValueError(
             f"{where} has weights that sum to {total:.12g}, not to 1; "
             "divide them by their sum, or use rescale_weights=True"
@@ -232,11 +276,28 @@ def locate(number: int, starts: Index) -> tuple[int, int]:
     return i, number - int(starts[i])
 
 
-def first_refused(clouds: Clouds, accept: Callable[[Any], Any]) -> tuple[int, Exception] | None:
-    """The first cloud whose points are not accepted, and why."""
-    for i in range(len(clouds)):
-        try:
-            accept(clouds.points[clouds.starts[i] : clouds.starts[i + 1]])
-        except (TypeError, ValueError) as error:
-            return i, error
-    return None
+@contextmanager
+def naming_clouds(**sets: tuple[str, Clouds]) -> Iterator[None]:
+    """Let errors of a base kernel about rows of all points name clouds and points in them.
+
+    Parameters
+    ----------
+    **sets : pairs of a name and clouds
+        What the base kernel calls X, or Y: our name of it, and the clouds whose points it is.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        owners: list[str] = []
+
+        def translate(match: re.Match[str]) -> str:
+            name, clouds = sets[match[2]]
+            i, place = locate(int(match[1]), clouds.starts)
+            owners.append(f"row {i} of {name}")
+            return f"point {place} of {owners[-1]}"
+
+        text = re.sub(rf"\brow (\d+) of ({'|'.join(sets)})\b", translate, str(error))
+        if not owners:
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{owners[0]} is a cloud that its base kernel refuses: {text}") from None
