@@ -126,8 +126,16 @@ def test_clouds(tmp_path) -> None:
         (("--weight", "c"), "--weight goes with --cloud"),
         (("--text", "seq"), "no column 'seq'"),
         (("--text", "s"), "row 1 (line 3) of bad.csv has no 's'"),
-        (("--edges", "nowhere.csv"), "there is no file"),
-        (("--edges", "bad.csv"), "row 1 (line 3) of bad.csv has no 's'"),
+        (("--edges", "nowhere.csv", "--node", "x"), "there is no file"),
+        (("--edges", "bad.csv", "--node", "x"), "row 1 (line 3) of bad.csv has no 's'"),
+        (("--edges", "bad.csv", "--node", "y"), "cannot be both the node and the target"),
+        (("--edges", "bad.csv"), "lists node 'k' twice, in row 0 (line 2) and row 1 (line 3)"),
+        (("--text", "s", "--drop", "nonexist"), "--drop does not go with --text"),
+        (("--edges", "bad.csv", "--drop", "s"), "--drop does not go with --edges"),
+        (("--text", "s", "--space", "sphere"), "--space goes with tables of numbers"),
+        (("--cloud", "c", "--weight", "w", "--drop", "w"), "cannot be left out and the weight"),
+        (("--cloud", "c", "--weight", "c"), "cannot be the cloud and the weight"),
+        (("--cloud", "y"), "cannot be the target and the cloud"),
         (("--cloud", "c"), "columns that are not numbers: 's'"),
         (("--cloud", "c", "--drop", "s", "--drop", "w"), "cloud 'k' of bad.csv has several labels"),
         (("--cloud", "c", "--drop", "s", "--weight", "w"), "has no value in column 'w'"),
@@ -152,6 +160,81 @@ def test_bad_weights_of_clouds(tmp_path) -> None:
     path.write_text("c,x,w,y\na,1,-1,0\na,2,2,0\n")
     with pytest.raises(ValueError, match=r"cloud 'a' of w\.csv has negative weights"):
         read_clouds(path, "y", "c", "w")
+
+
+@pytest.mark.parametrize("options", [("--text", "s"), ("--edges", "edges.csv"), ("--cloud", "s")])
+def test_tables_without_rows_end_in_one_line(options, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "header.csv").write_text("s,x,y\n")
+    (tmp_path / "edges.csv").write_text("a,b\nn0,n1\n")
+    result = run("compare", "header.csv", "--target", "y", *options)
+    assert result.exit_code == 2
+    assert result.stderr.strip() == "error: header.csv has a header and no rows"
+    (tmp_path / "header.csv").write_text("s,x,y\nn0,1,2\n")
+    (tmp_path / "edges.csv").write_text("a,b\n")
+    result = run("compare", "header.csv", "--target", "y", "--edges", "edges.csv")
+    assert result.stderr.strip() == "error: edges.csv has a header and no rows"
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ("a,b\nm0,m1\n", r"none of the 3 nodes \(such as 'n0'\) occurs in edges.csv .*spelt alike"),
+        ("n0,n1\nn1,n2\n", "edges.csv seems to have no header line: .* the node 'n0'"),
+        ("a,b,strength\nn0,n1,0.5\n", "column 'strength' of edges.csv is not used; rename it to weight"),
+        (
+            "a,b,weight\nn0,n1,1\nn1,n2,-1\n",
+            r"row 1 \(line 3\) of edges.csv: the edge of 'n1' and 'n2' has weight -1;",
+        ),
+        ("a,b,weight\nn0,n1,much\n", r"row 0 \(line 2\) of edges.csv: .* has weight much;"),
+        ("a,b,weight\nn0,n1,\n", "the edge of 'n0' and 'n1' has no weight"),
+        ("a,b,weight\nn0,n1,inf\n", "has weight inf;"),
+        ("a\nn0\n", "edges.csv is no edge list"),
+    ],
+)
+def test_bad_edges_are_named(edges: str, message: str, tmp_path) -> None:
+    (tmp_path / "edges.csv").write_text(edges)
+    (tmp_path / "labels.csv").write_text("node,y\nn0,0\nn1,1\nn2,1\n")
+    with pytest.raises(ValueError, match=message):
+        read_nodes(tmp_path / "labels.csv", "y", tmp_path / "edges.csv")
+
+
+def test_columns_of_words_beside_edges_are_passed_over(tmp_path) -> None:
+    (tmp_path / "edges.csv").write_text("a,b,kind,weight,year\nn0,n1,cites,2,1999\n")
+    (tmp_path / "labels.csv").write_text("node,y\nn0,0\n")
+    table = read_nodes(tmp_path / "labels.csv", "y", tmp_path / "edges.csv")
+    assert table.graph.adjacency.max() == 2
+
+
+def test_whole_numbers_name_nodes_whatever_their_type(tmp_path) -> None:
+    edges, labels = tmp_path / "edges.parquet", tmp_path / "labels.csv"
+    pd.DataFrame({"a": [0.0, 1.0], "b": [1, 2]}).to_parquet(edges)
+    labels.write_text("node,y\n0,0\n1,1\n2,1\n")
+    table = read_nodes(labels, "y", edges)
+    assert table.graph.size == 3
+    labels.write_text("node,y\n0.0,0\n1.0,1\n2.0,1\n")
+    assert read_nodes(labels, "y", edges).graph.size == 3
+
+
+def test_bytes_of_parquet_files_stay_bytes(tmp_path) -> None:
+    path = tmp_path / "s.parquet"
+    pd.DataFrame({"s": [b"ACGT", b"\xff"], "y": [b"one", b"two"]}).to_parquet(path)
+    table = read_strings(path, "y", "s")
+    assert table.X == [b"ACGT", b"\xff"]
+    assert table.y.tolist() == ["one", "two"]
+    with pytest.raises(ValueError, match=r"row 1 \(line 3\) of s.parquet has bytes in 's'"):
+        read_strings(path, "s", "y")
+
+
+def test_infinite_coordinates_are_named(tmp_path) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text("c,x,y\na,1,0\na,inf,0\n")
+    with pytest.raises(ValueError, match=r"row 1 \(line 3\) of c.csv has an infinite value in .* 'x'"):
+        read_clouds(path, "y", "c")
+    path.write_text(",c,x,y\n0,a,1,0\n1,a,2,0\n")
+    with pytest.raises(ValueError, match="column without a name"):
+        read_clouds(path, "y", "c")
+    assert read_clouds(path, "y", "c", drop=["Unnamed: 0"]).coordinates == ("x",)
 
 
 def test_strings_read_as_written(tmp_path) -> None:

@@ -76,7 +76,7 @@ def compare(
     from mercer.report import write_report
 
     with _plain_errors():
-        data = _read(table, target, drop or [], text, edges, node, cloud, weight)
+        data = _read(table, target, drop or [], text, edges, node, cloud, weight, space)
         if report is not None:
             _check_writable(report)  # now rather than after the work
         with _progress_bar() as progress:
@@ -98,7 +98,7 @@ def compare(
 
 def _read(
     table: Path | None, target: str | None, drop: list[str], text: str | None, edges: Path | None,
-    node: str | None, cloud: str | None, weight: str | None,
+    node: str | None, cloud: str | None, weight: str | None, space: str,
 ) -> Table:  # fmt: skip
     """The data that the options name."""
     from mercer import datasets
@@ -110,6 +110,10 @@ def _read(
     for name, value, partner in (("--node", node, "--edges"), ("--weight", weight, "--cloud")):
         if value is not None and partner not in given:
             raise ValueError(f"{name} goes with {partner}")
+    if given and space != "auto":
+        raise ValueError(f"--space goes with tables of numbers, not with {given[0]}")
+    if drop and (text is not None or edges is not None):
+        raise ValueError(f"--drop does not go with {given[0]}, which looks at no other columns")
     if table is None:
         if given:
             raise ValueError(f"{given[0]} needs a table: mercer compare TABLE --target COLUMN ...")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,16 @@ from mercer.datasets.tables import (
     Table,
     check_column,
     labels_of,
+    line_of,
     numbers_of,
     read_frame,
     refuse_missing,
+    refuse_unnamed,
 )
 from mercer.spaces import Graph
+
+#: A whole number as floats are written.
+_FLOAT = re.compile(r"-?\d+\.0+")
 
 
 def read_strings(path: str | Path, target: str | None, text: str) -> Table:
@@ -35,10 +41,10 @@ def read_strings(path: str | Path, target: str | None, text: str) -> Table:
     Returns
     -------
     Table
-        X is a list of strings.
+        X is a list of strings; of bytes, if the column of a Parquet file holds bytes.
     """
     path = Path(path)
-    frame = read_frame(path, as_text=True)
+    frame = read_frame(path, as_text=True, keep_bytes=text)
     labels = labels_of(path, frame, target)
     column = frame[check_column(path, frame, text)]
     refuse_missing(path, column, "drop rows without a string")
@@ -52,6 +58,8 @@ def read_nodes(
 
     An edge that is listed twice, or in both directions, counts once, with the larger weight.  Nodes
     without a label are part of the graph; labelled nodes without an edge are isolated nodes of it.
+    Names are compared as they are written, but a column of whole numbers with a decimal point, 7.0, is
+    read without it.
 
     Parameters
     ----------
@@ -60,8 +68,8 @@ def read_nodes(
     target : str
         Column of labels.
     edges : str or Path
-        File of the same kinds; its first two columns name the ends of an edge, a column ``weight``, if
-        there is one, holds its weight.
+        File of the same kinds, with a header; its first two columns name the ends of an edge, a column
+        ``weight``, if there is one, holds its weight.
     node : str, optional
         Column of ``path`` that names the node; by default the first beside the target.
 
@@ -76,31 +84,81 @@ def read_nodes(
     others = [c for c in frame.columns if c != target]
     if node is None and not others:
         raise ValueError(f"{path.name} has no column that names the node")
-    named = frame[check_column(path, frame, node or others[0])]
-    refuse_missing(path, named, "drop rows without a node")
-    names = named.to_numpy()
-    ends, weights = _read_edges(edges)
+    if node is not None and node == target:
+        raise ValueError(f"column {node!r} of {path.name} cannot be both the node and the target")
+    names = _names(path, frame, check_column(path, frame, node or others[0]), "drop rows without a node")
+    _refuse_repeated(path, names)
+    ends, weights = _read_edges(edges, names)
     everyone, positions = np.unique(np.concatenate([ends.ravel(), names]), return_inverse=True)
     size = len(everyone)
     first, second = positions[: ends.size].reshape(-1, 2).T
     return Table(path.name, positions[ends.size :], labels, _graph(first, second, weights, size))
 
 
-def _read_edges(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    import pandas as pd
+def _names(path: Path, frame: Any, column: str, advice: str) -> np.ndarray:
+    """Names of nodes; whole numbers that went through a float, such as 7.0, are 7 again."""
+    refuse_missing(path, frame[column], advice)
+    names = frame[column].to_list()
+    if all(_FLOAT.fullmatch(name) for name in names):
+        names = [name[: name.index(".")] for name in names]
+    return np.array(names)
 
+
+def _refuse_repeated(path: Path, names: np.ndarray) -> None:
+    seen: dict[str, int] = {}
+    for row, name in enumerate(names.tolist()):
+        if seen.setdefault(name, row) != row:
+            raise ValueError(
+                f"{path.name} lists node {name!r} twice, in {line_of(seen[name])} and {line_of(row)}; "
+                "keep one of them"
+            )
+
+
+def _read_edges(path: Path, labelled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends and weights of the edges."""
     frame = read_frame(path, as_text=True)
-    if frame.shape[1] < 2 or len(frame) == 0:
+    if frame.shape[1] < 2:
         raise ValueError(
             f"{path.name} is no edge list: it needs a header, two columns that name the ends, and rows"
         )
-    ends = frame.iloc[:, :2]
-    for name in ends:
-        refuse_missing(path, ends[name], "drop such edges")
-    weights = np.ones(len(frame))
-    if "weight" in frame.columns[2:]:
-        weights = numbers_of(path, frame[["weight"]].apply(pd.to_numeric, errors="coerce"))[:, 0]
-    return ends.to_numpy(), weights
+    ends = np.column_stack([_names(path, frame, c, "drop such edges") for c in frame.columns[:2]])
+    known = set(ends.ravel().tolist())
+    for cell in frame.columns[:2]:
+        if cell in known or cell in labelled:
+            raise ValueError(
+                f"{path.name} seems to have no header line: its first line names the node {cell!r}; "
+                "add one, such as source,target"
+            )
+    if not known.intersection(labelled.tolist()):
+        raise ValueError(
+            f"none of the {len(labelled)} nodes (such as {str(labelled[0])!r}) occurs in {path.name} "
+            f"(with nodes such as {str(ends[0, 0])!r}); are names spelt alike?"
+        )
+    return ends, _edge_weights(path, frame, ends)
+
+
+def _edge_weights(path: Path, frame: Any, ends: np.ndarray) -> np.ndarray:
+    """The column ``weight``, or ones."""
+    import pandas as pd
+
+    others = frame.columns[2:]
+    if "weight" not in others:
+        for name in others:
+            if pd.to_numeric(frame[name], errors="coerce").notna().all():
+                raise ValueError(
+                    f"column {name!r} of {path.name} is not used; rename it to weight or remove it"
+                )
+        return np.ones(len(frame))
+    weights: np.ndarray = pd.to_numeric(frame["weight"], errors="coerce").to_numpy(dtype=float)
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if bad.size:
+        row = int(bad[0])
+        written, (first, second) = frame["weight"].iloc[row], ends[row].tolist()
+        raise ValueError(
+            f"{line_of(row)} of {path.name}: the edge of {first!r} and {second!r} has "
+            f"{'no weight' if pd.isna(written) else f'weight {written}'}; weights are numbers from 0 on"
+        )
+    return weights
 
 
 def _graph(first: Any, second: Any, weights: Any, size: int) -> Graph:
@@ -145,10 +203,12 @@ def read_clouds(
     frame = read_frame(path)
     labels = labels_of(path, frame, target)
     used = [check_column(path, frame, name) for name in (cloud, *drop, *([weight] if weight else []))]
+    _refuse_two_roles(path, {"target": target, "cloud": cloud, "weight": weight}, drop)
     refuse_missing(path, frame[cloud], "drop points without a cloud")
     features = frame.drop(columns=[target, *used])
-    if features.shape[1] == 0 or len(features) == 0:
-        raise ValueError(f"{path.name} has no columns of coordinates, or no rows")
+    refuse_unnamed(path, features)
+    if features.shape[1] == 0:
+        raise ValueError(f"{path.name} has no columns of coordinates")
     points = numbers_of(path, features)
     names, owner = np.unique(frame[cloud].astype(str).to_numpy(), return_inverse=True)
     order = np.argsort(owner, kind="stable")
@@ -163,7 +223,18 @@ def read_clouds(
         points[part] if weights is None else (points[part], weights[part] / weights[part].sum())
         for part in parts
     ]
-    return Table(path.name, X, np.array([labels[part[0]] for part in parts]))
+    labels = np.array([labels[part[0]] for part in parts])
+    return Table(path.name, X, labels, coordinates=tuple(features.columns))
+
+
+def _refuse_two_roles(path: Path, roles: dict[str, str | None], drop: Sequence[str]) -> None:
+    """A column has one role, and is not dropped."""
+    seen: dict[str, str] = dict.fromkeys(drop, "left out")
+    for role, name in roles.items():
+        if name in seen:
+            raise ValueError(f"column {name!r} of {path.name} cannot be {seen[name]} and the {role}")
+        if name is not None:
+            seen[name] = f"the {role}"
 
 
 def _check_weights(weights: np.ndarray, cloud: str, path: Path) -> None:

@@ -30,6 +30,8 @@ class Table:
     y: np.ndarray
     #: The graph whose nodes X names, if it does.
     graph: Graph | None = None
+    #: Columns that are coordinates of the points of clouds.
+    coordinates: tuple[str, ...] = ()
 
 
 def digits() -> Table:
@@ -124,10 +126,11 @@ def _read_parquet(path: Path) -> Any:
         raise ValueError("Parquet files need pyarrow: pip install 'mercer[parquet]'") from None
 
 
-def read_frame(path: Path, as_text: bool = False) -> Any:
-    """Read a text or Parquet file as a data frame, with the file named in errors.
+def read_frame(path: Path, as_text: bool = False, keep_bytes: str | None = None) -> Any:
+    """Read a text or Parquet file as a data frame with rows, with the file named in errors.
 
-    With ``as_text`` all values are strings as they are written: 007 is not 7, and NA is no hole.
+    With ``as_text`` all values are strings as they are written: 007 is not 7, and NA is no hole.  Bytes
+    of a Parquet file are decoded, but for the column ``keep_bytes``.
     """
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
@@ -140,9 +143,35 @@ def read_frame(path: Path, as_text: bool = False) -> Any:
         else:
             raise ValueError(f"{path.name} is of no known kind; known are .csv, .tsv and .parquet")
     frame.columns = [str(c) for c in frame.columns]
+    if len(frame) == 0:
+        raise ValueError(f"{path.name} has a header and no rows")
     if as_text:
-        frame = frame.astype(str).where(frame.notna() & (frame != ""))
+        for name in frame.columns:
+            frame[name] = _text_of(path, frame[name], keep_bytes=name == keep_bytes)
     return frame
+
+
+def _text_of(path: Path, column: Any, keep_bytes: bool) -> Any:
+    """A column as strings, or bytes; None where there is nothing."""
+    values = column.to_list()
+    for row, missing in enumerate(column.isna()):
+        value = None if missing else values[row]
+        if isinstance(value, bytes) and not keep_bytes:
+            try:
+                value = value.decode()
+            except UnicodeDecodeError:
+                raise ValueError(
+                    f"{line_of(row)} of {path.name} has bytes in {column.name!r} that are no text"
+                ) from None
+        if value is not None and not isinstance(value, str | bytes):
+            value = str(value)
+        values[row] = value or None
+    return np.array([*values, None], dtype=object)[:-1]
+
+
+def line_of(row: int) -> str:
+    """Where a row is, for people who open the file."""
+    return f"row {row} (line {row + 2})"
 
 
 def check_column(path: Path, frame: Any, name: str) -> str:
@@ -169,7 +198,7 @@ def refuse_missing(path: Path, column: Any, advice: str) -> None:
     """Name the first row without a value."""
     if column.isna().any():
         row = int(np.flatnonzero(column.isna())[0])
-        raise ValueError(f"row {row} (line {row + 2}) of {path.name} has no {column.name!r}; {advice}")
+        raise ValueError(f"{line_of(row)} of {path.name} has no {column.name!r}; {advice}")
 
 
 def numbers_of(path: Path, features: Any) -> np.ndarray:
@@ -182,13 +211,23 @@ def numbers_of(path: Path, features: Any) -> np.ndarray:
             f"{', ...' if len(text) > 5 else ''}; drop (--drop) or encode them"
         )
     X: np.ndarray = features.to_numpy(dtype=float)
-    if np.isnan(X).any():
-        row, column = np.argwhere(np.isnan(X))[0]
+    if not np.isfinite(X).all():
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        what = "no value" if np.isnan(X[row, column]) else "an infinite value"
         raise ValueError(
-            f"row {row} (line {row + 2}) of {path.name} has no value in column "
+            f"{line_of(row)} of {path.name} has {what} in column "
             f"{features.columns[column]!r}; drop or impute it"
         )
     return X
+
+
+def refuse_unnamed(path: Path, frame: Any) -> None:
+    """A column without a name is seldom meant to be data."""
+    if any(c.startswith("Unnamed: ") for c in frame.columns):
+        raise ValueError(
+            f"{path.name} has a column without a name, perhaps a row index; "
+            "write the table without it, or drop it (--drop 'Unnamed: 0')"
+        )
 
 
 def _from_frame(path: Path, target: str | None, drop: Sequence[str]) -> Table:
@@ -199,17 +238,11 @@ def _from_frame(path: Path, target: str | None, drop: Sequence[str]) -> Table:
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise ValueError(f"{path.name} has two columns named {twice[0]!r}; rename or drop one")
-    if any(c.startswith("Unnamed: ") for c in frame.columns):
-        raise ValueError(
-            f"{path.name} has a column without a name, perhaps a row index; "
-            "write the table without it, or drop it (--drop 'Unnamed: 0')"
-        )
+    refuse_unnamed(path, frame)
     labels = labels_of(path, frame, target)
     features = frame.drop(columns=[target])
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no columns beside the target {target!r}")
-    if len(features) == 0:
-        raise ValueError(f"{path.name} has a header and no rows")
     return Table(path.name, numbers_of(path, features), labels)
 
 
