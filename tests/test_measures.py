@@ -149,8 +149,76 @@ def test_ridges_below_the_rounding_are_refused() -> None:
     clouds = random_clouds(np.random.default_rng(3))
     with pytest.raises(ValueError, match="must be above 1e-12"):
         InverseGeneralizedVariance(BASE, eta=1e-13)(clouds)
-    with pytest.raises(ValueError, match="must be above 1e-12"):
+    with pytest.raises(ValueError, match=r"delta of MixtureMoment must be below 1e\+12"):
         MixtureMoment(BASE, delta=1e13)(clouds)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        (RegularizedMoment(order=1, eps=1e-15), "eps of RegularizedMoment"),
+        (RegularizedMoment(order=2, eps=1e-120), "eps of RegularizedMoment"),
+        (InverseGeneralizedVariance(Linear(), eta=1e-15), "eta of Inverse"),
+        (InverseGeneralizedVariance(Linear(), eta=1e-18), "eta of Inverse"),
+        (GaussianEmbedding(Gaussian(), length_scale=1e-8), "length_scale of Gauss.* above 1e-06"),
+        (GaussianEmbedding(Linear(), length_scale=1e-8), "length_scale of GaussianEmbedding"),
+        (TraceKernel(Gaussian(), t=1e-15, normalized=True), "t of TraceKernel must be above 1e-12"),
+        (TraceKernel(Linear(), t=1e-15), "t of TraceKernel"),
+    ],
+    ids=repr,
+)
+def test_scales_below_the_rounding_are_refused_on_both_roads(kernel, name: str) -> None:
+    rng = np.random.default_rng(20)
+    collinear = [np.outer(rng.normal(size=6), [1.0, 2.0, 3.0]) for _ in range(3)]
+    with pytest.raises(ValueError, match=name + r".*drowns in the rounding"):
+        kernel(collinear)
+    with pytest.raises(ValueError, match=name):
+        kernel(collinear[:1], collinear[1:])
+
+
+def test_large_values_of_the_base_need_large_scales() -> None:
+    from mercer.kernels import FullSpectrum
+
+    words = ["ab" * 20, "ba" * 17, "aab" * 9]
+    with pytest.raises(ValueError, match="length_scale of GaussianEmbedding must be above 0"):
+        GaussianEmbedding(FullSpectrum(), length_scale=1e-5)([words, words[::-1]])
+    K = GaussianEmbedding(FullSpectrum(), length_scale=1.0)([words, words[::-1]])
+    np.testing.assert_allclose(K, 1, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e-4])
+def test_small_scales_that_are_accepted_are_right(scale: float) -> None:
+    """The same measures in another order: all distances are zero."""
+    x = np.random.default_rng(21).normal(size=(20, 2))
+    for base in (Gaussian(), Linear()):
+        K = GaussianEmbedding(base, length_scale=scale)([x, x[::-1]])
+        np.testing.assert_allclose(K, 1, atol=1e-15 * 20 / scale**2)
+        T = TraceKernel(base, t=scale, normalized=True)([x, x[::-1]])
+        np.testing.assert_allclose(T, 1, atol=1e-15 * 20 / scale)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_huge_ridges_of_moments(order: int) -> None:
+    """The covariance vanishes beside eps: values of a sphere, in logarithms."""
+    clouds = random_clouds(np.random.default_rng(22), sizes=(3, 4))
+    kernel = RegularizedMoment(order=order, eps=1e150, normalized=True)
+    np.testing.assert_allclose(kernel(clouds), 1, rtol=1e-13)
+    K, slopes = RegularizedMoment(order=order, eps=1e60)(clouds, eval_gradient=True)
+    d = 2
+    moment = d * (d + 2) * (d + 4) if order == 3 else d * (d + 2) if order == 2 else d
+    np.testing.assert_allclose(K, moment * 1e60 ** -(order + d / 2), rtol=1e-11)
+    np.testing.assert_allclose(slopes[:, :, 0], -(order + d / 2) * K, rtol=1e-11)
+
+
+def test_points_far_from_the_origin() -> None:
+    """Rounding of the uncentred values is no fault of the base kernel."""
+    near = [c / 8 for c in np.random.default_rng(23).integers(-16, 16, size=(3, 3, 9))]
+    near[1] = near[1][:2]
+    kernel = InverseGeneralizedVariance(Linear(), eta=200.0)
+    np.testing.assert_allclose(kernel([c + 1e5 for c in near]), kernel(near), rtol=1e-11)
+    shifted = Linear() * 1.0  # without explicit features
+    far = InverseGeneralizedVariance(shifted, eta=200.0)([c + 1e5 for c in near])
+    np.testing.assert_allclose(far, kernel(near), rtol=1e-5)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])

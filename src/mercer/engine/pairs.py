@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 ROWS, COLUMNS = 1024, 512
 #: Points whose Gram matrix is computed together for the blocks of single clouds.
 _OWN = 256
+#: Error of an eigenvalue of a centred Gram matrix, relative to the values that were centred.
+_ROUNDING = 1e-13
 
 
 class Base(Protocol):
@@ -34,6 +36,11 @@ class Base(Protocol):
 
     def __call__(self, X: Any, Y: Any, out: Array | None = None) -> Array:
         """Values, written to ``out`` or not."""
+
+
+def inner_products(X: Array, Y: Array, out: Array | None = None) -> Array:
+    """The base kernel of points that are features."""
+    return np.matmul(X, Y.T, out=out)
 
 
 class Scratch(threading.local):
@@ -408,7 +415,8 @@ def _spectra(P: Clouds, base: Base, eta: float) -> list[_Spectrum]:
         a = P.weights[P.starts[i] : P.starts[i + 1]]
         centred, means, square = _centred(K, a)
         roots = np.sqrt(a / eta)
-        values, vectors = _leading(centred * roots * roots[:, None], i)
+        rounding = _ROUNDING * float(np.abs(K).max()) / eta
+        values, vectors = _leading(centred * roots * roots[:, None], rounding, i)
         vectors *= roots[:, None] / np.sqrt(2 + values)
         # Centred features, as combinations of the points that are not.
         vectors -= a[:, None] * vectors.sum(axis=0)
@@ -440,14 +448,14 @@ def _centred(K: Array, a: Array) -> tuple[Array, Array, float]:
     return K - means - (means[:, None] - square), means, square
 
 
-def _leading(block: Array, i: int) -> tuple[Array, Array]:
+def _leading(block: Array, rounding: float, i: int) -> tuple[Array, Array]:
     """Eigenvalues and -vectors without the smallest, whose sum is below a rounding of the trace.
 
     A part E of the trace left out changes the logarithm of the determinant by at most E.
     """
     values, vectors = np.linalg.eigh(block)
     trace = np.abs(values).sum()
-    if values[0] < -1e-8 * trace:
+    if values[0] < -1e-8 * trace - rounding:
         raise ValueError(
             f"the base kernel is not positive semidefinite on cloud {i}: "
             f"it has the eigenvalue {values[0] / trace:.2g} relative to the trace"

@@ -18,6 +18,8 @@ from mercer.spaces.clouds import Clouds, check_clouds, naming_clouds
 Array = NDArray[np.float64]
 #: Points with at most this many coordinates have Gaussian values from differences, which are exact.
 _FEW_COORDINATES = 8
+#: A variance below this fraction of the base kernel's values drowns in their rounding.
+_LEAST_VARIANCE = 1e-12
 
 
 class CloudKernel(StructuredKernel):
@@ -120,6 +122,36 @@ class CloudKernel(StructuredKernel):
         if Q is None:
             return replace(P, points=features), None
         return replace(P, points=features), replace(Q, points=self.base.explicit_features(Q.points))
+
+    def _centred(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
+        """The same moved to the origin, for what no shift changes: far from it, digits are lost."""
+        featured = self._featured(P, Q)
+        if featured is None:
+            return None
+        F, G = featured
+        shift = (F if G is None else G).points.mean(axis=0)
+        return replace(F, points=F.points - shift), G and replace(G, points=G.points - shift)
+
+    def _check_variance(
+        self, variance: float, P: Clouds, Q: Clouds | None, featured: tuple[Clouds, Clouds | None] | None
+    ) -> None:
+        """Refuse a variance that drowns in the rounding of the base kernel's values, or of features."""
+        if featured is None:
+            squares = [self.base.diag(Z.points) for Z in (P, Q) if Z is not None]
+        else:
+            squares = [np.vecdot(F.points, F.points) for F in featured if F is not None]
+        largest = max(float(np.max(part)) for part in squares)
+        least = _LEAST_VARIANCE * largest
+        if not variance > least:
+            raise ValueError(
+                f"{self._limit(least)}: it drowns in the rounding of the base kernel, whose values "
+                f"reach {largest:.3g}"
+            )
+
+    def _limit(self, least: float) -> str:
+        """What the scale must be for a variance above ``least``."""
+        name = self.continuous()[0]
+        return f"{name} of {type(self).__name__} must be above {least:.3g}, got {getattr(self, name)!r}"
 
     def _gram(self, P: Clouds, Q: Clouds | None) -> Array:
         values = self._pairs(P, Q)

@@ -118,7 +118,7 @@ class GaussianEmbedding(CloudKernel):
         return ("length_scale",)
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
-        exponents = squared_distances(self, P, Q)
+        exponents = squared_distances(self, P, Q, number(self.length_scale) ** 2)
         with np.errstate(over="ignore"):
             exponents *= -0.5
             exponents /= number(self.length_scale)
@@ -130,6 +130,9 @@ class GaussianEmbedding(CloudKernel):
 
     def _pairs_slope(self, P: Clouds, name: str) -> Array:
         return -2 * self._pairs(P, None)
+
+    def _limit(self, least: float) -> str:
+        return super()._limit(least**0.5)
 
 
 class TraceKernel(CloudKernel):
@@ -184,7 +187,7 @@ class TraceKernel(CloudKernel):
         return ("t",)
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
-        exponents = squared_distances(self, P, Q)
+        exponents = squared_distances(self, P, Q, number(self.t))
         exponents *= 0.25
         own = self._own(P)
         with np.errstate(over="ignore"):
@@ -211,9 +214,10 @@ class TraceKernel(CloudKernel):
         return F.sums(np.vecdot(centred, centred))
 
 
-def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None) -> Array:
-    """Squared distances of the mean embeddings of clouds."""
-    featured = kernel._featured(P, Q)
+def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance: float) -> Array:
+    """Squared distances of the mean embeddings of clouds, to be divided by the variance."""
+    featured = kernel._centred(P, Q)
+    kernel._check_variance(variance, P, Q, featured)
     if featured is None:
         base = kernel._points_gram(P)
         squares = mean_squares(P, base)
@@ -222,9 +226,6 @@ def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None) -> Array
     else:
         means = featured[0].sums(featured[0].points)
         theirs = means if featured[1] is None else featured[1].sums(featured[1].points)
-        # Distances do not change; far from the origin, digits do.
-        shift = theirs.mean(axis=0)
-        means, theirs = means - shift, theirs - shift
         squares, others = np.vecdot(means, means), np.vecdot(theirs, theirs)
         D = means @ theirs.T
     D *= -2

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.engine.pairs import ExplicitMixtures, KernelMixtures, Mixtures, matrix
+from mercer.engine.pairs import ExplicitMixtures, KernelMixtures, Mixtures, inner_products, matrix
 from mercer.kernels.base import Kernel, check_choice, is_whole, number
 from mercer.kernels.clouds import Array, CloudKernel
 from mercer.kernels.euclidean import Linear
 from mercer.spaces.clouds import Clouds, Index
-
-#: A ridge below this fraction of the base kernel's values drowns in their rounding.
-_LEAST_RIDGE = 1e-12
 
 
 class InverseGeneralizedVariance(CloudKernel):
@@ -170,6 +167,9 @@ class MixtureMoment(CloudKernel):
     def _pairs_slope(self, P: Clouds, name: str) -> Array:
         slope = determinant_slope(self, P, 1 / number(self.delta))
         return np.negative(slope, out=slope)
+
+    def _limit(self, least: float) -> str:
+        return f"delta of MixtureMoment must be below {1 / least:.3g}, got {self.delta!r}"
 
     def series(self, X: Any, Y: Any = None, tolerance: float = 1e-12, max_terms: int = 1000) -> Series:
         """Values by the series of [1]_, without normalisation.
@@ -332,34 +332,37 @@ class RegularizedMoment(CloudKernel):
         return matrix(P, None, tile, "covariances", most=mixtures.most)
 
     def _mixtures(self, P: Clouds, Q: Clouds | None) -> ExplicitMixtures:
-        featured = self._featured(P, Q)
+        featured = self._centred(P, Q)
         if featured is None:
             raise ValueError(
                 f"RegularizedMoment needs a base with explicit features, such as Linear() or Cosine(); "
                 f"{self.base!r} has none"
             )
+        self._check_variance(number(self.eps), P, Q, featured)
         return ExplicitMixtures(*featured, 1.0)
 
     def _logarithm(self, spectra: Array) -> Array:
-        roots, s1, s2, s3, _ = self._inverse_powers(spectra)
+        roots, unit, s1, s2, s3, _ = self._inverse_powers(spectra)
         moment = (s1, s1**2 + 2 * s2, s1**3 + 6 * s1 * s2 + 8 * s3)[self.order - 1]
-        return np.log(moment) - np.log(roots).sum(axis=-1) / 2
+        return np.log(moment) - self.order * np.log(unit) - np.log(roots).sum(axis=-1) / 2
 
     def _logarithm_slope(self, spectra: Array) -> Array:
         """Derivative by log eps; that of s_j by eps is -j s_(j+1)."""
-        _, s1, s2, s3, s4 = self._inverse_powers(spectra)
+        _, unit, s1, s2, s3, s4 = self._inverse_powers(spectra)
         moment, slope = (
             (s1, s2),
             (s1**2 + 2 * s2, 2 * s1 * s2 + 4 * s3),
             (s1**3 + 6 * s1 * s2 + 8 * s3, 3 * s1**2 * s2 + 6 * s2**2 + 12 * s1 * s3 + 24 * s4),
         )[self.order - 1]
-        return -number(self.eps) * (slope / moment + s1 / 2)
+        return -number(self.eps) / unit * (slope / moment + s1 / 2)
 
     def _inverse_powers(self, spectra: Array) -> tuple[Array, ...]:
-        """Eigenvalues of S, and the traces of its inverse powers."""
+        """Eigenvalues of S, the smallest, and the traces of inverse powers of S with that as unit."""
         # Covariances have no negative eigenvalues but by rounding.
         S = np.maximum(spectra, 0) + number(self.eps)
-        return S, *((S**-j).sum(axis=-1) for j in (1, 2, 3, 4))
+        unit = S.min(axis=-1)
+        ratios = unit[..., None] / S
+        return S, unit, *((ratios**j).sum(axis=-1) for j in (1, 2, 3, 4))
 
 
 def determinant_logarithms(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta: float) -> Array:
@@ -382,15 +385,12 @@ def determinant_slope(kernel: CloudKernel, P: Clouds, eta: float) -> Array:
 
 def _mixtures(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta: float) -> Mixtures:
     """Covariances by the cheaper road: explicit ones if they are smaller than the clouds."""
-    featured = kernel._featured(P, Q)
+    featured = kernel._centred(P, Q)
+    kernel._check_variance(eta, P, Q, featured)
+    if featured is None:
+        return KernelMixtures(P, Q, kernel._points_gram(P), eta)
     points = len(P.weights) + (0 if Q is None else len(Q.weights))
     clouds = len(P) + (0 if Q is None else len(Q))
-    if featured is not None and featured[0].points.shape[1] * clouds <= points:
+    if featured[0].points.shape[1] * clouds <= points:
         return ExplicitMixtures(*featured, eta)
-    largest = float(np.max(kernel.base.diag(P.points)))
-    if not eta > _LEAST_RIDGE * largest:
-        raise ValueError(
-            f"{kernel!r} drowns in the rounding of its base kernel, whose values reach {largest:.3g}: "
-            f"eta, or 1 / delta, must be above {_LEAST_RIDGE * largest:.3g}"
-        )
-    return KernelMixtures(P, Q, kernel._points_gram(P), eta)
+    return KernelMixtures(*featured, inner_products, eta)
