@@ -140,7 +140,8 @@ class TraceKernel(CloudKernel):
 
     ``k(x, y) = exp(-tr S / t)`` with S the covariance of the mixture of both clouds with halved
     weights, ``tr S = tr Sx / 2 + tr Sy / 2 + MMD(x, y)^2 / 4``.  Positive semidefinite.  It is a
-    Gaussian kernel of mean embeddings with a factor for the variance of each cloud.  Costs as much as
+    Gaussian kernel of mean embeddings with a factor for the variance of each cloud, which makes plain
+    values small: support vector machines want ``normalized=True`` or a very large C.  Costs as much as
     :class:`MeanEmbedding`.
 
     Parameters
@@ -163,9 +164,12 @@ class TraceKernel(CloudKernel):
     Examples
     --------
     >>> from mercer.kernels import Linear, TraceKernel
-    >>> TraceKernel(Linear(), t=1.0)([[[0.0], [2.0]], [[1.0]]]).round(4)
-    array([[0.3679, 0.6065],
-           [0.6065, 1.    ]])
+    >>> TraceKernel(Linear(), t=1.0)([[[0.0], [2.0]], [[3.0]]]).round(4)
+    array([[0.3679, 0.2231],
+           [0.2231, 1.    ]])
+    >>> TraceKernel(Linear(), t=1.0, normalized=True)([[[0.0], [2.0]], [[3.0]]]).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
     """
 
     def __init__(

@@ -20,7 +20,8 @@ class InverseGeneralizedVariance(CloudKernel):
 
     ``k(x, y) = |I + S / eta|^(-1/2)`` with S the covariance, in the feature space of the base kernel,
     of the mixture of both clouds with halved weights.  It is computed from the centred Gram matrix of
-    all points of both; positive semidefinite for every eta > 0.  Rounding leaves a relative error near
+    all points of both; positive semidefinite for every eta > 0.  Plain values are small: support vector
+    machines want ``normalized=True`` or a very large C.  Rounding leaves a relative error near
     1e-15 / eta for a base kernel with values near 1.
 
     For clouds of k points a pair costs of the order of k^3 operations, after the covariance of each
@@ -52,6 +53,9 @@ class InverseGeneralizedVariance(CloudKernel):
     >>> InverseGeneralizedVariance(Gaussian(), eta=0.1)([ring, pair]).round(4)
     array([[0.2237, 0.2963],
            [0.2963, 0.8331]])
+    >>> InverseGeneralizedVariance(Gaussian(), eta=0.1, normalized=True)([ring, pair]).round(4)
+    array([[1.    , 0.6864],
+           [0.6864, 1.    ]])
     """
 
     def __init__(
