@@ -21,6 +21,7 @@ from mercer.kernels import (
     MixtureMoment,
     Parametrix,
     Polynomial,
+    PosteriorHeat,
     Power,
     RegularizedMoment,
     Spectral,
@@ -29,7 +30,7 @@ from mercer.kernels import (
     VonNeumann,
     WeightedDegree,
 )
-from mercer.spaces import Graph, Simplex, Sphere
+from mercer.spaces import Graph, Hyperbolic, NormalFamily, Simplex, Sphere
 
 CLUB = Graph(nx.karate_club_graph(), laplacian="normalized")
 #: Large enough not to be decomposed.
@@ -63,10 +64,18 @@ KERNELS = [
     Parametrix(Sphere(), t=0.1, order=1),
     Parametrix(Simplex(), t=0.1, order=2, normalized=True),
     Parametrix(Sphere(), t=0.05, order=6, normalized=True),
+    PosteriorHeat(),
+    PosteriorHeat(t_star=0.3, alpha=0.1),
+    PosteriorHeat(t=0.2, n_samples=32, method="samples"),
     Linear(),
     Polynomial(degree=3, coef0=0.5),
     Polynomial(degree=2, coef0=0.0),
     Gaussian(length_scale=0.8),
+    Heat(Hyperbolic(), t=0.3),
+    Heat(Hyperbolic("ball"), t=1.0, normalized=False),
+    Heat(Hyperbolic("hyperboloid"), t=0.5),
+    Heat(NormalFamily(), t=0.2),
+    Matern(NormalFamily(), nu=1.5, length_scale=0.7),
     Heat(CLUB, t=0.3),
     Heat(CLUB, t=2.0, normalized=False),
     Matern(CLUB, nu=1.5, length_scale=3.0),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer import kernels, spaces
-from mercer.spaces import Euclidean, Graph, Simplex, Sphere
+from mercer.spaces import Euclidean, Graph, Hyperbolic, NormalFamily, Simplex, Sphere
 from mercer.testing import check_kernel, check_space
 from tests.catalogue import KERNELS
 
@@ -26,7 +26,19 @@ def test_every_public_kernel_is_in_the_catalogue() -> None:
 
 
 @pytest.mark.parametrize(
-    "space", [Sphere(), Sphere(n=5), Sphere(unit=True), Simplex(), Euclidean()], ids=repr
+    "space",
+    [
+        Sphere(),
+        Sphere(n=5),
+        Sphere(unit=True),
+        Simplex(),
+        Euclidean(),
+        Hyperbolic(),
+        Hyperbolic("ball"),
+        Hyperbolic("hyperboloid"),
+        NormalFamily(),
+    ],
+    ids=repr,
 )
 def test_space(space) -> None:
     check_space(space)
@@ -34,7 +46,8 @@ def test_space(space) -> None:
 
 def test_every_public_space_is_checked() -> None:
     public = {getattr(spaces, name) for name in spaces.__all__}
-    assert {c for c in public if not inspect.isabstract(c)} == {Sphere, Simplex, Euclidean, Graph}
+    radial = {Sphere, Simplex, Euclidean, Hyperbolic, NormalFamily}
+    assert {c for c in public if not inspect.isabstract(c)} == radial | {Graph}
 
 
 class Broken(kernels.Kernel):

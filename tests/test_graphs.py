@@ -2,6 +2,7 @@
 
 import pickle
 
+import mpmath
 import networkx as nx
 import numpy as np
 import pytest
@@ -209,7 +210,9 @@ def test_labels() -> None:
         ([0.5], "row 0 of X is 0.5"),
         ([np.nan], "row 0 of X is nan"),
         ([], "holds no nodes"),
-        (["a"], "must hold indices"),
+        (["a"], "must hold indices.*row 0 is"),
+        ([0, [1]], "several lengths"),
+        (np.array(3), "give a list of nodes"),
         ([[0, 1]], "one node per row"),
         ([True], "must hold indices"),
         (3, "give a list of nodes"),
@@ -225,6 +228,9 @@ def test_nodes_not_in_the_graph(X, message: str) -> None:
     ("graph", "message"),
     [
         (nx.DiGraph([(0, 1)]), "directed"),
+        ([(0, 1), (1, 2)], r"list of tuples; make a graph .* networkx\.Graph"),
+        (np.array([[0, 1], [1, 2], [2, 3]]), r"shape \(3, 2\); make a graph of an edge list"),
+        ("edges.csv", "networkx"),
         (nx.Graph(), "no nodes"),
         (np.zeros((0, 0)), "no nodes"),
         (np.zeros((2, 3)), "square"),
@@ -257,11 +263,15 @@ def test_bad_options() -> None:
         Exponential(A)([0])
     with pytest.raises(TypeError, match="function of the Laplacian's eigenvalues"):
         Spectral(Graph(A), weights=[1.0, 2.0])([0])
-    with pytest.raises(ValueError, match=r"exp\(.*out of the floating range"):
-        Exponential(Graph(A), beta=100.0)([0])
+    for normalized in (False, True):
+        with pytest.raises(ValueError, match=r"beta of Exponential is too large"):
+            Exponential(Graph(A), beta=100.0, normalized=normalized)([0])
+    with pytest.raises(TypeError, match="on a graph take"):
+        Heat(Graph(A), t=1.0).log([0])
+    with pytest.raises(TypeError, match=r"wrap it: Graph\(graph\)"):
+        Heat(CLUB, t=1.0)([0])
     with pytest.raises(TypeError, match="no function of an angle"):
         Heat(Graph(A), t=1.0).profile(3)
-    assert np.isfinite(Exponential(Graph(A), beta=100.0, normalized=True)(NODES)).all()
 
 
 def test_isolated_nodes_loops_and_components(road) -> None:
@@ -368,8 +378,9 @@ def test_features_where_the_spectrum_is_crowded() -> None:
 def test_bad_features() -> None:
     with pytest.raises(TypeError, match="needs a kernel on a Graph"):
         SpectralFeatures(Heat(Sphere())).fit()
-    with pytest.raises(ValueError, match="whole number from 1 to 34"):
-        SpectralFeatures(Heat(Graph(A), t=1.0), n_components=35).fit()
+    with pytest.raises(ValueError, match="n_components must be 1, 2, 3"):
+        SpectralFeatures(Heat(Graph(A), t=1.0), n_components=0).fit()
+    assert SpectralFeatures(Heat(Graph(A), t=1.0)).fit_transform(NODES).shape == (34, 34)
     with pytest.raises(ValueError, match="not a node"):
         SpectralFeatures(Heat(Graph(A), t=1.0), n_components=3).fit().transform([99])
 
@@ -389,3 +400,98 @@ def test_in_scikit_learn() -> None:
     assert np.corrcoef(process.predict(test[:, None]), clubs[test])[0, 1] > 0.7
     ridge = KernelRidge(kernel=Exponential(graph, beta=0.1)).fit(train[:, None], clubs[train])
     assert ridge.predict(test[:, None]).shape == (17,)
+
+
+def test_small_entries_of_a_growing_exponential(road) -> None:
+    # Path nodes are e^59 below the clique; relative to the largest entry they would be rounding errors.
+    lollipop = nx.lollipop_graph(30, 12)
+    with mpmath.workdps(60):
+        exact = mpmath.expm(mpmath.matrix(nx.to_numpy_array(lollipop).tolist()))
+        expected = np.array([[float(exact[i, j]) for j in (40, 41)] for i in (39, 41)])
+    K = Exponential(Graph(lollipop))([39, 41], [40, 41])
+    np.testing.assert_allclose(K, expected, rtol=1e-12)
+    alone = nx.disjoint_union(nx.complete_graph(40), nx.empty_graph(1))
+    np.testing.assert_allclose(Exponential(Graph(alone))([40]), 1.0, rtol=1e-14)
+    kernel = Exponential(Graph(lollipop), normalized=True)
+    K, gradient = kernel([3, 35, 41], eval_gradient=True)
+    ahead, behind = (
+        Exponential(kernel.space, b, normalized=True)([3, 35, 41]) for b in (1.0001, 0.9999)
+    )
+    np.testing.assert_allclose(gradient[:, :, 0], (ahead - behind) / 2e-4, atol=1e-6)
+
+
+def test_eigenvalue_zero_is_exact(road) -> None:
+    # Weights of 1e6 leave a rounding of 1e-10 in the eigenvalues; t = 1e12 would magnify it.
+    heavy = 1e6 * nx.to_numpy_array(nx.complete_graph(4))
+    if graph_module.DECOMPOSED:
+        K = Heat(Graph(heavy), t=1e12, normalized=False)([0, 1])
+        np.testing.assert_allclose(K, 0.25, rtol=1e-12)
+    uneven = np.array([[0, 1e12, 0], [1e12, 0, 1e-3], [0, 1e-3, 0]])
+    with pytest.raises(ValueError, match="span too many orders of magnitude"):
+        Heat(Graph(uneven), t=1e3)([0, 1, 2])
+
+
+def test_asymmetry_is_seen_beside_large_weights() -> None:
+    adjacency = np.zeros((4, 4))
+    adjacency[0, 1] = adjacency[1, 0] = 1e12
+    adjacency[2, 3] = 0.9
+    with pytest.raises(ValueError, match=r"edge 2 - 3 has weight .* not symmetric"):
+        Graph(adjacency)
+    rounded = np.array([[0, 1 + 1e-15], [1, 0]])
+    assert (Graph(rounded).adjacency != Graph(rounded).adjacency.T).nnz == 0
+
+
+def test_small_integers_do_not_wrap() -> None:
+    for dtype, value in ((np.uint8, 200), (np.int8, 100), (bool, 1)):
+        pairs = ([0, 0, 1, 1], [1, 1, 0, 0])
+        matrix = sparse.coo_matrix((np.full(4, value, dtype), pairs), shape=(2, 2))
+        assert Graph(matrix).adjacency[0, 1] == 2 * value
+
+
+def test_graphs_do_not_share_memory() -> None:
+    matrix = sparse.csr_array(A)
+    graph = Graph(matrix)
+    matrix.data[:] = 7
+    np.testing.assert_array_equal(graph.adjacency.toarray(), A)
+    frozen = sparse.csr_array(A)
+    frozen.data.flags.writeable = False
+    assert Graph(frozen) == graph
+
+
+def test_tiny_and_huge_weights(road) -> None:
+    pair = np.array([[0.0, 1.0], [1.0, 0.0]])
+    K = Exponential(Graph(1e-170 * pair), beta=1e170)([0, 1])
+    np.testing.assert_allclose(K, linalg.expm(pair), rtol=1e-12)
+    K = VonNeumann(Graph(1e160 * pair), beta=0.5e-160)([0, 1])
+    np.testing.assert_allclose(K, np.linalg.inv(np.eye(2) - 0.5 * pair), rtol=1e-12)
+    with pytest.raises(ValueError, match="overflows; rescale"):
+        Graph(1e308 * np.ones((3, 3)))
+    with pytest.raises(ValueError, match="out of the floating range"):
+        Power(Graph(1e-12 * A), 40)(NODES)
+    with pytest.raises(ValueError, match="out of the floating range"):
+        Power(Graph(1e12 * np.ones((9, 9))), 40)([0, 1])
+
+
+def test_products_of_powers_with_vectors(road) -> None:
+    graph = Graph(np.ones((6, 6)))
+    v = np.arange(6.0)
+    np.testing.assert_allclose(Power(graph, 3).matvec(range(6), None, v), 36 * 15 * np.ones(6))
+
+
+def test_features_of_many_components() -> None:
+    graph = Graph(nx.gnm_random_graph(6000, 5000, seed=2), laplacian="normalized")
+    features = SpectralFeatures(Heat(graph, t=5.0, normalized=False), n_components=20).fit()
+    np.testing.assert_array_equal(features.eigenvalues_, 0)
+    assert features.error_ == 1
+    two = Graph(
+        nx.disjoint_union(nx.random_regular_graph(6, 3000, 1), nx.random_regular_graph(6, 2000, 1))
+    )
+    kernel = Heat(two, t=2.0, normalized=False)
+    features = SpectralFeatures(kernel, n_components=12).fit()
+    assert (features.eigenvalues_[:2] == 0).all()
+    assert (features.eigenvalues_[2:] > 0.1).all()
+    F = features.transform(range(0, 5000, 100))
+    assert np.abs(F @ F.T - kernel(range(0, 5000, 100))).max() <= features.error_
+    empty = SpectralFeatures(Heat(Graph(sparse.csr_array((5000, 5000))), t=1.0), n_components=5).fit()
+    assert empty.error_ == 1
+    assert list(empty.get_feature_names_out()) == ["u0", "u1", "u2", "u3", "u4"]

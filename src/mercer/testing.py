@@ -18,7 +18,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mercer.kernels import CloudKernel, Kernel, RadialKernel, StringKernel
-from mercer.spaces import Graph, RadialSpace, Simplex
+from mercer.spaces import Graph, HyperbolicSpace, RadialSpace, Simplex
+from mercer.spaces.base import Differences
 
 __all__ = ["check_kernel", "check_space"]
 
@@ -87,18 +88,26 @@ def check_space(space: RadialSpace, X: Any = None, *, random_state: int = 0) -> 
     before = np.array(X, copy=True)
     L, R = space.embed(space.check(X))
     _require(np.array_equal(before, X), "embedding changed its input")
-    invariant = L @ R.T
+    invariant = _invariants(L, R)
     _close(invariant, invariant.T, "the invariant is not symmetric", 1e-12)
     _close(np.diag(invariant), space.self_invariant(space.check(X)), "self_invariant is off", 1e-12)
-    first, second = space.embed(space.check(X), space.check(X[:3]))
-    _close(first @ second.T, invariant[:, :3], "embedding depends on the other argument", 1e-12)
-    thin = sparse.csr_matrix(X)
-    L, R = space.embed(space.check(thin))
-    _require(sparse.issparse(L) and sparse.issparse(R), "sparse rows were densified")
-    _close((L @ R.T).toarray(), invariant, "sparse and dense rows differ", 1e-10)
+    both = space.embed(space.check(X), space.check(X[:3]))
+    _close(_invariants(*both), invariant[:, :3], "embedding depends on the other argument", 1e-12)
+    if not isinstance(space, HyperbolicSpace):
+        L, R = space.embed(space.check(sparse.csr_matrix(X)))
+        _require(sparse.issparse(L) and sparse.issparse(R), "sparse rows were densified")
+        _close((L @ R.T).toarray(), invariant, "sparse and dense rows differ", 1e-10)
     _require(hash(space) == hash(pickle.loads(pickle.dumps(space))), "pickling changed the space")
     _require(clone(space, safe=False) is space, "clone copied the space")
     _refuses(space.check, X)
+
+
+def _invariants(L: Any, R: Any) -> np.ndarray:
+    """All invariants of two embedded sets of rows."""
+    if not isinstance(L, Differences):
+        return L @ R.T
+    squares = ((L.points[:, None] - R.points) ** 2).sum(axis=2)
+    return squares * L.scales[:, None] * R.scales
 
 
 def _sample(kernel: Kernel, rng: np.random.Generator) -> Iterator[Any]:
@@ -137,15 +146,26 @@ def _rows(space: Any, rng: np.random.Generator) -> Iterator[np.ndarray]:
         scattered = rng.gamma(0.7, size=(40, n)) + 1e-3
     else:
         scattered = rng.normal(size=(40, n))
-    if getattr(space, "unit", False):
-        scattered /= np.linalg.norm(scattered, axis=1, keepdims=True)
-    yield scattered
+    yield _onto(space, scattered)
     centres = scattered[rng.integers(0, 3, size=40)]
     clustered = centres * (1 + 1e-4 * rng.uniform(size=centres.shape))
     clustered[-3:] = clustered[0]
+    yield _onto(space, clustered)
+
+
+def _onto(space: Any, rows: np.ndarray) -> np.ndarray:
+    """Rows moved to points of the space, where it has not room for all."""
     if getattr(space, "unit", False):
-        clustered /= np.linalg.norm(clustered, axis=1, keepdims=True)
-    yield clustered
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    if not isinstance(space, HyperbolicSpace):
+        return rows
+    coordinates = getattr(space, "coordinates", "halfspace")
+    if coordinates == "ball":
+        return rows / (1.5 + np.linalg.norm(rows, axis=1, keepdims=True))
+    if coordinates == "hyperboloid":
+        first = np.sqrt(1 + (rows[:, 1:] ** 2).sum(axis=1, keepdims=True))
+        return np.concatenate([first, rows[:, 1:]], axis=1)
+    return np.concatenate([rows[:, :-1], np.exp(rows[:, -1:])], axis=1)
 
 
 def _isometry(space: Any, rng: np.random.Generator) -> Callable[[Any], Any] | None:
@@ -154,7 +174,23 @@ def _isometry(space: Any, rng: np.random.Generator) -> Callable[[Any], Any] | No
         return lambda X: X[:, rng.permutation(X.shape[1])] * 3.0
     if not isinstance(space, RadialSpace):
         return None
+    if isinstance(space, HyperbolicSpace):
+        return _motion(space, rng)
     return lambda X: X @ np.linalg.qr(rng.normal(size=(X.shape[1], X.shape[1])))[0]
+
+
+def _motion(space: HyperbolicSpace, rng: np.random.Generator) -> Callable[[Any], Any]:
+    """A motion of hyperbolic space: a scaling and a shift, or a rotation."""
+    coordinates = getattr(space, "coordinates", "halfspace")
+
+    def motion(X: Any) -> Any:
+        if coordinates == "halfspace":
+            return 3.0 * X + np.append(rng.normal(size=X.shape[1] - 1), 0.0)
+        turned = X[:, 1:] if coordinates == "hyperboloid" else X
+        turned = turned @ np.linalg.qr(rng.normal(size=(turned.shape[1], turned.shape[1])))[0]
+        return np.concatenate([X[:, :1], turned], axis=1) if coordinates == "hyperboloid" else turned
+
+    return motion
 
 
 def _symmetry(kernel: Kernel, X: Any) -> None:
@@ -252,6 +288,8 @@ def _invariance(kernel: Kernel, X: Any, isometry: Callable[[Any], Any]) -> None:
 
 
 def _sparse_arrays(kernel: Kernel, X: Any) -> None:
+    if isinstance(getattr(kernel, "space", None), HyperbolicSpace):
+        return  # dense rows only
     K = kernel(X)
     for form in (sparse.csr_matrix, sparse.csc_array):
         _close(kernel(form(X)), K, "sparse and dense rows give other values", 1e-7)

@@ -28,3 +28,19 @@ def chebyshev_step(begin, end, indptr, indices, data, slope, shift, current, pre
             new = slope * row[k] + shift * here[k] - before[k]
             before[k] = new
             out[k] += weight * new
+
+
+@jit(fastmath={"contract"})
+def walk_step(begin, end, indptr, indices, data, factor, current, following, total, weight):
+    """``following = factor M current`` for rows ``begin:end``, added to ``total`` with a weight."""
+    width = current.shape[1]
+    for i in range(begin, end):
+        row, out = following[i], total[i]
+        row[:] = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            value = factor * data[p]
+            other = current[indices[p]]
+            for k in range(width):
+                row[k] += value * other[k]
+        for k in range(width):
+            out[k] += weight * row[k]

@@ -125,3 +125,18 @@ def scatter_rows(begin, end, skip, indptr, indices, data, entry, cptr, crows, cd
             value = data[p]
             for q in range(entry[p], cptr[indices[p] + 1]):
                 line[crows[q] - skip] += value * cdata[q]
+
+
+@jit(fastmath={"contract"})
+def scaled_differences(points, scales, columns, factors, out):
+    """``|p - q|^2 s(p) s(q)`` between points in rows and points in columns."""
+    for i in range(points.shape[0]):
+        line = out[i]
+        line[:] = 0.0
+        for k in range(points.shape[1]):
+            p = points[i, k]
+            for j in range(line.size):
+                difference = p - columns[k, j]
+                line[j] += difference * difference
+        for j in range(line.size):
+            line[j] *= scales[i] * factors[j]

@@ -6,6 +6,7 @@ scalar series on an interval that holds the eigenvalues bounds the error of ever
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -101,8 +102,33 @@ def _on_grid(coefficients: Array, points: int) -> Array:
     return values
 
 
+@dataclass(frozen=True, eq=False)
+class WalkSeries:
+    """``exp(beta M)`` of a non-negative matrix as the sum over walks; with ``slope``, ``beta M exp(beta M)``.
+
+    No term is negative: every entry is as accurate as the largest.
+    """
+
+    beta: float
+    terms: int
+    slope: bool = False
+
+    @classmethod
+    def reaching(cls, beta: float, radius: float, slope: bool = False) -> WalkSeries:
+        """With as many terms as leave less than 1e-17, where no diagonal entry is below 1."""
+        x = beta * radius
+        terms, log_term = 1, math.log(max(x, 1e-300))
+        while terms <= x or log_term > -40 - math.log1p(terms):
+            terms += 1
+            log_term += math.log(max(x, 1e-300)) - math.log(terms)
+        return cls(beta, terms, slope)
+
+
 def columns(
-    matrix: sparse.csr_array, expansion: Expansion, chosen: NDArray[np.intp], keep: NDArray[np.intp]
+    matrix: sparse.csr_array,
+    series: Expansion | WalkSeries,
+    chosen: NDArray[np.intp],
+    keep: NDArray[np.intp],
 ) -> Array:
     """The entries of f(M) in the rows ``keep`` and the columns ``chosen``.
 
@@ -113,22 +139,54 @@ def columns(
     width = -(-len(chosen) // -(-len(chosen) // widest))  # equal parts
     out = np.empty((len(keep), len(chosen)))
     starts = range(0, len(chosen), width)
-    with progress((len(expansion.coefficients) - 1) * len(starts), "diffusing on the graph") as advance:
+    with progress(_passes(series) * len(starts), "diffusing on the graph") as advance:
         for start in starts:
             part = chosen[start : start + width]
             block = np.zeros((nodes, len(part)))
             block[part, np.arange(len(part))] = 1.0
-            out[:, start : start + width] = _apply(matrix, expansion, block, advance)[keep]
+            out[:, start : start + width] = _apply(matrix, series, block, advance)[keep]
     return out
 
 
-def product(matrix: sparse.csr_array, expansion: Expansion, block: Array) -> Array:
+def product(matrix: sparse.csr_array, series: Expansion | WalkSeries, block: Array) -> Array:
     """The product of f(M) with a block of vectors, which is used as working space."""
-    with progress(len(expansion.coefficients) - 1, "diffusing on the graph") as advance:
-        return _apply(matrix, expansion, block, advance)
+    with progress(_passes(series), "diffusing on the graph") as advance:
+        return _apply(matrix, series, block, advance)
+
+
+def _passes(series: Expansion | WalkSeries) -> int:
+    return series.terms if isinstance(series, WalkSeries) else len(series.coefficients) - 1
 
 
 def _apply(
+    matrix: sparse.csr_array,
+    series: Expansion | WalkSeries,
+    block: Array,
+    advance: Callable[[], None],
+) -> Array:
+    if isinstance(series, WalkSeries):
+        return _apply_walks(matrix, series, block, advance)
+    return _apply_chebyshev(matrix, series, block, advance)
+
+
+def _apply_walks(
+    matrix: sparse.csr_array, series: WalkSeries, block: Array, advance: Callable[[], None]
+) -> Array:
+    from mercer.compiled.graphs import walk_step
+
+    total = np.zeros_like(block) if series.slope else block.copy()
+    parts = _row_parts(matrix)
+    current, following = block, np.empty_like(block)
+    for k in range(1, series.terms + 1):
+        edges = (matrix.indptr, matrix.indices, matrix.data, series.beta / k)
+        weight = float(k) if series.slope else 1.0
+        run(walk_step, [(begin, end, *edges, current, following, total, weight) for begin, end in parts])
+        current, following = following, current
+        advance()
+    return total
+
+
+def _apply_chebyshev(
     matrix: sparse.csr_array, expansion: Expansion, block: Array, advance: Callable[[], None]
 ) -> Array:
     from mercer.compiled.graphs import chebyshev_step

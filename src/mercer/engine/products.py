@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer.spaces.base import Differences
+
 
 class Product(Protocol):
     """A matrix product that writes any of its row blocks where it is told."""
@@ -23,6 +25,8 @@ class Product(Protocol):
 
 def product(L: Any, R: Any, symmetric: bool) -> Product:
     """Choose the product for two matrices."""
+    if isinstance(L, Differences):
+        return DifferenceProduct(L, R)
     left, right = sparse.issparse(L), sparse.issparse(R)
     if left and right:
         return SparseProduct(L, R, symmetric)
@@ -99,3 +103,24 @@ class MixedProduct:
     def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
         """See :class:`Product`."""
         out[:] = self._left[rows] @ self._right[columns].T
+
+
+class DifferenceProduct:
+    """``|p - q|^2 s(p) s(q)``, coordinate by coordinate: no digits are lost where points are close."""
+
+    tile = (64, 1024)
+
+    def __init__(self, L: Differences, R: Differences) -> None:
+        self._left, self._right = L, R
+        self._columns = np.ascontiguousarray(R.points.T)
+        self.shape = (len(L.points), len(R.points))
+        self.dtype = np.result_type(L.points, R.points)
+
+    def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
+        """See :class:`Product`."""
+        from mercer.compiled.radial import scaled_differences
+
+        scaled_differences(
+            self._left.points[rows], self._left.scales[rows], self._columns[:, columns],
+            self._right.scales[columns], out,
+        )  # fmt: skip

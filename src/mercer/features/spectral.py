@@ -21,7 +21,9 @@ from mercer.spaces.graph import Operator
 Array = NDArray[np.float64]
 
 #: Restarts of the Lanczos iteration before it is given up.
-_RESTARTS = 50
+_RESTARTS = 300
+#: Entries per row up to which a sparse factorisation of the matrix does not fill in.
+_THIN = 6
 
 
 class SpectralFeatures(TransformerMixin, BaseEstimator):
@@ -30,11 +32,11 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
     ``F_x = (sqrt(f(lambda_1)) u_1(x), ..., sqrt(f(lambda_q)) u_q(x))`` with the eigenpairs of the
     kernel's matrix that weigh most: ``F @ F.T`` is the best approximation of ``K = f(M)`` of rank q.
 
-    No entry of ``F @ F.T`` is off by more than ``error_``, the largest weight left out.  For a kernel
-    with ``normalized=True`` rows are then scaled to length one.  Eigenpairs come from Lanczos
-    iteration, one pass over the edges per step; where the end of the spectrum is too crowded for it
-    (rings, grids, road maps), from a sparse factorisation.  Graphs of up to 4000 nodes are decomposed
-    in full.
+    No entry of ``F @ F.T`` is off by more than ``error_``, the largest weight left out, and about 1e-6
+    of it.  For a kernel with ``normalized=True`` rows are then scaled to length one.  Eigenpairs come
+    from Lanczos iteration, one pass over the edges per step, beside those of the Laplacian's zeros,
+    which are known; on thin graphs where the end of the spectrum is too crowded for it (rings, grids,
+    road maps), from a sparse factorisation.  Graphs of up to 4000 nodes are decomposed in full.
 
     Parameters
     ----------
@@ -42,7 +44,7 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         With weights that rise or fall along the spectrum, as ``Heat``, ``Matern``, ``Exponential``,
         ``VonNeumann`` and ``Power`` have: the pairs that weigh most are at its ends.
     n_components : int
-        Number of features.
+        Number of features; no more than there are nodes.
     random_state : int
         Seed of the first vector of the iteration.
 
@@ -77,14 +79,11 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         self.kernel_ = clone(self.kernel)
         law = self._law()
         size = law.space.size
-        if not is_whole(self.n_components) or not 1 <= self.n_components <= size:
-            raise ValueError(
-                f"n_components must be a whole number from 1 to {size}, the number of nodes, "
-                f"got {self.n_components!r}"
-            )
+        if not is_whole(self.n_components) or self.n_components < 1:
+            raise ValueError(f"n_components must be 1, 2, 3, ..., got {self.n_components!r}")
         if X is not None:
             law.space.check(X)
-        eigenvalues, vectors, left_out = self._heaviest(law)
+        eigenvalues, vectors, left_out = self._heaviest(law, min(self.n_components, size))
         weights = law.relative_weights(eigenvalues)
         order = np.argsort(-weights, kind="stable")
         factor = law.largest_weight()
@@ -114,9 +113,14 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         kernel._validate()
         return kernel
 
-    def _heaviest(self, law: NodeKernel) -> tuple[Array, Array, float]:
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names ``u0, u1, ...`` of the features."""
+        check_is_fitted(self)
+        return np.asarray([f"u{i}" for i in range(len(self.eigenvalues_))], dtype=object)
+
+    def _heaviest(self, law: NodeKernel, wanted: int) -> tuple[Array, Array, float]:
         """Eigenpairs of the largest weights, and the largest relative weight left out."""
-        operator, wanted = law.operator, self.n_components
+        operator = law.operator
         if operator.decomposable:
             eigenvalues, vectors = operator.decomposition
             weights = law.relative_weights(eigenvalues)
@@ -127,41 +131,93 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"n_components={wanted} of {law.space.size} nodes is no small part of the spectrum"
             )
-        eigenvalues, vectors = self._lanczos(operator, _heavy_end(law))
+        end = _heavy_end(law)
+        found = _null_vectors(operator, wanted) if _holds_zero(operator, end) else _none(operator)
+        eigenvalues, vectors = found
+        if len(eigenvalues) < wanted:
+            more = self._iterate(law, end, vectors, wanted - len(eigenvalues))
+            eigenvalues = np.concatenate([eigenvalues, more[0]])
+            vectors = np.concatenate([vectors, more[1]], axis=1)
         eigenvalues = np.clip(eigenvalues, operator.low, operator.high)
         # What is left out lies further in, where weights are smaller.
         return eigenvalues, vectors, float(law.relative_weights(eigenvalues).min())
 
-    def _lanczos(self, operator: Operator, end: str) -> tuple[Array, Array]:
-        size = operator.matrix.shape[0]
+    def _iterate(self, law: NodeKernel, end: str, known: Array, wanted: int) -> tuple[Array, Array]:
+        """Lanczos iteration at one end of the spectrum, beside the vectors that are known."""
+        operator = law.operator
+        size, width = operator.matrix.shape[0], operator.high - operator.low
+        # The end in question is moved to the largest values: tolerances are relative to them.
+        sign, shift = (-1.0, operator.high) if end == "SA" else (1.0, -operator.low)
+        shift = shift if end != "LM" else 0.0
         start = np.random.default_rng(self.random_state).uniform(-1, 1, size=size)
-        basis = max(2 * self.n_components + 1, 20)
-        passes = basis + _RESTARTS * (basis - self.n_components)
-        with progress(passes, "eigenvectors, at most") as advance:
+        basis = min(max(2 * wanted + 1, wanted + 40), size)
+        with progress(basis + _RESTARTS * (basis - wanted), "eigenvectors, at most") as advance:
 
             def multiply(x: Array) -> Array:
                 advance()
-                return operator.matrix @ x
+                x = x.ravel()
+                product = sign * (operator.matrix @ x) + shift * x
+                return product - width * (known @ (known.T @ x)) if known.shape[1] else product
 
-            counted = LinearOperator(operator.matrix.shape, matvec=multiply, dtype=float)
+            moved = LinearOperator(operator.matrix.shape, matvec=multiply, dtype=float)
             try:
-                return eigsh(
-                    counted, k=self.n_components, which=end, v0=start, ncv=basis, maxiter=_RESTARTS
-                )
+                values, vectors = eigsh(
+                    moved, k=wanted, which="LM" if end == "LM" else "LA", v0=start, ncv=basis,
+                    maxiter=_RESTARTS, tol=_tolerance(law, end) / max(width, 1e-300),
+                )  # fmt: skip
+                return sign * (values - shift), vectors
             except ArpackNoConvergence:
-                if end == "LM":
+                if end == "LM" or operator.matrix.nnz > _THIN * size:
                     raise ValueError(
-                        "the ends of the spectrum are too crowded for the iteration to converge; take "
-                        "a kernel of the Laplacian"
+                        f"{wanted} eigenvectors did not converge: the kernel tells eigenvalues apart that "
+                        "are too close for the iteration; take fewer components or a smaller time, or "
+                        "length scale, or the kernel itself instead of features"
                     ) from None
-        margin = 1e-6 * (operator.high - operator.low)
-        outside = operator.low - margin if end == "SA" else operator.high + margin
-        return eigsh(operator.matrix, k=self.n_components, sigma=outside, which="LM", v0=start)
+        outside = operator.low - 1e-6 * width if end == "SA" else operator.high + 1e-6 * width
+        more = wanted + known.shape[1]
+        values, vectors = eigsh(operator.matrix, k=more, sigma=outside, which="LM", v0=start)
+        keep = np.argsort(np.abs(values - outside))[known.shape[1] :]
+        return values[keep], vectors[:, keep]
+
+
+def _none(operator: Operator) -> tuple[Array, Array]:
+    return np.zeros(0), np.zeros((operator.matrix.shape[0], 0))
+
+
+def _holds_zero(operator: Operator, end: str) -> bool:
+    """Whether the end of the spectrum in question is the known zero of a Laplacian."""
+    return operator.null is not None and (operator.low == 0) == (end == "SA")
+
+
+def _null_vectors(operator: Operator, most: int) -> tuple[Array, Array]:
+    """Vectors that a Laplacian maps to zero: one for each component, the largest components first."""
+    assert operator.null is not None
+    values, component = operator.null
+    sizes = np.bincount(component)
+    largest = np.argsort(-sizes, kind="stable")[:most]
+    vectors = np.zeros((len(values), len(largest)))
+    for column, number in enumerate(largest):
+        inside = component == number
+        vectors[inside, column] = values[inside]
+    return np.zeros(len(largest)), vectors
+
+
+def _tolerance(law: NodeKernel, end: str) -> float:
+    """How well eigenvalues must be known so that weights are known to about 1e-6."""
+    operator = law.operator
+    width = operator.high - operator.low
+    step = 1e-6 * width
+    ends = {"SA": [operator.low, operator.low + step], "LA": [operator.high - step, operator.high]}
+    first, second = law.relative_weights(np.array(ends.get(end, ends["LA"])))
+    slope = abs(first - second) / step if step > 0 else 0.0
+    return float(np.clip(1e-6 / max(slope, 1e-300), 1e-15 * width, 1e-6 * width))
 
 
 def _heavy_end(law: NodeKernel) -> str:
     """Where the largest weights are, in the words of ARPACK."""
     operator = law.operator
+    if operator.high == operator.low:
+        return "SA"
     grid = np.linspace(operator.low, operator.high, 1025)
     weights = law.relative_weights(grid)
     for end, values in (("LA", grid), ("SA", -grid), ("LM", np.abs(grid))):

@@ -5,16 +5,20 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.clouds import CloudKernel
 from mercer.kernels.embeddings import GaussianEmbedding, MeanEmbedding, TraceKernel
 from mercer.kernels.euclidean import Gaussian, Linear, Polynomial
+from mercer.kernels.heat import Heat
+from mercer.kernels.matern import Matern
 from mercer.kernels.measures import InverseGeneralizedVariance, MixtureMoment, RegularizedMoment
-from mercer.kernels.nodes import Exponential, NodeKernel, Power, VonNeumann
+from mercer.kernels.multinomial import PosteriorHeat
+from mercer.kernels.nodes import NodeKernel
 from mercer.kernels.parametrix import Parametrix
 from mercer.kernels.radial import RadialKernel
-from mercer.kernels.spectral import Heat, Matern, Spectral, SpectralKernel
+from mercer.kernels.spectral import Spectral, SpectralKernel
 from mercer.kernels.sphere import ArcCosine, Cosine
 from mercer.kernels.strings import FullSpectrum, StringKernel, WeightedDegree
 from mercer.kernels.structured import StructuredKernel
 from mercer.kernels.subsequences import GappySubsequence
 from mercer.kernels.substrings import Mismatch, Spectrum
+from mercer.kernels.walks import Exponential, Power, VonNeumann
 
 __all__ = [
     "ArcCosine",
@@ -38,6 +42,7 @@ __all__ = [
     "NodeKernel",
     "Parametrix",
     "Polynomial",
+    "PosteriorHeat",
     "Power",
     "Product",
     "RadialKernel",

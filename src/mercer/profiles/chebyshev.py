@@ -113,14 +113,19 @@ class Pieces:
 
 
 def resolve(
-    law: Law, top: int, least: float | None, unit: float = 0.0, beyond: float | None = None
+    law: Law,
+    top: int,
+    least: float | None,
+    unit: float = 0.0,
+    beyond: float | None = None,
+    octaves: int = OCTAVES,
 ) -> Pieces:
-    """Interpolate a law on [0, 2**top].
+    """Interpolate a law on [0, 2**top], down to 2**(top - octaves) where it is singular at 0.
 
     ``least`` says what errors on a piece are measured against: its own size but no less than this,
     or, if None, the largest value on all pieces but no less than ``unit``.
     """
-    low, core = _resolve_core(law, top, least, unit)
+    low, core = _resolve_core(law, top, least, unit, octaves)
     pieces = _resolve_octaves(law, low, core, top, least, unit)
     return replace(pieces, beyond=beyond)
 
@@ -145,17 +150,17 @@ def _resolved(coefficients: Array, size: Array, kept: int) -> NDArray[np.bool_]:
     return (largest <= RESOLVED * size) | ((largest <= ROUNDING * size) & (end > start / 8))
 
 
-def _resolve_core(law: Law, top: int, least: float | None, unit: float) -> tuple[int, Array]:
+def _resolve_core(law: Law, top: int, least: float | None, unit: float, reach: int) -> tuple[int, Array]:
     """Find an interval [0, 2**low] on which the law is a polynomial of a row's degree."""
     grid = (nodes(DEGREE) + 1) / 2
-    octaves = np.arange(top - OCTAVES, top)
+    octaves = np.arange(top - reach, top)
     # Samples of a wide interval may all miss a narrow law: every octave is asked once.
     probes = np.ldexp(0.7, octaves + 1)
     origin, probed = law(np.zeros(1)), law(probes)
     # A law that diverges at 0 may have no sign there; its nearest value has.
     origin = np.where(np.isnan(origin), np.copysign(np.inf, probed[:, :1]), origin)
     low = top
-    while low >= top - OCTAVES:
+    while low >= top - reach:
         with np.errstate(invalid="ignore"):
             coefficients = fit(law(np.ldexp(grid, low)))
         size = _measure(coefficients, least, unit)
@@ -173,7 +178,7 @@ def _resolve_core(law: Law, top: int, least: float | None, unit: float) -> tuple
     # Singular at 0: below the smallest separation only u = 0 itself is left.
     core = np.zeros((origin.shape[0], CORE_DEGREE + 1))
     core[:, 0] = origin[:, 0]
-    return top - OCTAVES, core
+    return top - reach, core
 
 
 def _resolve_octaves(

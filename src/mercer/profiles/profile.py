@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.profiles.chebyshev import Law, Pieces, resolve
+from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, resolve
 
 #: Laws that cannot be resolved to this are refused.
 MAX_ERROR = 1e-10
@@ -181,6 +181,7 @@ def compile_profile(
     beyond: float | None = None,
     floor: float = -np.inf,
     law_error: float = 0.0,
+    octaves: int = OCTAVES,
 ) -> TableProfile:
     """Compile a function of the separation.
 
@@ -206,9 +207,11 @@ def compile_profile(
         No value is below it (0 for laws known to be positive).
     law_error : float
         Error of ``law`` itself, such as a truncated tail; part of the stated error.
+    octaves : int
+        Separations below ``2**(top - octaves)`` count as zero for a law that is singular there.
     """
     # An error of a logarithm is a relative error of the value: 1 is the size to measure it by.
-    pieces = resolve(law, top, 1.0 if logarithmic else least, unit, beyond)
+    pieces = resolve(law, top, 1.0 if logarithmic else least, unit, beyond, octaves)
     if pieces.error > MAX_ERROR:
         raise ValueError(
             f"the law varies too fast to be tabulated: an error of {pieces.error:.1g} would be left"

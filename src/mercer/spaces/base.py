@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -104,6 +105,14 @@ class RadialSpace(Space):
             raise ValueError(
                 f"{name} has {columns} column(s); {space} needs at least {self.least_dimension}"
             )
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Points p with factors s, for the invariant ``|p - q|^2 s(p) s(q)`` from differences."""
+
+    points: np.ndarray
+    scales: np.ndarray
 
 
 def is_foreign(X: Any) -> bool:

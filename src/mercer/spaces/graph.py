@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +26,7 @@ SIMILARITIES = ("adjacency", "laplacian", "normalized")
 DECOMPOSED = 4000
 #: Relative asymmetry that counts as rounding.
 _ROUNDING = 1e-12
+_FROM_EDGES = "make a graph of an edge list by networkx.Graph(edges) or networkx.from_pandas_edgelist"
 
 
 class Graph(Space):
@@ -125,7 +127,7 @@ class Graph(Space):
     def _similarity_operator(self) -> Operator:
         if self._similarity == "adjacency":
             first, second = self._edge_degrees()
-            reach = float(np.sqrt(first * second).max(initial=0.0))
+            reach = float((np.sqrt(first) * np.sqrt(second)).max(initial=0.0))
             operator = Operator(self._adjacency, -reach, reach)
             if operator.decomposable:
                 return operator
@@ -135,7 +137,7 @@ class Graph(Space):
             return Operator(self._adjacency, -radius, radius)
         normalized = self._similarity == "normalized"
         positive = self._normalized_laplacian() if normalized else self._plain_laplacian()
-        return Operator(-positive.matrix, -positive.high, 0.0)
+        return Operator(-positive.matrix, -positive.high, 0.0, positive.null)
 
     def _plain_laplacian(self) -> Operator:
         matrix = _with_short_indices(
@@ -143,7 +145,13 @@ class Graph(Space):
         )
         # Anderson and Morley: no eigenvalue exceeds the largest sum of degrees over an edge.
         first, second = self._edge_degrees()
-        return Operator(matrix, 0.0, float((first + second).max(initial=0.0)))
+        null = self._null(np.ones(self.size))
+        return Operator(matrix, 0.0, float((first + second).max(initial=0.0)), null)
+
+    def _null(self, values: Array) -> tuple[Array, NDArray[np.int32]]:
+        """Vectors of length one that are constant multiples of the values on each component."""
+        lengths = np.sqrt(np.bincount(self.components, weights=values**2))
+        return values / lengths[self.components], self.components
 
     def _normalized_laplacian(self) -> Operator:
         with np.errstate(divide="ignore"):
@@ -151,7 +159,10 @@ class Graph(Space):
         scaled = self._adjacency.multiply(roots[:, None]).multiply(roots[None, :])
         ones = sparse.diags_array((self.degrees > 0).astype(float))
         matrix = _with_short_indices(sparse.csr_array(ones - scaled))
-        return Operator(matrix, 0.0, 2.0 if self._adjacency.nnz else 0.0)
+        scale = self.degrees.max(initial=0.0)
+        parts = np.sqrt(self.degrees / scale) if scale > 0 else np.zeros(self.size)
+        null = self._null(np.where(self.degrees > 0, parts, 1.0))
+        return Operator(matrix, 0.0, 2.0 if self._adjacency.nnz else 0.0, null)
 
     def _edge_degrees(self) -> tuple[Array, Array]:
         """Degrees of both ends of every edge."""
@@ -178,19 +189,28 @@ class Graph(Space):
             raise TypeError(f"{name} is a {type(X).__name__}; give nodes as a list or a NumPy array")
         if hasattr(X, "to_numpy"):
             X = X.to_numpy()
-        if np.ndim(X) == 0 and not isinstance(X, Iterable):
+        if not isinstance(X, Iterable) or getattr(X, "ndim", 1) == 0:
             raise ValueError(f"{name} is {X!r}; give a list of nodes, such as [{X!r}]")
+        X = X if isinstance(X, np.ndarray) else list(X)
         if len(X) == 0:
             raise ValueError(f"{name} holds no nodes")
         return self._by_index(X, name) if self._labels is None else self._by_label(X, name)
 
     def _by_index(self, X: Any, name: str) -> NDArray[np.intp]:
-        given = np.asarray(X)
+        try:
+            given = np.asarray(X)
+        except ValueError:
+            raise ValueError(f"{name} has rows of several lengths; give one node per row") from None
+        if given.dtype.kind == "O" and all(isinstance(node, Integral) for node in given.ravel()):
+            given = given.astype(np.int64)
         if given.ndim > 1 and given.size != len(given):
             raise ValueError(f"{name} has shape {given.shape}; give one node per row: (m,) or (m, 1)")
         given = given.ravel()
         if given.dtype.kind not in "iuf":
-            raise ValueError(f"{name} must hold indices of nodes, 0 to {self.size - 1}: whole numbers")
+            raise ValueError(
+                f"{name} must hold indices of nodes, whole numbers from 0 to {self.size - 1}; row 0 is "
+                f"{given[0]!r} (labels are for graphs made from networkx)"
+            )
         bad = np.flatnonzero(~((given >= 0) & (given < self.size) & (given == np.floor(given))))
         if bad.size:
             raise ValueError(
@@ -252,11 +272,21 @@ class Graph(Space):
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A symmetric matrix on the nodes, and an interval that holds its eigenvalues."""
+    """A symmetric matrix on the nodes, and an interval that holds its eigenvalues.
+
+    ``null`` holds, for a Laplacian, the entries of the vectors that it maps to zero: one vector for each
+    component, all in one array, with the number of the component of each node beside it.
+    """
 
     matrix: sparse.csr_array
     low: float
     high: float
+    null: tuple[Array, NDArray[np.int32]] | None = None
+
+    @property
+    def nullity(self) -> int:
+        """Number of eigenvalues that are zero by the number of components."""
+        return 0 if self.null is None else int(self.null[1].max()) + 1
 
     @property
     def decomposable(self) -> bool:
@@ -267,7 +297,11 @@ class Operator:
     def decomposition(self) -> tuple[Array, Array]:
         """All eigenvalues, ascending and within the interval, and eigenvectors in columns."""
         values, vectors = np.linalg.eigh(self.matrix.toarray())
-        return np.clip(values, self.low, self.high), vectors
+        values = np.clip(values, self.low, self.high)
+        # As many are zero as there are components, whatever rounding says.
+        zeros = slice(0, self.nullity) if self.low == 0 else slice(len(values) - self.nullity, None)
+        values[zeros] = 0.0
+        return values, vectors
 
     @cached_property
     def top(self) -> float:
@@ -280,7 +314,7 @@ class Operator:
         return self._extreme("SA", 0)
 
     def _extreme(self, which: str, position: int) -> float:
-        if self.decomposable:
+        if self.decomposable or self.matrix.shape[0] < 3:
             return float(self.decomposition[0][position])
         if self.matrix.nnz == 0:
             return 0.0
@@ -306,20 +340,31 @@ def _check_adjacency(given: Any, labels: list[Any] | None) -> sparse.csr_array:
     if not sparse.issparse(given):
         if is_foreign(given):
             raise TypeError("give the adjacency matrix as a NumPy or SciPy array, or a networkx graph")
+        if isinstance(given, list | tuple) and any(isinstance(row, tuple) for row in given):
+            raise ValueError(f"this is no matrix but a list of tuples; {_FROM_EDGES}")
         given = np.asarray(given)
     if given.ndim != 2 or given.shape[0] != given.shape[1]:
-        raise ValueError(f"an adjacency matrix is square; this one has shape {given.shape}")
+        raise ValueError(
+            f"an adjacency matrix is square; this one has shape {given.shape}; {_FROM_EDGES}"
+        )
     if given.shape[0] == 0:
         raise ValueError("the graph has no nodes")
     if given.dtype.kind not in "biuf":
-        raise ValueError(f"edge weights must be real numbers, not {given.dtype}")
-    matrix = sparse.csr_array(given, dtype=float)
+        raise ValueError(f"edge weights must be real numbers, not {given.dtype}; {_FROM_EDGES}")
+    # Floats first: sums of parallel edges must not overflow small integers.
+    matrix = sparse.csr_array(given.astype(float), copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     _refuse_edges(matrix, ~np.isfinite(matrix.data), labels, "which is not finite")
     _refuse_edges(matrix, matrix.data < 0, labels, "but weights must not be negative")
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(np.asarray(matrix.sum(axis=1))).all() and np.isfinite(matrix.sum())
+    if not finite:
+        raise ValueError("the edge weights are so large that their sum overflows; rescale them")
     difference = sparse.csr_array(matrix - matrix.T)
-    uneven = np.abs(difference.data) > _ROUNDING * matrix.data.max(initial=0.0)
+    larger = sparse.csr_array(matrix.maximum(matrix.T))
+    # Entry by entry: both matrices have their indices in order, and the first only where they differ.
+    uneven = np.abs(difference.data) > _ROUNDING * _entries(larger, difference)
     _refuse_edges(
         difference, uneven, labels, "as the difference of its two directions: the matrix is not "
         "symmetric (a directed graph?); give (A + A.T) / 2 or np.maximum(A, A.T)",
@@ -336,6 +381,12 @@ def _with_short_indices(matrix: sparse.csr_array) -> sparse.csr_array:
         parts = (matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))
         return sparse.csr_array(parts, shape=matrix.shape)
     return matrix
+
+
+def _entries(matrix: sparse.csr_array, pattern: sparse.csr_array) -> Array:
+    """Entries of a matrix where the pattern has its own."""
+    rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
+    return np.asarray(matrix[rows, pattern.indices]).ravel() if len(rows) else np.zeros(0)
 
 
 def _refuse_edges(matrix: sparse.csr_array, bad: Any, labels: Any, complaint: str) -> None:

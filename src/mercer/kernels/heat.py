@@ -1,0 +1,164 @@
+"""The heat kernel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mercer.kernels import shorttime
+from mercer.kernels.hyperbolic import Rungs, log_profile
+from mercer.kernels.radial import Road
+from mercer.kernels.shorttime import Law
+from mercer.kernels.spectral import SpectralKernel
+from mercer.kernels.tails import log_heat_law
+from mercer.kernels.time import DiffusionTime
+from mercer.profiles import Profile, compile_profile
+from mercer.spaces import Graph, HyperbolicSpace, SphericalSpace, zonal
+from mercer.spaces.ladder import GaussianGenerator
+
+
+class Heat(SpectralKernel, DiffusionTime):
+    """The exact heat (diffusion) kernel.
+
+    ``a(lambda) = exp(-lambda t)``.  On the sphere S^(n-1) the absolute form is
+    ``G(w; t) = (1 / A) sum_l exp(-l (l + n - 2) t) N_l P_l(w)``, A the area of the sphere, the
+    probability density of a Brownian motion after time t (generator: the Laplacian, so the variance
+    per direction is 2 t); the normalised form divides by ``G(1; t)``.
+
+    On hyperbolic space H^d it is a function of the distance rho, from ``K_1 = exp(-rho^2 / 4t) /
+    sqrt(4 pi t)`` by ``K_(d+2) = -exp(-d t) / (2 pi) dK_d / d(cosh rho)``, relatively exact to 1e-10 for d
+    up to 100.  On a graph K is ``exp(-t L)``, and the normalised form divides by the square roots of K(x, x) and
+    K(y, y), which differ from node to node.
+
+    Positive definite and positive for every t > 0.  On spheres values are exact to 1e-13 (absolute,
+    normalised form) in every dimension from 2 to 10^6; the number of levels is chosen from the weights.
+
+    Parameters
+    ----------
+    space : Sphere, Simplex, Hyperbolic, NormalFamily or Graph
+    t : float, optional
+        Absolute time, at curvature 1 or -1.
+    t_star : float
+        Time in units of ``log(n) / n``, used unless ``t`` is given; on sphere and simplex only.
+    normalized : bool
+        Divide by the value at equal points.
+    t_bounds, t_star_bounds : pair of floats or "fixed"
+        Ranges for optimisers.
+
+    References
+    ----------
+    .. [1] C. Zhao, J. S. Song, "Exact heat kernel on a hypersphere and its applications in kernel
+       SVM", Frontiers in Applied Mathematics and Statistics 4, 2018.
+    .. [2] J. Lafferty, G. Lebanon, "Diffusion kernels on statistical manifolds", JMLR 6, 2005.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Heat
+    >>> from mercer.spaces import Simplex
+    >>> counts = [[3, 0, 1], [2, 1, 1], [0, 5, 0]]
+    >>> Heat(Simplex(), t_star=0.5)(counts).round(4)
+    array([[1.    , 0.6972, 0.0433],
+           [0.6972, 1.    , 0.2464],
+           [0.0433, 0.2464, 1.    ]])
+    """
+
+    floor = 0.0
+
+    def __init__(
+        self,
+        space: SphericalSpace | HyperbolicSpace | Graph,
+        t: Any = None,
+        t_star: Any = 1.0,
+        normalized: bool = True,
+        t_bounds: Any = (1e-4, 1e2),
+        t_star_bounds: Any = (1e-2, 1e2),
+    ) -> None:
+        self.space = space
+        self.t = t
+        self.t_star = t_star
+        self.normalized = normalized
+        self.t_bounds = t_bounds
+        self.t_star_bounds = t_star_bounds
+
+    def _validate(self) -> None:
+        super()._validate()
+        if not isinstance(self.space, SphericalSpace) and self.t is None:
+            raise ValueError(f"give Heat the time itself: Heat({self.space!r}, t=1.0)")
+        self._check_time()
+
+    def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
+        """``-lambda t``."""
+        return -eigenvalues * self._time(n)
+
+    def log_self_similarity(self, n: int) -> float:
+        """See :class:`SpectralKernel`; includes the area of the sphere."""
+        if isinstance(self.space, HyperbolicSpace):
+            return super().log_self_similarity(n)
+        t = self.time(n)
+        if shorttime.is_short(n, t):
+            return shorttime.log_heat_at_zero(n, t)
+        return self.spectrum(n).log_total - zonal.log_area(n)
+
+    def log(self, X: Any, Y: Any = None) -> Any:
+        """Logarithm of the Gram matrix, also where the kernel over- or underflows.
+
+        Relatively exact far into the tails, where sums in doubles have no correct digit left.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.kernels import Heat
+        >>> from mercer.spaces import Sphere
+        >>> x, y = np.eye(1000)[:2]
+        >>> Heat(Sphere(), normalized=False).log([x], [x]).round(4)    # e^2033 is no double
+        array([[2033.0583]])
+        """
+        self._validate()
+        if isinstance(self.space, Graph):
+            raise TypeError(
+                "log is for sphere, simplex and hyperbolic space; on a graph take np.log(k(X))"
+            )
+        if getattr(self._time(2), "requires_grad", False):
+            raise TypeError("log is not differentiable in the time; detach it")
+        road = Road(self, *self._check(X, Y))
+        return road.gram(self._log_profile(road.n))
+
+    def _log_profile(self, n: int) -> Profile:
+        def compute() -> Profile:
+            if isinstance(self.space, HyperbolicSpace):
+                d = self.space.manifold_dimension(n)
+                return log_profile(self._rungs(d), d, self.normalized, deep=True).without_exponential
+            t = self.time(n)
+            shift = 0.0 if self.normalized else self.log_self_similarity(n)
+            if shorttime.is_short(n, t):
+                law = shorttime.log_heat_law(n, t, self._sides)
+            else:
+                law = log_heat_law(self._law(n), n, t, self._sides)
+            profile = compile_profile(
+                lambda u: law(u) + shift, self._sphere.separation, logarithmic=True
+            )
+            return profile.without_exponential
+
+        return self._remember(("log", n), compute)
+
+    def _law(self, n: int) -> Law:
+        t = self.time(n)
+        return shorttime.heat_law(n, t) if shorttime.is_short(n, t) else super()._law(n)
+
+    def _gradient_law(self, n: int, name: str) -> Law:
+        t = self.time(n)
+        if shorttime.is_short(n, t):
+            return shorttime.heat_gradient_law(n, t, self.normalized)
+        return super()._gradient_law(n, name)
+
+    def _rungs(self, d: int) -> Rungs:
+        t = self.time(d)
+        rate = ((d - 1) / 2) ** 2 * t
+        return Rungs(
+            GaussianGenerator(t),
+            log_factor=-0.5 * math.log(4 * math.pi * t) - rate,
+            slope=GaussianGenerator(t, slope=True),
+            slope_shift=-0.5 - rate,
+        )

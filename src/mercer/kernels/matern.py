@@ -1,0 +1,141 @@
+"""The Matern kernel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels import shorttime
+from mercer.kernels.base import check_positive, number
+from mercer.kernels.hyperbolic import Rungs
+from mercer.kernels.shorttime import Law
+from mercer.kernels.spectral import SpectralKernel
+from mercer.spaces import Graph, HyperbolicSpace, SphericalSpace, zonal
+from mercer.spaces.ladder import BesselGenerator
+
+
+class Matern(SpectralKernel):
+    """The Matern kernel of a curved space.
+
+    ``a(lambda) = (2 nu / length_scale^2 + lambda)^(-nu - (n - 1) / 2)`` on S^(n-1): the same smoothness
+    as in R^(n-1), and the heat kernel with ``t = length_scale^2 / 2`` as nu goes to infinity.
+
+    On hyperbolic space H^d, with d in place of n - 1, lambda begins at ``(d - 1)^2 / 4``.  On a graph
+    K is ``(2 nu / length_scale^2 + L)^(-nu)``, normalised by the square roots of K(x, x) and
+    K(y, y).
+
+    Positive definite for all parameters, unlike the flat Matern formula of the great-circle
+    distance.  Where the weights fall too slowly to be summed (small nu, low dimension), times of the
+    mixture of heat kernels that it is are split into a fast series and a short-time integral.
+
+    Parameters
+    ----------
+    space : Sphere, Simplex, Hyperbolic, NormalFamily or Graph
+    nu : float
+        Smoothness; not changed by optimisers.
+    length_scale : float
+        Angle over which the kernel falls, in radians.
+    normalized : bool
+        Divide by the value at equal points; the absolute form is ``sum_l a_l N_l P_l(w)``.
+    length_scale_bounds : pair of floats or "fixed"
+        Range for optimisers.
+
+    References
+    ----------
+    .. [1] V. Borovitskiy, A. Terenin, P. Mostowsky, M. Deisenroth, "Matern Gaussian processes on
+       Riemannian manifolds", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Matern
+    >>> from mercer.spaces import Sphere
+    >>> Matern(Sphere(), nu=1.5, length_scale=0.5)([[0, 0, 1], [0, 1, 1]]).round(4)
+    array([[1.    , 0.2657],
+           [0.2657, 1.    ]])
+    """
+
+    floor = 0.0
+    #: Levels summed one by one before the split is used instead.
+    _direct_levels = 16_384
+
+    def __init__(
+        self,
+        space: SphericalSpace | HyperbolicSpace | Graph,
+        nu: float = 2.5,
+        length_scale: Any = 1.0,
+        normalized: bool = True,
+        length_scale_bounds: Any = (1e-2, 1e2),
+    ) -> None:
+        self.space = space
+        self.nu = nu
+        self.length_scale = length_scale
+        self.normalized = normalized
+        self.length_scale_bounds = length_scale_bounds
+
+    def continuous(self) -> tuple[str, ...]:
+        """The length scale."""
+        return ("length_scale",)
+
+    def _validate(self) -> None:
+        super()._validate()
+        check_positive(self, "nu")
+        if number(self.nu) / max(number(self.length_scale) ** 2, 5e-324) > 1e300:
+            raise ValueError(f"length_scale of Matern is too small: {self.length_scale!r}")
+        if getattr(self.nu, "requires_grad", False):
+            raise TypeError("Matern is not differentiable in nu; detach it")
+
+    def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
+        """``-(nu + (n - 1) / 2) log(2 nu / length_scale^2 + lambda)``."""
+        return -self._power(n) * np.log(2 * number(self.nu) / self.length_scale**2 + eigenvalues)
+
+    def _power(self, n: int) -> float:
+        return number(self.nu) + (n - 1) / 2
+
+    def _split(self, n: int, raised: int = 0) -> tuple[Law, float] | None:
+        """The split series where levels cannot be summed one by one; with the power raised."""
+
+        def compute() -> tuple[Law, float] | None:
+            plain = self.with_floats()
+            try:
+                zonal.spectrum(lambda lam: plain.log_weights(lam, n), n, self._direct_levels)
+            except zonal.SlowDecay:
+                rate = 2 * number(self.nu) / plain.length_scale**2
+                return shorttime.SplitSeries(n, self._power(n) + raised, rate).parts()
+            return None
+
+        return self._remember(("split", n, raised), compute)
+
+    def log_self_similarity(self, n: int) -> float:
+        """See :class:`SpectralKernel`."""
+        split = self._split(n)
+        return super().log_self_similarity(n) if split is None else split[1]
+
+    def _law(self, n: int) -> Law:
+        split = self._split(n)
+        return super()._law(n) if split is None else split[0]
+
+    def _gradient_law(self, n: int, name: str) -> Law:
+        split, higher = self._split(n), self._split(n, raised=1)
+        if split is None or higher is None:
+            return super()._gradient_law(n, name)
+        # d/dlog(length_scale) of (rate + lam)^-s is 2 s rate (rate + lam)^-(s+1).
+        (law, log_total), (higher_law, higher_total) = split, higher
+        rate = 2 * number(self.nu) / number(self.length_scale) ** 2
+        weight = 2 * self._power(n) * math.exp(math.log(rate) + higher_total - log_total)
+        shift = 1.0 if self.normalized else 0.0
+        return lambda u: weight * (higher_law(u) - shift * law(u))
+
+    def _rungs(self, d: int) -> Rungs:
+        nu, scale = number(self.nu), number(self.length_scale)
+        s = nu + d / 2
+        rate = 2 * nu / scale**2 + ((d - 1) / 2) ** 2
+        factor = math.log(2) - 0.5 * math.log(4 * math.pi) - (s - 0.5) * math.log(2 * rate)
+        return Rungs(
+            BesselGenerator(s - 0.5, rate),
+            log_factor=factor - math.lgamma(s),
+            slope=BesselGenerator(s + 0.5, rate),
+            slope_factor=2 * nu / scale**2 / rate,
+        )
