@@ -1,16 +1,24 @@
 """Comparing kernels on strings, nodes and clouds, from files and from Python."""
 
 import json
+import re
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 from typer.testing import CliRunner
 
+from mercer import kernels, spaces
 from mercer.cli import app
 from mercer.datasets import read_clouds, read_nodes, read_strings
+from mercer.features import GramTransformer
 from mercer.selection import compare
+from mercer.selection.families import candidates
+from mercer.selection.kinds import recognise
 from mercer.spaces import Graph
 
 RNG = np.random.default_rng(0)
@@ -49,17 +57,169 @@ def test_strings(tmp_path) -> None:
     assert found["weighted degree"] > 0.95 > found["letter counts"]
     assert "letter-count kernels" in page.read_text()
     table = run(*command)
-    assert "rows taken as strings" in table.stdout
-    assert "length 16" in table.stdout
+    assert "dna.csv: 40 strings, length 16, 2 classes" in table.stdout
+    assert "Best model: make_pipeline(GramTransformer(WeightedDegree(degree=2" in table.stdout
+    assert "compare(strings, y, folds=3, random_state=0)" in page.read_text()
 
 
 def test_strings_of_unequal_length() -> None:
     found = compare([s[: 1 + i % 16] for i, s in enumerate(STRINGS)], HALVES, folds=2)
     assert "weighted degree" not in {s.name for s in found.scores}
     assert "lengths 1 to 16" in found.data.facts
-    tokens = compare([list(s) for s in STRINGS], HALVES, folds=2)
-    series = compare(pd.Series(STRINGS), HALVES, folds=2)
-    assert tokens.to_dict()["kernels"][0]["accuracy"] == series.to_dict()["kernels"][0]["accuracy"]
+    (note,) = [note for note in found.notes if "weighted degree" in note]
+    assert "37 of 40 are not of length" in note
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda X: [list(s) for s in X],
+        lambda X: [tuple(s) for s in X],
+        lambda X: [np.array(list(s)) for s in X],
+        lambda X: [s.encode() for s in X],
+        lambda X: [tuple(s.encode()) for s in X],
+        pd.Series,
+        lambda X: pd.DataFrame({"s": X}),
+        lambda X: np.array(X, dtype=object)[:, None],
+        lambda X: np.array(X)[:, None],
+    ],
+)
+def test_forms_of_strings_are_recognised(form) -> None:
+    few, labels = [*STRINGS[:6], *STRINGS[20:26]], np.repeat([0, 1], 6)
+    found = candidates(form(few), "auto", 0)
+    assert found.kind == "strings"
+    assert found.rows == 12
+    for name, kernels in candidates(few, "auto", 0).families.items():
+        np.testing.assert_allclose(found.gram(found.families[name][0]), kernels[0](few))
+    assert len(labels) == found.rows
+
+
+def test_sequences_of_numbers_are_recognised_by_their_lengths() -> None:
+    rows = [[1, 2, 3], [2, 3], [1, 1, 1, 2]]
+    assert recognise(rows) == "strings"
+    assert recognise([np.array(row) for row in rows]) == "strings"
+    assert recognise([[], *rows]) == "strings"
+    assert recognise([(1, 2), (1, 2, 3)]) == "strings"
+    assert recognise([("a", "b"), ("b", "c")]) == "strings"
+    assert recognise([[1, 2], [3, 4]]) == "table"
+    assert recognise([[0.5, 2], [3, 4]]) == "table"
+    assert recognise([np.ones(2), np.ones(2)]) == "table"
+    assert recognise([[[1, 2], [3, 4]], [[5, 6]]]) == "clouds"
+    assert recognise([(np.ones((3, 2)), [0.5, 0.25, 0.25])]) == "clouds"
+    assert recognise(np.ones((3, 4, 2))) == "clouds"
+    with pytest.raises(ValueError, match="pairs of numbers"):
+        recognise([(1, 2), (3, 4)])
+
+
+def test_nodes_without_a_graph() -> None:
+    with pytest.raises(ValueError, match=r"row 0 of X is the single value 0: .*space=Graph"):
+        compare(list(range(20)), [0, 1] * 10, folds=2)
+    with pytest.raises(ValueError, match=r"space=Graph"):
+        compare(np.arange(20), [0, 1] * 10, folds=2)
+
+
+def test_one_short_string_does_not_change_the_grids() -> None:
+    whole, cut = candidates(STRINGS, "auto", 0), candidates(["AC", *STRINGS[1:]], "auto", 0)
+    assert [repr(k) for k in cut.families["spectrum"]] == [repr(k) for k in whole.families["spectrum"]]
+    assert [repr(k) for k in cut.families["subsequences with gaps"]] == [
+        repr(k) for k in whole.families["subsequences with gaps"]
+    ]
+    for kernel in cut.families["spectrum"]:
+        K = cut.gram(kernel)
+        np.testing.assert_allclose(K[1:, 1:], kernel(STRINGS[1:]), rtol=1e-15)
+        short = K[0, 0] == 0
+        assert not short or not K[0].any()
+        assert short == (kernel.length in (3, 4, 5, 6, 8))
+    assert "1 of 40 strings are shorter than 8 (row 0 has length 2)" in cut.notes[0]
+    assert "1 of 40 are not of length 16 (the first is row 0)" in cut.notes[1]
+    assert whole.notes == ()
+
+
+def test_notes_reach_table_page_and_json(tmp_path) -> None:
+    path, page = tmp_path / "dna.csv", tmp_path / "page.html"
+    pd.DataFrame({"s": ["AC", *STRINGS[1:]], "y": HALVES}).to_csv(path, index=False)
+    command = ("compare", path, "--target", "y", "--text", "s", "--folds", 2)
+    data = json.loads(run(*command, "--json", "--report", page).stdout)
+    assert "weighted degree was left out" in data["notes"][1]
+    assert "weighted degree was left out" in page.read_text()
+    assert "Note: weighted degree was left out" in run(*command).stdout
+
+
+def test_too_many_letters_for_gaps() -> None:
+    found = candidates(["ACGT" * 4000] * 4, "auto", 0)
+    assert "subsequences with gaps" not in found.families
+    assert "64000 letters are too many" in found.notes[0]
+
+
+def rebuilt(result, **names):
+    """The best model of a result, from the text that is printed."""
+    text = re.sub(r"Graph\(<[^>]*>", "Graph(graph", result.best)
+    scope = {**vars(kernels), **vars(spaces), **names}
+    return eval(
+        text, scope | {"make_pipeline": make_pipeline, "GramTransformer": GramTransformer, "SVC": SVC}
+    )
+
+
+def test_the_best_model_can_be_rebuilt() -> None:
+    strings = compare(STRINGS, HALVES, folds=3)
+    assert rebuilt(strings).fit(STRINGS, HALVES).score(STRINGS, HALVES) > 0.9
+    graph = nx.stochastic_block_model([20, 20], [[0.4, 0.05], [0.05, 0.4]], seed=1)
+    nodes = compare(list(graph), HALVES, space=Graph(graph), folds=3)
+    assert rebuilt(nodes, graph=graph).fit(list(graph), HALVES).score(list(graph), HALVES) > 0.9
+    assert nodes.call == "compare(nodes, y, space=Graph(...), folds=3, random_state=0)"
+    clouds = [RNG.normal(size=(6, 2)) + 3 * (i % 2) for i in range(20)]
+    labels = np.arange(20) % 2
+    best = compare(clouds, labels, folds=2)
+    assert rebuilt(best).fit(clouds, labels).score(clouds, labels) > 0.9
+    table = compare(COUNTS, [0, 1] * 10, folds=2)
+    assert rebuilt(table).fit(COUNTS, [0, 1] * 10).predict(COUNTS).shape == (20,)
+    assert table.call == 'compare(X, y, space="simplex", folds=2, random_state=0)'
+    data = table.to_dict()["best"]
+    assert data["family"] == table.scores[0].name
+    assert data["kernel"] in data["model"]
+
+
+def test_c_is_that_of_the_kernel_as_it_is() -> None:
+    score = compare(STRINGS, HALVES, folds=2).scores[0]
+    size = np.trace(score.usual_kernel(STRINGS)) / len(STRINGS)
+    assert (
+        score.usual_c * size == pytest.approx(score.choices[0]["C"])
+        or len(set(map(str, score.choices))) > 1
+    )
+
+
+def test_verdicts() -> None:
+    result = compare(STRINGS, HALVES, folds=2)
+
+    def verdict(plain: float, rich: float, low: float) -> str:
+        by_name = {s.name: s for s in result.scores}
+        scores = [
+            replace(by_name["letter counts"], accuracies=np.full(2, plain)),
+            replace(by_name["spectrum"], accuracies=np.full(2, rich), interval=(low, 1.0)),
+        ]
+        return replace(result, scores=scores).verdict
+
+    assert "Structure makes no difference on these strings" in verdict(0.8, 0.8, 0.7)
+    assert "makes no difference" in verdict(0.8, 0.8004, 0.7)
+    assert "makes no difference" in verdict(0.8, 0.7996, 0.7)
+    assert "Structure does not help on these strings" in verdict(0.8, 0.79, 0.7)
+    assert "is inside the 95 % interval of the spectrum kernel" in verdict(0.8, 0.82, 0.75)
+    assert "is outside the 95 % interval of the spectrum kernel" in verdict(0.8, 0.9, 0.85)
+
+
+def test_weights_of_clouds_must_sum_to_one() -> None:
+    clouds = [(np.ones((2, 2)), [1.0, 1.0])] * 8
+    with pytest.raises(ValueError, match=r"sum to 2, not to 1; divide them by their sum$"):
+        compare(clouds, [0, 1] * 4, folds=2)
+
+
+def test_the_table_shows_all_parameters(tmp_path) -> None:
+    path = tmp_path / "clouds.csv"
+    cloud_frame().to_csv(path, index=False)
+    output = run("compare", path, "--target", "ring", "--cloud", "cloud_id", "--folds", 2).stdout
+    assert "30 clouds" in output
+    assert "coordinates: x1, x2" in " ".join(output.split())
+    assert "…" not in output
 
 
 def test_nodes(tmp_path) -> None:
@@ -72,6 +232,13 @@ def test_nodes(tmp_path) -> None:
     found = scores(run("compare", labels, "--target", "side", "--edges", edges, "--json", "--folds", 3))
     assert found.pop("kind") == "nodes of a graph"
     assert found["heat"] > 0.8
+    with labels.open("a") as file:
+        file.write("other\tlonely\nother\talone\n")
+    output = run("compare", labels, "--target", "side", "--edges", edges, "--folds", 3).stdout
+    assert "42 nodes, a graph of 42 nodes in 3 components, 2 of the labelled nodes without an edge" in (
+        " ".join(output.split())
+    )
+    frame.to_csv(labels, index=False, sep="\t")
     table = read_nodes(labels, "side", edges, "node")
     assert table.graph.adjacency.nnz == 2 * graph.number_of_edges()
     assert table.graph.adjacency.max() == 1

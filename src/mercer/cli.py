@@ -84,6 +84,8 @@ def compare(
                 data.X, data.y, space=data.graph or cast("SpaceName", space), folds=folds,
                 random_state=seed, n_jobs=jobs or None, progress=progress,
             )  # fmt: skip
+        if data.coordinates:
+            result = result.with_facts(f"coordinates: {', '.join(data.coordinates)}")
         if report is not None:
             write_report(result, data.name, report)
     if as_json:
@@ -91,7 +93,10 @@ def compare(
         return
     console = Console()
     console.print(_scores(data.name, result))
-    console.print(result.verdict, highlight=False)
+    console.print(Text(result.verdict))
+    console.print(Text(f"Best model: {result.best}"))
+    for note in result.notes:
+        console.print(Text(f"Note: {note}."))
     if report is not None:
         console.print(Text(f"Report: {report}"))
 
@@ -145,11 +150,14 @@ def _progress_bar() -> Iterator[Callback]:
 
 
 def _scores(name: str, result: Comparison) -> RichTable:
-    shape = f"{result.rows} rows, {result.data.facts}, {len(result.classes)} classes"
-    note = f"rows taken as {result.kind}; most frequent class {result.chance:.1%}"
+    shape = f"{result.rows} {result.data.noun}, {result.data.facts}, {len(result.classes)} classes"
+    note = f"most frequent class {result.chance:.1%}"
+    if result.data.columns is not None:
+        note = f"rows taken as {result.kind}; {note}"
     table = RichTable(title=Text(f"{name}: {shape}\n{note}"), title_justify="left")
     for column in ("kernel", "accuracy", "95 % interval", "usual choice", "seconds"):
-        table.add_column(column, justify="left" if column in ("kernel", "usual choice") else "right")
+        left = column in ("kernel", "usual choice")
+        table.add_column(column, justify="left" if left else "right", overflow="fold")
     for score in result.scores:
         low, high = score.interval
         table.add_row(

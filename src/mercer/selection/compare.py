@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ C_GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
 INNER_FOLDS = 3
 #: Gram matrices of a family are kept, not computed a second time, up to so many bytes.
 KEPT_BYTES = 2**29
+#: Accuracies that differ by less are level.
+_LEVEL = 5e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,7 @@ class KernelScore:
     chosen: list[tuple[Kernel, float]]  # kernel and C, per outer fold
     varied: tuple[str, ...]  # parameters that were chosen, beside C
     seconds: float
+    sizes: list[float]  # mean of k(x, x) of the chosen kernel, per outer fold
 
     @property
     def mean(self) -> float:
@@ -57,11 +60,30 @@ class KernelScore:
     @property
     def usual_choice(self) -> str:
         """Parameters chosen in most outer folds."""
-        texts = [
+        return self._texts[self._usual]
+
+    @property
+    def usual_kernel(self) -> Kernel:
+        """The kernel chosen in most outer folds (with C)."""
+        return self.chosen[self._usual][0]
+
+    @property
+    def usual_c(self) -> float:
+        """Its C, for the kernel as it is, not scaled to a mean diagonal of 1."""
+        return self.chosen[self._usual][1] / self.sizes[self._usual]
+
+    @property
+    def _texts(self) -> list[str]:
+        return [
             ", ".join(f"{name.replace('__', '.')}={_shown(value)}" for name, value in choice.items())
             for choice in self.choices
         ]
-        return max(texts, key=texts.count)
+
+    @property
+    def _usual(self) -> int:
+        """An outer fold with the most frequent choice."""
+        texts = self._texts
+        return max(range(len(texts)), key=lambda fold: texts.count(texts[fold]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,18 +117,53 @@ class Comparison:
         plain = next(s for s in self.scores if s.name in self.data.plain)
         rich = next(s for s in self.scores if s.name not in self.data.plain)
         gain = rich.mean - plain.mean
-        if gain < 5e-4:
-            subject = "Geometry" if self.data.columns is not None else "Structure"
+        if gain < _LEVEL:
+            table = self.data.columns is not None
+            where = "on this table" if table else f"on these {self.data.noun}"
+            # Differences of a rounding error's breadth are none.
+            word = "makes no difference" if gain > -_LEVEL else "does not help"
+            subject = "Geometry" if table else "Structure"
             return (
-                f"{subject} does not help on this table: the {plain.name} kernel reaches "
+                f"{subject} {word} {where}: the {plain.name} kernel reaches "
                 f"{plain.mean:.2%}, the best {self.data.rich_word} kernel ({rich.name}) {rich.mean:.2%}."
             )
         clear = rich.interval[0] > plain.mean
         return (
             f"The {rich.name} kernel reaches {rich.mean:.2%}, {100 * gain:.1f} points above the "
             f"best {self.data.plain_word} kernel ({plain.name}, {plain.mean:.2%}); the "
-            f"{self.data.plain_word} score is {'outside' if clear else 'inside'} its 95 % interval."
+            f"{self.data.plain_word} score is {'outside' if clear else 'inside'} the 95 % interval "
+            f"of the {rich.name} kernel."
         )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, and why."""
+        return self.data.notes
+
+    @property
+    def best(self) -> str:
+        """The model to build: the best family's kernel, as chosen in most folds, and its C."""
+        best = self.scores[0]
+        return (
+            f"make_pipeline(GramTransformer({best.usual_kernel!r}), "
+            f'SVC(kernel="precomputed", C={best.usual_c:.6g}))'
+        )
+
+    @property
+    def call(self) -> str:
+        """How to repeat the comparison in Python."""
+        points, space = {
+            "strings": ("strings", ""),
+            "nodes of a graph": ("nodes", "space=Graph(...), "),
+            "clouds": ("clouds", ""),
+            "counts": ("X", 'space="simplex", '),
+            "directions": ("X", 'space="sphere", '),
+        }[self.kind]
+        return f"compare({points}, y, {space}folds={self.folds}, random_state={self.random_state})"
+
+    def with_facts(self, facts: str) -> Comparison:
+        """The same, with more to tell about the points."""
+        return replace(self, data=replace(self.data, facts=f"{self.data.facts}, {facts}"))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON."""
@@ -118,6 +175,13 @@ class Comparison:
             "classes": self.classes,
             "most_frequent_class": self.chance,
             "verdict": self.verdict,
+            "notes": list(self.notes),
+            "best": {
+                "family": self.scores[0].name,
+                "kernel": repr(self.scores[0].usual_kernel),
+                "C": self.scores[0].usual_c,
+                "model": self.best,
+            },
             "folds": self.folds,
             "inner_folds": INNER_FOLDS,
             "random_state": self.random_state,
@@ -160,6 +224,9 @@ def compare(
     Parameters
     ----------
     X : array or sparse matrix of shape (m, n), list of strings, of nodes or of clouds
+        Strings are str, bytes or sequences of tokens.  Sequences of whole numbers count as strings if
+        they are tuples or of unequal lengths; lists of one length are rows of a table.  A cloud is an
+        array of shape (k, d), or a tuple of that and weights that sum to 1.
     y : array of shape (m,)
         Class labels.
     space : {"auto", "simplex", "sphere"} or Graph
@@ -177,6 +244,7 @@ def compare(
     Returns
     -------
     Comparison
+        Its ``notes`` tell which families were left out.
 
     Examples
     --------
@@ -188,10 +256,10 @@ def compare(
     >>> result.scores[0].mean > 0.8
     True
     """
-    labels, encoded = _check_target(y, folds)
     data = candidates(X, space, random_state)
+    labels, encoded = _check_target(y, folds, data.noun)
     if len(encoded) != data.rows:
-        raise ValueError(f"X has {data.rows} rows, y has {len(encoded)}")
+        raise ValueError(f"X has {data.rows} {data.noun}, y has {len(encoded)} rows")
     splitter = StratifiedKFold(folds, shuffle=True, random_state=random_state)
     outer = list(splitter.split(np.zeros(len(encoded)), encoded))
     steps = sum(len(kernels) for kernels in data.families.values()) + len(data.families)
@@ -206,7 +274,7 @@ def compare(
     scores = []
     with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
         for name, kernels in data.families.items():
-            search = _Search(data.X, encoded, outer, random_state, parallel)
+            search = _Search(data, encoded, outer, random_state, parallel)
             scores.append(search.run(name, kernels, step))
     # Level scores: the parametrix, which is no kernel in general, yields.
     scores.sort(key=lambda s: (-s.mean, s.name == "parametrix"))
@@ -225,7 +293,7 @@ def _shown(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _check_target(y: Any, folds: int) -> tuple[np.ndarray, np.ndarray]:
+def _check_target(y: Any, folds: int, noun: str) -> tuple[np.ndarray, np.ndarray]:
     y = np.asarray(y)
     kind = type_of_target(y, input_name="y")
     if kind not in ("binary", "multiclass"):
@@ -241,8 +309,8 @@ def _check_target(y: Any, folds: int) -> tuple[np.ndarray, np.ndarray]:
     if counts.min() < needed:
         rare = labels[np.argmin(counts)]
         raise ValueError(
-            f"class {str(rare)!r} has {counts.min()} rows; {folds} folds with {INNER_FOLDS} inner folds "
-            f"need {needed}: use fewer folds or drop the class"
+            f"class {str(rare)!r} has {counts.min()} {noun}; {folds} folds with {INNER_FOLDS} inner "
+            f"folds need {needed}: use fewer folds or drop the class"
         )
     return labels, encoded
 
@@ -251,7 +319,7 @@ def _check_target(y: Any, folds: int) -> tuple[np.ndarray, np.ndarray]:
 class _Search:
     """Nested cross-validation of one family of kernels."""
 
-    X: Any
+    data: Candidates
     y: np.ndarray
     outer: list[tuple[np.ndarray, np.ndarray]]
     random_state: int
@@ -261,8 +329,9 @@ class _Search:
         start = time.perf_counter()
         inner = np.zeros((len(kernels), len(self.outer), len(C_GRID)))
         kept: dict[int, Array] = {}
+        sizes = np.ones(len(kernels))
         for i, kernel in enumerate(kernels):
-            K = self._gram(kernel)
+            K, sizes[i] = self._gram(kernel)
             inner[i] = self._inner_scores(K)
             if len(kernels) * K.nbytes <= KEPT_BYTES:
                 kept[i] = K
@@ -273,7 +342,7 @@ class _Search:
         ]
         accuracies = np.zeros(len(self.outer))
         for i in {int(k) for k, _ in choice}:
-            K = kept[i] if i in kept else self._gram(kernels[i])
+            K = kept[i] if i in kept else self._gram(kernels[i])[0]
             folds = [fold for fold, (k, _) in enumerate(choice) if k == i]
             jobs = ((*self.outer[fold], C_GRID[choice[fold][1]]) for fold in folds)
             accuracies[folds] = self.parallel(
@@ -283,14 +352,16 @@ class _Search:
         chosen = [(clone(kernels[int(k)]), C_GRID[int(c)]) for k, c in choice]
         seconds = time.perf_counter() - start
         interval = self._interval(accuracies)
-        return KernelScore(name, accuracies, interval, chosen, _varied(kernels), seconds)
+        used = [float(sizes[int(k)]) for k, _ in choice]
+        return KernelScore(name, accuracies, interval, chosen, _varied(kernels), seconds, used)
 
-    def _gram(self, kernel: Kernel) -> Array:
+    def _gram(self, kernel: Kernel) -> tuple[Array, float]:
         """Gram matrix scaled to a mean diagonal of 1, so that one range of C serves all kernels."""
-        K: Array = kernel(self.X)
-        size = np.trace(K) / len(K)
-        K /= size if size > 0 else 1.0
-        return K
+        K = self.data.gram(kernel)
+        size = float(np.trace(K) / len(K))
+        size = size if size > 0 else 1.0
+        K /= size
+        return K, size
 
     def _inner_scores(self, K: Array) -> Array:
         """Mean inner accuracy for each outer fold and C."""

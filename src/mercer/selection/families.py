@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 
 from mercer.kernels import (
     Cosine,
@@ -30,6 +31,7 @@ from mercer.kernels import (
     WeightedDegree,
 )
 from mercer.rkhs import distances
+from mercer.selection.kinds import recognise
 from mercer.spaces import Graph, Simplex, Sphere, SphericalSpace
 from mercer.spaces.clouds import check_clouds
 from mercer.spaces.sequences import encode
@@ -44,6 +46,8 @@ T_STAR_GRID = (0.1, 0.25, 0.5, 1.0, 2.0)
 WIDTH_GRID = (0.25, 0.5, 1.0, 2.0, 4.0)
 #: Length scales on a graph with the normalised Laplacian; t is half the square.
 SCALE_GRID = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
+#: Lengths of substrings in the spectrum.
+SUBSTRING_GRID = (2, 3, 4, 5, 6, 8)
 #: Characters squared up to which subsequences with gaps are affordable.
 _GAPPY_LIMIT = 3e9
 
@@ -63,6 +67,26 @@ class Candidates:
     plain_word: str
     rich_word: str
     columns: int | None = None
+    #: What was left out, and why.
+    notes: tuple[str, ...] = ()
+
+    @property
+    def noun(self) -> str:
+        """What one calls several of the points."""
+        return {"nodes of a graph": "nodes"}.get(
+            self.kind, self.kind if self.columns is None else "rows"
+        )
+
+    def gram(self, kernel: Kernel) -> Array:
+        """Gram matrix of all points; a string without features has zeros, even if it is normalised."""
+        if self.kind != "strings":
+            return np.asarray(kernel(self.X))
+        K: Array = clone(kernel).set_params(normalized=False)(self.X)
+        if kernel.get_params()["normalized"]:
+            roots = np.sqrt(np.diagonal(K))
+            roots = np.where(roots > 0, roots, 1.0)
+            K /= roots[:, None] * roots
+        return K
 
 
 def candidates(X: Any, space: SpaceName | Graph, random_state: int) -> Candidates:
@@ -71,28 +95,12 @@ def candidates(X: Any, space: SpaceName | Graph, random_state: int) -> Candidate
         return _nodes(X, space)
     if space not in ("auto", "simplex", "sphere"):
         raise ValueError(f"space must be 'auto', 'simplex', 'sphere' or a Graph, got {space!r}")
-    first = _first(X)
-    if isinstance(first, str | bytes) or (isinstance(first, list) and _is_text(first[:1])):
+    kind = recognise(X)
+    if kind == "strings":
         return _strings(X)
-    if isinstance(first, tuple) or (first is not None and np.ndim(first) == 2):
+    if kind == "clouds":
         return _clouds(X, random_state)
     return _table(X, space, random_state)
-
-
-def _first(X: Any) -> Any:
-    """The first point of a list of points; None for tables."""
-    if sparse.issparse(X) or hasattr(X, "columns") or isinstance(X, str) or not hasattr(X, "__len__"):
-        return None
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind != "U":
-        return None
-    if len(X) == 0:
-        return None
-    first = X.iloc[0] if hasattr(X, "iloc") else X[0]
-    return first.item() if isinstance(first, np.ndarray) and first.dtype.kind == "U" else first
-
-
-def _is_text(items: list[Any]) -> bool:
-    return bool(items) and isinstance(items[0], str)
 
 
 def _table(X: Any, space: SpaceName, random_state: int) -> Candidates:
@@ -128,26 +136,49 @@ def _strings(X: Any) -> Candidates:
     lengths = encode(X)[0].lengths
     shortest, longest = int(lengths.min()), int(lengths.max())
     unit = {"normalized": True}
-    # Shorter strings have no such substrings; a range that starts at 1 serves all.
-    pure = [Spectrum(length, **unit) for length in (2, 3, 4, 5, 6, 8) if length <= shortest]
+    # A string that is shorter has no such substrings and is zero; those that all lack are left out.
+    pure = [length for length in SUBSTRING_GRID if length <= longest]
     families: dict[str, list[Kernel]] = {
         "letter counts": [Spectrum(1, **unit)],
-        "spectrum": [*pure, *(Spectrum((1, top), **unit) for top in (2, 3, 4))],
+        "spectrum": [Spectrum(length, **unit) for length in (*pure, (1, 2), (1, 3), (1, 4))],
         "full spectrum": [FullSpectrum(decay, **unit) for decay in (0.25, 0.5, 0.75, 1.0)],
     }
-    if shortest >= 2 and lengths.sum() ** 2.0 <= _GAPPY_LIMIT:
+    notes = []
+    if pure and shortest < pure[-1]:
+        short = int((lengths < pure[-1]).sum())
+        notes.append(
+            f"{short} of {len(lengths)} strings are shorter than {pure[-1]} (row {lengths.argmin()} has "
+            f"length {shortest}): they are zero in normalised kernels of longer substrings; "
+            "drop such strings before you use one of these"
+        )
+    if longest < 2:
+        notes.append("subsequences with gaps were left out: all strings have length 1")
+    elif lengths.sum() ** 2.0 > _GAPPY_LIMIT:
+        notes.append(
+            f"subsequences with gaps were left out: {lengths.sum()} letters are too many for them "
+            f"(their cost is quadratic; the limit is {int(_GAPPY_LIMIT**0.5)})"
+        )
+    else:
         families["subsequences with gaps"] = [
             GappySubsequence(length, decay, **unit)
             for length in (2, 3)
-            if length <= shortest
+            if length <= longest
             for decay in (0.3, 0.6)
         ]
     if shortest == longest:
         families["weighted degree"] = [WeightedDegree(degree) for degree in (2, 4, 8, 16, 24)]
+    else:
+        usual = int(np.bincount(lengths).argmax())
+        notes.append(
+            f"weighted degree was left out: it needs strings of one length, and "
+            f"{int((lengths != usual).sum())} of {len(lengths)} are not of length {usual} "
+            f"(the first is row {int((lengths != usual).argmax())})"
+        )
     facts = f"length {shortest}" if shortest == longest else f"lengths {shortest} to {longest}"
     return Candidates(
-        "strings", facts, X, len(lengths), families, ("letter counts",), "letter-count", "string"
-    )
+        "strings", facts, X, len(lengths), families, ("letter counts",), "letter-count", "string",
+        notes=tuple(notes),
+    )  # fmt: skip
 
 
 def _nodes(X: Any, graph: Graph) -> Candidates:
@@ -163,7 +194,11 @@ def _nodes(X: Any, graph: Graph) -> Candidates:
         "Matern": [Matern(even, nu=nu, length_scale=s) for nu in (1.0, 2.0, 3.0) for s in SCALE_GRID],
         "von Neumann": [VonNeumann(even, beta=scale**2, normalized=True) for scale in SCALE_GRID],
     }
-    facts = f"a graph of {graph.size} nodes in {graph.components.max() + 1} component(s)"
+    parts = int(graph.components.max()) + 1
+    facts = f"a graph of {graph.size} nodes in {parts} component{'s' if parts > 1 else ''}"
+    lonely = int((graph.degrees[X] == 0).sum())
+    if lonely:
+        facts += f", {lonely} of the labelled nodes without an edge"
     return Candidates(
         "nodes of a graph", facts, X, len(X), families, ("shared neighbours",), "neighbour-count",
         "diffusion",
@@ -171,7 +206,11 @@ def _nodes(X: Any, graph: Graph) -> Candidates:
 
 
 def _clouds(X: Any, random_state: int) -> Candidates:
-    clouds = check_clouds(X, "X", vectors=True, rescale=False)
+    try:
+        clouds = check_clouds(X, "X", vectors=True, rescale=False)
+    except ValueError as error:
+        # Here is no kernel yet that could be told to rescale.
+        raise ValueError(str(error).replace(", or use rescale_weights=True", "")) from None
     points = np.asarray(clouds.points, dtype=float)
     chosen = np.random.default_rng(random_state).permutation(len(points))[:500]
     width = _median(distances(Linear()(points[chosen])))
