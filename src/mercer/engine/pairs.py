@@ -24,11 +24,13 @@ from mercer.spaces.clouds import Clouds, Index
 
 Array = NDArray[np.float64]
 #: Points in the rows and in the columns of a tile of the base kernel's Gram matrix.
-ROWS, COLUMNS = 1024, 512
+ROWS, COLUMNS = 512, 1024
 #: Points whose Gram matrix is computed together for the blocks of single clouds.
 _OWN = 256
 #: Error of an eigenvalue of a centred Gram matrix, relative to the values that were centred.
 _ROUNDING = 1e-13
+#: Eigenvalues of ``Sx / eta`` are left out if their sum is below this, or below a rounding of all.
+_LEFT_OUT = 1e-14
 
 
 class Base(Protocol):
@@ -449,7 +451,7 @@ def _centred(K: Array, a: Array) -> tuple[Array, Array, float]:
 
 
 def _leading(block: Array, rounding: float, i: int) -> tuple[Array, Array]:
-    """Eigenvalues and -vectors without the smallest, whose sum is below a rounding of the trace.
+    """Eigenvalues and -vectors without the smallest, whose sum does not matter.
 
     A part E of the trace left out changes the logarithm of the determinant by at most E.
     """
@@ -460,7 +462,8 @@ def _leading(block: Array, rounding: float, i: int) -> tuple[Array, Array]:
             f"the base kernel is not positive semidefinite on cloud {i}: "
             f"it has the eigenvalue {values[0] / trace:.2g} relative to the trace"
         )
-    dropped = int(np.searchsorted(np.cumsum(np.maximum(values, 0)), 2.3e-16 * trace, side="right"))
+    least = max(_LEFT_OUT, 2.3e-16 * trace)
+    dropped = int(np.searchsorted(np.cumsum(np.maximum(values, 0)), least, side="right"))
     return values[dropped:], vectors[:, dropped:]
 
 
