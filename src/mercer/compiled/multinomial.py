@@ -52,22 +52,37 @@ def multiply(product, factor, terms):
 
 
 @jit()
-def pair_series(i, j, P, Q, n, empty, steps, product, factor, spare):
+def multiply_power(product, factor, terms, exponent, spare):
+    """Multiply a power series by a whole power of another, by squaring; the other is used up."""
+    factor[terms:] = 0.0
+    while exponent > 0:
+        if exponent & 1:
+            multiply(product, factor, terms)
+        exponent >>= 1
+        if exponent:
+            spare[:] = factor
+            multiply(factor, spare, terms)
+            terms = min(2 * terms - 1, factor.size)
+
+
+@jit()
+def pair_series(i, j, P, Q, n, usual, steps, product, factor, spare):
     """Product over all categories for row i of P and row j of Q, in ``product``.
 
     P and Q are the arrays of CSR matrices of shapes ``b = x + alpha`` with the mean roots of their
-    gamma variables, and for each row its reciprocal scale and its reach; ``empty`` is shape and mean
-    root of a zero count.
+    gamma variables, and for each row its reciprocal scale and its reach; ``usual`` holds shape and mean
+    root of a zero count and of the most frequent other one.  Categories where both rows are zero, or
+    one is and the other has the frequent count, are only counted: they enter as powers.
     """
     starts, columns, shapes, roots, inverses, reaches = P
     their_starts, their_columns, their_shapes, their_roots, their_inverses, their_reaches = Q
     inverse = (inverses[i], their_inverses[j])
     reach = product.size * reaches[i] * their_reaches[j]
-    alpha, bare = empty
+    alpha, bare, frequent, frequent_root = usual
     product[:] = 0.0
     product[0] = 1.0
     here, there = starts[i], their_starts[j]
-    zeros = n
+    zeros, ours, theirs = n, 0, 0
     while here < starts[i + 1] or there < their_starts[j + 1]:
         column = columns[here] if here < starts[i + 1] else n
         other = their_columns[there] if there < their_starts[j + 1] else n
@@ -78,23 +93,22 @@ def pair_series(i, j, P, Q, n, empty, steps, product, factor, spare):
         if other <= column:
             c, other_root = their_shapes[there], their_roots[there]
             there += 1
-        terms = category_series(b, root, c, other_root, inverse, steps, reach, factor)
-        multiply(product, factor, terms)
         zeros -= 1
-    # What is zero in both rows has one and the same series: a power of it, by squaring.
+        if column < other and b == frequent:
+            ours += 1
+        elif other < column and c == frequent:
+            theirs += 1
+        else:
+            terms = category_series(b, root, c, other_root, inverse, steps, reach, factor)
+            multiply(product, factor, terms)
+    terms = category_series(frequent, frequent_root, alpha, bare, inverse, steps, reach, factor)
+    multiply_power(product, factor, terms, ours + theirs, spare)
     terms = category_series(alpha, bare, alpha, bare, inverse, steps, reach, factor)
-    factor[terms:] = 0.0
-    while zeros > 0:
-        if zeros & 1:
-            multiply(product, factor, factor.size)
-        zeros >>= 1
-        if zeros:
-            spare[:] = factor
-            multiply(factor, spare, factor.size)
+    multiply_power(product, factor, terms, zeros, spare)
 
 
 @jit()
-def posterior_rows(begin, end, P, Q, n, empty, steps, norms, their_norms, polynomial, symmetric, out):
+def posterior_rows(begin, end, P, Q, n, usual, steps, norms, their_norms, polynomial, symmetric, out):
     """Expectations of a polynomial of w for rows ``begin:end`` of P and all of Q.
 
     ``polynomial[k]`` is the coefficient of ``w^k`` times ``k!``; ``norms[i, k]`` turns gamma variables
@@ -103,7 +117,7 @@ def posterior_rows(begin, end, P, Q, n, empty, steps, norms, their_norms, polyno
     product, factor, spare = np.empty((3, polynomial.size))
     for i in range(begin, end):
         for j in range(i if symmetric else 0, out.shape[1]):
-            pair_series(i, j, P, Q, n, empty, steps, product, factor, spare)
+            pair_series(i, j, P, Q, n, usual, steps, product, factor, spare)
             total = 0.0
             for k in range(polynomial.size):
                 total += polynomial[k] * product[k] * norms[i, k] * their_norms[j, k]
@@ -113,11 +127,11 @@ def posterior_rows(begin, end, P, Q, n, empty, steps, norms, their_norms, polyno
 
 
 @jit()
-def posterior_diagonal(begin, end, P, n, empty, steps, norms, polynomial, out):
+def posterior_diagonal(begin, end, P, n, usual, steps, norms, polynomial, out):
     """Expectations of a polynomial of w for each row with itself; see :func:`posterior_rows`."""
     product, factor, spare = np.empty((3, polynomial.size))
     for i in range(begin, end):
-        pair_series(i, i, P, P, n, empty, steps, product, factor, spare)
+        pair_series(i, i, P, P, n, usual, steps, product, factor, spare)
         total = 0.0
         for k in range(polynomial.size):
             total += polynomial[k] * product[k] * norms[i, k] * norms[i, k]

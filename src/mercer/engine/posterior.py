@@ -53,7 +53,7 @@ class Moments:
     rows: tuple[Any, ...]
     norms: Array
     n: int
-    empty: tuple[float, float]
+    usual: tuple[float, float, float, float]
 
     @classmethod
     def of(cls, counts: Any, alpha: float, order: int) -> Moments:
@@ -70,9 +70,11 @@ class Moments:
         for m in range(order - 2):
             norms[:, m + 2] = norms[:, m] * (scales / (totals + m / 2))
         index = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
-        empty = float(alpha), float(mean_root(np.array(float(alpha))))
+        values, times = np.unique(matrix.data, return_counts=True)
+        pair = np.array([alpha, values[np.argmax(times)] + alpha])
+        usual = tuple(np.stack([pair, mean_root(pair)], axis=1).ravel().tolist())
         reaches = np.sqrt(scales / totals)
-        return cls((*index, shapes, mean_root(shapes), 1 / scales, reaches), norms, n, empty)
+        return cls((*index, shapes, mean_root(shapes), 1 / scales, reaches), norms, n, usual)
 
     def __len__(self) -> int:
         return len(self.norms)
@@ -87,7 +89,7 @@ def moment_gram(P: Moments, Q: Moments | None, polynomial: Array) -> Array:
 
     def fill(begin: int, end: int) -> None:
         posterior_rows(
-            begin, end, P.rows, other.rows, P.n, P.empty, _steps(polynomial), P.norms, other.norms,
+            begin, end, P.rows, other.rows, P.n, P.usual, _steps(polynomial), P.norms, other.norms,
             polynomial, Q is None, out,
         )  # fmt: skip
 
@@ -103,7 +105,7 @@ def moment_diagonal(P: Moments, polynomial: Array) -> Array:
 
     def fill(begin: int, end: int) -> None:
         posterior_diagonal(
-            begin, end, P.rows, P.n, P.empty, _steps(polynomial), P.norms, polynomial, out
+            begin, end, P.rows, P.n, P.usual, _steps(polynomial), P.norms, polynomial, out
         )
 
     run(fill, list(_parts(len(P), 8 * _ROWS)), what="posterior moments")
