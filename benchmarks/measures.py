@@ -1,6 +1,6 @@
 """Kernels between clouds against NumPy loops over pairs.
 
-``python -m benchmarks.measures``: 1000 clouds of 60 points in the unit square, Gaussian base kernel of
+``python -m benchmarks.measures [CLOUDS]``: 1000 clouds of 60 points in the unit square, Gaussian base kernel of
 width 0.1, inverse generalised variance with eta = 0.01.  The loops are timed on a sample of pairs and
 extrapolated to the symmetric half of all pairs.  Median of three rounds.  On a busy machine compare the
 time of the processor, which adds up all threads: divided by their number it is what an idle one takes.
@@ -8,6 +8,7 @@ time of the processor, which adds up all threads: divided by their number it is 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -19,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from mercer.engine.threads import threads_in_use
 from mercer.kernels import Gaussian, InverseGeneralizedVariance, TraceKernel
 
-CLOUDS, POINTS, WIDTH, ETA = 1000, 60, 0.1, 0.01
+POINTS, WIDTH, ETA = 60, 0.1, 0.01
 SAMPLE, ROUNDS = 1000, 3
 #: By the clock, and of the processor.
 Seconds = np.ndarray
@@ -72,9 +73,9 @@ def timed(call: Callable[[], np.ndarray]) -> tuple[Seconds, np.ndarray]:
     return np.array([time.perf_counter(), time.process_time()]) - start, result
 
 
-def measures() -> list[tuple[str, Seconds, str]]:
+def measures(clouds: int = 1000) -> list[tuple[str, Seconds, str]]:
     """Rows of the table: what, seconds, ratios."""
-    X = np.random.default_rng(0).uniform(size=(CLOUDS, POINTS, 2))
+    X = np.random.default_rng(0).uniform(size=(clouds, POINTS, 2))
     kernel = InverseGeneralizedVariance(Gaussian(length_scale=WIDTH), eta=ETA)
     kernel(X[:20])  # compile
     rounds = []
@@ -88,7 +89,7 @@ def measures() -> list[tuple[str, Seconds, str]]:
         np.testing.assert_allclose(K[tuple(sampled_pairs(len(X)).T)], values, rtol=1e-10)
     formula, hand, ours, trace = np.median(rounds, axis=0)
     return [
-        (f"loop by the formula, {CLOUDS} clouds of {POINTS} points", formula, ""),
+        (f"loop by the formula, {clouds} clouds of {POINTS} points", formula, ""),
         ("loop tuned by hand", hand, ratios(formula, hand)),
         ("InverseGeneralizedVariance", ours, f"{ratios(formula, ours)}; tuned: {ratios(hand, ours)}"),
         ("TraceKernel", trace, ""),
@@ -103,7 +104,7 @@ def main() -> None:
     table = Table(
         "what", "seconds", "of the processor", "times faster", title=f"{threads_in_use()} threads"
     )
-    for what, (clock, processor), ratio in measures():
+    for what, (clock, processor), ratio in measures(*map(int, sys.argv[1:])):
         table.add_row(what, f"{clock:.1f}", f"{processor:.1f}", ratio)
     Console().print(table)
 
