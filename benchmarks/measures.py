@@ -1,9 +1,10 @@
 """Kernels between clouds against NumPy loops over pairs.
 
-``python -m benchmarks.measures [CLOUDS]``: 1000 clouds of 60 points in the unit square, Gaussian base kernel of
-width 0.1, inverse generalised variance with eta = 0.01.  The loops are timed on a sample of pairs and
-extrapolated to the symmetric half of all pairs.  Median of three rounds.  On a busy machine compare the
-time of the processor, which adds up all threads: divided by their number it is what an idle one takes.
+``python -m benchmarks.measures [CLOUDS]``: 1000 clouds, or as many as given, of 60 points in the unit
+square, Gaussian base kernel of width 0.1, inverse generalised variance with eta = 0.01.  The loops are
+timed on a sample of pairs and extrapolated to the symmetric half of all pairs.  Median of three rounds.
+Next to the clock stands the time of the processor, which adds up all threads and suffers less from
+other work on the machine.
 """
 
 from __future__ import annotations
