@@ -236,7 +236,8 @@ def test_bad_counts(X: list, message: str) -> None:
 
 def test_conventions_of_scikit_learn() -> None:
     rng = np.random.default_rng(4)
-    X, y = rng.negative_binomial(1, 0.2, size=(40, 6)) + [1, 0, 0, 0, 0, 0], np.repeat([0, 1], 20)
+    X, y = rng.negative_binomial(1, 0.2, size=(40, 6)), np.repeat([0, 1], 20)
+    X[:, 0] += 1
     model = make_pipeline(Multinomials(alpha="marginal"), SVC(kernel=Heat(Simplex())))
     assert clone(model).fit(X, y).predict(X[:3]).shape == (3,)
     frame = pd.DataFrame(X, columns=list("abcdef"))

@@ -46,8 +46,10 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
     a polynomial of ``w = sum_i sqrt(theta_i theta'_i)`` of at most 128 terms that can be summed, K is
     exact: all moments of w have a closed form.  So it is for ``t_star`` of at least 0.05 (n = 10), 0.12
     (n = 100), 0.37 (n = 1000), 0.56 (n = 10000).  Below, samples are averaged, and
-    :meth:`standard_error` says how far off the result may be.  The cost of a pair of rows is the number of columns that are not zero in both
-    times half the square of the number of terms, or about 64 n per sample.
+    :meth:`standard_error` says how far off the result may be.
+
+    A pair of rows costs half the square of the number of terms for each column where one of them is
+    not zero; or, with samples, about 64 n for each sample.
 
     Parameters
     ----------
@@ -147,7 +149,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         return Heat(self.space, t_star=number(self.t_star))
 
     def _polynomial(self, n: int, name: str | None = None) -> Array | None:
-        """Coefficients of the heat kernel (or its derivative) in powers of w, times ``l!``.
+        """Coefficients of the heat kernel (or its derivative) in powers of w, times ``k!``.
 
         None where they are too many, or so large and of so different signs that their sum is lost
         in roundings.
