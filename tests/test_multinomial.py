@@ -15,7 +15,7 @@ from mercer.kernels import Heat, PosteriorHeat
 from mercer.kernels.multinomial import zonal_to_powers
 from mercer.spaces import Simplex
 
-settings.register_profile("mercer", deadline=None, max_examples=25, derandomize=True)
+settings.register_profile("mercer", deadline=None, max_examples=15, derandomize=True)
 settings.load_profile("mercer")
 
 counts = arrays(
@@ -99,7 +99,7 @@ def test_zonal_to_powers_is_legendre_in_three_dimensions_and_chebyshev_in_two() 
     np.testing.assert_allclose(zonal_to_powers(2, weights).astype(float), chebyshev, atol=1e-12)
 
 
-@pytest.mark.parametrize(("t_star", "alpha"), [(1.0, 0.5), (0.2, 0.5), (0.3, 2.0)])
+@pytest.mark.parametrize(("t_star", "alpha"), [(1.0, 0.5), (0.2, 2.0)])
 def test_against_a_million_samples(t_star: float, alpha: float) -> None:
     kernel = PosteriorHeat(t_star=t_star, alpha=alpha)
     mean, error = sampled_reference(SHORT, kernel, 10**6, seed=1)
@@ -110,7 +110,7 @@ def test_against_a_million_samples(t_star: float, alpha: float) -> None:
 @pytest.mark.parametrize("t_star", [0.1, 0.5])
 @pytest.mark.parametrize(("n", "n_samples"), [(4, 256), (4, 64), (40, 256)])
 def test_samples_within_three_standard_errors(n: int, n_samples: int, t_star: float) -> None:
-    X = np.random.default_rng(3).poisson(1.0, size=(12, n)) + np.eye(12, n)
+    X = np.random.default_rng(3).poisson(1.0, size=(8, n)) + np.eye(8, n)
     truth = PosteriorHeat(t_star=t_star, method="series")(X)
     inside = []
     for seed in range(4):
