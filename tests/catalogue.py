@@ -75,7 +75,6 @@ KERNELS = [
     Heat(Hyperbolic("ball"), t=1.0, normalized=False),
     Heat(Hyperbolic("hyperboloid"), t=0.5),
     Heat(NormalFamily(), t=0.2),
-    Matern(NormalFamily(), nu=1.5, length_scale=0.7),
     Heat(CLUB, t=0.3),
     Heat(CLUB, t=2.0, normalized=False),
     Matern(CLUB, nu=1.5, length_scale=3.0),

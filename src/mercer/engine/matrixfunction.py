@@ -104,7 +104,7 @@ def _on_grid(coefficients: Array, points: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class WalkSeries:
-    """``exp(beta M)`` of a non-negative matrix as the sum over walks; with ``slope``, ``beta M exp(beta M)``.
+    """``exp(beta M)`` of a non-negative matrix, summed over walks; or ``beta M exp(beta M)``, its slope.
 
     No term is negative: every entry is as accurate as the largest.
     """

@@ -169,8 +169,8 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
             except ArpackNoConvergence:
                 if end == "LM" or operator.matrix.nnz > _THIN * size:
                     raise ValueError(
-                        f"{wanted} eigenvectors did not converge: the kernel tells eigenvalues apart that "
-                        "are too close for the iteration; take fewer components or a smaller time, or "
+                        f"{wanted} eigenvectors did not converge: the kernel tells eigenvalues apart "
+                        "that are too close for the iteration; take fewer components, a smaller time or "
                         "length scale, or the kernel itself instead of features"
                     ) from None
         outside = operator.low - 1e-6 * width if end == "SA" else operator.high + 1e-6 * width

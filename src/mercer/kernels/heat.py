@@ -28,8 +28,9 @@ class Heat(SpectralKernel, DiffusionTime):
     per direction is 2 t); the normalised form divides by ``G(1; t)``.
 
     On hyperbolic space H^d it is a function of the distance rho, from ``K_1 = exp(-rho^2 / 4t) /
-    sqrt(4 pi t)`` by ``K_(d+2) = -exp(-d t) / (2 pi) dK_d / d(cosh rho)``, relatively exact to 1e-10 for d
-    up to 100.  On a graph K is ``exp(-t L)``, and the normalised form divides by the square roots of K(x, x) and
+    sqrt(4 pi t)`` by ``K_(d+2) = -exp(-d t) / (2 pi) dK_d / d(cosh rho)``.
+
+    On a graph K is ``exp(-t L)``, and the normalised form divides by the square roots of K(x, x) and
     K(y, y), which differ from node to node.
 
     Positive definite and positive for every t > 0.  On spheres values are exact to 1e-13 (absolute,

@@ -9,16 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from mercer.engine import matrixfunction
 from mercer.kernels.base import (
     check_choice,
     check_positive,
     check_vector,
-    is_whole,
     log_derivative,
-    number,
 )
 from mercer.kernels.structured import Array, StructuredKernel
 from mercer.spaces import Graph
@@ -146,8 +143,8 @@ class NodeKernel(StructuredKernel):
         if change > allowed:
             raise ValueError(
                 f"rounding of the eigenvalues ({known:.2g}) would change the kernel by {change:.2g}: "
-                "weights of edges span too many orders of magnitude for these parameters; take a shorter "
-                "time or length scale, or drop the weakest or the strongest edges"
+                "weights of edges span too many orders of magnitude for these parameters; take a "
+                "shorter time or length scale, or drop the weakest or the strongest edges"
             )
 
     def _gram(self, P: Nodes, Q: Nodes | None) -> Array:

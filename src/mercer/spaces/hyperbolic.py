@@ -81,7 +81,7 @@ class HyperbolicSpace(RadialSpace):
         return 2 * np.arcsinh(out)
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """Validate dense rows, in double precision: tables reach beyond the range of single precision."""
+        """Validate dense rows, in double precision: tables reach beyond the range of the single one."""
         if sparse.issparse(X):
             raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
         X = super().check(X, name)

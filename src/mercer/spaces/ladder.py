@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.spaces.balls import precision
+
 Array = NDArray[np.float64]
 #: Values at separations ``u = cosh(rho) - 1``.
 Radial = Callable[[Array], Array]
@@ -145,18 +147,18 @@ class Ladder:
         """Compute with more and more digits until enough are right."""
         from flint import ctx
 
-        before, cap = ctx.prec, ctx.cap
-        precision = _LEAST_PRECISION
-        try:
-            while precision <= _MOST_PRECISION:
-                ctx.prec, ctx.cap = precision, self._m + 1
-                value = compute(precision)
+        bits = _LEAST_PRECISION
+        while bits <= _MOST_PRECISION:
+            with precision(bits):
+                cap, ctx.cap = ctx.cap, self._m + 1
+                try:
+                    value = compute(bits)
+                finally:
+                    ctx.cap = cap
                 # Errors that count are those of values near 1: logarithms and ratios may be zero.
                 if value is not None and value.rel_one_accuracy_bits() > _BITS:
                     return float(value.mid())
-                precision *= 2
-        finally:
-            ctx.prec, ctx.cap = before, cap
+            bits *= 2
         raise ValueError(f"the radial function is not resolved at cosh(rho) - 1 = {u:.6g}")
 
     def _coefficient(self, u: float, generator: Generator, precision: int) -> Any:

@@ -1,0 +1,209 @@
+"""Hyperbolic space and normal families, against high precision, integrals and geodesics."""
+
+import math
+from itertools import pairwise
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.integrate import quad, solve_ivp
+from scipy.optimize import root
+from sklearn.svm import SVC
+
+from mercer.kernels import Gaussian, Heat, Spectral
+from mercer.spaces import Hyperbolic, NormalFamily
+
+
+def line(rho: np.ndarray, d: int) -> np.ndarray:
+    """Points of the half-space at distances rho from the first."""
+    points = np.zeros((len(rho), d))
+    points[:, -1] = np.exp(rho)
+    return points
+
+
+def log_heat(d: int, t: float, rho: float) -> float:
+    """The definition: derivatives of the line's kernel by cosh(rho), and an integral for even d."""
+    with mp.workdps(60 + 5 * d):
+        t, x = mp.mpf(t), mp.cosh(mp.mpf(rho))
+        m = d // 2
+
+        def odd(y):
+            f = lambda z: mp.exp(-(mp.acosh(z) ** 2) / (4 * t))  # noqa: E731
+            return (-1 / (2 * mp.pi)) ** m * (mp.diff(f, y, m) if m else f(y))
+
+        value = odd(x) if d % 2 else half_step(lambda w: odd(x + mp.cosh(w) - 1), t)
+        shift = mp.mpf((d - 1) ** 2) / 4 * t
+        return float(mp.log(value) - shift - mp.log(4 * mp.pi * t) / 2)
+
+
+def half_step(f, t):
+    """``2 int f(w) cosh(w / 2) dw`` by the trapezoidal rule, which is exact enough for smooth f."""
+    step = mp.sqrt(t) / 6
+    total, k = f(0) / 2, 1
+    while True:
+        term = f(k * step) * mp.cosh(k * step / 2)
+        total += term
+        if term < total * mp.mpf(10) ** -20:
+            return 2 * step * total
+        k += 1
+
+
+@pytest.mark.parametrize("d", [1, 3, 5, 9])
+@pytest.mark.parametrize("t", [0.01, 0.5, 3.0])
+def test_heat_in_odd_dimensions(d: int, t: float) -> None:
+    rho = np.array([0.0, 0.37, 1.0, 2.6, 6.0])
+    found = Heat(Hyperbolic(), t=t, normalized=False).log(line(rho, d)[:1], line(rho, d))[0]
+    expected = [log_heat(d, t, r or 1e-30) for r in rho]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("t", [0.01, 0.5])
+@pytest.mark.parametrize("d", [2, 4, 10])
+def test_heat_in_even_dimensions(d: int, t: float) -> None:
+    rho = np.array([0.0, 1.0, 3.5])
+    found = Heat(Hyperbolic(), t=t, normalized=False).log(line(rho, d)[:1], line(rho, d))[0]
+    expected = [log_heat(d, t, r or 1e-12) for r in rho]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("d", range(1, 11))
+@pytest.mark.parametrize("t", [0.3])
+def test_total_mass(d: int, t: float) -> None:
+    kernel = Heat(Hyperbolic(), t=t, normalized=False)
+    profile = kernel.profile(d)
+    area = 2 * math.pi ** (d / 2) / math.gamma(d / 2)
+
+    def density(rho: float) -> float:
+        value = np.array([[2 * math.sinh(rho / 2) ** 2]])
+        profile.apply(value)
+        return area * math.sinh(rho) ** (d - 1) * value[0, 0]
+
+    reach = (d - 1) * t + 14 * math.sqrt(2 * t)
+    cuts = np.linspace(0, reach, 9)
+    mass = sum(quad(density, a, b, epsabs=1e-12)[0] for a, b in pairwise(cuts))
+    assert mass == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("d", [2, 3, 10, 50])
+@pytest.mark.parametrize("t", [0.01, 1.0])
+def test_close_points_far_from_the_origin(d: int, t: float) -> None:
+    # cosh(1e-8) - 1 = 5e-17: nothing is left of it in a product of coordinates near 1e4.
+    points = np.full((2, d), 1e4)
+    points[:, -1] = 1.0
+    points[1, -1] = math.exp(1e-8)
+    kernel = Heat(Hyperbolic(), t=t)
+    drop = (kernel.log([points[0]], [points[1]]) / 5e-17)[0, 0]
+    near = np.array([[1e-6]])
+    kernel.profile(d).without_exponential.apply(near)
+    assert drop == pytest.approx(near[0, 0] / 1e-6, rel=1e-3)
+    assert abs(kernel(points)[0, 1] - 1) < 1e-12
+
+
+def test_coordinates_agree() -> None:
+    rng = np.random.default_rng(0)
+    ball = rng.normal(size=(12, 4))
+    ball *= (rng.uniform(0.1, 0.999, size=12) / np.linalg.norm(ball, axis=1))[:, None]
+    squares = (ball**2).sum(axis=1, keepdims=True)
+    hyperboloid = np.concatenate([1 + squares, 2 * ball], axis=1) / (1 - squares)
+    # Inversion at (0, .., 0, -1) takes the ball to the half-space.
+    moved = ball + np.eye(4)[-1]
+    half = 2 * moved / (moved**2).sum(axis=1, keepdims=True) - np.eye(4)[-1]
+    K = Heat(Hyperbolic("ball"), t=0.4)(ball)
+    np.testing.assert_allclose(Heat(Hyperbolic("hyperboloid"), t=0.4)(hyperboloid), K, atol=1e-10)
+    np.testing.assert_allclose(Heat(Hyperbolic(), t=0.4)(half), K, atol=1e-10)
+
+
+@given(st.sampled_from([1, 2, 5]), st.sampled_from([0.01, 1.0]), st.integers(0, 2**32 - 1))
+def test_gram_matrices_of_clusters(d: int, t: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(3, d))
+    points = centres[rng.integers(0, 3, size=25)] + 1e-5 * rng.normal(size=(25, d))
+    points[:, -1] = np.exp(points[:, -1])
+    K = Heat(Hyperbolic(), t=t)(points)
+    np.testing.assert_array_equal(K, K.T)
+    assert np.linalg.eigvalsh(K).min() > -1e-12
+
+
+def test_fisher_distance_in_closed_form() -> None:
+    rng = np.random.default_rng(0)
+    mu, sigma = rng.normal(size=(2, 20)), rng.gamma(2.0, size=(2, 20))
+    X, Y = np.column_stack([mu[0], sigma[0]]), np.column_stack([mu[1], sigma[1]])
+    found = np.diag(NormalFamily().fisher_distances(X, Y))
+    plus = (mu[0] - mu[1]) ** 2 + 2 * (sigma[0] + sigma[1]) ** 2
+    minus = (mu[0] - mu[1]) ** 2 + 2 * (sigma[0] - sigma[1]) ** 2
+    delta = np.sqrt(minus / plus)
+    np.testing.assert_allclose(found, math.sqrt(2) * np.log((1 + delta) / (1 - delta)), rtol=1e-12)
+
+
+def test_fisher_distance_by_geodesics() -> None:
+    """Shooting geodesics of ``(|d mu|^2 + 4 d sigma^2) / sigma^2`` (k = 2) and measuring them."""
+    start, end = np.array([0.0, 0.0, 1.0]), np.array([0.8, -0.5, 1.6])
+    metric = np.array([1.0, 1.0, 4.0])
+
+    def flow(_, state):
+        x, v = state[:3], state[3:]
+        speed = (metric * v * v).sum()
+        turn = 2 * v * v[2] / x[2]
+        turn[2] -= speed / (4 * x[2])
+        return np.concatenate([v, turn])
+
+    def miss(v):
+        run = solve_ivp(flow, (0, 1), np.concatenate([start, v]), rtol=1e-11, atol=1e-12)
+        return run.y[:3, -1] - end
+
+    v = root(miss, end - start, tol=1e-12).x
+    length = math.sqrt((metric * v * v).sum()) / start[2]
+    found = NormalFamily().fisher_distances([start], [end])[0, 0]
+    assert found == pytest.approx(length, rel=1e-8)
+
+
+def test_invariance_of_the_sample_space() -> None:
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.normal(size=(15, 3)), rng.gamma(2.0, size=15)])
+    turned = X.copy()
+    turned[:, :3] = X[:, :3] @ np.linalg.qr(rng.normal(size=(3, 3)))[0] + rng.normal(size=3)
+    turned *= 7.0
+    kernel = Heat(NormalFamily(), t=0.3)
+    np.testing.assert_allclose(kernel(turned), kernel(X), atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("space", "X", "message"),
+    [
+        (Hyperbolic(), [[0.0, 1.0], [0.0, 0.0]], "row 1 of X has no positive scale: sigma"),
+        (Hyperbolic(), [[0.0, -1.0]], "row 0 of X has no positive scale"),
+        (Hyperbolic(), [[0.0, np.nan]], "row 0 of X contains NaN"),
+        (Hyperbolic("ball"), [[0.1, 0.2], [0.8, 0.8]], "row 1 of X is not inside the unit ball"),
+        (Hyperbolic("hyperboloid"), [[1.0, 0.5]], "row 0 of X is not on the hyperboloid"),
+        (NormalFamily(), [[0.0, 0.0]], "row 0 of X has no positive scale: the standard deviation"),
+        (NormalFamily(), [[1.0]], "needs at least 2"),
+        (Hyperbolic(), [[0.0, 1.0], [0.0, 1e60]], "row 1 of X is at a distance above"),
+    ],
+)
+def test_bad_rows(space, X, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Heat(space, t=1.0)(X)
+
+
+def test_bad_options() -> None:
+    with pytest.raises(ValueError, match="coordinates must be one of"):
+        Hyperbolic("klein")
+    with pytest.raises(ValueError, match="give Heat the time itself"):
+        Heat(Hyperbolic())([[0.0, 1.0]])
+    with pytest.raises(TypeError, match="Spectral is not known on hyperbolic space"):
+        Spectral(Hyperbolic(), weights=[1.0, 2.0])([[0.0, 1.0]])
+    with pytest.raises(TypeError, match="dense rows"):
+        Heat(Hyperbolic(), t=1.0)(sparse.csr_matrix([[0.0, 1.0]]))
+
+
+def test_in_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=80), np.exp(rng.normal(size=80))])
+    y = X[:, 0] / X[:, 1] > 0.5
+    machine = SVC(kernel=Heat(NormalFamily(), t=0.3), C=10).fit(X[:60], y[:60])
+    assert machine.score(X[60:], y[60:]) > 0.8
+    flat = Gaussian()(X)
+    assert not np.allclose(flat, Heat(NormalFamily(), t=0.5)(X))
