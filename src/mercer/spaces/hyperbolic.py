@@ -109,9 +109,9 @@ class Hyperbolic(HyperbolicSpace):
     >>> from mercer.kernels import Heat
     >>> from mercer.spaces import Hyperbolic
     >>> Heat(Hyperbolic(), t=0.5)([[0.0, 1.0], [0.0, 2.0], [3.0, 1.0]]).round(4)
-    array([[1.    , 0.7267, 0.0476],
-           [0.7267, 1.    , 0.0861],
-           [0.0476, 0.0861, 1.    ]])
+    array([[1.    , 0.7569, 0.0386],
+           [0.7569, 1.    , 0.1196],
+           [0.0386, 0.1196, 1.    ]])
     """
 
     coordinates: Coordinates = "halfspace"
