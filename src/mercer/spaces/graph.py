@@ -143,10 +143,14 @@ class Graph(Space):
         matrix = _with_short_indices(
             sparse.csr_array(sparse.diags_array(self.degrees) - self._adjacency)
         )
-        # Anderson and Morley: no eigenvalue exceeds the largest sum of degrees over an edge.
-        first, second = self._edge_degrees()
         null = self._null(np.ones(self.size))
-        return Operator(matrix, 0.0, float((first + second).max(initial=0.0)), null)
+        return Operator(matrix, 0.0, self._largest_laplacian_eigenvalue(), null)
+
+    def _largest_laplacian_eigenvalue(self) -> float:
+        """Merris: it is at most the largest sum of a degree and the mean degree of the neighbours."""
+        linked = self.degrees > 0
+        neighbours = (self._adjacency @ self.degrees)[linked] / self.degrees[linked]
+        return float((self.degrees[linked] + neighbours).max(initial=0.0))
 
     def _null(self, values: Array) -> tuple[Array, NDArray[np.int32]]:
         """Vectors of length one that are constant multiples of the values on each component."""
