@@ -30,7 +30,7 @@ from mercer.kernels import (
     VonNeumann,
     WeightedDegree,
 )
-from mercer.spaces import Graph, Hyperbolic, NormalFamily, Simplex, Sphere
+from mercer.spaces import Graph, Hyperbolic, NormalFamily, NormalProduct, Simplex, Sphere
 
 CLUB = Graph(nx.karate_club_graph(), laplacian="normalized")
 #: Large enough not to be decomposed.
@@ -75,6 +75,8 @@ KERNELS = [
     Heat(Hyperbolic("ball"), t=1.0, normalized=False),
     Heat(Hyperbolic("hyperboloid"), t=0.5),
     Heat(NormalFamily(), t=0.2),
+    Heat(NormalProduct(), t=0.5),
+    Heat(NormalProduct(), t=1.0, normalized=False),
     Heat(CLUB, t=0.3),
     Heat(CLUB, t=2.0, normalized=False),
     Matern(CLUB, nu=1.5, length_scale=3.0),

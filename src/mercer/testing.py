@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mercer.kernels import CloudKernel, Kernel, RadialKernel, StringKernel
-from mercer.spaces import Graph, HyperbolicSpace, RadialSpace, Simplex
+from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, RadialSpace, RowSpace, Simplex
 from mercer.spaces.base import Differences
 
 __all__ = ["check_kernel", "check_space"]
@@ -56,12 +56,12 @@ def check_kernel(
     X = points
     _run(_scalars, kernel, X)
     _run(_copies, kernel, X)
-    radial = isinstance(kernel, RadialKernel) and isinstance(kernel.space, RadialSpace)
-    if isometry is None and radial:
+    rows = isinstance(kernel, RadialKernel) and isinstance(kernel.space, RowSpace)
+    if isometry is None and rows:
         isometry = _isometry(kernel.space, rng)
     if isometry is not None:
         _invariance(kernel, X, isometry)
-    if radial:
+    if rows:
         for check in (_sparse_arrays, _torch, _bad_rows):
             _run(check, kernel, X)
 
@@ -141,7 +141,7 @@ def _clouds(points: Any, rng: np.random.Generator) -> list[Any]:
 
 def _rows(space: Any, rng: np.random.Generator) -> Iterator[np.ndarray]:
     """Scattered points, then tight clusters with duplicates."""
-    n = getattr(space, "n", None) or 5
+    n = getattr(space, "n", None) or (6 if isinstance(space, NormalProduct) else 5)
     if isinstance(space, Simplex):
         scattered = rng.gamma(0.7, size=(40, n)) + 1e-3
     else:
@@ -157,6 +157,8 @@ def _onto(space: Any, rows: np.ndarray) -> np.ndarray:
     """Rows moved to points of the space, where it has not room for all."""
     if getattr(space, "unit", False):
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    if isinstance(space, NormalProduct):
+        return np.where(np.arange(rows.shape[1]) % 2, np.exp(rows), rows)
     if not isinstance(space, HyperbolicSpace):
         return rows
     coordinates = getattr(space, "coordinates", "halfspace")
@@ -172,10 +174,13 @@ def _isometry(space: Any, rng: np.random.Generator) -> Callable[[Any], Any] | No
     """A random motion of the space."""
     if isinstance(space, Simplex):
         return lambda X: X[:, rng.permutation(X.shape[1])] * 3.0
-    if not isinstance(space, RadialSpace):
+    if not isinstance(space, RowSpace):
         return None
     if isinstance(space, HyperbolicSpace):
         return _motion(space, rng)
+    if isinstance(space, NormalProduct):
+        scales = np.repeat(rng.gamma(2.0, size=100), 2)
+        return lambda X: X * scales[: X.shape[1]] + 3.0 * (np.arange(X.shape[1]) % 2 == 0)
     return lambda X: X @ np.linalg.qr(rng.normal(size=(X.shape[1], X.shape[1])))[0]
 
 
@@ -288,7 +293,7 @@ def _invariance(kernel: Kernel, X: Any, isometry: Callable[[Any], Any]) -> None:
 
 
 def _sparse_arrays(kernel: Kernel, X: Any) -> None:
-    if isinstance(getattr(kernel, "space", None), HyperbolicSpace):
+    if isinstance(getattr(kernel, "space", None), HyperbolicSpace | NormalProduct):
         return  # dense rows only
     K = kernel(X)
     for form in (sparse.csr_matrix, sparse.csc_array):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer.profiles import Profile
 from mercer.spaces.base import Differences
 
 
@@ -23,8 +26,18 @@ class Product(Protocol):
         """Write the tile into ``out``; a symmetric product may leave out what is below the diagonal."""
 
 
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Rows embedded in each factor of a product of spaces, and what is to be summed over factors."""
+
+    parts: Sequence[Any]
+    profile: Profile
+
+
 def product(L: Any, R: Any, symmetric: bool) -> Product:
     """Choose the product for two matrices."""
+    if isinstance(L, Factors):
+        return FactorSum(L, R, symmetric)
     if isinstance(L, Differences):
         return DifferenceProduct(L, R)
     left, right = sparse.issparse(L), sparse.issparse(R)
@@ -124,3 +137,23 @@ class DifferenceProduct:
             self._left.points[rows], self._left.scales[rows], self._columns[:, columns],
             self._right.scales[columns], out,
         )  # fmt: skip
+
+
+class FactorSum:
+    """``sum_j f(w_j)`` over the invariants w_j of a pair in the factors of a product of spaces."""
+
+    def __init__(self, L: Factors, R: Factors, symmetric: bool) -> None:
+        self._profile = L.profile
+        self._sources = [product(a, b, symmetric) for a, b in zip(L.parts, R.parts, strict=True)]
+        self.tile = self._sources[0].tile
+        self.shape = self._sources[0].shape
+        self.dtype = self._sources[0].dtype
+
+    def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
+        """See :class:`Product`."""
+        term = np.empty(out.shape, dtype=self.dtype)
+        out[:] = 0.0
+        for source in self._sources:
+            source.write(rows, columns, term)
+            self._profile.apply(term)
+            out += term

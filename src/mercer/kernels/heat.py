@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from mercer.kernels import shorttime
 from mercer.kernels.hyperbolic import Rungs, log_profile
+from mercer.kernels.products import FactorKernel
 from mercer.kernels.radial import Road
 from mercer.kernels.shorttime import Law
 from mercer.kernels.spectral import SpectralKernel
 from mercer.kernels.tails import log_heat_law
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import Profile, compile_profile
-from mercer.spaces import Graph, HyperbolicSpace, SphericalSpace, zonal
+from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, SphericalSpace, zonal
 from mercer.spaces.ladder import GaussianGenerator
 
 
@@ -30,6 +31,8 @@ class Heat(SpectralKernel, DiffusionTime):
     On hyperbolic space H^d it is a function of the distance rho, from ``K_1 = exp(-rho^2 / 4t) /
     sqrt(4 pi t)`` by ``K_(d+2) = -exp(-d t) / (2 pi) dK_d / d(cosh rho)``.
 
+    On a product of normal families it is the product of the heat kernels of the features.
+
     On a graph K is ``exp(-t L)``, and the normalised form divides by the square roots of K(x, x) and
     K(y, y), which differ from node to node.
 
@@ -38,7 +41,7 @@ class Heat(SpectralKernel, DiffusionTime):
 
     Parameters
     ----------
-    space : Sphere, Simplex, Hyperbolic, NormalFamily or Graph
+    space : Sphere, Simplex, Hyperbolic, NormalFamily, NormalProduct or Graph
     t : float, optional
         Absolute time, at curvature 1 or -1.
     t_star : float
@@ -66,10 +69,11 @@ class Heat(SpectralKernel, DiffusionTime):
     """
 
     floor = 0.0
+    factorizes = True
 
     def __init__(
         self,
-        space: SphericalSpace | HyperbolicSpace | Graph,
+        space: SphericalSpace | HyperbolicSpace | NormalProduct | Graph,
         t: Any = None,
         t_star: Any = 1.0,
         normalized: bool = True,
@@ -95,7 +99,7 @@ class Heat(SpectralKernel, DiffusionTime):
 
     def log_self_similarity(self, n: int) -> float:
         """See :class:`SpectralKernel`; includes the area of the sphere."""
-        if isinstance(self.space, HyperbolicSpace):
+        if not isinstance(self.space, SphericalSpace):
             return super().log_self_similarity(n)
         t = self.time(n)
         if shorttime.is_short(n, t):
@@ -123,6 +127,8 @@ class Heat(SpectralKernel, DiffusionTime):
             )
         if getattr(self._time(2), "requires_grad", False):
             raise TypeError("log is not differentiable in the time; detach it")
+        if isinstance(self.space, NormalProduct):
+            return FactorKernel(self).log(X, Y)
         road = Road(self, *self._check(X, Y))
         return road.gram(self._log_profile(road.n))
 

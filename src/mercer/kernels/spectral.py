@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.engine.matrixfunction import Expansion
-from mercer.kernels.base import check_choice, check_positive, log_derivative
+from mercer.kernels.base import Kernel, check_choice, check_positive, log_derivative
 from mercer.kernels.hyperbolic import Rungs, log_at_zero, log_profile, slope_profile
 from mercer.kernels.nodes import LaplacianKernel
+from mercer.kernels.products import FactorKernel
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.shorttime import Array, Law
 from mercer.profiles import ProductProfile, Profile, compile_profile
-from mercer.spaces import Graph, HyperbolicSpace, SphericalSpace, zonal
+from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, SphericalSpace, zonal
 
 #: exp() of more than this overflows.
 _LOG_MAX = math.log(np.finfo(float).max)
@@ -35,8 +36,10 @@ class SpectralKernel(RadialKernel):
     continuous spectrum; a kernel that is to work there writes :meth:`_rungs`.
     """
 
-    space: SphericalSpace | HyperbolicSpace | Graph  # type: ignore[assignment]
+    space: SphericalSpace | HyperbolicSpace | NormalProduct | Graph  # type: ignore[assignment]
     normalized: bool
+    #: The kernel of a product of spaces is the product of the kernels of its factors.
+    factorizes = False
     #: Lower bound of the values, 0 for laws known to be positive.
     floor = -np.inf
 
@@ -49,11 +52,16 @@ class SpectralKernel(RadialKernel):
         """
 
     def _validate(self) -> None:
-        if not isinstance(self.space, SphericalSpace | HyperbolicSpace | Graph):
+        if not isinstance(self.space, SphericalSpace | HyperbolicSpace | NormalProduct | Graph):
             hint = "; wrap it: Graph(graph)" if hasattr(self.space, "nodes") else ""
             raise TypeError(
-                "space must be Sphere(), Simplex(), Hyperbolic(), NormalFamily() or a Graph of "
-                f"mercer.spaces, got {self.space!r}{hint}"
+                "space must be Sphere(), Simplex(), Hyperbolic(), NormalFamily(), NormalProduct() or a "
+                f"Graph of mercer.spaces, got {self.space!r}{hint}"
+            )
+        if isinstance(self.space, NormalProduct) and not self.factorizes:
+            raise TypeError(
+                f"{type(self).__name__} is not known on products: it is no product over the features; "
+                "use Heat"
             )
         check_choice(self, "normalized", (True, False))
         check_positive(self, *self.continuous())
@@ -65,9 +73,8 @@ class SpectralKernel(RadialKernel):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
-        if isinstance(self.space, Graph):
-            return LaplacianKernel(self)(X, Y, eval_gradient)
-        values = super().__call__(X, Y, eval_gradient)
+        worker = self._worker()
+        values = super().__call__(X, Y, eval_gradient) if worker is None else worker(X, Y, eval_gradient)
         if not self._computes_in_double or not _is_single(X):
             return values
         single = tuple(part.astype(np.float32) for part in (values if eval_gradient else (values,)))
@@ -75,17 +82,23 @@ class SpectralKernel(RadialKernel):
 
     @property
     def _computes_in_double(self) -> bool:
-        return isinstance(self.space, HyperbolicSpace)
+        return isinstance(self.space, HyperbolicSpace | NormalProduct)
+
+    def _worker(self) -> Kernel | None:
+        """Who computes on spaces where no invariant of a pair is enough."""
+        if isinstance(self.space, Graph):
+            return LaplacianKernel(self)
+        return FactorKernel(self) if isinstance(self.space, NormalProduct) else None
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
-        return LaplacianKernel(self).diag(X) if isinstance(self.space, Graph) else super().diag(X)
+        worker = self._worker()
+        return super().diag(X) if worker is None else worker.diag(X)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
-        if isinstance(self.space, Graph):
-            return LaplacianKernel(self).matvec(X, Y, v)
-        return super().matvec(X, Y, v)
+        worker = self._worker()
+        return super().matvec(X, Y, v) if worker is None else worker.matvec(X, Y, v)
 
     def expansion(self) -> Expansion:
         """On a graph: the series in the Laplacian, with its error; see :meth:`NodeKernel.expansion`."""
@@ -122,6 +135,8 @@ class SpectralKernel(RadialKernel):
         if isinstance(self.space, HyperbolicSpace):
             d = self.space.manifold_dimension(n)
             return log_at_zero(self._rungs(d), d)
+        if isinstance(self.space, NormalProduct):
+            return n // 2 * FactorKernel(self).factor.log_self_similarity(2)
         return self.spectrum(n).log_total
 
     def _law(self, n: int) -> Law:

@@ -1,9 +1,10 @@
 """Spaces: where points live."""
 
-from mercer.spaces.base import RadialSpace, Space
+from mercer.spaces.base import RadialSpace, RowSpace, Space
 from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.graph import Graph
 from mercer.spaces.hyperbolic import Hyperbolic, HyperbolicSpace, NormalFamily
+from mercer.spaces.products import NormalProduct
 from mercer.spaces.spherical import Simplex, Sphere, SphericalSpace
 
 __all__ = [
@@ -12,7 +13,9 @@ __all__ = [
     "Hyperbolic",
     "HyperbolicSpace",
     "NormalFamily",
+    "NormalProduct",
     "RadialSpace",
+    "RowSpace",
     "Simplex",
     "Space",
     "Sphere",

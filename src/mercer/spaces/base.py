@@ -33,31 +33,13 @@ class Space(ABC):
         """
 
 
-class RadialSpace(Space):
-    """A space of rows of numbers where one number says how far apart two points are.
+class RowSpace(Space):
+    """A space of rows of numbers; a subclass says which rows are points (:meth:`_check_rows`)."""
 
-    A subclass says how rows are checked (:meth:`_check_rows`) and how checked rows become matrices L
-    and R whose product ``L @ R.T`` is the *invariant* of every pair, the one number that radial
-    kernels are functions of (:meth:`embed`).
-    """
-
-    #: Ambient dimension (number of columns), or None to take it from the data.
+    #: Number of columns, or None to take it from the data.
     n: int | None
     #: Fewest columns that make sense.
     least_dimension = 1
-
-    @property
-    @abstractmethod
-    def separation(self) -> Separation:
-        """How profiles read the separation of two points off the invariant."""
-
-    @abstractmethod
-    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """Map checked rows to (L, R) with ``invariant = L @ R.T``; R is L where that is possible."""
-
-    @abstractmethod
-    def self_invariant(self, X: Any) -> Any:
-        """Invariant of each row with itself, exactly."""
 
     @abstractmethod
     def _check_rows(self, X: Any, name: str) -> None:
@@ -105,6 +87,27 @@ class RadialSpace(Space):
             raise ValueError(
                 f"{name} has {columns} column(s); {space} needs at least {self.least_dimension}"
             )
+
+
+class RadialSpace(RowSpace):
+    """A space of rows of numbers where one number says how far apart two points are.
+
+    A subclass says how checked rows become matrices L and R whose product ``L @ R.T`` is the
+    *invariant* of every pair, the one number that radial kernels are functions of (:meth:`embed`).
+    """
+
+    @property
+    @abstractmethod
+    def separation(self) -> Separation:
+        """How profiles read the separation of two points off the invariant."""
+
+    @abstractmethod
+    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """Map checked rows to (L, R) with ``invariant = L @ R.T``; R is L where that is possible."""
+
+    @abstractmethod
+    def self_invariant(self, X: Any) -> Any:
+        """Invariant of each row with itself, exactly."""
 
 
 @dataclass(frozen=True, eq=False)

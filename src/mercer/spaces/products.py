@@ -1,0 +1,102 @@
+"""Products of normal families: rows that describe each feature by a mean and a standard deviation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from scipy import sparse
+
+from mercer.spaces.base import RowSpace, refuse_rows
+from mercer.spaces.hyperbolic import NormalFamily
+
+
+@dataclass(frozen=True, repr=False)
+class NormalProduct(RowSpace):
+    """Products of normal families, one per feature, as rows ``(mu_1, sigma_1, mu_2, sigma_2, ...)``.
+
+    A row is a normal distribution with a diagonal covariance.  The Fisher metric
+    ``sum_j (d mu_j^2 + 2 d sigma_j^2) / sigma_j^2`` is twice that of a product of p hyperbolic planes
+    of curvature -1 at the points ``(mu_j / sqrt(2), sigma_j)``.  As in :class:`NormalFamily`, times are
+    at curvature -1: a Fisher time is twice as long.  Invariant under shifts and scalings of each
+    feature on its own, so features need no common unit.
+
+    The transformers :class:`mercer.families.GroupNormals` and :class:`mercer.families.MeasuredNormals`
+    make such rows of observations and of measurements with errors.
+
+    Parameters
+    ----------
+    n : int, optional
+        Number of columns, 2 p; by default that of the data.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Heat
+    >>> from mercer.spaces import NormalProduct
+    >>> rows = [[0.0, 1.0, 5.0, 0.1], [0.5, 1.0, 5.1, 0.1], [0.5, 1.0, 5.1, 0.4]]
+    >>> Heat(NormalProduct(), t=0.5)(rows).round(4)
+    array([[1.    , 0.7044, 0.2916],
+           [0.7044, 1.    , 0.3302],
+           [0.2916, 0.3302, 1.    ]])
+    """
+
+    n: int | None = None
+    least_dimension = 2
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Validate dense rows, in double precision; see :meth:`RowSpace.check`."""
+        if sparse.issparse(X):
+            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
+        X = super().check(X, name)
+        xp = array_namespace(X)
+        return X if X.dtype == xp.float64 else xp.astype(X, xp.float64)
+
+    def _check_dimension(self, columns: int, name: str) -> None:
+        super()._check_dimension(columns, name)
+        if columns % 2:
+            raise ValueError(
+                f"{name} has {columns} columns; {type(self).__name__} needs an even number: a mean and "
+                "a standard deviation for each feature, side by side"
+            )
+
+    def _check_rows(self, X: Any, name: str) -> None:
+        xp = array_namespace(X)
+        sigma = xp.astype(X[:, 1::2], xp.float64)
+        where = "(columns 1, 3, 5, ...)"
+        refuse_rows(
+            xp.any(~(sigma > 0.0), axis=1), name,
+            f"has a standard deviation {where} that is not above zero",
+        )  # fmt: skip
+        refuse_rows(
+            xp.any((sigma < 1e-100) | (sigma > 1e100), axis=1), name,
+            f"has an extreme standard deviation {where}; give numbers in 1e-100..1e100",
+        )  # fmt: skip
+
+    def factors(self, X: Any) -> list[Any]:
+        """Checked rows of each feature on its own, points of ``NormalFamily()``."""
+        return [X[:, j : j + 2] for j in range(0, int(X.shape[1]), 2)]
+
+    def distances(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Distances ``sqrt(sum_j rho_j^2)`` between rows, at curvature -1.
+
+        Examples
+        --------
+        >>> from mercer.spaces import NormalProduct
+        >>> NormalProduct().distances([[0.0, 1.0, 0.0, 1.0]], [[0.0, 2.0, 0.0, 4.0]]).round(4)
+        array([[1.5499]])
+        """
+        left = self.factors(self.check(X, "X"))
+        right = left if Y is None else self.factors(self.check(Y, "Y"))
+        if len(left) != len(right):
+            raise ValueError(f"X has {2 * len(left)} columns, Y has {2 * len(right)}; they must agree")
+        squares = np.zeros((len(left[0]), len(right[0])))
+        for first, second in zip(left, right, strict=True):
+            squares += NormalFamily().distances(first, second) ** 2
+        return np.sqrt(squares)
+
+    def fisher_distances(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Distances in the Fisher metric, ``sqrt(2)`` times :meth:`distances`."""
+        return math.sqrt(2) * self.distances(X, Y)
