@@ -72,19 +72,20 @@ def centre_columns(K, weights, scales, last, out):
 def log_determinants(blocks, products, borders, corners, out):
     """Logarithms of the determinants of ``blocks - products``, with a border added to the last column.
 
-    Matrices of shape (m, n, n), borders (m, n - 1), corners (m,); ``products`` is overwritten by
-    Cholesky factors U, row after row: row i takes off what the rows before it explain.  NaN where a
-    matrix is not positive definite.
+    Blocks of shape (m, n, n), products (g, m, n, n), borders (g, m, n - 1), corners (g, m);
+    ``products`` is overwritten by Cholesky factors U, row after row: row i takes off what the rows
+    before it explain.  NaN where a matrix is not positive definite.
     """
-    n = blocks.shape[1]
-    for c in range(blocks.shape[0]):
-        U = products[c]
+    m, n = blocks.shape[:2]
+    for place in range(out.size):
+        g, c = divmod(place, m)
+        U = products[g, c]
         total = 0.0
         for i in range(n):
             row, block = U[i], blocks[c, i]
             for j in range(i, n):
                 row[j] = block[j] - row[j]
-            row[n - 1] += borders[c, i] if i < n - 1 else corners[c]
+            row[n - 1] += borders[g, c, i] if i < n - 1 else corners[g, c]
             k = 0
             while k + 6 <= i:  # six rows at a time: the new row passes through the registers less often
                 u0, u1, u2, u3, u4, u5 = U[k], U[k + 1], U[k + 2], U[k + 3], U[k + 4], U[k + 5]
@@ -102,4 +103,4 @@ def log_determinants(blocks, products, borders, corners, out):
             scale = 1.0 / math.sqrt(max(pivot, 0.0))
             for j in range(i, n):
                 row[j] *= scale
-        out[c] = total
+        out[g, c] = total

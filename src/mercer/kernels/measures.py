@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.engine.pairs import ExplicitMixtures, KernelMixtures, Mixtures, inner_products, matrix
+from mercer.engine.mixtures import ExplicitMixtures, KernelMixtures, Mixtures
+from mercer.engine.pairs import inner_products, matrix
 from mercer.kernels.base import Kernel, check_choice, is_whole, number
 from mercer.kernels.clouds import Array, CloudKernel
 from mercer.kernels.euclidean import Linear
