@@ -9,6 +9,8 @@ __all__ = [
     "datasets",
     "families",
     "features",
+    "gp",
+    "harmonics",
     "kernels",
     "plotting",
     "rkhs",
