@@ -1,0 +1,246 @@
+"""Fits on slices of Gram matrices: many kernels, folds and settings of an estimator, in threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import config_context, get_config
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Kernel
+from threadpoolctl import threadpool_limits
+
+from mercer.engine.threads import run
+from mercer.selection.grams import Grams, is_shared, sharing
+from mercer.selection.memory import plan
+from mercer.selection.resume import Ledger, fingerprint
+
+Index = NDArray[np.intp]
+Split = tuple[Index, Index]
+#: Called with an estimator, Gram matrix and target; returns a score, or a dict of them.
+Scorer = Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One fit: which kernel, which split, which parameters of the estimator."""
+
+    kernel: int
+    split: int
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a fit."""
+
+    scores: dict[str, float]
+    #: Wall seconds of fit and of scoring.
+    seconds: tuple[float, float]
+    #: Predictions for the test points, if they were asked for.
+    prediction: Any = None
+
+
+@dataclass
+class Work:
+    """How far an evaluation is; shared by its threads and by who watches them."""
+
+    total: int = 0
+    done: int = 0
+    callback: Callable[[int, int], None] | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    lock: Any = field(default_factory=threading.Lock)
+
+    def advance(self, steps: int = 1) -> None:
+        """Count finished fits."""
+        with self.lock:
+            self.done += steps
+            if self.callback is not None and steps:
+                self.callback(self.done, self.total)
+
+
+@dataclass
+class Evaluation:
+    """Fits of one estimator on Gram matrices of points X.
+
+    A Gram matrix is computed once per kernel, in batches that fit into memory, and a fold is cut out
+    of it once for all parameters of the estimator.
+
+    Attributes
+    ----------
+    seconds : dict
+        Processor seconds: ``"products"``, ``"laws"``, ``"slices"``, ``"fits"``, ``"scores"``.
+    """
+
+    X: Any
+    y: Any
+    estimator: Any
+    scorer: Scorer
+    kernels: Sequence[Kernel]
+    max_memory: float
+    threads: int = 1
+    ledger: Ledger | None = None
+    work: Work = field(default_factory=Work)
+    #: scikit-learn's settings, which belong to the thread that made this.
+    config: dict[str, Any] = field(default_factory=get_config)
+    seconds: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("products", "laws", "slices", "fits", "scores"), 0.0)
+    )
+
+    def run(
+        self, tasks: Sequence[Task], splits: Sequence[Split], *, predictions: bool = False
+    ) -> list[Outcome]:
+        """Carry out all tasks; those in the ledger are read there, unless predictions are wanted."""
+        outcomes: list[Any] = [None] * len(tasks)
+        keys = self._recall(tasks, splits, outcomes) if not predictions else {}
+        left = [i for i, outcome in enumerate(outcomes) if outcome is None]
+        self.work.advance(len(tasks) - len(left))
+        if left:
+            with threadpool_limits(limits=self.threads, user_api="blas"):
+                self._fit(tasks, splits, left, keys, outcomes, predictions)
+        return outcomes
+
+    def _recall(
+        self, tasks: Sequence[Task], splits: Sequence[Split], outcomes: list[Any]
+    ) -> dict[int, str]:
+        """Fill in what is known from earlier; returns the keys of the tasks."""
+        if self.ledger is None:
+            return {}
+        kernels = [fingerprint(kernel) for kernel in self.kernels]
+        folds = [fingerprint(tuple(split)) for split in splits]
+        keys = {}
+        for i, task in enumerate(tasks):
+            keys[i] = fingerprint((kernels[task.kernel], folds[task.split], task.params))
+            known = self.ledger.get(keys[i])
+            if known is not None:
+                outcomes[i] = Outcome(known[0], tuple(known[1]))
+        return keys
+
+    def _fit(
+        self,
+        tasks: Sequence[Task],
+        splits: Sequence[Split],
+        left: list[int],
+        keys: dict[int, str],
+        outcomes: list[Any],
+        predictions: bool,
+    ) -> None:
+        used = self._order({tasks[i].kernel for i in left})
+        train, test = (max(len(splits[tasks[i].split][side]) for i in left) for side in (0, 1))
+        shared = len({sharing(self.kernels[k]) for k in used}) < len(used)
+        plain = all(is_shared(self.kernels[k]) for k in used)
+        layout = plan(
+            len(self.y), (train, test), kernels=len(used), shared=shared, combined=not plain,
+            threads=self.threads, max_memory=self.max_memory,
+        )  # fmt: skip
+        grams = Grams(self.X, dtype=layout.dtype, kept=layout.invariants)
+        config = {**self.config, "assume_finite": True}  # Gram matrices are checked once
+
+        def job(i: int, part: _Part) -> None:
+            if self.work.stop.is_set():
+                return
+            with config_context(**config):
+                outcomes[i] = self._one(tasks[i], part, predictions)
+            if self.ledger is not None and i in keys:
+                self.ledger.put(keys[i], outcomes[i].scores, outcomes[i].seconds)
+            self.work.advance()
+
+        for start in range(0, len(used), layout.batch):
+            batch = used[start : start + layout.batch]
+            matrices = {k: grams(self.kernels[k]) for k in batch}
+            for name, value in grams.seconds.items():
+                self._spend(name, value)
+                grams.seconds[name] = 0.0
+            parts = self._parts(
+                tasks, splits, [i for i in left if tasks[i].kernel in matrices], matrices
+            )
+            with threadpool_limits(limits=layout.threads, user_api="blas"):
+                run(job, parts, self.work.stop)
+            if self.work.stop.is_set():
+                raise KeyboardInterrupt
+
+    def _order(self, kernels: set[int]) -> list[int]:
+        """Kernels with the same invariants one after the other."""
+        groups: dict[Any, list[int]] = {}
+        for k in sorted(kernels):
+            groups.setdefault(sharing(self.kernels[k]), []).append(k)
+        return [k for group in groups.values() for k in group]
+
+    def _parts(
+        self,
+        tasks: Sequence[Task],
+        splits: Sequence[Split],
+        chosen: list[int],
+        matrices: dict[int, Any],
+    ) -> list[tuple[int, _Part]]:
+        """Tasks, those on the same slices side by side, each with its slices."""
+        groups: dict[tuple[int, int], list[int]] = {}
+        for i in chosen:
+            groups.setdefault((tasks[i].kernel, tasks[i].split), []).append(i)
+        return [
+            (i, part)
+            for (k, s), group in groups.items()
+            for part in [_Part(matrices[k], self.y, splits[s], len(group))]
+            for i in group
+        ]
+
+    def _one(self, task: Task, part: _Part, prediction: bool) -> Outcome:
+        clock = time.thread_time()
+        with part as (K, others, y, targets):
+            self._spend("slices", time.thread_time() - clock)
+            try:
+                return self._score(task, K, others, y, targets, prediction)
+            except Exception as error:
+                error.add_note(f"in fold {task.split} with {self.kernels[task.kernel]!r}, {task.params}")
+                raise
+
+    def _score(self, task: Task, K: Any, others: Any, y: Any, targets: Any, prediction: bool) -> Outcome:
+        model = clone(self.estimator).set_params(**task.params)
+        clocks = [(time.perf_counter(), time.thread_time())]
+        model.fit(K, y)
+        clocks.append((time.perf_counter(), time.thread_time()))
+        result = self.scorer(model, others, targets)
+        clocks.append((time.perf_counter(), time.thread_time()))
+        scores = result if isinstance(result, dict) else {"score": result}
+        wall, processor = np.diff(clocks, axis=0).T
+        self._spend("fits", processor[0])
+        self._spend("scores", processor[1])
+        predicted = model.predict(others) if prediction else None
+        seconds = (float(wall[0]), float(wall[1]))
+        return Outcome({name: float(value) for name, value in scores.items()}, seconds, predicted)
+
+    def _spend(self, name: str, seconds: float) -> None:
+        with self.work.lock:
+            self.seconds[name] += seconds
+
+
+class _Part:
+    """Slices of a Gram matrix for one fold, cut when they are first used and let go after the last."""
+
+    def __init__(self, K: Any, y: Any, split: Split, uses: int) -> None:
+        self._K, self._y, self._split, self._uses = K, y, split, uses
+        self._lock = threading.Lock()
+        self._slices: Any = None
+
+    def __enter__(self) -> tuple[Any, Any, Any, Any]:
+        with self._lock:
+            if self._slices is None:
+                train, test = self._split
+                self._slices = (
+                    self._cut(train, train), self._cut(test, train), self._y[train], self._y[test]
+                )  # fmt: skip
+            return self._slices  # type: ignore[no-any-return]
+
+    def _cut(self, rows: Index, columns: Index) -> Any:
+        return self._K[np.ix_(rows, columns)].astype(np.float64, copy=False)
+
+    def __exit__(self, *_: Any) -> None:
+        with self._lock:
+            self._uses -= 1
+            if self._uses == 0:
+                self._slices = self._K = None

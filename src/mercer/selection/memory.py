@@ -1,0 +1,74 @@
+"""How a search stays within the memory that it may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+#: Bytes that libsvm's cache takes at most, at its default setting.
+_SOLVER_CACHE = 200e6
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is kept in memory at a time."""
+
+    #: Precision of Gram matrices.
+    dtype: Any
+    #: Spaces whose invariants are kept.
+    invariants: int
+    #: Gram matrices at a time.
+    batch: int
+    threads: int
+
+
+def plan(
+    rows: int,
+    part: tuple[int, int],
+    *,
+    kernels: int,
+    shared: bool,
+    combined: bool,
+    threads: int,
+    max_memory: float,
+) -> Plan:
+    """Choose precision, what is kept and the number of threads so that all fits into memory.
+
+    Parameters
+    ----------
+    rows : int
+        Points in all.
+    part : (int, int)
+        Largest numbers of points to train and to test on in one fit.
+    kernels : int
+    shared : bool
+        Some kernels have invariants to share.
+    combined : bool
+        Some kernels need a second matrix while they are computed.
+    threads : int
+        At most so many fits at a time.
+    max_memory : float
+        Bytes.
+    """
+    train, test = part
+    fit = 8.0 * train * (train + test) + min(4.0 * train * train, _SOLVER_CACHE)
+    options = [
+        *((np.float64, kept, threads) for kept in ([1, 0] if shared else [0])),
+        *((np.float32, kept, threads) for kept in ([1, 0] if shared else [0])),
+        *((np.float32, 0, fewer) for fewer in range(threads - 1, 0, -1)),
+    ]
+    for dtype, kept, workers in options:
+        size = float(np.dtype(dtype).itemsize) * rows * rows
+        # Invariants, and what is combined or called, come in double precision.
+        aside = 8.0 * rows * rows * (kept + combined)
+        batch = int((max_memory - workers * fit - aside) // size)
+        if batch >= 1:
+            return Plan(dtype, kept, min(batch, kernels), workers)
+    needed = (fit + size + 8.0 * rows * rows * combined) / 1e9
+    raise ValueError(
+        f"a search on {rows} points takes {needed:.2g} GB at least, and max_memory is "
+        f"{max_memory / 1e9:.2g} GB; raise it, or search on fewer points "
+        "(mercer.selection.representatives)"
+    )

@@ -1,0 +1,80 @@
+"""Tables of what a search found, as scikit-learn lays them out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.ma import MaskedArray
+from scipy.stats import rankdata
+
+from mercer.selection.evaluation import Outcome
+from mercer.selection.trials import Trials
+
+
+def tabulate(trials: Trials, outcomes: Sequence[Outcome], folds: int) -> dict[str, Any]:
+    """``cv_results_`` from the outcomes of all candidates on all folds."""
+    table: dict[str, Any] = {}
+    seconds = np.reshape([outcome.seconds for outcome in outcomes], (-1, folds, 2))
+    for i, name in enumerate(("fit_time", "score_time")):
+        table[f"mean_{name}"] = seconds[:, :, i].mean(axis=1)
+        table[f"std_{name}"] = seconds[:, :, i].std(axis=1)
+    params = [{"kernel": trials.kernels[c.kernel], **c.params} for c in trials.settings]
+    settings = [
+        {**p, **values} for p, values in zip(params, _varied([p["kernel"] for p in params]), strict=True)
+    ]
+    for name in dict.fromkeys(name for setting in settings for name in setting):
+        table[f"param_{name}"] = _column([setting.get(name, _ABSENT) for setting in settings])
+    table["params"] = params
+    table["family"] = [trials.families[c.kernel] for c in trials.settings]
+    for metric in outcomes[0].scores:
+        scores = np.reshape([outcome.scores[metric] for outcome in outcomes], (-1, folds))
+        for fold in range(folds):
+            table[f"split{fold}_test_{metric}"] = scores[:, fold]
+        mean = scores.mean(axis=1)
+        table[f"mean_test_{metric}"] = mean
+        table[f"std_test_{metric}"] = scores.std(axis=1)
+        table[f"rank_test_{metric}"] = _ranks(mean)
+    return table
+
+
+def best_index(table: dict[str, Any], metric: str) -> int:
+    """The first candidate of the best."""
+    return int(np.argmin(table[f"rank_test_{metric}"]))
+
+
+_ABSENT = object()
+
+
+def _ranks(mean: Any) -> Any:
+    """Rank 1 for the best; scores that are no numbers come last."""
+    worst = np.where(np.isnan(mean), -np.inf, mean)
+    return rankdata(-worst, method="min").astype(np.int32)
+
+
+def _varied(kernels: list[Any]) -> list[dict[str, Any]]:
+    """Those plain parameters of each kernel in which kernels of its class differ."""
+    params = [
+        {k: v for k, v in kernel.get_params().items() if isinstance(v, int | float | str | tuple)}
+        for kernel in kernels
+    ]
+    seen: dict[tuple[type, str], set[Any]] = {}
+    for kernel, values in zip(kernels, params, strict=True):
+        for name, value in values.items():
+            seen.setdefault((type(kernel), name), set()).add(value)
+    return [
+        {f"kernel__{name}": v for name, v in values.items() if len(seen[type(kernel), name]) > 1}
+        for kernel, values in zip(kernels, params, strict=True)
+    ]
+
+
+def _column(values: list[Any]) -> Any:
+    """A masked array, of numbers where all are."""
+    absent = [value is _ABSENT for value in values]
+    present = [value for value in values if value is not _ABSENT]
+    number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in present)
+    column = np.empty(len(values), dtype=float if number else object)
+    for i, value in enumerate(values):
+        column[i] = (0.0 if number else None) if absent[i] else value
+    return MaskedArray(column, mask=absent)

@@ -1,0 +1,369 @@
+"""Search of kernels, their parameters and those of an estimator, by cross-validation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer.engine.threads import threads_in_use
+from mercer.features import GramTransformer
+from mercer.kernels.base import count
+from mercer.selection.evaluation import Evaluation, Split, Work
+from mercer.selection.grams import Grams
+from mercer.selection.kinds import recognise
+from mercer.selection.nested import NestedScores, NestedSplits, every, nested_scores
+from mercer.selection.results import best_index, tabulate
+from mercer.selection.resume import Ledger
+from mercer.selection.targets import check_splits, check_target
+from mercer.selection.trials import (
+    Trials,
+    default_kernels,
+    expand,
+    named_kernels,
+    precomputed,
+)
+from mercer.selection.watching import watched
+
+
+def _has(method: str) -> Callable[[Any], bool]:
+    """Tell whether the estimator has a method; for ``available_if``."""
+
+    def check(search: KernelSearchCV) -> bool:
+        fitted = getattr(search, "best_estimator_", None)
+        getattr(search._prototype()[0] if fitted is None else fitted[-1], method)
+        return True
+
+    return check
+
+
+class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
+    """Cross-validated search of kernels and of an estimator's parameters.
+
+    As scikit-learn's ``GridSearchCV(SVC(), {"kernel": kernels, "C": [...]})``, with the same order,
+    scores and choice, but each Gram matrix is computed once: the matrix product once per space, the law
+    of each kernel applied to it, and the folds cut out of that.  What remains is the solver's time, see
+    ``timings_``.  The points may be of any kind that the kernels take: rows of numbers, sparse or
+    not, strings, nodes of a graph, clouds.
+
+    Memory: ``8 m^2`` bytes for each of the Gram matrices that are held at a time, and for the slices of
+    the folds under way.  Within ``max_memory`` as many are held as there is room for; where there is
+    little, one at a time, in single precision if need be.
+
+    Parameters
+    ----------
+    kernels : Kernel, list of kernels, or dict of lists of them, optional
+        What to try; the keys of a dict name families.  By default kernels that fit the kind of data,
+        with times around ``t_star=1`` and widths around the median distance of the points.
+    estimator : estimator, optional
+        Any that takes ``kernel="precomputed"``: ``SVC()`` (the default), ``SVR()``, ``KernelRidge()``,
+        ``CalibratedClassifierCV(SVC())``, ...  Whether the search is a classifier or a regressor
+        follows from it.
+    param_grid : dict or list of dicts, optional
+        Lists of values of the estimator's parameters and, by names that begin with ``kernel__``,
+        of the kernels'.  By default five values of ``C`` or ``alpha``, in units of the mean k(x, x)
+        (and, in regression, C also of the standard deviation of y).
+    scoring : str, callable, list or dict, optional
+        As in scikit-learn.  With several metrics, ``refit`` names the one that decides.
+    cv : int, splitter or iterable
+        As in scikit-learn.
+    refit : bool or str
+        Fit the best candidate to all points.
+    n_jobs : int, optional
+        Threads; -1 for all that BLAS may use.
+    max_memory : float
+        Bytes for Gram matrices, slices and the solver's cache.
+    cache : path, optional
+        Folder where the score of each finished fit is written.  A search that was interrupted goes on
+        from there.  Nothing is taken from it if points, target, folds, kernel, estimator, metric or
+        versions are other than they were.
+    progress : callable, optional
+        Told the fits done and the fits in all.  On a terminal there is a bar in any case.
+    random_state : int
+        Seed of the rows from which the default widths are taken.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays
+        As in ``GridSearchCV``, and the ``family`` of each kernel.
+    best_params_, best_kernel_, best_family_, best_score_, best_index_
+        The choice.
+    best_estimator_ : Pipeline
+        :class:`~mercer.features.GramTransformer` and estimator, fitted to all points.
+    kernels_ : list of kernels
+        All that were tried.
+    timings_ : dict
+        Processor seconds of all threads in matrix products (``"products"``, with kernels that are no law
+        of one), ``"laws"``, ``"slices"``, ``"fits"`` and ``"scores"``.
+    n_splits_, scorer_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
+        As in ``GridSearchCV``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian, Heat
+    >>> from mercer.selection import KernelSearchCV
+    >>> from mercer.spaces import Simplex
+    >>> rng = np.random.default_rng(0)
+    >>> models = rng.dirichlet(np.ones(20), size=2)
+    >>> y = np.repeat(["ham", "spam"], 40)
+    >>> X = np.array([rng.multinomial(15, models[int(label == "spam")]) for label in y])
+    >>> search = KernelSearchCV(
+    ...     Heat(Simplex()), param_grid={"kernel__t_star": [0.3, 1.0], "C": [1.0, 10.0]}
+    ... ).fit(X, y)
+    >>> search.best_params_
+    {'kernel': Heat(Simplex(), t_star=0.3), 'C': 1.0}
+    >>> search.predict(X[:2]).tolist()
+    ['ham', 'ham']
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        estimator: Any = None,
+        *,
+        param_grid: Any = None,
+        scoring: Any = None,
+        cv: Any = 5,
+        refit: bool | str = True,
+        n_jobs: int | None = -1,
+        max_memory: float = 4e9,
+        cache: Any = None,
+        progress: Callable[[int, int], None] | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.scoring = scoring
+        self.cv = cv
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.max_memory = max_memory
+        self.cache = cache
+        self.progress = progress
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Search, and fit the best candidate to all points.
+
+        Parameters
+        ----------
+        X : points
+            Rows of numbers (array, sparse matrix or frame), strings, nodes or clouds.
+        y : array of shape (m,) or, in regression, (m, p)
+        groups : array of shape (m,), optional
+            For splitters that keep groups together.
+        """
+        X, y = self._check_points(X, y)
+        trials = self._candidates(X, y)
+        splits = self._split(self.cv, X, y, groups)
+        evaluation = self._evaluation(X, y, trials)
+        tasks = every(trials, len(splits))
+        evaluation.work.total = len(tasks)
+        outcomes = watched(lambda: evaluation.run(tasks, splits), evaluation.work, "kernel search")
+        self.scorer_ = evaluation.scorer
+        self.kernels_ = trials.kernels
+        self.n_splits_ = len(splits)
+        self.multimetric_ = "score" not in outcomes[0].scores
+        self.timings_ = evaluation.seconds
+        self.cv_results_ = tabulate(trials, outcomes, len(splits))
+        if self.refit or not self.multimetric_:
+            self._choose(trials, self._metric(outcomes[0].scores))
+        if self.refit:
+            self._refit(X, y)
+        return self
+
+    def nested_scores(
+        self, X: Any, y: Any = None, *, outer_cv: Any = 5, groups: Any = None
+    ) -> NestedScores:
+        """Score the whole search on outer folds that have no part in it.
+
+        In each outer fold a search on the training part chooses a candidate, which is fitted to that
+        part and scored on the rest.  All folds are cut out of the same Gram matrices.  Where kernels
+        come as a dict, or are of several classes, each family is scored alone too.  The search itself
+        is left as it is.
+
+        Parameters
+        ----------
+        X, y, groups
+            See :meth:`fit`.
+        outer_cv : int, splitter or iterable
+            Folds to score on; repeated ones too.
+
+        Returns
+        -------
+        NestedScores
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from mercer.kernels import Gaussian
+        >>> from mercer.selection import KernelSearchCV
+        >>> X, y = load_iris(return_X_y=True)
+        >>> search = KernelSearchCV([Gaussian(s) for s in (0.5, 1, 2)], param_grid={"C": [1, 10]})
+        >>> nested = search.nested_scores(X, y)
+        >>> round(nested.mean, 2), len(nested.chosen)
+        (0.97, 5)
+        """
+        other = clone(self)
+        X, y = other._check_points(X, y)
+        trials = other._candidates(X, y)
+        outer = other._split(outer_cv, X, y, groups)
+        inner = [other._inner(X, y, groups, train) for train, _ in outer]
+        evaluation = other._evaluation(X, y, trials)
+        metric = self.refit if isinstance(self.refit, str) else "score"
+        result = watched(
+            lambda: nested_scores(evaluation, trials, NestedSplits(outer, inner), metric),
+            evaluation.work,
+            "nested kernel search",
+        )
+        return replace(result, timings=evaluation.seconds)
+
+    def _prototype(self) -> tuple[Any, str]:
+        """The estimator that takes Gram matrices, and the prefix of its parameters."""
+        return precomputed(SVC() if self.estimator is None else self.estimator)
+
+    def _check_points(self, X: Any, y: Any) -> tuple[Any, Any]:
+        if self.kernels is None:
+            self._rows = recognise(X) == "table"
+        else:
+            self._rows = any(k.requires_vector_input for _, k in named_kernels(self.kernels))
+        if self._rows:
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
+                ensure_all_finite=False, ensure_min_samples=2, multi_output=True,
+            )  # fmt: skip
+        return X, check_target(y, count(X), get_tags(self))
+
+    def _candidates(self, X: Any, y: Any) -> Trials:
+        if self.kernels is None:
+            named = default_kernels(X, self.random_state)
+        else:
+            named = named_kernels(self.kernels)
+        estimator, prefix = self._prototype()
+        return expand(named, self.param_grid, estimator, prefix, X, y)
+
+    def _split(self, cv: Any, X: Any, y: Any, groups: Any) -> list[Split]:
+        classifier = get_tags(self).estimator_type == "classifier"
+        splitter = check_cv(cv, y, classifier=classifier)
+        splits = list(splitter.split(X, y, groups))
+        check_splits(splits, y, classifier)
+        return splits
+
+    def _inner(self, X: Any, y: Any, groups: Any, train: Any) -> list[Split]:
+        part = None if groups is None else _safe_indexing(groups, train)
+        splits = self._split(self.cv, _safe_indexing(X, train), y[train], part)
+        return [(train[fit], train[check]) for fit, check in splits]
+
+    def _evaluation(self, X: Any, y: Any, trials: Trials) -> Evaluation:
+        estimator, _ = self._prototype()
+        scorer = check_scoring(estimator, self.scoring)
+        if not self.max_memory > 0:
+            raise ValueError(f"max_memory must be a positive number of bytes, got {self.max_memory!r}")
+        threads = effective_n_jobs(self.n_jobs)
+        if self.n_jobs == -1:
+            threads = min(threads, threads_in_use())
+        ledger = None
+        if self.cache is not None:
+            ledger = Ledger(self.cache, (X, y, estimator, self.scoring))
+        return Evaluation(
+            X, y, estimator, scorer, trials.kernels, self.max_memory, threads, ledger,
+            Work(callback=self.progress),
+        )  # fmt: skip
+
+    def _metric(self, scores: dict[str, float]) -> str:
+        """Name of the metric that decides."""
+        if "score" in scores and not isinstance(self.refit, str):
+            return "score"
+        if self.refit not in scores:
+            known = ", ".join(map(repr, scores))
+            raise ValueError(f"with several metrics refit must name one of {known}, got {self.refit!r}")
+        return str(self.refit)
+
+    def _choose(self, trials: Trials, metric: str) -> None:
+        self.best_index_ = best_index(self.cv_results_, metric)
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        self.best_kernel_ = self.best_params_["kernel"]
+        self.best_family_ = self.cv_results_["family"][self.best_index_]
+        self.best_score_ = float(self.cv_results_[f"mean_test_{metric}"][self.best_index_])
+
+    def _refit(self, X: Any, y: Any) -> None:
+        start = time.perf_counter()
+        params = {name: value for name, value in self.best_params_.items() if name != "kernel"}
+        model = self._prototype()[0].set_params(**params)
+        model.fit(Grams(X, kept=0)(self.best_kernel_), y)
+        self.best_estimator_ = make_pipeline(GramTransformer(self.best_kernel_).fit(X), model)
+        self.refit_time_ = time.perf_counter() - start
+        if hasattr(model, "classes_"):
+            self.classes_ = model.classes_
+
+    def predict(self, X: Any) -> Any:
+        """Labels or values by the best candidate."""
+        return self._output("predict", X)
+
+    @available_if(_has("decision_function"))
+    def decision_function(self, X: Any) -> Any:
+        """Decision values of the best candidate."""
+        return self._output("decision_function", X)
+
+    @available_if(_has("predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities by the best candidate."""
+        return self._output("predict_proba", X)
+
+    @available_if(_has("predict_log_proba"))
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of probabilities by the best candidate."""
+        return self._output("predict_log_proba", X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Score of the best candidate on other points, by the metric that decided."""
+        X = self._new_points(X)
+        result = self.scorer_(self.best_estimator_, X, y)
+        return float(result[self.refit] if isinstance(result, dict) else result)
+
+    def _new_points(self, X: Any) -> Any:
+        if not self.refit and hasattr(self, "cv_results_"):
+            raise AttributeError("the search was made with refit=False and has no model; set refit=True")
+        check_is_fitted(self, "best_estimator_")
+        if not self._rows:
+            return X
+        return validate_data(
+            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+        )  # fmt: skip
+
+    def _output(self, method: str, X: Any) -> Any:
+        """What the model says of new points, a block of the Gram matrix at a time."""
+        X = self._new_points(X)
+        call = getattr(self.best_estimator_, method)
+        rows = max(1, int(self.max_memory / 16 / count(self.best_estimator_[0].X_fit_)))
+        if count(X) <= rows:
+            return call(X)
+        starts = range(0, count(X), rows)
+        blocks = [_safe_indexing(X, slice(start, start + rows)) for start in starts]
+        return np.concatenate([call(block) for block in blocks])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(SVC() if self.estimator is None else self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = inner.classifier_tags
+        tags.regressor_tags = inner.regressor_tags
+        tags.target_tags = inner.target_tags
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        return tags

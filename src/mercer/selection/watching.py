@@ -1,0 +1,79 @@
+"""A bar for a long search, drawn while its threads work."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as Waiting
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+from mercer.engine.threads import PATIENCE
+from mercer.selection.evaluation import Work
+
+T = TypeVar("T")
+#: Seconds between two looks at the work.
+_PERIOD = 0.25
+
+
+def watched(call: Callable[[], T], work: Work, what: str) -> T:
+    """Make the call, and show on a terminal how far it is.
+
+    The call runs in a thread of its own while this one draws the bar, so that the bar moves during
+    long steps too and Ctrl-C is heard at once: fits under way end, no other begins.
+    """
+    if threading.current_thread() is not threading.main_thread() or not sys.stderr.isatty():
+        return call()
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
+        future = pool.submit(context.run, call)
+        show: Any = None
+        waited = 0.0
+        try:
+            while True:
+                try:
+                    return future.result(timeout=_PERIOD)
+                except Waiting:
+                    if future.done():
+                        raise  # the call's own
+                waited += _PERIOD
+                if show is None and waited >= PATIENCE:
+                    show = stack.enter_context(_Bar(what))
+                if show is not None:
+                    show(work.done, work.total)
+        except BaseException:
+            work.stop.set()
+            raise
+
+
+class _Bar:
+    """Fits done, of how many, and the time they took and will take."""
+
+    def __init__(self, what: str) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        self._progress = Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TimeElapsedColumn(), TimeRemainingColumn(),
+            console=Console(stderr=True), transient=True,
+        )  # fmt: skip
+        self._task = self._progress.add_task(what, total=None)
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        self._progress.start()
+        return lambda done, total: self._progress.update(self._task, completed=done, total=total)
+
+    def __exit__(self, *_: Any) -> None:
+        self._progress.stop()
