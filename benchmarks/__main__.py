@@ -10,9 +10,7 @@ import argparse
 import os
 import subprocess
 import sys
-import time
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,29 +19,10 @@ from rich.table import Table
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
+from benchmarks.timing import REPEATS, best
 from mercer.engine.threads import threads_in_use
 from mercer.kernels import Gaussian, Heat
 from mercer.spaces import Simplex, Sphere
-
-REPEATS = 5
-
-
-def best(*calls: Callable[[], object], repeats: int = REPEATS) -> list[float]:
-    """Best time of each call.
-
-    The calls take turns, so that noise hits all of them alike, with a pause before each: idle BLAS
-    threads spin for a while and would slow down whatever comes next.
-    """
-    times = [[] for _ in calls]
-    for call in calls:
-        call()
-    for _ in range(repeats):
-        for call, record in zip(calls, times, strict=True):
-            time.sleep(0.1)
-            start = time.perf_counter()
-            call()
-            record.append(time.perf_counter() - start)
-    return [min(record) for record in times]
 
 
 def dense(dtype: type) -> list[tuple[str, float, str]]:

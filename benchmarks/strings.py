@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.feature_extraction.text import CountVectorizer
 
-from benchmarks.__main__ import best
+from benchmarks.timing import best
 from mercer.engine.threads import threads_in_use
 from mercer.features import SubstringVectorizer
 from mercer.kernels import FullSpectrum, GappySubsequence, Mismatch, Spectrum, WeightedDegree

@@ -222,16 +222,8 @@ class LaplacianKernel(NodeKernel):
 
     def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
-
-    @property
-    def space(self) -> Graph:  # type: ignore[override]
-        """The graph."""
-        return self.kernel.space
-
-    @property
-    def normalized(self) -> bool:  # type: ignore[override]
-        """Whether K(x, x) = 1."""
-        return self.kernel.normalized
+        self.space = kernel.space
+        self.normalized = kernel.normalized
 
     def continuous(self) -> tuple[str, ...]:
         """Those of the kernel."""
