@@ -12,6 +12,7 @@ from scipy import sparse
 
 from mercer.profiles import Profile
 from mercer.spaces.base import Differences
+from mercer.spaces.divergences import Normals
 
 
 class Product(Protocol):
@@ -40,6 +41,8 @@ def product(L: Any, R: Any, symmetric: bool) -> Product:
         return FactorSum(L, R, symmetric)
     if isinstance(L, Differences):
         return DifferenceProduct(L, R)
+    if isinstance(L, Normals):
+        return DivergenceProduct(L, R)
     left, right = sparse.issparse(L), sparse.issparse(R)
     if left and right:
         return SparseProduct(L, R, symmetric)
@@ -136,6 +139,30 @@ class DifferenceProduct:
         scaled_differences(
             self._left.points[rows], self._left.scales[rows], self._columns[:, columns],
             self._right.scales[columns], out,
+        )  # fmt: skip
+
+
+class DivergenceProduct:
+    """Symmetrised Kullback-Leibler divergences between products of normal distributions."""
+
+    tile = (64, 1024)
+
+    def __init__(self, L: Normals, R: Normals) -> None:
+        self._left = L
+        self._means, self._deviations = (
+            np.ascontiguousarray(part.T) for part in (R.means, R.deviations)
+        )
+        self._inverses = 1.0 / self._deviations
+        self.shape = (len(L.means), len(R.means))
+        self.dtype = np.result_type(L.means, R.means)
+
+    def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
+        """See :class:`Product`."""
+        from mercer.compiled.divergences import normal_divergences
+
+        normal_divergences(
+            self._left.means[rows], self._left.deviations[rows], self._means[:, columns],
+            self._deviations[:, columns], self._inverses[:, columns], out,
         )  # fmt: skip
 
 

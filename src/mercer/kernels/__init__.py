@@ -3,6 +3,7 @@
 from mercer.kernels.algebra import Constant, Exponentiation, Product, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds import CloudKernel
+from mercer.kernels.divergence import KullbackLeibler
 from mercer.kernels.embeddings import GaussianEmbedding, MeanEmbedding, TraceKernel
 from mercer.kernels.euclidean import Gaussian, Linear, Polynomial
 from mercer.kernels.heat import Heat
@@ -34,6 +35,7 @@ __all__ = [
     "Heat",
     "InverseGeneralizedVariance",
     "Kernel",
+    "KullbackLeibler",
     "Linear",
     "Matern",
     "MeanEmbedding",

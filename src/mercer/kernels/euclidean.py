@@ -127,15 +127,7 @@ class Gaussian(RadialKernel):
         check_positive(self, "length_scale")
 
     def _compile(self, n: int) -> Profile:
-        rate = 0.5 * self._inverse_square()
-        reach = math.ceil(math.log2(800 / rate))
-        return compile_profile(
-            lambda u: -rate * u[None, :],
-            self.space.separation,
-            top=min(max(reach, -100), 1000),
-            logarithmic=True,
-            beyond=-np.inf,
-        )
+        return decay_profile(0.5 * self._inverse_square())
 
     def _compile_gradient(self, n: int, name: str) -> Profile:
         return ProductProfile(self._compile(n), PowerProfile(scale=self._inverse_square()))
@@ -144,3 +136,15 @@ class Gaussian(RadialKernel):
         """``length_scale ** -2``, kept in the floating range."""
         inverse = 1 / number(self.length_scale)
         return min(max(inverse * inverse, 1e-300), 1e300)
+
+
+def decay_profile(rate: float) -> Profile:
+    """The profile ``exp(-rate u)`` of an invariant ``u >= 0``."""
+    reach = math.ceil(math.log2(800 / rate))
+    return compile_profile(
+        lambda u: -rate * u[None, :],
+        "invariant",
+        top=min(max(reach, -100), 1000),
+        logarithmic=True,
+        beyond=-np.inf,
+    )

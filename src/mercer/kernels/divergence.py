@@ -1,0 +1,135 @@
+"""The Kullback-Leibler divergence in place of the Fisher distance, as a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.kernels.euclidean import decay_profile
+from mercer.kernels.radial import RadialKernel, Road
+from mercer.kernels.time import DiffusionTime
+from mercer.profiles import PowerProfile, ProductProfile, Profile
+from mercer.spaces import NormalFamily, NormalProduct, Simplex
+from mercer.spaces.base import constant_rows
+from mercer.spaces.divergences import Family, embed
+
+
+class KullbackLeibler(RadialKernel, DiffusionTime):
+    """The short-time formula of the heat kernel with a divergence for the squared Fisher distance.
+
+    ``k(p, q) = exp(-J(p, q) / (16 t))`` on the simplex, ``exp(-J / (8 k t))`` for normal distributions
+    in k dimensions and ``exp(-J / (8 t))`` for products of normal distributions, where
+
+        ``J(p, q) = KL(p || q) + KL(q || p)``
+
+    is the symmetrised Kullback-Leibler divergence.  For close distributions J is the squared Fisher
+    distance, ``4 theta^2`` on the simplex and ``2 k rho^2`` on a normal family, up to terms of the
+    fourth order, and the kernel is the leading factor ``exp(-theta^2 / 4t)`` of the heat kernel.  Far
+    apart J is larger than the squared distance: without bound where a probability goes to zero, and
+    exponentially in the distance between normal distributions.
+
+    **Not positive semidefinite** in general.  For normal distributions with a common mean J is
+    ``cosh(2 x) - 1`` with x the difference of the logarithms of their deviations, and the Fourier
+    transform of ``exp(-c cosh(2 x))``, a Bessel function of imaginary order, changes its sign.  Use
+    :class:`Heat`, which costs no more, unless you want to compare.
+
+    On the simplex J is a matrix product, about the mean of the rows; its absolute error is a few
+    roundings of the largest products of probabilities and their logarithms.  Between normal
+    distributions it is summed from differences, with a small relative error.
+
+    Parameters
+    ----------
+    space : Simplex, NormalFamily or NormalProduct
+        On the simplex all entries must be positive: the divergence from a zero is infinite.
+    t : float, optional
+        Absolute time, at curvature 1 or -1.
+    t_star : float
+        Time in units of ``log(n) / n``, used unless ``t`` is given; on the simplex only.
+    t_bounds, t_star_bounds : pair of floats or "fixed"
+        Ranges for optimisers.
+
+    References
+    ----------
+    .. [1] J. Lafferty, G. Lebanon, "Diffusion kernels on statistical manifolds", JMLR 6, 2005.
+    .. [2] S. Kullback, "Information theory and statistics", Wiley, 1959.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Heat, KullbackLeibler
+    >>> from mercer.spaces import NormalFamily
+    >>> rows = [[0.0, 1.0], [0.2, 1.1], [3.0, 0.5]]
+    >>> KullbackLeibler(NormalFamily(), t=0.5)(rows[:1], rows).round(4)
+    array([[1.    , 0.9864, 0.0027]])
+    >>> Heat(NormalFamily(), t=0.5)(rows[:1], rows).round(4)
+    array([[1.    , 0.9843, 0.0342]])
+    """
+
+    positive_semidefinite = False
+    space: Family  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        space: Family,
+        t: Any = None,
+        t_star: Any = 1.0,
+        t_bounds: Any = (1e-4, 1e2),
+        t_star_bounds: Any = (1e-2, 1e2),
+    ) -> None:
+        self.space = space
+        self.t = t
+        self.t_star = t_star
+        self.t_bounds = t_bounds
+        self.t_star_bounds = t_star_bounds
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """See :class:`Kernel`."""
+        values = super().__call__(X, Y, eval_gradient)
+        if not isinstance(X, np.ndarray) or X.dtype != np.float32:
+            return values
+        # Normal distributions are compared in double precision.
+        single = tuple(np.asarray(v, dtype=np.float32) for v in (values if eval_gradient else (values,)))
+        return single if eval_gradient else single[0]
+
+    def divergences(self, X: Any, Y: Any = None) -> Any:
+        """Symmetrised divergences J between the rows of X and of Y.
+
+        Examples
+        --------
+        >>> from mercer.kernels import KullbackLeibler
+        >>> from mercer.spaces import Simplex
+        >>> KullbackLeibler(Simplex()).divergences([[1, 1]], [[1, 3]]).round(4)    # log(3) / 4
+        array([[0.2747]])
+        """
+        self._check_space()
+        return Road(self, *self._check(X, Y)).gram(PowerProfile())
+
+    def _validate(self) -> None:
+        self._check_space()
+        if not isinstance(self.space, Simplex) and self.t is None:
+            raise ValueError(f"give KullbackLeibler the time: KullbackLeibler({self.space!r}, t=1.0)")
+        self._check_time()
+
+    def _check_space(self) -> None:
+        if not isinstance(self.space, Simplex | NormalFamily | NormalProduct):
+            raise TypeError(
+                f"space must be Simplex(), NormalFamily() or NormalProduct(), got {self.space!r}"
+            )
+
+    def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        return embed(self.space, X, Y)
+
+    def _self_invariant(self, X: Any) -> Any:
+        return constant_rows(X, 0.0)
+
+    def _rate(self, n: int) -> float:
+        """What J is multiplied with, kept in the floating range."""
+        k = n - 1 if isinstance(self.space, NormalFamily) else 1
+        factor = 16 if isinstance(self.space, Simplex) else 8 * k
+        return 1 / min(max(self.time(n), 1e-300), 1e300) / factor
+
+    def _compile(self, n: int) -> Profile:
+        return decay_profile(self._rate(n))
+
+    def _compile_gradient(self, n: int, name: str) -> Profile:
+        return ProductProfile(self._compile(n), PowerProfile(scale=self._rate(n)))
