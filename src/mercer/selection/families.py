@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
 
 from mercer.kernels import (
     Cosine,
@@ -77,17 +76,6 @@ class Candidates:
             self.kind, self.kind if self.columns is None else "rows"
         )
 
-    def gram(self, kernel: Kernel) -> Array:
-        """Gram matrix of all points; a string without features has zeros, even if it is normalised."""
-        if self.kind != "strings":
-            return np.asarray(kernel(self.X))
-        K: Array = clone(kernel).set_params(normalized=False)(self.X)
-        if kernel.get_params()["normalized"]:
-            roots = np.sqrt(np.diagonal(K))
-            roots = np.where(roots > 0, roots, 1.0)
-            K /= roots[:, None] * roots
-        return K
-
 
 def candidates(X: Any, space: SpaceName | Graph, random_state: int) -> Candidates:
     """Find out what kind of points X holds, check them and choose kernels."""
@@ -136,23 +124,26 @@ def _strings(X: Any) -> Candidates:
     lengths = encode(X)[0].lengths
     shortest, longest = int(lengths.min()), int(lengths.max())
     unit = {"normalized": True}
-    # A string that is shorter has no such substrings and is zero; those that all lack are left out.
-    pure = [length for length in SUBSTRING_GRID if length <= longest]
+    # A shorter string has no such substrings, and no length to be normalised by.
+    pure = [length for length in SUBSTRING_GRID if length <= shortest]
     families: dict[str, list[Kernel]] = {
         "letter counts": [Spectrum(1, **unit)],
         "spectrum": [Spectrum(length, **unit) for length in (*pure, (1, 2), (1, 3), (1, 4))],
         "full spectrum": [FullSpectrum(decay, **unit) for decay in (0.25, 0.5, 0.75, 1.0)],
     }
     notes = []
-    if pure and shortest < pure[-1]:
-        short = int((lengths < pure[-1]).sum())
+    wanted = [length for length in SUBSTRING_GRID if length <= longest]
+    if wanted and shortest < wanted[-1]:
+        short = int((lengths < wanted[-1]).sum())
         notes.append(
-            f"{short} of {len(lengths)} strings are shorter than {pure[-1]} (row {lengths.argmin()} has "
-            f"length {shortest}): they are zero in normalised kernels of longer substrings; "
-            "drop such strings before you use one of these"
+            f"substrings longer than {shortest} were left out, but for ranges from 1 on: {short} of "
+            f"{len(lengths)} strings are shorter than {wanted[-1]} (row {lengths.argmin()} has length "
+            f"{shortest}); drop such strings to compare them"
         )
-    if longest < 2:
-        notes.append("subsequences with gaps were left out: all strings have length 1")
+    if shortest < 2:
+        notes.append(
+            f"subsequences with gaps were left out: row {lengths.argmin()} has length 1, and none"
+        )
     elif lengths.sum() ** 2.0 > _GAPPY_LIMIT:
         notes.append(
             f"subsequences with gaps were left out: {lengths.sum()} letters are too many for them "
@@ -162,7 +153,7 @@ def _strings(X: Any) -> Candidates:
         families["subsequences with gaps"] = [
             GappySubsequence(length, decay, **unit)
             for length in (2, 3)
-            if length <= longest
+            if length <= shortest
             for decay in (0.3, 0.6)
         ]
     if shortest == longest:

@@ -1,0 +1,335 @@
+"""What a comparison of kernels found, and what it comes to in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels import Kernel
+from mercer.selection.families import Candidates
+from mercer.selection.nested import NestedScores
+from mercer.selection.search import KernelSearchCV
+from mercer.selection.statistics import corrected_interval, corrected_test, holm
+from mercer.selection.task import Target
+
+Array = NDArray[np.float64]
+#: Scores that differ by less are level.
+_LEVEL = 5e-4
+#: How metrics are called.
+_NAMES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "roc_auc": "ROC AUC",
+    "log_loss": "log loss",
+    "r2": "R²",
+    "rmse": "RMSE",
+    "mae": "mean absolute error",
+}
+_SHARES = ("accuracy", "balanced_accuracy")
+
+
+def metric_name(metric: str) -> str:
+    """What people call a metric."""
+    return _NAMES.get(metric, metric.replace("_", " "))
+
+
+def shown(metric: str, value: float) -> str:
+    """A score, for people."""
+    return f"{value:.2%}" if metric in _SHARES else f"{value:.4g}"
+
+
+@dataclass(frozen=True, eq=False)
+class KernelScore:
+    """How one family of kernels did.
+
+    Attributes
+    ----------
+    name : str
+        The family.
+    nested : NestedScores
+        Scores on outer folds that had no part in the choice of parameters.
+    metrics : dict of arrays
+        Other metrics on the outer folds.
+    search : KernelSearchCV
+        The search on all points: ``best_estimator_`` is the model to use, ``cv_results_`` the scores of
+        all parameters.
+    seconds : float
+        Time of all this.
+    """
+
+    name: str
+    nested: NestedScores
+    metrics: dict[str, Array]
+    search: KernelSearchCV
+    seconds: float
+
+    @property
+    def scores(self) -> Array:
+        """One per outer fold."""
+        return self.nested.scores
+
+    @property
+    def mean(self) -> float:
+        """Mean over the outer folds."""
+        return self.nested.mean
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the mean; no score of scikit-learn is above 1."""
+        low, high = corrected_interval(self.scores, self.nested.overlap)
+        return low, min(high, 1.0)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel chosen on all points."""
+        return self.search.best_kernel_
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters chosen on all points: those in which the kernels differ, and the estimator's."""
+        return self._params(self.search.best_params_)
+
+    @property
+    def choices(self) -> list[dict[str, Any]]:
+        """Parameters chosen in each outer fold."""
+        return [self._params(choice) for choice in self.nested.chosen]
+
+    @property
+    def choice(self) -> str:
+        """Parameters chosen on all points, for people."""
+        return ", ".join(f"{name}={_short(value)}" for name, value in self.params.items())
+
+    @property
+    def stability(self) -> float:
+        """Share of the outer folds in which the same parameters were chosen as on all points."""
+        return float(np.mean([choice == self.params for choice in self.choices]))
+
+    def _params(self, choice: dict[str, Any]) -> dict[str, Any]:
+        values = choice["kernel"].get_params()
+        own = {name.replace("__", "."): values[name] for name in self._varied}
+        rest = {k.rsplit("__")[-1]: v for k, v in choice.items() if k != "kernel"}
+        return own | rest
+
+    @cached_property
+    def _varied(self) -> list[str]:
+        """Parameters in which the kernels of the family differ."""
+        params = [kernel.get_params() for kernel in self.search.kernels_]
+        names = [name for name in params[0] if isinstance(params[0][name], int | float | tuple)]
+        return [name for name in names if any(p[name] != params[0][name] for p in params)]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The result of :func:`compare`, best kernel first."""
+
+    data: Candidates
+    target: Target
+    #: Name of the metric that decides.
+    metric: str
+    folds: int
+    repeats: int
+    inner_folds: int
+    random_state: int
+    scores: list[KernelScore]
+    #: Families that were not reached because the comparison was interrupted.
+    unfinished: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Number of points."""
+        return self.data.rows
+
+    @property
+    def classes(self) -> dict[str, int]:
+        """Points of each class; empty if the target is a number."""
+        return self.target.classes
+
+    @property
+    def chance(self) -> float | None:
+        """Score of always naming the most frequent class, or the mean; None where that is not known."""
+        if self.metric == "accuracy":
+            return max(self.classes.values()) / self.rows
+        if self.metric == "balanced_accuracy":
+            return 1 / len(self.classes)
+        return {"r2": 0.0, "roc_auc": 0.5}.get(self.metric)
+
+    @property
+    def kind(self) -> str:
+        """What the points were taken as."""
+        return self.data.kind
+
+    @property
+    def best_plain(self) -> KernelScore | None:
+        """The best kernel that makes no use of the structure."""
+        return next((s for s in self.scores if s.name in self.data.plain), None)
+
+    @property
+    def best_rich(self) -> KernelScore | None:
+        """The best kernel that does."""
+        return next((s for s in self.scores if s.name not in self.data.plain), None)
+
+    @cached_property
+    def p_values(self) -> dict[str, float]:
+        """P-value of each kernel that uses the structure against the best that does not.
+
+        By a paired test on the folds with Nadeau and Bengio's correction; several at a time are not
+        allowed for, see :attr:`adjusted_p_values`.
+        """
+        plain = self.best_plain
+        if plain is None:
+            return {}
+        return {
+            s.name: corrected_test(s.scores - plain.scores, s.nested.overlap)
+            for s in self.scores
+            if s.name not in self.data.plain
+        }
+
+    @property
+    def adjusted_p_values(self) -> dict[str, float]:
+        """The same, adjusted for their number by Holm's method."""
+        names = list(self.p_values)
+        return dict(zip(names, holm(np.array([*self.p_values.values()])).tolist(), strict=True))
+
+    @property
+    def error_reductions(self) -> dict[str, float]:
+        """Share of the best plain kernel's error that each other kernel saves."""
+        plain = self.best_plain
+        perfect = 0.0 if self.metric.startswith("neg_") else 1.0
+        if plain is None or plain.mean == perfect:
+            return {}
+        return {
+            s.name: (s.mean - plain.mean) / (perfect - plain.mean)
+            for s in self.scores
+            if s.name not in self.data.plain
+        }
+
+    @property
+    def verdict(self) -> str:
+        """One sentence on whether a kernel that knows the structure does better than a plain one."""
+        plain, rich = self.best_plain, self.best_rich
+        if plain is None or rich is None:
+            best = self.scores[0]
+            return f"The {best.name} kernel is the best of these: {self.text(best.mean)}."
+        gain = rich.mean - plain.mean
+        pair = (
+            f"the best {self.data.plain_word} kernel ({plain.name}) reaches {self.text(plain.mean)}, the "
+            f"best {self.data.rich_word} kernel ({rich.name}) {self.text(rich.mean)}"
+        )
+        table = self.data.columns is not None
+        subject = "Geometry" if table else "Structure"
+        where = "on this table" if table else f"on these {self.data.noun}"
+        if abs(gain) < _LEVEL:
+            return f"{subject} makes no difference {where}: {pair}."
+        if gain < 0:
+            return f"{subject} does not help {where}: {pair}."
+        p = self.adjusted_p_values[rich.name]
+        if p >= 0.05:
+            return (
+                f"{subject} may help {where}, but the difference is within chance (p = {p:.2f}): {pair}."
+            )
+        saved = self.error_reductions.get(rich.name)
+        share = "" if saved is None else f", which saves {saved:.0%} of the error"
+        return f"{subject} helps {where} (p {_p_text(p)}): {pair}{share}."
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, and why."""
+        notes = list(self.data.notes)
+        if self.target.missing:
+            notes.append(
+                f"{self.target.missing} {self.data.noun} without a target were left out; "
+                "`mercer predict` or the model's predict() gives them one"
+            )
+        if self.unfinished:
+            notes.append(f"interrupted before {', '.join(self.unfinished)}: run it again to go on")
+        return tuple(notes)
+
+    @property
+    def best(self) -> str:
+        """The model to build: the best family's kernel, and the parameters chosen on all points."""
+        best = self.scores[0]
+        return f"make_pipeline(GramTransformer({best.kernel!r}), {best.search.best_estimator_[-1]!r})"
+
+    @property
+    def call(self) -> str:
+        """How to repeat the comparison in Python."""
+        points, space = {
+            "strings": ("strings", ""),
+            "nodes of a graph": ("nodes", "space=Graph(...), "),
+            "clouds": ("clouds", ""),
+            "counts": ("X", 'space="simplex", '),
+            "directions": ("X", 'space="sphere", '),
+        }[self.kind]
+        repeats = "" if self.repeats == 1 else f"repeats={self.repeats}, "
+        metric = "" if self.metric == self.target.usual_metric else f"scoring={self.metric!r}, "
+        return (
+            f"compare({points}, y, {space}{metric}folds={self.folds}, {repeats}"
+            f"random_state={self.random_state})"
+        )
+
+    def text(self, value: float, metric: str | None = None) -> str:
+        """A score, for people."""
+        return shown(metric or self.metric, value)
+
+    @property
+    def metric_title(self) -> str:
+        """What people call the metric that decides."""
+        return metric_name(self.metric)
+
+    def with_facts(self, facts: str) -> Comparison:
+        """The same, with more to tell about the points."""
+        return replace(self, data=replace(self.data, facts=f"{self.data.facts}, {facts}"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, ready for JSON."""
+        best = self.scores[0]
+        return {
+            "kind": self.kind,
+            "task": self.target.task,
+            "metric": self.metric,
+            "rows": self.rows,
+            "columns": self.data.columns,
+            "facts": self.data.facts,
+            "classes": self.classes,
+            "chance": self.chance,
+            "verdict": self.verdict,
+            "notes": list(self.notes),
+            "best": {
+                "family": best.name,
+                "kernel": repr(best.kernel),
+                "params": best.params,
+                "model": self.best,
+            },
+            "folds": self.folds,
+            "repeats": self.repeats,
+            "inner_folds": self.inner_folds,
+            "random_state": self.random_state,
+            "kernels": [self._row(score) for score in self.scores],
+        }
+
+    def _row(self, score: KernelScore) -> dict[str, Any]:
+        return {
+            "name": score.name,
+            "score": score.mean,
+            "interval_95": list(score.interval),
+            "fold_scores": score.scores.tolist(),
+            "metrics": {name: float(values.mean()) for name, values in score.metrics.items()},
+            "p_value": self.p_values.get(score.name),
+            "p_value_adjusted": self.adjusted_p_values.get(score.name),
+            "error_reduction": self.error_reductions.get(score.name),
+            "params": score.params,
+            "fold_params": score.choices,
+            "seconds": score.seconds,
+        }
+
+
+def _p_text(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,66 @@
+"""Intervals and tests for scores of folds whose training parts overlap."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+Array = NDArray[np.float64]
+
+
+def corrected_interval(scores: Array, overlap: float, level: float = 0.95) -> tuple[float, float]:
+    """Confidence interval of a mean over folds, with Nadeau and Bengio's correction.
+
+    Scores of folds depend on each other, because their training parts overlap: the variance of the mean
+    is taken as ``(1 / folds + overlap)`` times that of the scores, overlap being test points per
+    training point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> low, high = corrected_interval(np.array([0.8, 0.9, 0.85, 0.9, 0.8]), overlap=0.25)
+    >>> round(low, 3), round(high, 3)
+    (0.757, 0.943)
+    """
+    folds = len(scores)
+    reach = float(stats.t.ppf(0.5 + level / 2, folds - 1)) * _spread(scores, overlap)
+    mean = float(scores.mean())
+    return mean - reach, mean + reach
+
+
+def corrected_test(differences: Array, overlap: float) -> float:
+    """Two-sided p-value of the mean of paired differences being zero, with the same correction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(corrected_test(np.array([0.1, 0.05, 0.1, 0.05, 0.1]), overlap=0.25), 3)
+    0.012
+    """
+    spread = _spread(differences, overlap)
+    mean = float(differences.mean())
+    if spread == 0:
+        return 1.0 if mean == 0 else 0.0
+    return float(2 * stats.t.sf(abs(mean) / spread, len(differences) - 1))
+
+
+def holm(p_values: Array) -> Array:
+    """P-values adjusted for there being several, by Holm's step-down method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> holm(np.array([0.01, 0.04, 0.03]))
+    array([0.03, 0.06, 0.06])
+    """
+    order = np.argsort(p_values, kind="stable")
+    steps = p_values[order] * np.arange(len(p_values), 0, -1)
+    adjusted = np.empty(len(p_values))
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted
+
+
+def _spread(scores: Array, overlap: float) -> float:
+    """Standard error of the mean."""
+    return float(scores.std(ddof=1)) * float(np.sqrt(1 / len(scores) + overlap))

@@ -1,0 +1,156 @@
+"""What is to be predicted: classes or numbers, of the points that have a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import KFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+Task = Literal["classification", "regression"]
+TASKS = ("auto", "classification", "regression")
+#: A target of more different numbers is taken as numbers, not as classes.
+MOST_CLASSES = 20
+#: Classes are unbalanced if one is more times as frequent as another.
+UNBALANCED = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A target, complete, and the points that have it."""
+
+    task: Task
+    y: np.ndarray
+    #: Numbers of the points with a target.
+    known: np.ndarray
+    #: Points without one.
+    missing: int
+
+    @property
+    def classes(self) -> dict[str, int]:
+        """Points of each class; empty if the target is a number."""
+        if self.task == "regression":
+            return {}
+        labels, counts = np.unique(self.y, return_counts=True)
+        return dict(zip(map(str, labels.tolist()), counts.tolist(), strict=True))
+
+    @property
+    def usual_metric(self) -> str:
+        """Accuracy, unless the classes are unbalanced; R squared of numbers."""
+        if self.task == "regression":
+            return "r2"
+        counts = self.classes.values()
+        return "balanced_accuracy" if max(counts) > UNBALANCED * min(counts) else "accuracy"
+
+    def estimator(self) -> Any:
+        """A support vector machine, or a kernel ridge regression of the standardised target."""
+        if self.task == "classification":
+            return SVC(kernel="precomputed")
+        return TransformedTargetRegressor(KernelRidge(kernel="precomputed"), transformer=StandardScaler())
+
+    def splitter(self, folds: int, random_state: int, repeats: int = 1) -> Any:
+        """Folds that keep the frequencies of classes."""
+        stratified = self.task == "classification"
+        if repeats == 1:
+            return (StratifiedKFold if stratified else KFold)(
+                folds, shuffle=True, random_state=random_state
+            )
+        return (RepeatedStratifiedKFold if stratified else RepeatedKFold)(
+            n_splits=folds, n_repeats=repeats, random_state=random_state
+        )
+
+
+def read_target(y: Any, rows: int, noun: str, task: str, folds: int, inner_folds: int) -> Target:
+    """Tell classes from numbers, set points without a target aside, and check that the rest will do."""
+    if task not in TASKS:
+        raise ValueError(f"task must be one of {TASKS}, got {task!r}")
+    values = np.asarray(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"y must have one value per point, got an array of shape {values.shape}")
+    if len(values) != rows:
+        raise ValueError(f"X has {rows} {noun}, y has {len(values)} rows")
+    absent = np.asarray(pd.isna(values))
+    known = np.flatnonzero(~absent)
+    if known.size == 0:
+        raise ValueError("no point has a target: all of y is missing")
+    values = _of_one_type(values[known])
+    chosen = _task(values) if task == "auto" else task
+    if chosen == "regression":
+        values = _numbers(values, known)
+        if len(values) < folds * 2:
+            raise ValueError(f"{len(values)} {noun} are too few for {folds} folds; use fewer folds")
+        return Target("regression", values, known, int(absent.sum()))
+    _check_classes(values, noun, folds, inner_folds)
+    return Target("classification", values, known, int(absent.sum()))
+
+
+def check_metric(scoring: str | None, target: Target) -> str:
+    """Name of a scorer that is known to scikit-learn and suits the target."""
+    if scoring is None:
+        return target.usual_metric
+    if not isinstance(scoring, str):
+        raise TypeError(f"scoring must be the name of a scorer of scikit-learn, got {scoring!r}")
+    get_scorer(scoring)
+    return scoring
+
+
+def _of_one_type(values: np.ndarray) -> np.ndarray:
+    """Values as an array of numbers or of strings; mixtures are refused."""
+    if values.dtype.kind != "O":
+        return values
+    kinds = {_kind(value) for value in values}
+    if len(kinds) > 1:
+        row = next(i for i, value in enumerate(values) if _kind(value) != _kind(values[0]))
+        raise ValueError(
+            f"the target mixes types: {values[0]!r} and {values[row]!r}; make them all strings or all "
+            "numbers"
+        )
+    return values.astype(str) if kinds == {"string"} else np.array(values.tolist())
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, str | bytes):
+        return "string"
+    return "number" if isinstance(value, int | float | np.number | np.bool_) else type(value).__name__
+
+
+def _task(values: np.ndarray) -> Task:
+    if values.dtype.kind not in "iuf":
+        return "classification"
+    if values.dtype.kind == "f" and (values != np.round(values)).any():
+        return "regression"
+    return "regression" if len(np.unique(values)) > MOST_CLASSES else "classification"
+
+
+def _numbers(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    if values.dtype.kind not in "iufb":
+        raise ValueError(f"the target must hold numbers for a regression, got {values[0]!r}")
+    numbers: np.ndarray = values.astype(float)
+    if not np.isfinite(numbers).all():
+        row = int(known[np.flatnonzero(~np.isfinite(numbers))[0]])
+        raise ValueError(f"row {row} of y is infinite")
+    if np.ptp(numbers) == 0:
+        raise ValueError(f"the target is constant: {values[0]!r}")
+    return numbers
+
+
+def _check_classes(values: np.ndarray, noun: str, folds: int, inner_folds: int) -> None:
+    labels, counts = np.unique(values, return_counts=True)
+    if len(labels) < 2:
+        raise ValueError(f"the target has one class only: {labels.tolist()[0]!r}")
+    needed = max(folds, inner_folds + -(-inner_folds // (folds - 1)))
+    if counts.min() < needed:
+        rare = labels[np.argmin(counts)]
+        raise ValueError(
+            f"class {str(rare)!r} has {counts.min()} {noun}; {folds} folds with {inner_folds} inner "
+            f"folds need {needed}: use fewer folds or drop the class"
+        )
