@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 from threadpoolctl import threadpool_limits
 
-from mercer.engine.threads import run
+from mercer.engine.threads import run, threads_in_use
 from mercer.selection.grams import Grams, is_shared, sharing
 from mercer.selection.memory import plan
 from mercer.selection.resume import Ledger, fingerprint
@@ -216,7 +217,13 @@ class Evaluation:
 
     def _spend(self, name: str, seconds: float) -> None:
         with self.work.lock:
-            self.seconds[name] += seconds
+            self.seconds[name] += float(seconds)
+
+
+def threads_for(n_jobs: int | None) -> int:
+    """Threads for so many jobs; -1 for all that BLAS may use."""
+    threads = int(effective_n_jobs(n_jobs))
+    return min(threads, threads_in_use()) if n_jobs == -1 else threads
 
 
 class _Part:
@@ -234,7 +241,7 @@ class _Part:
                 self._slices = (
                     self._cut(train, train), self._cut(test, train), self._y[train], self._y[test]
                 )  # fmt: skip
-            return self._slices  # type: ignore[no-any-return]
+            return self._slices
 
     def _cut(self, rows: Index, columns: Index) -> Any:
         return self._K[np.ix_(rows, columns)].astype(np.float64, copy=False)
