@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from mercer.engine.threads import run, threads_in_use
 from mercer.selection.grams import Grams, is_shared, sharing
@@ -102,7 +103,7 @@ class Evaluation:
         left = [i for i, outcome in enumerate(outcomes) if outcome is None]
         self.work.advance(len(tasks) - len(left))
         if left:
-            with threadpool_limits(limits=self.threads, user_api="blas"):
+            with _blas().limit(limits=self.threads, user_api="blas"):
                 self._fit(tasks, splits, left, keys, outcomes, predictions)
         return outcomes
 
@@ -160,7 +161,7 @@ class Evaluation:
             parts = self._parts(
                 tasks, splits, [i for i in left if tasks[i].kernel in matrices], matrices
             )
-            with threadpool_limits(limits=layout.threads, user_api="blas"):
+            with _blas().limit(limits=layout.threads, user_api="blas"):
                 run(job, parts, self.work.stop)
             if self.work.stop.is_set():
                 raise KeyboardInterrupt
@@ -251,3 +252,9 @@ class _Part:
             self._uses -= 1
             if self._uses == 0:
                 self._slices = self._K = None
+
+
+@cache
+def _blas() -> Any:
+    """The number of threads that BLAS, and with it our own loops, may use; slow to find."""
+    return ThreadpoolController()

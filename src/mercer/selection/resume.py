@@ -92,11 +92,10 @@ def _description(thing: Any) -> Any:
     if isinstance(thing, Kernel | BaseEstimator):
         return (_code(type(thing)), _description(thing.get_params(deep=False)))
     if isinstance(thing, Space):
-        names = inspect.signature(type(thing)).parameters
-        return (_code(type(thing)), _description({name: getattr(thing, name) for name in names}))
+        return (_code(type(thing)), joblib.hash(thing))  # as it is pickled: without what it computed
     if callable(thing):
         return _callable(thing)
-    return (type(thing).__name__, joblib.hash(thing, hash_name="sha1"))
+    return (type(thing).__name__, joblib.hash(thing))
 
 
 def _callable(thing: Any) -> Any:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
@@ -18,15 +17,15 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.engine.threads import threads_in_use
 from mercer.features import GramTransformer
 from mercer.kernels.base import count
-from mercer.selection.evaluation import Evaluation, Split, Work
+from mercer.selection.evaluation import Evaluation, Split, Work, threads_for
 from mercer.selection.grams import Grams
 from mercer.selection.kinds import recognise
 from mercer.selection.nested import NestedScores, NestedSplits, every, nested_scores
 from mercer.selection.results import best_index, tabulate
 from mercer.selection.resume import Ledger
+from mercer.selection.scoring import choose_scorer
 from mercer.selection.targets import check_splits, check_target
 from mercer.selection.trials import (
     Trials,
@@ -174,7 +173,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         tasks = every(trials, len(splits))
         evaluation.work.total = len(tasks)
         outcomes = watched(lambda: evaluation.run(tasks, splits), evaluation.work, "kernel search")
-        self.scorer_ = evaluation.scorer
+        self.scorer_ = check_scoring(evaluation.estimator, self.scoring)
         self.kernels_ = trials.kernels
         self.n_splits_ = len(splits)
         self.multimetric_ = "score" not in outcomes[0].scores
@@ -237,6 +236,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         return precomputed(SVC() if self.estimator is None else self.estimator)
 
     def _check_points(self, X: Any, y: Any) -> tuple[Any, Any]:
+        self._prototype()  # refuses an estimator that takes no Gram matrix
         if self.kernels is None:
             self._rows = recognise(X) == "table"
         else:
@@ -250,7 +250,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _candidates(self, X: Any, y: Any) -> Trials:
         if self.kernels is None:
-            named = default_kernels(X, self.random_state)
+            classifier = get_tags(self).estimator_type == "classifier"
+            named = default_kernels(X, self.random_state, classifier)
         else:
             named = named_kernels(self.kernels)
         estimator, prefix = self._prototype()
@@ -270,12 +271,10 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _evaluation(self, X: Any, y: Any, trials: Trials) -> Evaluation:
         estimator, _ = self._prototype()
-        scorer = check_scoring(estimator, self.scoring)
+        scorer = choose_scorer(estimator, self.scoring)
         if not self.max_memory > 0:
             raise ValueError(f"max_memory must be a positive number of bytes, got {self.max_memory!r}")
-        threads = effective_n_jobs(self.n_jobs)
-        if self.n_jobs == -1:
-            threads = min(threads, threads_in_use())
+        threads = threads_for(self.n_jobs)
         ledger = None
         if self.cache is not None:
             ledger = Ledger(self.cache, (X, y, estimator, self.scoring))
@@ -314,17 +313,17 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Labels or values by the best candidate."""
         return self._output("predict", X)
 
-    @available_if(_has("decision_function"))
+    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
         """Decision values of the best candidate."""
         return self._output("decision_function", X)
 
-    @available_if(_has("predict_proba"))
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         """Probabilities by the best candidate."""
         return self._output("predict_proba", X)
 
-    @available_if(_has("predict_log_proba"))
+    @available_if(_has("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of probabilities by the best candidate."""
         return self._output("predict_log_proba", X)

@@ -65,8 +65,12 @@ def named_kernels(kernels: Any) -> list[tuple[str, Kernel]]:
     return named
 
 
-def default_kernels(X: Any, random_state: int) -> list[tuple[str, Kernel]]:
-    """Kernels that fit the kind of data, without those that refuse a point of it."""
+def default_kernels(X: Any, random_state: int, classifier: bool) -> list[tuple[str, Kernel]]:
+    """Kernels that fit the kind of data, without those that refuse a point of it.
+
+    Regression solves with the Gram matrix, so that kernels which are not positive semidefinite are
+    left to classifiers.
+    """
     try:
         found = families.candidates(X, "auto", random_state).families
     except ValueError as error:
@@ -75,6 +79,8 @@ def default_kernels(X: Any, random_state: int) -> list[tuple[str, Kernel]]:
         found = _flat(rows, random_state)
     named = []
     for name, kernel in named_kernels(found):
+        if not (classifier or kernel.positive_semidefinite):
+            continue
         try:
             kernel.diag(X)
         except ValueError as error:

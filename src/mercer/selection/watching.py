@@ -20,12 +20,13 @@ _PERIOD = 0.25
 
 
 def watched(call: Callable[[], T], work: Work, what: str) -> T:
-    """Make the call, and show on a terminal how far it is.
+    """Make the call, and show on a terminal how far it is, unless a callback is told that.
 
     The call runs in a thread of its own while this one draws the bar, so that the bar moves during
     long steps too and Ctrl-C is heard at once: fits under way end, no other begins.
     """
-    if threading.current_thread() is not threading.main_thread() or not sys.stderr.isatty():
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not sys.stderr.isatty() or work.callback is not None:
         return call()
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as pool, ExitStack() as stack:

@@ -1,0 +1,606 @@
+"""KernelSearchCV against scikit-learn's own search, and what it promises beside."""
+
+import json
+import pickle
+import sys
+import threading
+import warnings
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from joblib import parallel_config
+from scipy import sparse
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    LeaveOneOut,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR, NuSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer.kernels import (
+    ArcCosine,
+    Cosine,
+    Gaussian,
+    Heat,
+    Linear,
+    Matern,
+    MeanEmbedding,
+    Parametrix,
+    Polynomial,
+    PosteriorHeat,
+    Spectral,
+    Spectrum,
+)
+from mercer.selection import KernelSearchCV, NestedScores
+from mercer.selection.evaluation import Evaluation
+from mercer.selection.grams import Grams
+from mercer.selection.memory import plan
+from mercer.selection.resume import Ledger, fingerprint
+from mercer.spaces import Graph, Simplex, Sphere
+
+RNG = np.random.default_rng(0)
+MODELS = RNG.dirichlet(np.full(12, 0.7), size=3)
+LABELS = np.repeat(["ham", "news", "spam"], 30)[RNG.permutation(90)]
+COUNTS = np.array(
+    [RNG.multinomial(9, MODELS[["ham", "news", "spam"].index(label)]) for label in LABELS]
+).astype(float)
+TARGET = np.log1p(COUNTS[:, 0]) + 0.1 * RNG.normal(size=90)
+HEATS = [Heat(Simplex(), t_star=t) for t in (0.2, 0.5, 1.0)]
+
+
+@parametrize_with_checks(
+    [
+        KernelSearchCV(param_grid={"C": [1.0]}, kernels=[Linear(), Gaussian()]),
+        KernelSearchCV(Gaussian(), KernelRidge(), param_grid={"alpha": [0.1]}),
+    ]
+)
+def test_scikit_learn_checks(estimator, check) -> None:
+    # With and without grids of its own; the checks of defaults take minutes and give the same.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+def test_defaults_on_small_data() -> None:
+    X = RNG.normal(size=(12, 3))
+    for estimator in (None, KernelRidge()):
+        search = KernelSearchCV(estimator=estimator, cv=2).fit(X, np.arange(12) % 2)
+        assert search.predict(X).shape == (12,)
+    assert is_classifier(KernelSearchCV())
+    assert is_regressor(KernelSearchCV(estimator=SVR()))
+    assert not is_classifier(KernelSearchCV(estimator=SVR()))
+
+
+SAME = [
+    (Heat(Simplex()), {"kernel__t_star": [0.2, 0.5, 1.0], "C": [0.5, 5.0, 50.0]}),
+    (Parametrix(Simplex(), t=0.1), {"kernel__t": [0.05, 0.2], "C": [0.5, 5.0]}),
+    (Polynomial(), [{"kernel__degree": [2], "C": [0.01, 0.1]}, {"kernel__coef0": [2.0, 3.0]}]),
+]
+
+
+@pytest.mark.parametrize(("kernel", "grid"), SAME, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+def test_same_as_grid_search(kernel, grid, form) -> None:
+    X = form(COUNTS)
+    ours = KernelSearchCV(kernel, param_grid=grid, cv=4).fit(X, LABELS)
+    theirs = GridSearchCV(SVC(kernel=kernel), grid, cv=4).fit(X, LABELS)
+    _assert_same(ours, theirs)
+    assert ours.best_index_ == theirs.best_index_
+    for name, value in theirs.best_params_.items():
+        found = ours.best_kernel_.get_params() if name.startswith("kernel__") else ours.best_params_
+        assert found[name.removeprefix("kernel__")] == value
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-8)
+    assert ours.score(X, LABELS) == theirs.score(X, LABELS)
+
+
+def _assert_same(ours, theirs) -> None:
+    for key in theirs.cv_results_:
+        if "test" in key:
+            np.testing.assert_allclose(ours.cv_results_[key], theirs.cv_results_[key], rtol=1e-12)
+    assert ours.best_score_ == pytest.approx(theirs.best_score_, rel=1e-12)
+    assert ours.n_splits_ == theirs.n_splits_
+
+
+def test_same_as_grid_search_over_kernels() -> None:
+    kernels = [*HEATS, Gaussian(3.0), Linear(), 2.0 * HEATS[0] + Gaussian(2.0) ** 2, RBF(2.0)]
+    C = [0.1, 1.0, 10.0]
+    splitter = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=1)
+    ours = KernelSearchCV(kernels, param_grid={"C": C}, cv=splitter).fit(COUNTS, LABELS)
+    theirs = GridSearchCV(SVC(), {"C": C, "kernel": kernels}, cv=splitter).fit(COUNTS, LABELS)
+    _assert_same(ours, theirs)
+    assert ours.best_kernel_ == theirs.best_params_["kernel"]
+    assert ours.cv_results_["param_kernel"][0] == HEATS[0]
+    assert ours.cv_results_["param_kernel__t_star"][:3].tolist() == [0.2, 0.5, 1.0]
+    assert ours.cv_results_["param_kernel__t_star"].mask[3]
+    assert ours.cv_results_["family"][:4] == ["Heat"] * 3 + ["Gaussian"]
+
+
+@pytest.mark.parametrize("target", [TARGET, np.stack([TARGET, -TARGET], axis=1)], ids=["1", "2"])
+def test_ridge_same_as_grid_search(target) -> None:
+    alpha = [0.01, 1.0]
+    ours = KernelSearchCV(HEATS, KernelRidge(), param_grid={"alpha": alpha}).fit(COUNTS, target)
+    theirs = GridSearchCV(KernelRidge(), {"alpha": alpha, "kernel": HEATS}).fit(COUNTS, target)
+    for key in theirs.cv_results_:
+        if "test" in key:
+            np.testing.assert_allclose(ours.cv_results_[key], theirs.cv_results_[key], rtol=1e-9)
+    np.testing.assert_allclose(ours.predict(COUNTS), theirs.predict(COUNTS), rtol=1e-9)
+
+
+def test_several_metrics() -> None:
+    grid = {"C": [0.1, 10.0]}
+    scoring = {"right": "balanced_accuracy", "loss": "neg_log_loss", "own": make_scorer(_hits)}
+    machine = CalibratedClassifierCV(SVC(), ensemble=False, cv=3)
+    ours = KernelSearchCV(
+        HEATS, machine, param_grid={"estimator__C": grid["C"]}, scoring=scoring, refit="loss", cv=3
+    ).fit(COUNTS, LABELS)
+    plain = CalibratedClassifierCV(SVC(kernel=HEATS[0]), ensemble=False, cv=3)
+    theirs = GridSearchCV(plain, {"estimator__C": grid["C"]}, scoring=scoring, refit="loss", cv=3)
+    theirs.fit(COUNTS, LABELS)
+    for name in scoring:
+        got = ours.cv_results_[f"mean_test_{name}"][::3]
+        np.testing.assert_allclose(got, theirs.cv_results_[f"mean_test_{name}"], rtol=1e-6)
+    assert ours.predict_proba(COUNTS).shape == (90, 3)
+    assert ours.score(COUNTS, LABELS) < 0
+    assert not hasattr(KernelSearchCV(HEATS), "predict_proba")
+    with pytest.raises(ValueError, match="refit must name one of 'right', 'loss', 'own'"):
+        clone(ours).set_params(refit=True).fit(COUNTS, LABELS)
+    names = clone(ours).set_params(refit=False).fit(COUNTS, LABELS)
+    assert not hasattr(names, "best_index_")
+    with pytest.raises(AttributeError, match="refit=False"):
+        names.predict(COUNTS)
+
+
+def _hits(y, predicted) -> float:
+    return float(np.sum(y == predicted))
+
+
+KERNELS = [
+    *HEATS,
+    Cosine(Sphere()),
+    Matern(Sphere()),
+    Matern(Simplex(), nu=1.5),
+    Parametrix(Simplex(), t=0.1, order=1),
+    Gaussian(2.0),
+    Linear(),
+    Polynomial(3, 0.5),
+    ArcCosine(1),
+    ArcCosine(2, depth=2),
+    PosteriorHeat(t_star=1.0),
+    2.0 * HEATS[0] + Gaussian(1.5) * Linear(),
+    (HEATS[1] + 0.5) ** 3,
+    RBF(1.5) + WhiteKernel(0.3),
+]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, np.float32], ids=["a", "csr", "f4"])
+@pytest.mark.parametrize("kept", [0, 1, 3])
+def test_shared_gram_matrices_are_those_of_the_kernels(kept: int, form) -> None:
+    X = form(COUNTS)
+    grams = Grams(X, kept=kept)
+    for kernel in KERNELS:
+        if sparse.issparse(X) and isinstance(kernel, type(KERNELS[-1])):
+            continue  # scikit-learn's kernels take no sparse rows
+        K, expected = grams(kernel), kernel(X)
+        np.testing.assert_allclose(K, expected, rtol=1e-6 if form is np.float32 else 1e-13, atol=1e-15)
+        np.testing.assert_array_equal(K, K.T)
+
+
+def test_gram_matrices_in_single_precision() -> None:
+    grams = Grams(COUNTS, dtype=np.float32)
+    for kernel in KERNELS:
+        K = grams(kernel)
+        assert K.dtype == np.float32
+        np.testing.assert_allclose(K, kernel(COUNTS), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_values_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"Polynomial\(degree=900\) gives values .* in row 0 of X"):
+        KernelSearchCV(Polynomial(degree=900), param_grid={"C": [1.0]}).fit(COUNTS + 10, LABELS)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    rows=st.integers(12, 30),
+    folds=st.integers(2, 4),
+    scale=st.floats(-6, 6),
+    threads=st.integers(1, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_any_table(rows: int, folds: int, scale: float, threads: int, seed: int) -> None:
+    """Same as scikit-learn's search, whatever the rows and the threads; duplicates too."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 3)) * 10.0**scale
+    X[-3:] = X[0]
+    y = np.arange(rows) % 2
+    kernels = [Gaussian(10.0**scale), Heat(Sphere(), t=0.3)]
+    ours = KernelSearchCV(kernels, param_grid={"C": [1.0, 9.0]}, cv=folds, n_jobs=threads).fit(X, y)
+    theirs = GridSearchCV(SVC(), {"C": [1.0, 9.0], "kernel": kernels}, cv=folds).fit(X, y)
+    _assert_same(ours, theirs)
+    assert ours.best_index_ == theirs.best_index_
+
+
+def test_threads_and_memory_do_not_matter() -> None:
+    kernels, grid = [*HEATS, Gaussian(3.0), Linear(), HEATS[0] + Linear()], {"C": [0.1, 1.0]}
+    base = KernelSearchCV(kernels, param_grid=grid, n_jobs=1).fit(COUNTS, LABELS)
+    for options in ({"n_jobs": 2}, {"n_jobs": None}, {"max_memory": 400_000}):
+        other = KernelSearchCV(kernels, param_grid=grid, **options).fit(COUNTS, LABELS)
+        np.testing.assert_array_equal(
+            other.cv_results_["mean_test_score"], base.cv_results_["mean_test_score"]
+        )
+    assert set(base.timings_) == {"products", "laws", "slices", "fits", "scores"}
+    assert base.timings_["fits"] > 0
+
+
+def test_memory_plan() -> None:
+    layout = {"kernels": 9, "shared": True, "combined": False, "threads": 2}
+    part = (800, 200)  # two fits take 2 (8 * 800 * 1000 + 4 * 800^2) = 17.92e6 bytes
+    wide = plan(1000, part, max_memory=1e9, **layout)
+    assert (wide.dtype, wide.invariants, wide.batch, wide.threads) == (np.float64, 1, 9, 2)
+    some = plan(1000, part, max_memory=17.92e6 + 8e6 + 3 * 8e6, **layout)
+    assert (some.invariants, some.batch) == (1, 3)
+    tight = plan(1000, part, max_memory=17.92e6 + 8e6, **layout)
+    assert (tight.dtype, tight.invariants, tight.batch) == (np.float64, 0, 1)
+    single = plan(1000, part, max_memory=17.92e6 + 4e6, **layout)
+    assert (single.dtype, single.batch, single.threads) == (np.float32, 1, 2)
+    one = plan(1000, part, max_memory=8.96e6 + 4e6, **layout)
+    assert (one.dtype, one.threads) == (np.float32, 1)
+    with pytest.raises(ValueError, match=r"1000 points takes 0\.013 GB .*representatives"):
+        plan(1000, part, max_memory=8.96e6 + 3.9e6, **layout)
+    # 20000 rows in five folds, as in the documentation of the memory bound
+    large = plan(20_000, (16_000, 4_000), max_memory=8e9, **layout)
+    assert large.threads == 2
+    with pytest.raises(ValueError, match="max_memory must be a positive number"):
+        KernelSearchCV(HEATS, max_memory=0).fit(COUNTS, LABELS)
+
+
+def test_prediction_in_blocks() -> None:
+    search = KernelSearchCV(HEATS, param_grid={"C": [1.0]}).fit(COUNTS, LABELS)
+    whole = search.decision_function(COUNTS)
+    search.max_memory = 16 * 90 * 7  # seven rows at a time
+    np.testing.assert_allclose(search.decision_function(COUNTS), whole, rtol=1e-12)
+    np.testing.assert_array_equal(search.predict(COUNTS), search.classes_[whole.argmax(axis=1)])
+
+
+def test_default_grids_suit_kernel_and_target() -> None:
+    search = KernelSearchCV({"flat": Linear(), "heat": HEATS}, cv=3).fit(COUNTS, LABELS)
+    size = np.mean(Linear().diag(COUNTS))
+    C = np.array([p["C"] for p in search.cv_results_["params"]]).reshape(5, 4)
+    np.testing.assert_allclose(C[:, 0], np.array([0.1, 1, 10, 100, 1000]) / size)
+    np.testing.assert_allclose(C[:, 1], [0.1, 1, 10, 100, 1000])
+    assert search.best_family_ in ("flat", "heat")
+    ridge = KernelSearchCV(HEATS, KernelRidge()).fit(COUNTS, TARGET)
+    assert {p["alpha"] for p in ridge.cv_results_["params"]} == {1e-4, 1e-3, 1e-2, 1e-1, 1.0}
+    machine = KernelSearchCV(HEATS, SVR()).fit(COUNTS, 1000 * TARGET)
+    assert min(p["C"] for p in machine.cv_results_["params"]) == pytest.approx(100 * TARGET.std())
+    assert machine.best_score_ > 0.5
+    assert len(KernelSearchCV(HEATS, NuSVC(nu=0.2)).fit(COUNTS, LABELS).cv_results_["params"]) == 3
+
+
+def test_default_kernels_follow_the_data() -> None:
+    counts = KernelSearchCV(cv=2, param_grid={"C": [1.0]}).fit(COUNTS, LABELS)
+    assert "exact heat" in counts.cv_results_["family"]
+    assert counts.kernels_[-1].space == Simplex()
+    signed = KernelSearchCV(cv=2, param_grid={"C": [1.0]}).fit(COUNTS - 1.5, LABELS)
+    assert signed.kernels_[-1].space == Sphere()
+    empty = COUNTS.copy()
+    empty[4] = 0
+    with pytest.warns(UserWarning, match="left out: row 4 of X is all zeros"):
+        flat = KernelSearchCV(cv=2, param_grid={"C": [1.0]}).fit(empty, LABELS)
+    assert set(flat.cv_results_["family"]) == {"linear", "Gaussian"}
+
+
+def test_strings_nodes_and_clouds() -> None:
+    rng = np.random.default_rng(2)
+    strings = ["".join(rng.choice(list("acgt"), p=p, size=20)) for p in ([0.4, 0.4, 0.1, 0.1],) * 20]
+    strings += ["".join(rng.choice(list("acgt"), p=p, size=20)) for p in ([0.1, 0.1, 0.4, 0.4],) * 20]
+    y = np.repeat([0, 1], 20)
+    clouds = [rng.normal(size=(rng.integers(3, 6), 2)) + 2 * label for label in y]
+    graph = Graph(nx.stochastic_block_model([20, 20], [[0.5, 0.05], [0.05, 0.5]], seed=0))
+    cases = [
+        (strings, [Spectrum(1), Spectrum(3)], strings[:3]),
+        (pd.Series(strings), [Spectrum(2)], strings[:3]),
+        (clouds, [MeanEmbedding(Gaussian(s)) for s in (1.0, 3.0)], clouds[:3]),
+        (list(range(40)), [Heat(graph, t=t) for t in (0.1, 1.0)], [0, 1, 2]),
+    ]
+    for X, kernels, new in cases:
+        search = KernelSearchCV(kernels, param_grid={"C": [1.0, 10.0]}, cv=StratifiedKFold(4)).fit(X, y)
+        assert search.best_score_ > 0.8
+        assert search.predict(new).tolist() == [0, 0, 0]
+        expected = SVC(kernel="precomputed", C=search.best_params_["C"])
+        expected.fit(search.best_kernel_(X), y)
+        np.testing.assert_array_equal(search.predict(X), expected.predict(search.best_kernel_(X)))
+        search.max_memory = 16 * 40 * 3
+        np.testing.assert_array_equal(search.predict(X), expected.predict(search.best_kernel_(X)))
+        nested = search.set_params(max_memory=1e9).nested_scores(X, y, outer_cv=2)
+        assert nested.mean > 0.7
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        default = KernelSearchCV(cv=2, param_grid={"C": [1.0]}).fit(["a", "ab", *strings[2:]], y)
+    assert default.best_score_ > 0.8
+
+
+def test_frames_names_pipelines_pickles() -> None:
+    frame = pd.DataFrame(COUNTS, columns=[f"word{i}" for i in range(12)])
+    search = KernelSearchCV(HEATS, param_grid={"C": [1.0, 10.0]}, cv=3)
+    fitted = clone(search).fit(frame, pd.Series(LABELS))
+    assert fitted.feature_names_in_.tolist() == list(frame.columns)
+    assert fitted.n_features_in_ == 12
+    assert fitted.classes_.tolist() == ["ham", "news", "spam"]
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict(frame), fitted.predict(frame))
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame.rename(columns={"word0": "other"}))
+    plain = clone(search).fit(COUNTS, LABELS)
+    with pytest.raises(ValueError, match="expecting 12 features"):
+        plain.predict(COUNTS[:, :5])
+    with pytest.raises(ValueError, match=r"row 1 of X .*NaN"):
+        plain.predict(np.where(np.arange(90)[:, None] == 1, np.nan, COUNTS))
+    pipe = make_pipeline(StandardScaler(), KernelSearchCV(Gaussian(3.0), param_grid={"C": [1.0]}, cv=3))
+    with parallel_config("threading"):
+        assert cross_val_score(pipe, COUNTS, LABELS, cv=3, n_jobs=2).mean() > 0.5
+    assert "KernelSearchCV" in repr(search)
+    assert fitted.best_estimator_.predict(COUNTS[:2]).tolist() == fitted.predict(frame[:2]).tolist()
+
+
+def test_groups_keep_together() -> None:
+    groups = np.arange(90) // 9
+    search = KernelSearchCV(HEATS, param_grid={"C": [1.0]}, cv=GroupKFold(5))
+    search.fit(COUNTS, LABELS, groups=groups)
+    theirs = GridSearchCV(SVC(), {"C": [1.0], "kernel": HEATS}, cv=GroupKFold(5))
+    _assert_same(search, theirs.fit(COUNTS, LABELS, groups=groups))
+    nested = search.nested_scores(COUNTS, LABELS, outer_cv=GroupKFold(3), groups=pd.Series(groups))
+    for test in nested.tests:
+        assert not set(groups[test]) & set(np.delete(groups, test))
+
+
+class _SeenPairs(SVC):
+    """A machine that notes the sizes of what it is given."""
+
+    seen: list = []  # noqa: RUF012 - shared on purpose
+
+    def fit(self, X, y, sample_weight=None):
+        self.seen.append(np.shape(X))
+        return super().fit(X, y, sample_weight)
+
+
+def test_nested_scores_are_those_of_a_loop() -> None:
+    """The same as scikit-learn's search inside its own outer loop."""
+    kernels = {"heat": HEATS, "flat": [Linear(), Gaussian(3.0)]}
+    search = KernelSearchCV(kernels, param_grid={"C": [0.1, 1.0]}, cv=3)
+    outer = StratifiedKFold(4, shuffle=True, random_state=0)
+    nested = search.nested_scores(COUNTS, LABELS, outer_cv=outer)
+    assert isinstance(nested, NestedScores)
+    assert not hasattr(search, "cv_results_")
+    for names, result in ((kernels, nested), *(([n], nested.families[n]) for n in kernels)):
+        members = [kernel for name in names for kernel in kernels[name]]
+        grid = GridSearchCV(SVC(), {"C": [0.1, 1.0], "kernel": members}, cv=3)
+        for fold, (train, test) in enumerate(outer.split(COUNTS, LABELS)):
+            grid.fit(COUNTS[train], LABELS[train])
+            assert result.scores[fold] == grid.score(COUNTS[test], LABELS[test])
+            assert result.chosen[fold]["kernel"] == grid.best_params_["kernel"]
+            assert result.chosen[fold]["C"] == grid.best_params_["C"]
+            assert result.inner_scores[fold] == pytest.approx(grid.best_score_)
+            np.testing.assert_array_equal(result.predictions[fold], grid.predict(COUNTS[test]))
+            np.testing.assert_array_equal(result.tests[fold], test)
+        low, high = result.interval()
+        assert low < result.mean < high
+    assert nested.overlap == pytest.approx(1 / 3, rel=0.05)
+
+
+def test_nested_fits_see_no_test_rows() -> None:
+    _SeenPairs.seen.clear()
+    KernelSearchCV(HEATS[:1], _SeenPairs(), param_grid={"C": [1.0]}, cv=2).nested_scores(
+        COUNTS, LABELS, outer_cv=3
+    )
+    assert sorted(_SeenPairs.seen) == [(30, 30)] * 6 + [(60, 60)] * 3
+
+
+def test_nested_scores_of_noise_are_at_chance() -> None:
+    """Over 30 sets of random labels; the score of the choice on the folds it was chosen by is not."""
+    means, chosen = [], []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(60, 4)), rng.permutation(np.repeat([0, 1], 30))
+        search = KernelSearchCV(
+            [Gaussian(s) for s in (0.5, 2.0)] + [Heat(Sphere(), t=0.3)],
+            param_grid={"C": [0.3, 3.0]},
+            cv=3,
+        )
+        nested = search.nested_scores(X, y, outer_cv=StratifiedKFold(3, shuffle=True, random_state=seed))
+        means.append(nested.mean)
+        chosen.append(nested.inner_scores.mean())
+    error = np.std(means, ddof=1) / np.sqrt(30)
+    assert abs(np.mean(means) - 0.5) < 2 * error
+    assert np.mean(chosen) - 0.5 > 3 * np.std(chosen, ddof=1) / np.sqrt(30)
+
+
+class _Interrupted(SVC):
+    """A machine that stops after some fits, as Ctrl-C would."""
+
+    left = 10**9
+
+    def fit(self, X, y, sample_weight=None):
+        cls = type(self)
+        cls.left -= 1
+        if cls.left < 0:
+            raise KeyboardInterrupt
+        return super().fit(X, y, sample_weight)
+
+
+def test_interrupted_search_goes_on(tmp_path, monkeypatch) -> None:
+    search = KernelSearchCV(
+        HEATS, _Interrupted(), param_grid={"C": [1.0, 10.0]}, cache=tmp_path / "new", cv=5, n_jobs=1
+    )
+    monkeypatch.setattr(_Interrupted, "left", 13)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(COUNTS, LABELS)
+    (path,) = (tmp_path / "new").iterdir()
+    assert len(path.read_text().splitlines()) == 13
+    with path.open("a") as file:
+        file.write('\n{"fit": "torn')
+    monkeypatch.setattr(_Interrupted, "left", 30 - 13 + 1)  # and the final fit
+    search.fit(COUNTS, LABELS)
+    plain = KernelSearchCV(HEATS, param_grid={"C": [1.0, 10.0]}, cv=5).fit(COUNTS, LABELS)
+    for fold in range(5):
+        key = f"split{fold}_test_score"
+        np.testing.assert_array_equal(search.cv_results_[key], plain.cv_results_[key])
+    monkeypatch.setattr(_Interrupted, "left", 1)  # nothing but the final fit
+    search.fit(COUNTS, LABELS)
+    assert search.timings_["products"] == 0
+
+
+def test_cache_is_never_stale(tmp_path) -> None:
+    base = {
+        "kernels": HEATS,
+        "param_grid": {"C": [1.0]},
+        "cache": tmp_path,
+        "cv": StratifiedKFold(3),
+    }
+
+    def known(X=COUNTS, y=LABELS, **changes) -> int:
+        """Fits that the cache knows of."""
+        seen = []
+        real = Evaluation._recall
+
+        def recall(self, tasks, splits, outcomes):
+            keys = real(self, tasks, splits, outcomes)
+            seen.append(sum(outcome is not None for outcome in outcomes))
+            return keys
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Evaluation, "_recall", recall)
+            KernelSearchCV(**{**base, **changes}).fit(X, y)
+        return seen[0]
+
+    assert known() == 0
+    assert known() == 9
+    changed = COUNTS.copy()
+    changed[0, 0] += 1
+    assert known(X=changed) == 0
+    assert known(y=np.roll(LABELS, 1)) == 0
+    assert known(X=COUNTS.astype(np.float32)) == 0
+    assert known(cv=StratifiedKFold(3, shuffle=True, random_state=0)) == 0
+    assert known(estimator=SVC(tol=1e-4)) == 0
+    assert known(scoring="balanced_accuracy") == 0
+    assert known(param_grid={"C": [1.0, 2.0]}) == 9
+    assert known(kernels=[*HEATS, Gaussian()]) == 9
+    assert known(kernels=[Heat(Simplex(), t_star=0.2, normalized=True)]) == 3
+    assert known(kernels=[Heat(Simplex(), t=0.2)]) == 0
+    with pytest.raises(ValueError, match="use cache=None, or a scorer by name"):
+        known(scoring=make_scorer(_hits))
+    with pytest.raises(ValueError, match="could change unseen"):
+        known(kernels=[Spectral(Sphere(), weights=lambda lam: np.exp(-lam))])
+
+
+def test_fingerprints_tell_graphs_apart(tmp_path) -> None:
+    ring, path = (Heat(Graph(g), t=1.0) for g in (nx.cycle_graph(30), nx.path_graph(30)))
+    assert fingerprint(ring) != fingerprint(path)
+    before = fingerprint(ring)
+    ring([0, 1])
+    assert fingerprint(ring) == before  # what the graph computed meanwhile does not count
+    assert fingerprint({"a": 1, "b": 2.0}) == fingerprint({"b": 2.0, "a": 1})
+    assert fingerprint(1) != fingerprint(1.0)
+    ledger = Ledger(tmp_path, "x")
+    ledger.put("fit", {"score": np.nan}, (0.1, 0.2))
+    assert np.isnan(Ledger(tmp_path, "x").get("fit")[0]["score"])
+    assert Ledger(tmp_path, "y").get("fit") is None
+    assert json.loads(ledger.path.read_text())["fit"] == "fit"
+
+
+def test_progress() -> None:
+    steps = []
+    search = KernelSearchCV(HEATS, param_grid={"C": [1.0, 2.0]}, cv=3)
+    search.set_params(progress=lambda done, total: steps.append((done, total))).fit(COUNTS, LABELS)
+    assert steps == [(i, 18) for i in range(1, 19)]
+    steps.clear()
+    search.nested_scores(COUNTS, LABELS, outer_cv=2)
+    assert steps[-1] == (38, 38)
+
+
+def test_bar_on_a_terminal(monkeypatch) -> None:
+    """The work is done in another thread; errors and results come through."""
+    monkeypatch.setattr("mercer.selection.watching.PATIENCE", 0.0)
+    monkeypatch.setattr("mercer.selection.watching._PERIOD", 0.001)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    main, seen = threading.current_thread(), []
+
+    class Noted(SVC):
+        def fit(self, X, y, sample_weight=None):
+            seen.append(threading.current_thread())
+            return super().fit(X, y, sample_weight)
+
+    search = KernelSearchCV(HEATS, Noted(), param_grid={"C": [1.0]}, n_jobs=1, refit=False)
+    search.fit(COUNTS, LABELS)
+    assert len(seen) == 15
+    assert main not in seen
+    plain = KernelSearchCV(HEATS, param_grid={"C": [1.0]}, refit=False).fit(COUNTS, LABELS)
+    assert plain.best_score_ == search.best_score_
+    with pytest.raises(ValueError, match="C"):
+        KernelSearchCV(HEATS, param_grid={"C": [-1.0]}).fit(COUNTS, LABELS)
+
+
+BAD = [
+    ({}, COUNTS, np.zeros(90), "one class only"),
+    ({}, COUNTS, LABELS[:80], "inconsistent numbers of samples"),
+    ({"kernels": Spectrum(2)}, ["ab"] * 5, [0, 1], "X has 5 points, y has 2"),
+    ({"kernels": Spectrum(2)}, ["ab"] * 5, None, "y"),
+    ({"cv": 100}, COUNTS, LABELS, "n_splits=100"),
+    ({"cv": 100, "estimator": KernelRidge()}, COUNTS, TARGET, "n_splits=100"),
+    ({"cv": [(np.arange(5), np.array([], int))]}, COUNTS, LABELS, "fold 0 has no test points"),
+    ({"cv": ShuffleSplit(2, train_size=1)}, COUNTS, LABELS, "training part of fold 0 has one class"),
+    ({}, np.where(np.eye(90, 12) > 0, np.nan, COUNTS), LABELS, "row 0 of X .*NaN"),
+    ({"kernels": Heat(Simplex())}, -COUNTS - 1, LABELS, "row 0 of X .* negative"),
+    ({"kernels": []}, COUNTS, LABELS, "kernels is empty"),
+    ({"param_grid": {"kernel": [Linear()]}}, COUNTS, LABELS, "kernels=\\["),
+    ({"param_grid": {"kernel__t_star": [1]}, "kernels": Linear()}, COUNTS, LABELS, "t_star"),
+    ({"param_grid": {"gamme": [1]}}, COUNTS, LABELS, "gamme"),
+    ({"max_memory": 1000}, COUNTS, LABELS, "max_memory is 1e-06 GB"),
+]
+
+
+@pytest.mark.parametrize(("options", "X", "y", "message"), BAD, ids=[case[3] for case in BAD])
+def test_bad_input(options, X, y, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        KernelSearchCV(**options).fit(X, y)
+    assert "\n" not in str(caught.value) or "sklearn" in str(caught.traceback[-1].path)
+
+
+def test_bad_types() -> None:
+    with pytest.raises(TypeError, match="no kernel of mercer"):
+        KernelSearchCV(["rbf"]).fit(COUNTS, LABELS)
+    with pytest.raises(TypeError, match="must be a kernel, a list or a dict"):
+        KernelSearchCV("rbf").fit(COUNTS, LABELS)
+    with pytest.raises(TypeError, match='must take kernel="precomputed"'):
+        KernelSearchCV(HEATS, GaussianProcessClassifier()).fit(COUNTS, LABELS)
+    with pytest.raises(TypeError, match='must take kernel="precomputed"'):
+        KernelSearchCV(HEATS, StandardScaler()).fit(COUNTS, LABELS)
+
+
+def test_errors_of_fits_say_where() -> None:
+    with pytest.raises(ValueError, match="C") as caught:
+        KernelSearchCV(HEATS, param_grid={"C": [1.0, -1.0]}).fit(COUNTS, LABELS)
+    assert "in fold 0 with Heat(Simplex(), t_star=0.2), {'C': -1.0}" in caught.value.__notes__[0]
+
+
+def test_leave_one_out() -> None:
+    search = KernelSearchCV(HEATS[:1], param_grid={"C": [1.0]}, cv=LeaveOneOut())
+    assert search.fit(COUNTS[:20], LABELS[:20]).n_splits_ == 20
