@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mercer.kernels import shorttime
-from mercer.kernels.hyperbolic import Rungs, log_profile
+from mercer.kernels.hyperbolic import Rungs
 from mercer.kernels.products import FactorKernel
 from mercer.kernels.radial import Road
 from mercer.kernels.shorttime import Law
@@ -135,8 +135,8 @@ class Heat(SpectralKernel, DiffusionTime):
     def _log_profile(self, n: int) -> Profile:
         def compute() -> Profile:
             if isinstance(self.space, HyperbolicSpace):
-                d = self.space.manifold_dimension(n)
-                return log_profile(self._rungs(d), d, self.normalized, deep=True).without_exponential
+                profile = self._radial_law(self.space, n).log_profile(self.normalized, deep=True)
+                return profile.without_exponential
             t = self.time(n)
             shift = 0.0 if self.normalized else self.log_self_similarity(n)
             if shorttime.is_short(n, t):

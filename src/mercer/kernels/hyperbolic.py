@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.profiles import TableProfile, compile_profile
 from mercer.spaces.hyperbolic import FARTHEST
-from mercer.spaces.ladder import Generator, Ladder, Radial, half_step_log, half_step_ratio
+from mercer.spaces.ladder import FURTHER, NEARER, Generator, HalfStep, Ladder, Radial
 
 Array = NDArray[np.float64]
 
-#: Logarithms below minus this, relative to the value at zero, are zero in doubles.
+#: Logarithms below minus this are zero in doubles.
 _DEPTH = 760.0
-#: Octaves of ``cosh(rho) - 1``: the smallest rho is about 1e-10, the largest above that of any pair.
-_BELOW, _ABOVE, _FURTHER = 64, FARTHEST + 1, 6
+#: Octaves of ``cosh(rho) - 1`` and distance above those of any pair.
+_ABOVE = FARTHEST + 1
+_FARTHEST = (_ABOVE + 1) * math.log(2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +27,8 @@ class Rungs:
     """A kernel on H^d as a function on the line, and its derivative by a log hyperparameter.
 
     ``K = exp(log_factor) D_d[generator]``, and the derivative of log K is
-    ``slope_shift + slope_factor D_d[slope] / D_d[generator]``.
+    ``slope_shift + slope_factor D_d[slope] / D_d[generator]``.  Distances below ``2**-octaves`` count as
+    zero.
     """
 
     generator: Generator
@@ -33,69 +36,100 @@ class Rungs:
     slope: Generator
     slope_factor: float = 1.0
     slope_shift: float = 0.0
+    octaves: int = 32
 
 
-def log_at_zero(rungs: Rungs, d: int) -> float:
-    """Logarithm of K at equal points."""
-    return rungs.log_factor + float(_log_law(rungs, d)(np.zeros(1))[0])
+class RadialLaw:
+    """A kernel on H^d as a function of the separation ``u = cosh(rho) - 1``.
 
+    Values in ball arithmetic are dear.  They are taken at a few hundred distances, where tables of the
+    distance rho need them; the profiles of the separation, which reach over many more octaves, are
+    compiled from these tables.
+    """
 
-def log_profile(rungs: Rungs, d: int, normalized: bool, deep: bool = False) -> TableProfile:
-    """The kernel as a profile of ``cosh(rho) - 1``, by its logarithm; deep: beyond its underflow."""
-    law = _log_law(rungs, d)
-    zero = float(law(np.zeros(1))[0])
-    shift = -zero if normalized else rungs.log_factor
-    return _compile_log(law, shift, _ABOVE if deep else _top(law, zero))
+    def __init__(self, rungs: Rungs, d: int) -> None:
+        self._rungs, self._odd = rungs, d % 2 == 1
+        self._ladder = Ladder(rungs.generator, d // 2)
 
+    @cached_property
+    def log_at_zero(self) -> float:
+        """Logarithm of K at equal points."""
+        below = 0.0 if self._odd else float(self._half_step.log(np.zeros(1))[0])
+        return self._rungs.log_factor + self._ladder.log_unit + below
 
-def slope_profile(rungs: Rungs, d: int, normalized: bool) -> TableProfile:
-    """Derivative of the logarithm of the kernel by that of its hyperparameter."""
-    ladder = Ladder(rungs.generator, d // 2)
-    ratio: Radial = partial(ladder.ratio, rungs.slope)
-    law = _log_law(rungs, d)
-    top = _top(law, float(law(np.zeros(1))[0]))
-    if d % 2 == 0:
-        table = compile_profile(
-            lambda u: ratio(u)[None, :],
-            "invariant", top=_ABOVE + _FURTHER, least=1.0, beyond=0.0,
-            octaves=_ABOVE + _FURTHER + _BELOW,
+    def log_profile(self, normalized: bool, deep: bool = False) -> TableProfile:
+        """The kernel by its logarithm; deep: beyond its underflow."""
+        shift = 0.0 if normalized else self.log_at_zero
+        top = _ABOVE if deep else self._top(shift)
+        return compile_profile(
+            lambda u: (self._log(u) + shift)[None, :],
+            "invariant", top=top, logarithmic=True, beyond=-np.inf,
+            law_error=self._log_table.error, octaves=top + 2 * self._rungs.octaves,
         )  # fmt: skip
-        ratio = partial(half_step_ratio, _tabulate(ladder).apply, ladder.power_at_zero, table.apply)
-    zero = float(ratio(np.zeros(1))[0]) if normalized else 0.0
-    shift = 0.0 if normalized else rungs.slope_shift
-    return compile_profile(
-        lambda u: (rungs.slope_factor * (ratio(u) - zero) + shift)[None, :],
-        "invariant", top=top, least=1.0, beyond=0.0, octaves=top + _BELOW,
-    )  # fmt: skip
+
+    def slope_profile(self, normalized: bool) -> TableProfile:
+        """Derivative of the logarithm of the kernel by that of its hyperparameter."""
+        zero = float(self._ratio(np.zeros(1))[0]) if normalized else 0.0
+        factor, shift = self._rungs.slope_factor, 0.0 if normalized else self._rungs.slope_shift
+        top = self._top(0.0 if normalized else self.log_at_zero)
+        return compile_profile(
+            lambda u: (factor * (self._ratio(u) - zero) + shift)[None, :],
+            "invariant", top=top, least=1.0, beyond=0.0,
+            law_error=self._ratio_table.error, octaves=top + 2 * self._rungs.octaves,
+        )  # fmt: skip
+
+    def _top(self, shift: float) -> int:
+        """The first octave at which the kernel has fallen below the floating range."""
+        octaves = np.arange(-2 * self._rungs.octaves, _ABOVE)
+        seen = self._log(np.exp2(octaves)) + shift > -_DEPTH
+        return int(octaves[seen].max(initial=octaves[0])) + 1
+
+    def _log(self, u: Array) -> Array:
+        """``log K`` less its value at zero, at separations."""
+        return _values(self._log_table, 2 * np.arcsinh(np.sqrt(u / 2)))
+
+    def _ratio(self, u: Array) -> Array:
+        """``D[slope] / D[generator]`` at separations."""
+        return _values(self._ratio_table, 2 * np.arcsinh(np.sqrt(u / 2)))
+
+    @cached_property
+    def _log_table(self) -> TableProfile:
+        if self._odd:
+            return self._odd_log_table
+        zero = float(self._half_step.log(np.zeros(1))[0])
+        return self._tabulate(lambda rho: self._half_step.log(rho) - zero)
+
+    @cached_property
+    def _ratio_table(self) -> TableProfile:
+        if self._odd:
+            return self._odd_ratio_table
+        ratio = partial(_values, self._odd_ratio_table)
+        return self._tabulate(partial(self._half_step.mean, ratio))
+
+    @cached_property
+    def _half_step(self) -> HalfStep:
+        log = partial(_values, self._odd_log_table)
+        return HalfStep(log, self._ladder.power_at_zero, self._rungs.octaves)
+
+    @cached_property
+    def _odd_log_table(self) -> TableProfile:
+        """In units of the ladder."""
+        return self._tabulate(self._ladder.log, further=not self._odd)
+
+    @cached_property
+    def _odd_ratio_table(self) -> TableProfile:
+        return self._tabulate(partial(self._ladder.ratio, self._rungs.slope), further=not self._odd)
+
+    def _tabulate(self, law: Radial, further: bool = False) -> TableProfile:
+        """A table of the distance; further: for half steps from it."""
+        top = math.ceil(math.log2(_FARTHEST + (FURTHER if further else 0.0)))
+        octaves = top + self._rungs.octaves + (NEARER if further else 0)
+        return compile_profile(
+            lambda rho: law(rho)[None, :], "invariant", top=top, least=1.0, octaves=octaves
+        )
 
 
-def _log_law(rungs: Rungs, d: int) -> Radial:
-    """``log D_d``, whole steps up and, in even dimensions, half a step down."""
-    ladder = Ladder(rungs.generator, d // 2)
-    if d % 2:
-        return ladder.log
-    return partial(half_step_log, _tabulate(ladder).apply, ladder.power_at_zero)
-
-
-def _tabulate(ladder: Ladder) -> TableProfile:
-    """A table of ``log D``, for the integral of half a step, which looks further."""
-    return _compile_log(ladder.log, 0.0, _ABOVE + _FURTHER).without_exponential
-
-
-def _compile_log(law: Radial, shift: float, top: int) -> TableProfile:
-    return compile_profile(
-        lambda u: (law(u) + shift)[None, :],
-        "invariant", top=top, logarithmic=True, beyond=-np.inf, octaves=top + _BELOW,
-    )  # fmt: skip
-
-
-def _top(law: Radial, zero: float) -> int:
-    """The first octave at which the law has fallen below the floating range."""
-    low, high = -_BELOW, _ABOVE
-    if law(np.array([2.0**high]))[0] - zero > -_DEPTH:
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        there = law(np.array([2.0**middle]))[0] - zero > -_DEPTH
-        low, high = (middle, high) if there else (low, middle)
-    return high
+def _values(table: TableProfile, rho: Array) -> Array:
+    values = np.array(rho, ndmin=2)
+    table.apply(values)
+    return values.reshape(rho.shape)

@@ -16,6 +16,9 @@ from mercer.kernels.spectral import SpectralKernel
 from mercer.spaces import Graph, HyperbolicSpace, SphericalSpace, zonal
 from mercer.spaces.ladder import BesselGenerator
 
+#: Least smoothness on hyperbolic space.
+_LEAST_NU = 0.25
+
 
 class Matern(SpectralKernel):
     """The Matern kernel of a curved space.
@@ -84,6 +87,11 @@ class Matern(SpectralKernel):
         check_positive(self, "nu")
         if number(self.nu) / max(number(self.length_scale) ** 2, 5e-324) > 1e300:
             raise ValueError(f"length_scale of Matern is too small: {self.length_scale!r}")
+        if isinstance(self.space, HyperbolicSpace) and number(self.nu) < _LEAST_NU:
+            raise ValueError(
+                f"nu of Matern on hyperbolic space must be at least {_LEAST_NU}, got {self.nu!r}: a "
+                "rougher kernel still falls at distances too small for its table"
+            )
         if getattr(self.nu, "requires_grad", False):
             raise TypeError("Matern is not differentiable in nu; detach it")
 
@@ -138,4 +146,6 @@ class Matern(SpectralKernel):
             log_factor=factor - math.lgamma(s),
             slope=BesselGenerator(s + 0.5, rate),
             slope_factor=2 * nu / scale**2 / rate,
+            # The kernel falls from its value at zero like rho^(2 nu).
+            octaves=max(32, math.ceil(20 / nu)),
         )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer.engine.matrixfunction import Expansion
 from mercer.kernels.base import Kernel, check_choice, check_positive, log_derivative
-from mercer.kernels.hyperbolic import Rungs, log_at_zero, log_profile, slope_profile
+from mercer.kernels.hyperbolic import RadialLaw, Rungs
 from mercer.kernels.nodes import LaplacianKernel
 from mercer.kernels.products import FactorKernel
 from mercer.kernels.radial import RadialKernel
@@ -121,6 +121,11 @@ class SpectralKernel(RadialKernel):
         """The kernel on hyperbolic space, by its function on the line."""
         raise TypeError(f"{type(self).__name__} is not known on hyperbolic space; use Heat or Matern")
 
+    def _radial_law(self, space: HyperbolicSpace, n: int) -> RadialLaw:
+        """The kernel on hyperbolic space, for n columns; profile and gradients share its tables."""
+        d = space.manifold_dimension(n)
+        return self._remember(("radial", d), lambda: RadialLaw(self._rungs(d), d))
+
     def spectrum(self, n: int) -> zonal.Spectrum:
         """Weights on the levels that matter in dimension n of a sphere, and their sum."""
         self._validate()
@@ -133,8 +138,7 @@ class SpectralKernel(RadialKernel):
     def log_self_similarity(self, n: int) -> float:
         """Logarithm of K(x, x) in the absolute form, for n columns; finite where K overflows."""
         if isinstance(self.space, HyperbolicSpace):
-            d = self.space.manifold_dimension(n)
-            return log_at_zero(self._rungs(d), d)
+            return self._radial_law(self.space, n).log_at_zero
         if isinstance(self.space, NormalProduct):
             return n // 2 * FactorKernel(self).factor.log_self_similarity(2)
         return self.spectrum(n).log_total
@@ -156,14 +160,13 @@ class SpectralKernel(RadialKernel):
     def _compile(self, n: int) -> Profile:
         if isinstance(self.space, HyperbolicSpace):
             self._factor(n)  # refuses what overflows
-            d = self.space.manifold_dimension(n)
-            return log_profile(self._rungs(d), d, self.normalized)
+            return self._radial_law(self.space, n).log_profile(self.normalized)
         return self._table(_exact_at_zero(self._law(n), 1.0), self._factor(n), self.floor)
 
     def _compile_gradient(self, n: int, name: str) -> Profile:
         if isinstance(self.space, HyperbolicSpace):
-            d = self.space.manifold_dimension(n)
-            return ProductProfile(self.profile(n), slope_profile(self._rungs(d), d, self.normalized))
+            slope = self._radial_law(self.space, n).slope_profile(self.normalized)
+            return ProductProfile(self.profile(n), slope)
         law = self._gradient_law(n, name)
         return self._table(_exact_at_zero(law, 0.0) if self.normalized else law, self._factor(n))
 

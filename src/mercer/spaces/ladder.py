@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,23 @@ from numpy.typing import NDArray
 from mercer.spaces.balls import precision
 
 Array = NDArray[np.float64]
-#: Values at separations ``u = cosh(rho) - 1``.
+#: Values at distances.
 Radial = Callable[[Array], Array]
-#: Replaces separations by values, in place, as profiles do.
-Replace = Callable[[Array], None]
+#: A ball, or None if it is too wide, from a distance and the series of its square.
+Compute = Callable[[float, list[Any]], Any]
 
 #: Accuracy wanted of every value, in bits.
 _BITS = 58
 #: Precision to begin with and to end with, in bits.
-_LEAST_PRECISION, _MOST_PRECISION = 128, 2**14
-#: Separations below this are reached by the series of rho^2 about zero, which converges up to 2.
-_NEAR = 0.25
-#: The integral of half a step: nodes on each panel, panels per octave, where they begin and end.
-_NODES, _PER_OCTAVE, _FIRST, _REACH = 20, 2, -30, 45.0
+_LEAST_PRECISION, _MOST_PRECISION = 96, 2**14
+#: Bits that may be lost in a recursion; beyond, series about zero are cheaper.
+_MOST_LOST = 600
+#: The integral of half a step: nodes on each panel; panels per octave; where they end, in octaves, and
+#: how far below the root of the smallest distance they begin.
+_NODES, _PER_OCTAVE, _LAST, _MARGIN = 20, 2, 3.5, 6
+#: Half steps look so much further than the distance they are taken at, and from zero so many octaves
+#: below the smallest distance.
+FURTHER, NEARER = 4.0**_LAST, 2 * _MARGIN + 2
 
 
 class Generator(ABC):
@@ -106,84 +110,122 @@ class BesselGenerator(Generator):
 
 
 class Ladder:
-    """``log D_d`` and ratios to it in the odd dimension d = 2 m + 1, point by point."""
+    """``D`` and ratios to it in the odd dimension 2 m + 1, at one distance after the other."""
 
     def __init__(self, generator: Generator, m: int) -> None:
         self._generator, self._m = generator, m
+        #: Coefficients by distance and precision: what is asked for first serves again in ratios.
+        self._known: dict[tuple[float, int], Any] = {}
 
     @property
     def power_at_zero(self) -> float:
-        """Power of u with which D diverges at 0, or 0."""
+        """Power of rho^2 with which D diverges at 0, or 0."""
         return self._generator.power_at_zero(self._m)
 
-    def log(self, u: Array) -> Array:
-        """Logarithm of ``(-1 / 2 pi d/dx)^m g(rho^2)``."""
-        return np.array([self._log(float(value)) for value in u])
+    @cached_property
+    def log_unit(self) -> float:
+        """Logarithm of what :meth:`log` is relative to: of D at 0, or at 1 where that is infinite."""
+        return float(self._unit.mid())
 
-    def ratio(self, other: Generator, u: Array) -> Array:
+    def log(self, rho: Array) -> Array:
+        """Logarithm of ``D = (-1 / 2 pi d/dx)^m g(rho^2)``, less :attr:`log_unit`."""
+        return np.array([self._log(float(value)) for value in rho])
+
+    def ratio(self, other: Generator, rho: Array) -> Array:
         """What the other generator gives, relative to this one; it may have either sign."""
-        return np.array([self._ratio(float(value), other) for value in u])
+        return np.array([self._ratio(float(value), other) for value in rho])
 
-    def _log(self, u: float) -> float:
-        if u == 0 and self.power_at_zero:
+    @cached_property
+    def _unit(self) -> Any:
+        # With bits to spare: what is left of logarithms near this one is to be as accurate.
+        return self._to_accuracy(self._log_value, 1.0 if self.power_at_zero else 0.0, 2 * _BITS)
+
+    def _log(self, rho: float) -> float:
+        if rho == 0 and self.power_at_zero:
             return math.inf
+        unit = self._unit
 
-        def log(precision: int) -> Any:
-            from flint import arb
+        def log(rho: float, y: list[Any]) -> Any:
+            value = self._log_value(rho, y)
+            return None if value is None else value - unit
 
-            value = self._coefficient(u, self._generator, precision) * math.factorial(self._m)
-            return value.log() - self._m * (2 * arb.pi()).log() if value > 0 else None
+        return float(self._to_accuracy(log, rho).mid())
 
-        return self._to_accuracy(log, u)
+    def _log_value(self, rho: float, y: list[Any]) -> Any:
+        from flint import arb
 
-    def _ratio(self, u: float, other: Generator) -> float:
-        def ratio(precision: int) -> Any:
-            below = self._coefficient(u, self._generator, precision)
-            return self._coefficient(u, other, precision) / below if below > 0 else None
+        value = self._coefficient(rho, y) * math.factorial(self._m)
+        return value.log() - self._m * (2 * arb.pi()).log() if value > 0 else None
 
-        return self._to_accuracy(ratio, u)
+    def _ratio(self, rho: float, other: Generator) -> float:
+        if rho == 0 and self.power_at_zero:
+            return 0.0  # slopes diverge less, if at all
 
-    def _to_accuracy(self, compute: Callable[[int], Any], u: float) -> float:
-        """Compute with more and more digits until enough are right."""
+        def ratio(rho: float, y: list[Any]) -> Any:
+            below = self._coefficient(rho, y)
+            return _coefficient(other, y) / below if below > 0 else None
+
+        return float(self._to_accuracy(ratio, rho).mid())
+
+    def _to_accuracy(
+        self, compute: Callable[[float, list[Any]], Any], rho: float, wanted: int = _BITS
+    ) -> Any:
+        """Compute from the series of rho^2 with more and more digits until enough are right."""
         from flint import ctx
 
-        bits = _LEAST_PRECISION
+        count = self._m + 1
+        lost = lost_bits(rho, count)
+        recursive = lost <= _MOST_LOST
+        bits = _LEAST_PRECISION + count // 2 + (math.ceil(lost) if recursive else 0)
         while bits <= _MOST_PRECISION:
             with precision(bits):
-                cap, ctx.cap = ctx.cap, self._m + 1
+                cap, ctx.cap = ctx.cap, count
                 try:
-                    value = compute(bits)
+                    value = compute(rho, squared_distance(rho, count, None if recursive else bits))
                 finally:
                     ctx.cap = cap
                 # Errors that count are those of values near 1: logarithms and ratios may be zero.
-                if value is not None and value.rel_one_accuracy_bits() > _BITS:
-                    return float(value.mid())
+                if value is not None and value.rel_one_accuracy_bits() > wanted:
+                    return value
             bits *= 2
-        raise ValueError(f"the radial function is not resolved at cosh(rho) - 1 = {u:.6g}")
+        raise ValueError(f"the radial function is not resolved at the distance {rho:.6g}")
 
-    def _coefficient(self, u: float, generator: Generator, precision: int) -> Any:
-        """Taylor coefficient m of g(rho(x)^2) at x = 1 + u, times (-1)^m."""
-        value = generator.compose(squared_distance(u, self._m + 1, precision))[self._m]
-        return -value if self._m % 2 else value
+    def _coefficient(self, rho: float, y: list[Any]) -> Any:
+        from flint import ctx
+
+        if (rho, ctx.prec) not in self._known:
+            self._known[rho, ctx.prec] = _coefficient(self._generator, y)
+        return self._known[rho, ctx.prec]
 
 
-def squared_distance(u: float, count: int, precision: int) -> list[Any]:
-    """Taylor coefficients of ``rho^2 = arcosh(x)^2`` at ``x = 1 + u``, as balls.
+def _coefficient(generator: Generator, y: list[Any]) -> Any:
+    """Last Taylor coefficient m of g(y), times (-1)^m."""
+    value = generator.compose(y)[len(y) - 1]
+    return value if len(y) % 2 else -value
 
-    ``(x^2 - 1) y'' + x y' = 2``; near x = 1, where the recursion would divide by little, by moving the
-    centre of the series at 1.
+
+def lost_bits(rho: float, count: int) -> float:
+    """Bits that the recursion of :func:`squared_distance` loses, about, by dividing by little."""
+    return count * max(0.0, -1 - 2 * math.log2(rho)) if rho else math.inf
+
+
+def squared_distance(rho: float, count: int, bits: int | None) -> list[Any]:
+    """Taylor coefficients of ``y = arcosh(x)^2`` at ``x = cosh(rho)``, as balls.
+
+    By ``(x^2 - 1) y'' + x y' = 2``; with ``bits`` of precision given, by moving the centre of the series
+    at x = 1, for small rho.
     """
     from flint import arb, arb_poly
 
-    if u < _NEAR:
+    half = (arb(rho) / 2).sinh()
+    u = 2 * half * half
+    if bits is not None:
         # A term gains at least log2(2 / u) - 1 bits on the one before, once binomials have peaked.
-        bits = -math.log2(max(u, 1e-300))
-        terms = count + math.ceil((precision + 2 * count) / bits)
-        moved = _at_one(64 * -(-terms // 64), precision)(arb_poly([arb(u), 1]))
+        terms = count + math.ceil((bits + 2 * count) / (1 - 2 * math.log2(max(rho, 1e-150))))
+        moved = _at_one(64 * -(-terms // 64), bits)(arb_poly([u, 1]))
         return [moved[k] for k in range(count)]
-    x = arb(u) + 1
-    rho, square = x.acosh(), x * x - 1
-    y = [rho * rho, 2 * rho / square.sqrt()]
+    x, square = u + 1, u * (u + 2)
+    y = [arb(rho) ** 2, 2 * arb(rho) / square.sqrt()]
     for j in range(count - 2):
         rest = (2 if j == 0 else 0) - x * ((j + 1) * (2 * j + 1)) * y[j + 1] - j * j * y[j]
         y.append(rest / (square * ((j + 2) * (j + 1))))
@@ -191,8 +233,8 @@ def squared_distance(u: float, count: int, precision: int) -> list[Any]:
 
 
 @cache
-def _at_one(count: int, precision: int) -> Any:
-    """The series of ``arcosh(1 + u)^2`` in u, as a polynomial."""
+def _at_one(count: int, bits: int) -> Any:
+    """The series of ``arcosh(1 + u)^2`` in u, as a polynomial, in the precision given and in force."""
     from flint import arb, arb_poly
 
     y = [arb(0), arb(2)]
@@ -201,59 +243,71 @@ def _at_one(count: int, precision: int) -> Any:
     return arb_poly(y)
 
 
-def half_step_log(log: Replace, power: float, u: Array) -> Array:
-    """``log D_d`` from ``log D_(d+1)``: ``D_d = int D_(d+1)(u + cosh w - 1) cosh(w / 2) dw``.
+class HalfStep:
+    """``D_d(rho) = int_0^inf D_(d+1)(rho + v^2) F(rho, v) dv``, from the logarithm of ``D_(d+1)``.
 
-    ``power`` is that with which ``D_(d+1)`` diverges at 0, or 0.
+    ``F = 2 v sinh(rho + v^2) / sqrt(sinh(rho + v^2 / 2) sinh(v^2 / 2))``.
+
+    Parameters
+    ----------
+    log : callable
+        ``log D_(d+1)`` at distances.
+    power : float
+        That of rho^2 with which ``D_(d+1)`` diverges at 0, or 0.
+    octaves : int
+        Distances are zero or at least 2 to the power minus this.
     """
-    return np.concatenate([_log_sum(_terms(log, power, part)) for part in _chunks(u)])
+
+    def __init__(self, log: Radial, power: float, octaves: int) -> None:
+        self._log, self._power = log, power
+        self._nodes, self._weights = _panels(-(octaves // 2) - _MARGIN)
+
+    def log(self, rho: Array) -> Array:
+        """Logarithm of ``D_d``."""
+        parts = [self._terms(part) for part in self._chunks(rho)]
+        return np.concatenate([top + np.log(terms.sum(axis=1)) for top, terms in parts])
+
+    def mean(self, values: Radial, rho: Array) -> Array:
+        """Mean of a function of the distance, with the integrand as its weight."""
+        found = []
+        for part in self._chunks(rho):
+            _, terms = self._terms(part)
+            mean = (terms * values(part[:, None] + self._nodes**2)).sum(axis=1) / terms.sum(axis=1)
+            found.append(mean)
+        return np.concatenate(found)
+
+    def _chunks(self, rho: Array) -> list[Array]:
+        """Parts of the distances, with some 10^5 terms each."""
+        return np.array_split(rho, -(-len(rho) * len(self._nodes) // 2**18))
+
+    def _terms(self, rho: Array) -> tuple[Array, Array]:
+        """Terms of the integral, a row for each distance, and the logarithms of units they are in."""
+        square = self._nodes**2
+        logs = self._log(rho[:, None] + square)
+        top = logs.max(axis=1)
+        # All signs are plus: nothing cancels.
+        whole, half = (_sinh_of_sum(rho, v) for v in (square, square / 2))
+        terms = np.exp(logs - top[:, None]) * whole / np.sqrt(half)
+        terms *= 2 * self._weights * self._nodes / np.sqrt(np.sinh(square / 2))
+        # Below the first panel the integrand is level, or at rho = 0 a power of v, taken at its middle.
+        power = 1 + 4 * self._power
+        terms[rho == 0, 0] *= 2**power / (1 + power)
+        return top, terms
 
 
-def half_step_ratio(log: Replace, power: float, ratio: Replace, u: Array) -> Array:
-    """Mean of a ratio over the integral of half a step."""
-    found = []
-    for part in _chunks(u):
-        terms = _terms(log, power, part)
-        values = part[:, None] + _panels()[0]
-        ratio(values)
-        p = np.exp(terms - terms.max(axis=1, keepdims=True))
-        found.append((p * values).sum(axis=1) / p.sum(axis=1))
-    return np.concatenate(found)
-
-
-def _chunks(u: Array) -> list[Array]:
-    return np.array_split(u, -(-len(u) // 512))
-
-
-def _terms(log: Replace, power: float, u: Array) -> Array:
-    """Logarithms of the terms of the integral, a row for each separation."""
-    nodes, weights = _panels()
-    values = u[:, None] + nodes
-    log(values)
-    values += weights
-    # Below the first panel the integrand is level, or at u = 0 a power of w, taken at its middle.
-    values[u < nodes[0], 0] += 2 * power * math.log(2) - math.log1p(2 * power)
-    return values
-
-
-def _log_sum(terms: Array) -> Array:
-    top = terms.max(axis=1)
-    return top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
+def _sinh_of_sum(rho: Array, v: Array) -> Array:
+    return np.outer(np.sinh(rho), np.cosh(v)) + np.outer(np.cosh(rho), np.sinh(v))
 
 
 @cache
-def _panels() -> tuple[Array, Array]:
-    """``cosh(w) - 1`` at the nodes of the integral, and the logarithms of their weights.
+def _panels(first: int) -> tuple[Array, Array]:
+    """Nodes v of the integral, and their weights.
 
-    Octaves resolve singularities at u = 0 from any distance, as the tables do.
+    Panels are parts of octaves of v, which resolve singularities at rho = 0 from any distance.
     """
     x, gauss = np.polynomial.legendre.leggauss(_NODES)
-    last = math.log2(2 * _REACH)
-    ends = np.exp2(np.arange(_FIRST, last + 0.5 / _PER_OCTAVE, 1 / _PER_OCTAVE))
+    ends = np.exp2(np.arange(first * _PER_OCTAVE, _LAST * _PER_OCTAVE + 1) / _PER_OCTAVE)
     centres, halves = (ends[1:] + ends[:-1]) / 2, (ends[1:] - ends[:-1]) / 2
-    w = (centres[:, None] + halves[:, None] * x).ravel()
-    weights = (halves[:, None] * gauss).ravel()
+    nodes, weights = centres[:, None] + halves[:, None] * x, halves[:, None] * gauss
     # The first node stands for what is left below the first panel.
-    w, weights = np.concatenate([[ends[0] / 2], w]), np.concatenate([[ends[0]], weights])
-    log_cosh = w / 2 + np.log1p(np.exp(-w)) - math.log(2)
-    return 2 * np.sinh(w / 2) ** 2, np.log(2 * weights) + log_cosh
+    return np.append(ends[0] / 2, nodes), np.append(ends[0], weights)
