@@ -105,6 +105,11 @@ def test_against_a_million_samples(t_star: float, alpha: float) -> None:
     mean, error = sampled_reference(SHORT, kernel, 10**6, seed=1)
     assert (kernel.standard_error(SHORT) == 0).all()
     assert (np.abs(kernel(SHORT) - mean) < 4.5 * error).all()
+    inside = []
+    for seed in range(4):
+        sampled = PosteriorHeat(t_star, alpha, random_state=seed, method="samples")
+        inside.append(np.abs(sampled(SHORT) - mean) <= 3 * sampled.standard_error(SHORT))
+    assert np.mean(inside) >= 0.95
 
 
 @pytest.mark.parametrize("t_star", [0.1, 0.5])

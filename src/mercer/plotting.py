@@ -12,11 +12,26 @@ from sklearn.base import clone
 
 from mercer.bounds import VCBound, covering_bound, generalization_bound, log_covering_rate
 from mercer.kernels import Heat, SpectralKernel
+from mercer.spaces import NormalFamily, Simplex
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_covering_bound", "plot_generalization_bound", "plot_vc_bounds"]
+__all__ = [
+    "plot_covering_bound",
+    "plot_generalization_bound",
+    "plot_halfplane_boundary",
+    "plot_simplex_boundary",
+    "plot_vc_bounds",
+]
+
+#: Colours of classes, told apart by all eyes, and how much of them regions have.
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+_TINT = 0.28
+#: Corners of the triangle.
+_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(0.75)]])
+#: Points of the triangle keep this distance from its edges, where some kernels are not defined.
+_EDGE = 1e-4
 
 #: What :func:`plot_vc_bounds` can show.
 _QUANTITIES: dict[str, tuple[str, Callable[[VCBound], float]]] = {
@@ -185,6 +200,192 @@ def plot_covering_bound(
     if label is not None:
         ax.legend(frameon=False)
     return ax
+
+
+def plot_simplex_boundary(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    corners: Sequence[str] = ("$\\theta_1$", "$\\theta_2$", "$\\theta_3$"),
+    total: float = 1.0,
+    resolution: int = 150,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the regions that a classifier makes of the triangle of three categories.
+
+    The line is the decision boundary: where the decision function of two classes is zero, or where
+    predictions of several classes change.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        With ``decision_function`` or ``predict`` on rows of three counts or probabilities.
+    X : array of shape (m, 3), optional
+        Counts or probabilities to draw as points.
+    y : array of shape (m,), optional
+        Their classes.
+    corners : three str
+        Names of the categories.
+    total : float
+        Sum of the rows that the model is asked about; 1 for probabilities.
+    resolution : int
+        Points along an edge at which it is asked.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVC
+    >>> from mercer.kernels import Heat
+    >>> from mercer.plotting import plot_simplex_boundary
+    >>> from mercer.spaces import Simplex
+    >>> counts, classes = [[8, 1, 1], [6, 3, 1], [1, 2, 7], [2, 2, 6]], [0, 0, 1, 1]
+    >>> model = SVC(kernel=Heat(Simplex(), t=0.1)).fit(counts, classes)
+    >>> ax = plot_simplex_boundary(model, counts, classes, corners=["a", "b", "c"])
+    >>> [text.get_text() for text in ax.texts]
+    ['a', 'b', 'c']
+    """
+    if len(corners) != 3:
+        raise ValueError(f"corners must be the names of three categories, got {corners!r}")
+    points = None
+    if X is not None:
+        roots, _ = Simplex(n=3).embed(Simplex(n=3).check(X))
+        points = (roots.multiply(roots) if hasattr(roots, "multiply") else roots * roots) @ _CORNERS
+    steps = np.arange(resolution)
+    first, second = (part.ravel() for part in np.meshgrid(steps, steps))
+    inside = first + second < resolution
+    grid = np.column_stack([first, second, resolution - 1 - first - second])[inside] / (resolution - 1)
+    grid = (grid + _EDGE) / (1 + 3 * _EDGE)
+    ax = _axes(ax)
+    _draw_regions(ax, model, grid @ _CORNERS, total * grid)
+    _draw_points(ax, model, points, y)
+    ax.plot(*_CORNERS[[0, 1, 2, 0]].T, color="black", lw=1)
+    for name, corner, align in zip(corners, _CORNERS, ("right", "left", "center"), strict=True):
+        across, up = corner
+        ax.text(across, up + (0.03 if up else -0.03), name, ha=align, va="bottom" if up else "top")
+    ax.set(xlim=(-0.08, 1.08), ylim=(-0.1, 0.98), aspect="equal")
+    ax.set_axis_off()
+    return ax
+
+
+def plot_halfplane_boundary(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    xlim: tuple[float, float] | None = None,
+    ylim: tuple[float, float] | None = None,
+    resolution: int = 150,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the regions that a classifier makes of the half-plane of normal distributions.
+
+    See :func:`plot_simplex_boundary`.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        With ``decision_function`` or ``predict`` on rows of a mean and a standard deviation.
+    X : array of shape (m, 2), optional
+        Means and standard deviations to draw as points.
+    y : array of shape (m,), optional
+        Their classes.
+    xlim, ylim : pair of floats, optional
+        Ranges of the mean and of the standard deviation; by default those of X, and some room.
+    resolution : int
+        Points along each axis at which the model is asked.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVC
+    >>> from mercer.kernels import Heat
+    >>> from mercer.plotting import plot_halfplane_boundary
+    >>> from mercer.spaces import NormalFamily
+    >>> rows, classes = [[0.0, 1.0], [1.0, 1.5], [0.0, 0.2], [1.0, 0.3]], [0, 0, 1, 1]
+    >>> model = SVC(kernel=Heat(NormalFamily(), t=0.5)).fit(rows, classes)
+    >>> ax = plot_halfplane_boundary(model, rows, classes)
+    >>> ax.get_ylabel()
+    'standard deviation'
+    """
+    points = None if X is None else NormalFamily(n=2).check(X)
+    ranges = [xlim, ylim]
+    for axis in (0, 1):
+        if ranges[axis] is None:
+            if points is None:
+                raise ValueError("give the ranges xlim and ylim, or points X to take them from")
+            low, high = points[:, axis].min(), points[:, axis].max()
+            room = 0.08 * (high - low) or 0.5 * high or 1.0
+            ranges[axis] = (low - room if axis == 0 else 0.0, high + room)
+    (left, right), (bottom, top) = (pair for pair in ranges if pair is not None)
+    if not (left < right and 0 <= bottom < top):
+        raise ValueError(f"ranges must rise, ylim from zero or above; got xlim={xlim!r}, ylim={ylim!r}")
+    means = np.linspace(left, right, resolution)
+    # No normal distribution has the deviation zero: the lowest is half a step above.
+    deviations = np.linspace(bottom or top / (2 * resolution), top, resolution)
+    grid = np.column_stack([part.ravel() for part in np.meshgrid(means, deviations)])
+    ax = _axes(ax)
+    _draw_regions(ax, model, grid, grid)
+    _draw_points(ax, model, points, y)
+    ax.set(xlim=(left, right), ylim=(bottom, top), xlabel="mean", ylabel="standard deviation")
+    return ax
+
+
+def _draw_regions(ax: Axes, model: Any, places: Any, rows: Any) -> None:
+    """Fill the regions of the classes in light colours, with lines between them."""
+    from matplotlib.tri import Triangulation
+
+    triangles = Triangulation(*places.T)
+    line = {"colors": "black", "linewidths": 1.2}
+    scores = model.decision_function(rows) if hasattr(model, "decision_function") else None
+    if scores is not None and np.ndim(scores) == 1:
+        levels = [min(scores.min(), -1.0) - 1, 0, max(scores.max(), 1.0) + 1]
+        ax.tricontourf(triangles, scores, levels=levels, colors=_tints(2))
+        if scores.min() < 0 < scores.max():
+            ax.tricontour(triangles, scores, levels=[0], **line)
+        return
+    predicted = np.asarray(model.predict(rows))
+    classes = _classes(model, predicted)
+    for label, tint in zip(classes, _tints(len(classes)), strict=True):
+        own = (predicted == label).astype(float)
+        if own.any():
+            ax.tricontourf(triangles, own, levels=[0.5, 1.5], colors=[tint])
+        if own.any() and not own.all():
+            ax.tricontour(triangles, own, levels=[0.5], **line)
+
+
+def _draw_points(ax: Axes, model: Any, points: Any, y: Any) -> None:
+    """Draw points in the colours of their classes."""
+    if points is None:
+        return
+    if y is None:
+        ax.scatter(points[:, 0], points[:, 1], s=18, color="0.2", edgecolor="white", lw=0.5, zorder=3)
+        return
+    labels = np.asarray(y)
+    if labels.shape != (len(points),):
+        raise ValueError(
+            f"X has {len(points)} rows, but y has shape {labels.shape}: give a class for each"
+        )
+    for i, label in enumerate(_classes(model, labels)):
+        color, marker = _COLORS[i % len(_COLORS)], "os^Dv<>P"[i % 8]
+        own = points[labels == label]
+        ax.scatter(
+            own[:, 0], own[:, 1], s=22, color=color, marker=marker, edgecolor="white", lw=0.6,
+            zorder=3, label=str(label),
+        )  # fmt: skip
+
+
+def _classes(model: Any, labels: Any) -> list[Any]:
+    """The classes that a model knows, in its order, or those that are seen."""
+    return list(getattr(model, "classes_", np.unique(labels)))
+
+
+def _tints(count: int) -> list[tuple[float, ...]]:
+    """Light colours for regions."""
+    from matplotlib.colors import to_rgb
+
+    colors = (to_rgb(_COLORS[i % len(_COLORS)]) for i in range(count))
+    return [tuple(1 - _TINT * (1 - part) for part in color) for color in colors]
 
 
 def _covering_point(
