@@ -179,7 +179,7 @@ def test_arrays_of_other_kinds() -> None:
 
 @pytest.mark.parametrize("options", [{"levels": 4}, {"max_features": 17}, {"levels": (0, 1, 2, 4)}])
 def test_torch_gradients(options: dict) -> None:
-    X = torch.tensor(points(4, 13), requires_grad=True)
+    X = torch.tensor(points(4, 13)[[0, 3, 6, 7, 11]], requires_grad=True)
     assert torch.autograd.gradcheck(SphericalHarmonics(4, **options), X)
 
 

@@ -162,13 +162,13 @@ class SphericalHarmonics:
         def job(start: int) -> None:
             block = points[start : start + _ROWS]
             block = block.toarray() if sparse.issparse(block) else block
-            self._write(np.ascontiguousarray(block, dtype=float), out[start : start + _ROWS])
+            self.write(np.ascontiguousarray(block, dtype=float), out[start : start + _ROWS])
 
         run(job, [(start,) for start in range(0, points.shape[0], _ROWS)], what="harmonics")
         return out
 
-    def _write(self, points: Array, out: NDArray[Any]) -> None:
-        """Write the values at a block of points."""
+    def write(self, points: Array, out: NDArray[Any]) -> None:
+        """Write the values at unit vectors, in this thread and without further memory."""
         if self._full.levels:
             from mercer.compiled.harmonics import product_harmonics
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,8 @@ Array = NDArray[np.float64]
 
 #: Weights of a composed kernel below this part of the largest are lost in the rounding.
 _ROUNDING = 1e-13
+#: exp() of more than this times a few rows overflows.
+_LOG_MOST = 600.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +32,16 @@ class LevelWeights:
     """A kernel ``K(x, y) = |x|^p |y|^p sum_l a_l N_l P_l(x.y / |x| |y|)``, by its weights a_l.
 
     ``weights`` holds a_l for the levels asked for, ``total`` the sum of ``a_l N_l`` over all levels,
-    which is K(x, x) at unit vectors; ``slopes`` and ``total_slopes`` are derivatives of their
-    logarithms by the logarithms of the kernel's free hyperparameters.
+    which is K(x, x) at unit vectors, and ``rest`` the sum over those not asked for, without
+    cancellation.  ``slopes`` are derivatives of log a_l, and ``rest_slopes`` of the rest, by the
+    logarithms of the kernel's free hyperparameters.
     """
 
     weights: Array
     total: float
+    rest: float
     slopes: Array
-    total_slopes: Array
+    rest_slopes: Array
 
 
 def check_zonal(kernel: Any) -> None:
@@ -65,11 +68,12 @@ def level_weights(kernel: Any, n: int, levels: Sequence[int]) -> LevelWeights:
     """
     check_zonal(kernel)
     numbers = np.asarray(levels, dtype=int)
-    if isinstance(kernel, ArcCosine):
-        compute = _unit_weights if kernel.depth == 1 else _composed_weights
-        none = np.zeros((len(numbers), 0))
-        return LevelWeights(compute(kernel, n, numbers), 1.0, none, np.zeros(0))
-    return _spectral_weights(kernel, n, numbers)
+    if not isinstance(kernel, ArcCosine):
+        return _spectral_weights(kernel, n, numbers)
+    weights = (_unit_weights if kernel.depth == 1 else _composed_weights)(kernel, n, numbers)
+    counts = np.exp(zonal.log_multiplicities(n, int(numbers.max()) + 1)[numbers].astype(float))
+    rest = max(1.0 - float(weights @ counts), 0.0)
+    return LevelWeights(weights, 1.0, rest, np.zeros((len(numbers), 0)), np.zeros(0))
 
 
 def radial_power(kernel: Any) -> int:
@@ -79,44 +83,66 @@ def radial_power(kernel: Any) -> int:
 
 def _spectral_weights(kernel: SpectralKernel, n: int, numbers: NDArray[np.int64]) -> LevelWeights:
     eigenvalues = zonal.eigenvalues(n, int(numbers.max()) + 1)[numbers]
-    area = zonal.log_area(n) if isinstance(kernel, Heat) else 0.0
-    log_weights = _listed(kernel, eigenvalues, numbers, n) - area
     names = kernel.free()
     slopes = np.zeros((len(numbers), len(names)))
     for i, name in enumerate(names):
         slopes[:, i] = log_derivative(kernel, name, lambda k: k.log_weights(eigenvalues, n))
-    log_total, total_slopes = _log_total(kernel, n, names)
-    if kernel.normalized:
-        slopes, total_slopes = slopes - total_slopes, np.zeros(len(names))
-        log_weights, log_total = log_weights - log_total, 0.0
-    elif abs(log_total) > 600:
-        raise ValueError(f"{kernel!r} is exp({log_total:.6g}) on the diagonal; use normalized=True")
-    return LevelWeights(np.exp(log_weights.astype(float)), math.exp(log_total), slopes, total_slopes)
+    sums = _matern_sums if isinstance(kernel, Matern) else _series_sums
+    log_total, total_slopes, share, share_slopes = sums(kernel, n, numbers, names)
+    log_weights = _listed(kernel, eigenvalues, numbers, n) - log_total
+    slopes, share_slopes = slopes - total_slopes, share_slopes - share * total_slopes
+    factor = 1.0
+    if not kernel.normalized:
+        log_factor = log_total - (zonal.log_area(n) if isinstance(kernel, Heat) else 0.0)
+        if abs(log_factor) > _LOG_MOST:
+            raise ValueError(f"{kernel!r} is exp({log_factor:.6g}) on the diagonal; use normalized=True")
+        factor = math.exp(log_factor)
+        slopes, share_slopes = slopes + total_slopes, share_slopes + share * total_slopes
+    weights = factor * np.exp(log_weights.astype(float))
+    return LevelWeights(weights, factor, factor * share, slopes, factor * share_slopes)
 
 
-def _log_total(kernel: SpectralKernel, n: int, names: tuple[str, ...]) -> tuple[float, Array]:
-    """Logarithm of K(x, x) in the absolute form, and its derivatives."""
-    if isinstance(kernel, Matern):
-        rate = 2 * number(kernel.nu) / number(kernel.length_scale) ** 2
-        s = kernel._power(n)
-        log_total = _log_power_sum(n, s, rate)
-        slope = 2 * s * math.exp(math.log(rate) + _log_power_sum(n, s + 1, rate) - log_total)
-        return log_total, np.full(len(names), slope)
-    absolute = copy.copy(kernel.with_floats())
-    absolute.normalized = False
-    slopes = [absolute._gradient_law(n, name)(np.zeros(1))[0, 0] for name in names]
-    return kernel.log_self_similarity(n), np.array(slopes)
+#: Logarithm of sum_l a_l N_l; its derivatives; part of it outside some levels; derivatives of that part
+#: at a fixed sum.
+_Sums = tuple[float, Array, float, Array]
 
 
-def _log_power_sum(n: int, s: float, rate: float) -> float:
-    """Logarithm of ``sum_l N_l (rate + lambda_l)^(-s)``: optimisers ask for it many times.
+def _series_sums(
+    kernel: SpectralKernel, n: int, numbers: NDArray[np.int64], names: tuple[str, ...]
+) -> _Sums:
+    """Sums over a law's own truncated series."""
+    spectrum = kernel.spectrum(n)
+    outside = ~np.isin(spectrum.levels, numbers)
+    scores = np.empty((len(spectrum.p), len(names)))
+    for i, name in enumerate(names):
+        scores[:, i] = log_derivative(kernel, name, lambda k: k.log_weights(spectrum.eigenvalues, n))
+    p = spectrum.p
+    return spectrum.log_total, p @ scores, float(p[outside].sum()), p[outside] @ scores[outside]
+
+
+def _matern_sums(kernel: Matern, n: int, numbers: NDArray[np.int64], names: tuple[str, ...]) -> _Sums:
+    """The same for the Matern kernel, whose series may be too long to sum."""
+    rate = 2 * number(kernel.nu) / number(kernel.length_scale) ** 2
+    s = kernel._power(n)
+    log_total, share = _log_power_sum(n, s, rate, numbers)
+    # d/dlog(length_scale) of (rate + lam)^-s is 2 s rate (rate + lam)^-(s+1).
+    log_steeper, steeper_share = _log_power_sum(n, s + 1, rate, numbers)
+    slope = 2 * s * math.exp(math.log(rate) + log_steeper - log_total)
+    shape = len(names)
+    return log_total, np.full(shape, slope), share, np.full(shape, slope * steeper_share)
+
+
+def _log_power_sum(n: int, s: float, rate: float, numbers: NDArray[np.int64]) -> tuple[float, float]:
+    """Logarithm of ``sum_l N_l (rate + lambda_l)^(-s)``, and the part outside some levels.
 
     Terms up to some level are added up, the rest is an integral (Euler and Maclaurin's formula).
     """
-    direct = 4096 + 8 * int(math.sqrt(rate)) + 8 * n
-    log_power = zonal.log_multiplicities(n, direct) - s * np.log(rate + zonal.eigenvalues(n, direct))
+    # A power of two: optimisers come back to the same few numbers of levels.
+    direct = 2 ** math.ceil(math.log2(4096 + 8 * math.sqrt(rate) + 8 * n + numbers.max()))
+    log_counts, eigenvalues = _ladder(n, direct)
+    log_power = log_counts - s * np.log(rate + eigenvalues)
     peak = float(log_power.max())
-    terms = np.exp((log_power - peak).astype(float))
+    terms = np.exp(log_power - peak)
     last = float(direct - 1)
     nodes, weights = _legendre_nodes()
     # Terms fall as l^-(2s - n + 2): in log l the integrand is an exponential.
@@ -126,7 +152,16 @@ def _log_power_sum(n: int, s: float, rate: float) -> float:
     log_term = _log_smooth(n, s, rate, level) - _log_smooth(n, s, rate, np.array([last]))
     integral = reach / 2 * (weights * np.exp(log_term + np.log(level))).sum()
     tail = terms[-1] * (integral - 0.5) - (terms[-1] - terms[-2]) / 12
-    return peak + math.log(terms.sum() + tail)
+    total = terms.sum() + tail
+    terms[numbers] = 0.0
+    return peak + math.log(total), float((terms.sum() + tail) / total)
+
+
+@lru_cache(maxsize=8)
+def _ladder(n: int, levels: int) -> tuple[Array, Array]:
+    """Logarithms of multiplicities, and eigenvalues."""
+    log_counts = zonal.log_multiplicities(n, levels).astype(float)
+    return log_counts, zonal.eigenvalues(n, levels).astype(float)
 
 
 @cache
@@ -182,7 +217,8 @@ def _unit_weights(kernel: ArcCosine, n: int, numbers: NDArray[np.int64]) -> Arra
 
 def _composed_weights(kernel: ArcCosine, n: int, numbers: NDArray[np.int64]) -> Array:
     """Weights of several layers, ``a_l = E[s(t) P_l(t)]``, by double-exponential quadrature."""
-    steps = np.linspace(-4.5, 4.5, 2001)
+    highest = int(numbers.max())
+    steps = np.linspace(-4.5, 4.5, 2001 + 32 * highest)
     s = np.pi / 2 * np.sinh(steps)
     # theta = pi / (1 + exp(-2 s)), and what is left to pi, both to full relative precision
     theta = np.pi / (1 + np.exp(-2 * s))
@@ -192,11 +228,9 @@ def _composed_weights(kernel: ArcCosine, n: int, numbers: NDArray[np.int64]) -> 
     w = np.where(theta < np.pi / 2, np.cos(theta), -np.cos(rest))
     shape = w[None, :].copy()
     kernel.profile(n).apply(shape)
-    before, here = np.ones_like(w), w
-    polynomials = [before, here]
-    for i in range(1, int(numbers.max())):
-        before, here = here, ((2 * i + n - 2) * w * here - i * before) / (i + n - 2)
-        polynomials.append(here)
-    weights = np.array([(density * shape[0] * polynomials[number]).sum() for number in numbers])
-    spread = np.array([(density * np.abs(polynomials[number])).sum() for number in numbers])
-    return np.where(weights > _ROUNDING * spread, weights, 0.0)
+    before, here = np.zeros_like(w), np.ones_like(w)
+    sums, spreads = np.empty(highest + 1), np.empty(highest + 1)
+    for i in range(highest + 1):
+        sums[i], spreads[i] = (density * shape[0] * here).sum(), (density * np.abs(here)).sum()
+        before, here = here, ((2 * i + n - 2) * w * here - i * before) / (i + n - 2) if i else w
+    return np.where(sums > _ROUNDING * spreads, sums, 0.0)[numbers]

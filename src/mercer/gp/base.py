@@ -1,0 +1,177 @@
+"""What all sparse Gaussian processes on the sphere share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from mercer.engine.threads import run
+from mercer.gp.blocks import ArrayBlocks, Block, as_blocks, as_floats
+from mercer.gp.bound import Solution
+from mercer.gp.inputs import HarmonicFeatures, InputMap, is_table_kernel
+from mercer.gp.prior import Prior, last_level
+from mercer.gp.statistics import ROWS
+from mercer.kernels import ArcCosine
+from mercer.kernels.base import is_whole
+from mercer.kernels.levels import check_zonal, radial_power
+from mercer.spaces import Sphere, SphericalSpace
+
+Array = NDArray[np.float64]
+
+
+class SphericalGP(BaseEstimator):
+    """A Gaussian process with a zonal kernel, on spherical harmonics as features.
+
+    A subclass says what it collects of the rows and how it finds the posterior.
+    """
+
+    kernel: Any
+    max_features: int
+    levels: Any
+    inputs: str
+    bias: float
+    amplitude: float
+    optimize: bool
+    n_restarts: int
+    random_state: Any
+
+    features_: HarmonicFeatures
+    kernel_: Any
+
+    def _validate(self) -> Any:
+        """Check the parameters; returns the kernel."""
+        kernel = ArcCosine() if self.kernel is None else clone(self.kernel)
+        check_zonal(kernel)
+        is_table_kernel(kernel, self.inputs)
+        for name, least in (("max_features", 1), ("n_restarts", 0)):
+            value = getattr(self, name)
+            if not is_whole(value) or value < least:
+                raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
+        for name in ("amplitude", "bias"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float | np.number) and 0 < value < math.inf):
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
+        return kernel
+
+    def _blocks(self, X: Any, y: Any, sample_weight: Any, reset: bool = True, **check: Any) -> Any:
+        """Checked blocks of whatever was given."""
+        if y is None:
+            if sample_weight is not None:
+                raise ValueError("give weights with the blocks, as triples (X, y, weight)")
+            return as_blocks(X)
+        X, y = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype="numeric", **check)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
+        return ArrayBlocks(X, y, sample_weight)
+
+    def _start(self, blocks: Any) -> Any:
+        """Learn the input map and choose the features; returns blocks for the pass that follows."""
+        kernel = self._validate()
+        first_only = not blocks.repeatable
+        if first_only:
+            remaining = iter(blocks)
+            first = next(remaining, None)
+            if first is None:
+                raise ValueError("there are no rows")
+            blocks, sample = chain([first], remaining), [first]
+        else:
+            sample = blocks
+        if is_table_kernel(kernel, self.inputs):
+            inputs = InputMap.of_table(sample, float(self.bias))
+        else:
+            spherical = isinstance(kernel.space, SphericalSpace)
+            inputs = InputMap(kernel.space if spherical else Sphere())
+        columns = next(iter(sample))[0].shape[1]
+        if not hasattr(self, "n_features_in_") or first_only or not isinstance(blocks, ArrayBlocks):
+            self.n_features_in_ = columns
+        self.kernel_ = kernel
+        self.features_ = HarmonicFeatures.of(
+            kernel, inputs, inputs.dimension(columns), self.levels, self.max_features, self._seed()
+        )
+        return blocks
+
+    def _seed(self) -> int:
+        """Seed of the directions of zonal features."""
+        return int(self.random_state) if is_whole(self.random_state) else 0
+
+    def _check_columns(self, blocks: Any) -> Iterator[Block]:
+        """Blocks, as long as they have the columns of those before."""
+        for block in blocks:
+            if block[0].shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {block[0].shape[1]} columns, but {self.n_features_in_} in the rows before"
+                )
+            yield block
+
+    def _compatible(self, kernel: Any) -> Any:
+        """Check that a kernel can use the features that statistics were collected for."""
+        kernel = clone(kernel)
+        check_zonal(kernel)
+        power, space = radial_power(kernel), self.features_.inputs.space
+        table = is_table_kernel(kernel, self.inputs)
+        right_space = table if self.features_.inputs.is_table else kernel.space == space
+        if power != self.features_.power or not right_space:
+            raise ValueError(
+                f"{kernel!r} needs other features than {self.kernel_!r}, for which statistics were "
+                "collected: another space, or another power of |x|; call fit instead"
+            )
+        return kernel
+
+    def _points(self, X: Any) -> Any:
+        """Rows to predict at, checked and mapped."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
+        return self.features_.check(as_floats(X))
+
+    def _moments(self, rows: Any, posteriors: list[tuple[Solution, Prior]]) -> tuple[Array, Array]:
+        """Means (all outputs of all posteriors) and variances (one of each) at rows, tile by tile."""
+        weights = np.concatenate([posterior.mean for posterior, _ in posteriors], axis=1)
+        mean = np.empty((rows.shape[0], weights.shape[1]))
+        variance = np.empty((rows.shape[0], len(posteriors)))
+
+        def job(part: slice) -> None:
+            phi = np.empty((part.stop - part.start, self.features_.size))
+            scale = self.features_.write(rows[part], phi)
+            mean[part] = phi @ weights
+            captured = last_level(phi, self.features_.harmonics)
+            for i, (posterior, prior) in enumerate(posteriors):
+                variance[part, i] = prior.left(scale, captured) + posterior.variance(phi)
+
+        run(job, _parts(rows.shape[0]), what="prediction")
+        return mean, variance
+
+    def _means(self, rows: Any, weights: Array) -> Array:
+        """Posterior means at rows, tile by tile."""
+        mean = np.empty((rows.shape[0], weights.shape[1]))
+
+        def job(part: slice) -> None:
+            phi = np.empty((part.stop - part.start, self.features_.size))
+            self.features_.write(rows[part], phi)
+            mean[part] = phi @ weights
+
+        run(job, _parts(rows.shape[0]), what="prediction")
+        return mean
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "features_")
+
+    def _rng(self) -> np.random.Generator:
+        """Random numbers for restarts."""
+        return np.random.default_rng(self._seed())
+
+
+def _parts(rows: int) -> list[tuple[slice]]:
+    """Tiles of rows, as tasks of threads."""
+    return [(slice(start, min(start + ROWS, rows)),) for start in range(0, rows, ROWS)]

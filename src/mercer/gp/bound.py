@@ -1,0 +1,169 @@
+"""The collapsed variational bound of a Gaussian process with a diagonal prior on its features."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+Array = NDArray[np.float64]
+
+#: Eigenvalues below this part of the largest are rounding errors of the Gram matrix.
+_RANK = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """The bound on the log evidence as a function of prior variances and noise.
+
+    ``f(x) = phi(x)' w`` with ``w_j ~ N(0, a_j)`` is part of a process; what is left has the variance
+    ``left``, summed over the rows.  Targets have noise of variance s.  With ``G = Phi' Phi``,
+    ``b = Phi' y`` and ``B = I + A^(1/2) G A^(1/2) / s``, the bound of one output is
+
+    ``-(m log(2 pi s) + log |B| + (y'y - b' A^(1/2) B^-1 A^(1/2) b / s) / s + left / s) / 2``.
+
+    Each evaluation costs O(M^3), or O(M r^2) where the rank r of G is small.
+
+    Parameters
+    ----------
+    gram : array of shape (M, M)
+    linear : array of shape (M, q)
+    squares : array of shape (q,)
+        ``y'y`` of each output.
+    count : float
+        Number of targets.
+    rank : int
+        Bound on the rank of ``gram``.
+    """
+
+    gram: Array
+    linear: Array
+    squares: Array
+    count: float
+    rank: int
+
+    def solve(self, variances: Array, noise: float) -> Solution:
+        """Everything at given prior variances and noise."""
+        roots = np.sqrt(variances)
+        solver = self._solve_few if self._factor is not None else self._solve_all
+        return solver(variances, roots, noise)
+
+    @cached_property
+    def _factor(self) -> tuple[Array, Array] | None:
+        """``F`` and ``z`` with ``G = F'F`` and ``b = F'z``, where rows are far fewer than features."""
+        if 2 * self.rank > len(self.gram):
+            return None
+        values, vectors = np.linalg.eigh(self.gram)
+        keep = values > _RANK * max(values[-1], 0.0)
+        roots = np.sqrt(values[keep])
+        vectors = vectors[:, keep]
+        return roots[:, None] * vectors.T, (vectors.T @ self.linear) / roots[:, None]
+
+    def _solve_all(self, variances: Array, roots: Array, noise: float) -> Solution:
+        B = self.gram * (roots[:, None] * (roots / noise))
+        B[np.diag_indices_from(B)] += 1.0
+        inverse, log_det = _inverse_factor(B)
+        c = roots[:, None] * self.linear / noise
+        half = inverse @ c
+        beta = inverse.T @ half
+        quadratic = self.squares / noise - (half**2).sum(axis=0)
+        return Solution(
+            self, variances, noise, log_det, quadratic, beta, (inverse**2).sum(axis=0), inverse, None
+        )
+
+    def _solve_few(self, variances: Array, roots: Array, noise: float) -> Solution:
+        assert self._factor is not None
+        F, z = self._factor
+        scaled = F * roots
+        C = scaled @ scaled.T / noise
+        C[np.diag_indices_from(C)] += 1.0
+        inverse, log_det = _inverse_factor(C)
+        half = inverse @ z
+        beta = scaled.T @ (inverse.T @ half) / noise
+        quadratic = (self.squares - (z**2).sum(axis=0) + (half**2).sum(axis=0)) / noise
+        projected = inverse @ scaled / math.sqrt(noise)
+        shrinkage = 1.0 - (projected**2).sum(axis=0)
+        return Solution(self, variances, noise, log_det, quadratic, beta, shrinkage, None, projected)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The bound and the posterior at one setting of the hyperparameters.
+
+    ``beta`` is ``B^-1 A^(1/2) b / s``, ``shrinkage`` the diagonal of ``B^-1``; B^-1 itself is
+    ``inverse' inverse`` or ``I - projected' projected``.
+    """
+
+    bound: Bound
+    variances: Array
+    noise: float
+    log_det: float
+    quadratic: Array
+    beta: Array
+    shrinkage: Array
+    inverse: Array | None
+    projected: Array | None
+
+    def value(self, left: float) -> float:
+        """The bound, summed over outputs."""
+        per_output = (
+            self.bound.count * math.log(2 * math.pi * self.noise) + self.log_det + left / self.noise
+        )
+        return -0.5 * float(self.quadratic.size * per_output + self.quadratic.sum())
+
+    def slopes(self) -> Array:
+        """Derivatives by the logarithms of the prior variances."""
+        return 0.5 * (self.quadratic.size * (self.shrinkage - 1.0) + (self.beta**2).sum(axis=1))
+
+    def noise_slope(self, left: float) -> float:
+        """Derivative by the logarithm of the noise."""
+        per_output = left / self.noise - self.bound.count + (1.0 - self.shrinkage).sum()
+        return 0.5 * float(
+            self.quadratic.size * per_output + self.quadratic.sum() - (self.beta**2).sum()
+        )
+
+    def left_slope(self) -> float:
+        """Derivative by the variance that is left."""
+        return -0.5 * self.quadratic.size / self.noise
+
+    @property
+    def mean(self) -> Array:
+        """Posterior mean of the features' weights, shape (M, q)."""
+        return np.sqrt(self.variances)[:, None] * self.beta
+
+    def variance(self, phi: Array) -> Array:
+        """Posterior variance of ``phi w`` for each row of features."""
+        scaled = phi * np.sqrt(self.variances)
+        if self.inverse is not None:
+            return ((scaled @ self.inverse.T) ** 2).sum(axis=1)
+        assert self.projected is not None
+        explained = ((scaled @ self.projected.T) ** 2).sum(axis=1)
+        # Rounding can take a variance of nearly zero below it.
+        return np.maximum((scaled**2).sum(axis=1) - explained, 0.0)
+
+    def explained_covariance(self, phi: Array) -> Array:
+        """How far the data lower the covariance of ``phi w`` between each pair of rows."""
+        scaled = phi * np.sqrt(self.variances)
+        if self.projected is not None:
+            part = scaled @ self.projected.T
+            return part @ part.T
+        assert self.inverse is not None
+        part = scaled @ self.inverse.T
+        return scaled @ scaled.T - part @ part.T
+
+
+def _inverse_factor(B: Array) -> tuple[Array, float]:
+    """``L^-1`` and ``log |B|`` for ``B = L L'``; B is overwritten."""
+    factor, failed = lapack.dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
+    if failed:
+        raise np.linalg.LinAlgError(
+            "the Gram matrix of the features is not positive definite to working precision; is the "
+            "noise too small?"
+        )
+    log_det = 2 * float(np.log(np.diagonal(factor)).sum())
+    inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
+    return np.ascontiguousarray(inverse), log_det

@@ -1,0 +1,127 @@
+"""Hyperparameters: the bound as a function of them, and its maximum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
+
+from mercer.engine.threads import run
+from mercer.gp.bound import Bound, Solution
+from mercer.gp.prior import Prior
+from mercer.harmonics import SphericalHarmonics
+
+Array = NDArray[np.float64]
+
+#: Ranges of the amplitude and of the noise, both variances in units of the targets'.
+AMPLITUDES = (1e-6, 1e9)
+NOISES = (1e-7, 1e2)
+#: How far restarts stray from the start, as a factor.
+_STRAY = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The bound as a function of ``theta``: logarithms of amplitude, noise and kernel hyperparameters.
+
+    Parameters
+    ----------
+    bound : Bound
+    harmonics : SphericalHarmonics
+    diagonal : float
+        Sum of ``w |x|^(2p)`` over rows.
+    kernel : Kernel
+        Its own values of the hyperparameters do not matter.
+    fixed_noise : bool
+        The noise is one, and theta does not name it.
+    """
+
+    bound: Bound
+    harmonics: SphericalHarmonics
+    diagonal: float
+    kernel: Any
+    fixed_noise: bool = False
+
+    @property
+    def bounds(self) -> Array:
+        """Lower and upper end of each element of theta."""
+        own = [AMPLITUDES] if self.fixed_noise else [AMPLITUDES, NOISES]
+        return np.concatenate([np.log(own), self.kernel.bounds.reshape(-1, 2)])
+
+    def split(self, theta: Array) -> tuple[float, float, Any]:
+        """Amplitude, noise and kernel of theta."""
+        own = 1 if self.fixed_noise else 2
+        noise = 1.0 if self.fixed_noise else math.exp(theta[1])
+        kernel = self.kernel.clone_with_theta(np.asarray(theta[own:], dtype=float))
+        return math.exp(theta[0]), noise, kernel
+
+    def solve(self, theta: Array) -> tuple[Solution, Prior, float]:
+        """Posterior and prior at theta, and the variance that the features leave out of all rows."""
+        amplitude, noise, kernel = self.split(theta)
+        prior = Prior.of(amplitude, kernel, self.harmonics)
+        return self.bound.solve(prior.variances, noise), prior, prior.left(self.diagonal, self._captured)
+
+    def value(self, theta: Array) -> float:
+        """The bound."""
+        solution, _, left = self.solve(theta)
+        return solution.value(left)
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """The bound and its derivatives."""
+        solution, prior, left = self.solve(theta)
+        starts = np.concatenate([[0], np.cumsum(self.harmonics.counts)[:-1]])
+        by_level = np.add.reduceat(solution.slopes(), starts)
+        from_left = solution.left_slope()
+        own = [by_level.sum() + from_left * left]
+        if not self.fixed_noise:
+            own.append(solution.noise_slope(left))
+        left_slopes = prior.left_slopes(self.diagonal, self._captured)
+        of_kernel = by_level @ prior.levels.slopes + from_left * left_slopes
+        return solution.value(left), np.concatenate([own, of_kernel])
+
+    @property
+    def _captured(self) -> float:
+        """Sum over rows of the squares of the last level's features."""
+        return float(np.diagonal(self.bound.gram)[-self.harmonics.counts[-1] :].sum())
+
+    def maximise(self, start: Array, restarts: int, rng: np.random.Generator) -> tuple[Array, float]:
+        """The best theta that L-BFGS finds from the start and from points about it, and the bound there.
+
+        Starts that fail (noise below the rounding of so many rows) count as worst.
+        """
+        low, high = self.bounds.T
+        stray = math.log(_STRAY) * rng.uniform(-1, 1, size=(restarts, len(start)))
+        starts = [np.clip(start + move, low, high) for move in (np.zeros_like(start), *stray)]
+        results: list[tuple[Array, float]] = [(start, -math.inf)] * len(starts)
+
+        def job(number: int) -> None:
+            results[number] = self._climb(starts[number])
+
+        # Matrices are small: BLAS is at its best in one thread, and the starts share the cores.
+        if len(starts) == 1:
+            with threadpool_limits(1, user_api="blas"):
+                job(0)
+        else:
+            run(job, [(number,) for number in range(len(starts))], what="hyperparameters")
+        return max(results, key=lambda result: result[1])
+
+    def _climb(self, start: Array) -> tuple[Array, float]:
+        scale = max(self.bound.count, 1.0) * self.bound.squares.size
+
+        def descent(theta: Array) -> tuple[float, Array]:
+            try:
+                value, gradient = self.value_and_gradient(theta)
+            except np.linalg.LinAlgError:
+                return 1e10, np.zeros_like(theta)  # noise below the rounding of so many rows
+            return -value / scale, -gradient / scale
+
+        found = minimize(
+            descent, start, jac=True, method="L-BFGS-B", bounds=self.bounds,
+            options={"maxiter": 200, "ftol": 1e-9, "gtol": 1e-6},
+        )  # fmt: skip
+        return found.x, -float(found.fun) * scale

@@ -1,0 +1,138 @@
+"""From rows to harmonics: the features of sparse Gaussian processes on the sphere."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer.gp.blocks import Block
+from mercer.harmonics import SphericalHarmonics
+from mercer.kernels.levels import level_weights, radial_power
+from mercer.spaces import Simplex, Sphere, SphericalSpace
+from mercer.spaces.spherical import row_lengths
+
+Array = NDArray[np.float64]
+
+#: Levels that are looked at for weights that are zero.
+_LEVELS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class InputMap:
+    """How rows become points of a sphere.
+
+    A table's columns are centred and scaled, and a constant one is appended: ``z = ((x - m) / s, b)``, a
+    point in the direction ``z / |z|``.  Otherwise rows are points of a space already, and m is None.
+    """
+
+    space: SphericalSpace
+    bias: float = 0.0
+    mean: Array | None = None
+    scale: Array | None = None
+
+    @classmethod
+    def of_table(cls, blocks: Iterable[Block], bias: float) -> InputMap:
+        """Learn means and standard deviations in one pass."""
+        total, mean, square = 0.0, np.zeros(1), np.zeros(1)
+        for X, _, weight in blocks:
+            X = X.toarray() if sparse.issparse(X) else X
+            w = np.ones(len(X)) if weight is None else weight
+            if w.sum() == 0:
+                continue
+            # The moments of two sets from those of each (Chan's formula): no large sums cancel.
+            here = w @ X / w.sum()
+            spread = w @ (X - here) ** 2
+            gap, both = here - mean, total + w.sum()
+            square = square + spread + gap**2 * total * w.sum() / both
+            mean = mean + gap * w.sum() / both
+            total = both
+        if total == 0:
+            raise ValueError("there are no rows, or all weights are zero")
+        scale = np.sqrt(square / total)
+        # A column that varies by less than its rounding is constant, and says nothing.
+        still = scale <= 8 * np.finfo(float).eps * np.abs(mean)
+        return cls(Sphere(), bias, mean, np.where(still, np.inf, scale))
+
+    @property
+    def is_table(self) -> bool:
+        """Whether columns are standardised."""
+        return self.mean is not None
+
+    def rows(self, X: Any) -> Any:
+        """Rows as the kernel takes them."""
+        if self.mean is None:
+            return X
+        X = X.toarray() if sparse.issparse(X) else X
+        out = np.empty((len(X), X.shape[1] + 1))
+        np.subtract(X, self.mean, out=out[:, :-1])
+        out[:, :-1] /= self.scale
+        out[:, -1] = self.bias
+        return out
+
+    def dimension(self, columns: int) -> int:
+        """Dimension of the space around the sphere."""
+        return columns + 1 if self.is_table else columns
+
+
+@dataclass(frozen=True, eq=False)
+class HarmonicFeatures:
+    """Features ``|x|^p phi_lk(x / |x|)`` of rows."""
+
+    inputs: InputMap
+    harmonics: SphericalHarmonics
+    power: int
+
+    @classmethod
+    def of(
+        cls, kernel: Any, inputs: InputMap, n: int, levels: Any, most: int | None, seed: int
+    ) -> HarmonicFeatures:
+        """Choose harmonics for a kernel: levels of weight zero are left out unless asked for."""
+        if levels is None:
+            weights = level_weights(kernel, n, range(_LEVELS)).weights
+            levels = tuple(np.flatnonzero(weights > 0).tolist())
+        harmonics = SphericalHarmonics(n, levels, most, seed)
+        return cls(inputs, harmonics, radial_power(kernel))
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return self.harmonics.n_features
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Rows as the kernel takes them, checked."""
+        return self.inputs.space.check(self.inputs.rows(X), name)
+
+    def write(self, rows: Any, out: Array) -> Array:
+        """Write the features of checked rows; returns ``|x|^(2p)`` of each."""
+        points = self.inputs.space.embed(rows)[0]
+        points = points.toarray() if sparse.issparse(points) else points
+        self.harmonics.write(points, out)
+        if self.power == 0:
+            return np.ones(len(out))
+        lengths = row_lengths(rows) ** self.power
+        out *= lengths[:, None]
+        return lengths**2
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same features: statistics of different ones must not be added."""
+        inputs = self.inputs
+        parts = [repr((inputs.space, inputs.bias, self.harmonics, self.power))]
+        parts += [a.tobytes().hex() for a in (inputs.mean, inputs.scale) if a is not None]
+        return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+def is_table_kernel(kernel: Any, inputs: str) -> bool:
+    """Whether rows are columns of a table, or points of the kernel's own space."""
+    if inputs not in ("auto", "table", "points"):
+        raise ValueError(f"inputs must be 'auto', 'table' or 'points', got {inputs!r}")
+    spherical = isinstance(kernel.space, SphericalSpace)
+    if inputs == "table" and isinstance(kernel.space, Simplex):
+        raise ValueError("inputs='table' centres columns: use Sphere() in place of Simplex()")
+    return inputs == "table" or (inputs == "auto" and not spherical)

@@ -1,0 +1,303 @@
+"""Regression."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.gp.base import SphericalGP
+from mercer.gp.bound import Bound
+from mercer.gp.evidence import Evidence
+from mercer.gp.statistics import collect
+
+Array = NDArray[np.float64]
+
+
+class SphericalGPRegressor(RegressorMixin, SphericalGP):
+    """Gaussian process regression by spherical harmonics, in one pass over the rows.
+
+    ``y = f(x) + noise``, f a Gaussian process with a zonal kernel ``sum_l a_l N_l P_l``.  The inducing
+    features are the harmonics of the sphere; their prior covariance is diagonal and they do not depend
+    on the kernel's hyperparameters.  Sums over rows of ``phi phi'`` and ``phi y`` are collected once,
+    and everything else follows from them: hyperparameters (maximising a lower bound of the evidence,
+    by L-BFGS with exact gradients), posterior and bound cost O(M^3) a step, whatever the number of rows.
+
+    Columns of a table are standardised and a constant column is appended, so that rows become
+    directions; the arc-cosine kernel keeps the lengths of rows too.  Kernels on ``Sphere()`` and
+    ``Simplex()`` take rows as they are, unless ``inputs="table"``.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        ``ArcCosine()`` (the default), or ``Heat``, ``Matern`` or another SpectralKernel on a sphere.
+    max_features : int
+        Number of harmonics M; see :class:`mercer.harmonics.SphericalHarmonics` for which.
+    levels : int or sequence of int, optional
+        Number of levels, or level numbers; by default those where the kernel has weight.
+    inputs : {"auto", "table", "points"}
+        Whether rows are of a table, or points of the kernel's space; "auto" tells by the kernel.
+    bias : float
+        The constant column, in units of the standardised ones.
+    normalize_y : bool
+        Subtract the mean of the targets and divide by their standard deviation.
+    amplitude, noise : float
+        Variances of f (times ``k(x, x)``) and of the noise in units of the targets' variance; where
+        optimisation starts, or what is used.
+    optimize : bool
+        Maximise the bound over amplitude, noise and the kernel's hyperparameters.
+    n_restarts : int
+        Further starts of the optimisation, without another pass.
+    random_state : int
+        Seed of restarts and of directions of incomplete levels.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        With the hyperparameters in use.
+    amplitude_, noise_ : float
+        Variances in use, in units of the targets' variance.
+    elbo_ : float
+        Bound on the log evidence of the targets.
+    statistics_ : Statistics
+        All that is kept of the rows.
+    features_ : HarmonicFeatures
+        Input map and harmonics.
+
+    References
+    ----------
+    .. [1] V. Dutordoir, N. Durrande, J. Hensman, "Sparse Gaussian processes with spherical harmonic
+       features", ICML 2020.
+    .. [2] M. Titsias, "Variational learning of inducing variables in sparse Gaussian processes",
+       AISTATS 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.gp import SphericalGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, size=(500, 2))
+    >>> y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=500)
+    >>> model = SphericalGPRegressor(max_features=200).fit(X, y)
+    >>> mean, std = model.predict([[0.5, 1.0]], return_std=True)
+    >>> bool(abs(mean[0] - (np.sin(1) + 1)) < 0.1), bool(0.05 < std[0] < 0.2)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        max_features: int = 500,
+        levels: Any = None,
+        inputs: str = "auto",
+        bias: float = 1.0,
+        normalize_y: bool = True,
+        amplitude: float = 1.0,
+        noise: float = 0.1,
+        optimize: bool = True,
+        n_restarts: int = 1,
+        random_state: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.max_features = max_features
+        self.levels = levels
+        self.inputs = inputs
+        self.bias = bias
+        self.normalize_y = normalize_y
+        self.amplitude = amplitude
+        self.noise = noise
+        self.optimize = optimize
+        self.n_restarts = n_restarts
+        self.random_state = random_state
+
+    def _validate(self) -> Any:
+        kernel = super()._validate()
+        if not (isinstance(self.noise, int | float | np.number) and 0 < self.noise < math.inf):
+            raise ValueError(f"noise must be a positive number, got {self.noise!r}")
+        return kernel
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Collect statistics in one pass and find the hyperparameters.
+
+        Parameters
+        ----------
+        X : array, memory map, sparse matrix or data frame of shape (m, d); or blocks
+            Blocks are an iterable of pairs (X, y) or triples (X, y, weight), with ``y=None`` here, or
+            :class:`ParquetBlocks`.  Means and standard deviations of columns are learnt in a pass of
+            their own; from an iterator, which can be read only once, in its first block.
+        y : array of shape (m,) or (m, q)
+            Several outputs share the hyperparameters.
+        sample_weight : array of shape (m,), optional
+            How often each row counts.
+        """
+        blocks = self._blocks(X, y, sample_weight, multi_output=True, y_numeric=True)
+        targets = getattr(blocks, "y", None)
+        blocks = self._start(blocks)
+        self.statistics_ = collect(self.features_, self._check_columns(blocks))
+        outputs = self.statistics_.shift.size
+        self._flat = outputs == 1 if targets is None else targets.ndim == 1
+        return self._finish(self._theta(), self.n_restarts)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add rows; hyperparameters are optimised from where they are.
+
+        Columns are standardised as in the first call.
+        """
+        if not hasattr(self, "statistics_"):
+            return self.fit(X, y, sample_weight)
+        blocks = self._blocks(X, y, sample_weight, reset=False, multi_output=True, y_numeric=True)
+        new = collect(self.features_, self._check_columns(blocks))
+        self.statistics_ = self.statistics_ + new
+        return self._finish(self.theta_, 0)
+
+    def refit(self, kernel: Any = None, **params: Any) -> Self:
+        """Fit again from the statistics that are kept, perhaps with another kernel or other parameters.
+
+        The kernel must use the same features: the same space, and the same power of ``|x|``.  Parameters
+        of the input map and of the features cannot change.
+
+        Parameters
+        ----------
+        kernel : Kernel, optional
+        **params : normalize_y, amplitude, noise, optimize, n_restarts
+        """
+        check_is_fitted(self)
+        free = ("normalize_y", "amplitude", "noise", "optimize", "n_restarts")
+        for name in params:
+            if name not in free:
+                raise ValueError(f"refit cannot change {name}; it can change {', '.join(free)}")
+        self.set_params(**params)
+        self._validate()
+        if kernel is not None:
+            self.kernel_ = self._compatible(kernel)
+            self.kernel = kernel
+        return self._finish(self._theta(), self.n_restarts)
+
+    def _theta(self) -> Array:
+        """Where optimisation starts."""
+        return np.concatenate([np.log([self.amplitude, self.noise]), self.kernel_.theta])
+
+    def _finish(self, theta: Array, restarts: int) -> Self:
+        """Find hyperparameters and posterior from the statistics."""
+        statistics = self.statistics_
+        self._mean_y = statistics.target_mean if self.normalize_y else np.zeros_like(statistics.shift)
+        self._scale_y = statistics.target_scale if self.normalize_y else np.ones_like(statistics.shift)
+        self._evidence = self._make_evidence()
+        if self.optimize:
+            theta, _ = self._evidence.maximise(theta, restarts, self._rng())
+        self.theta_ = theta
+        self.amplitude_, self.noise_, self.kernel_ = self._evidence.split(theta)
+        self._posterior, self._prior, left = self._evidence.solve(theta)
+        self.elbo_ = self._posterior.value(left) - self._log_scale()
+        return self
+
+    def _make_evidence(self) -> Evidence:
+        s = self.statistics_.scaled(self._mean_y, self._scale_y)
+        bound = Bound(s.gram, s.linear, s.squares, s.weight, s.rows)
+        return Evidence(bound, self.features_.harmonics, s.diagonal, self.kernel_)
+
+    def _log_scale(self) -> float:
+        """What the units of the targets add to the evidence."""
+        return self.statistics_.weight * float(np.log(self._scale_y).sum())
+
+    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
+        """The lower bound (ELBO) on the log evidence of the targets.
+
+        Parameters
+        ----------
+        theta : array, optional
+            Logarithms of amplitude, noise and the kernel's hyperparameters; by default those in use.
+        eval_gradient : bool
+            Also return the derivatives.
+        """
+        check_is_fitted(self)
+        theta = self.theta_ if theta is None else np.asarray(theta, dtype=float)
+        if theta.shape != self.theta_.shape:
+            raise ValueError(f"theta has shape {theta.shape}; {self.theta_.shape} is needed")
+        if eval_gradient:
+            value, gradient = self._evidence.value_and_gradient(theta)
+            return value - self._log_scale(), gradient
+        return self._evidence.value(theta) - self._log_scale()
+
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = True
+    ) -> Any:
+        """Predictive mean, with standard deviations or covariances of the targets.
+
+        Parameters
+        ----------
+        X : array of shape (m, d)
+        return_std : bool
+            Also return standard deviations, in the shape of the mean.
+        return_cov : bool
+            Also return the covariance matrix, shape (m, m) or, for q outputs, (m, m, q).
+        include_noise : bool
+            Of targets, with noise; otherwise of f.
+        """
+        if return_std and return_cov:
+            raise ValueError("give return_std or return_cov, not both")
+        rows = self._points(X)
+        if not return_std and not return_cov:
+            return self._in_units(self._means(rows, self._posterior.mean))
+        noise = self.noise_ if include_noise else 0.0
+        if return_cov:
+            mean, covariance = self._covariance(rows)
+            covariance[np.diag_indices_from(covariance)] += noise
+            scaled = covariance[:, :, None] * self._scale_y**2
+            return self._in_units(mean), scaled[:, :, 0] if self._flat else scaled
+        mean, variance = self._moments(rows, [(self._posterior, self._prior)])
+        std = np.sqrt(variance + noise) * self._scale_y
+        return self._in_units(mean), std[:, 0] if self._flat else std
+
+    def _in_units(self, mean: Array) -> Array:
+        mean = mean * self._scale_y + self._mean_y
+        return mean[:, 0] if self._flat else mean
+
+    def _covariance(self, rows: Any) -> tuple[Array, Array]:
+        """Mean and covariance of f at rows, in units of the targets' deviation."""
+        phi = np.empty((rows.shape[0], self.features_.size))
+        self.features_.write(rows, phi)
+        covariance = self.amplitude_ * self.kernel_(rows) - self._posterior.explained_covariance(phi)
+        return phi @ self._posterior.mean, covariance
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = 0, include_noise: bool = False
+    ) -> Array:
+        """Draw functions from the posterior, at the rows of X.
+
+        Parameters
+        ----------
+        X : array of shape (m, d)
+            Costs O(m^3).
+        n_samples : int
+        random_state : int, RandomState or None
+        include_noise : bool
+            Draw targets instead.
+
+        Returns
+        -------
+        array of shape (m, n_samples), or (m, q, n_samples) for several outputs
+        """
+        rows = self._points(X)
+        mean, covariance = self._covariance(rows)
+        values, vectors = eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        rng = check_random_state(random_state)
+        shape = (rows.shape[0], len(self._scale_y), n_samples)
+        draws = mean[:, :, None] + np.einsum("ij,jqs->iqs", root, rng.normal(size=shape))
+        if include_noise:
+            draws = draws + math.sqrt(self.noise_) * rng.normal(size=shape)
+        draws = draws * self._scale_y[:, None] + self._mean_y[:, None]
+        return draws[:, 0] if self._flat else draws
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

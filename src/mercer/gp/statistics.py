@@ -1,0 +1,209 @@
+"""What a Gaussian process needs to know of the data: sums over rows, that add up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.engine.threads import run, threads_in_use
+from mercer.gp.blocks import Block
+from mercer.gp.inputs import HarmonicFeatures
+
+Array = NDArray[np.float64]
+
+#: Rows whose features are in memory at a time, in each thread.
+ROWS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Sums over rows with features phi, targets y and weights w; statistics of two parts add up.
+
+    Targets are counted from ``shift``, a number near their mean, so that sums of squares keep their
+    digits; statistics with different shifts can be added.
+
+    Attributes
+    ----------
+    gram : array of shape (M, M)
+        Sum of ``w phi phi'``.
+    linear : array of shape (M, q)
+        Sum of ``w phi (y - shift)'``.
+    features : array of shape (M,)
+        Sum of ``w phi``.
+    targets, squares : arrays of shape (q,)
+        Sums of ``w (y - shift)`` and ``w (y - shift)^2``.
+    diagonal : float
+        Sum of ``w |x|^(2p)``: what the trace of the kernel matrix is proportional to.
+    weight : float
+        Sum of w.
+    rows : int
+        Number of rows.
+    fingerprint : str
+        Names the features.
+    """
+
+    gram: Array
+    linear: Array
+    features: Array
+    targets: Array
+    squares: Array
+    diagonal: float
+    weight: float
+    rows: int
+    shift: Array
+    fingerprint: str
+
+    def __add__(self, other: Statistics) -> Statistics:
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        if self.fingerprint != other.fingerprint:
+            raise ValueError("these statistics belong to different features and do not add up")
+        if self.shift.shape != other.shift.shape:
+            raise ValueError(
+                f"y has {other.shift.size} column(s), but {self.shift.size} in the rows before"
+            )
+        other = other.shifted(self.shift)
+        kept = ("shift", "fingerprint")
+        summed = {
+            f.name: getattr(self, f.name) + getattr(other, f.name)
+            for f in fields(self)
+            if f.name not in kept
+        }
+        return replace(self, **summed)
+
+    def __radd__(self, other: Any) -> Statistics:
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def shifted(self, shift: Array) -> Statistics:
+        """The same with targets counted from elsewhere."""
+        move = self.shift - shift
+        return replace(
+            self,
+            shift=shift,
+            linear=self.linear + self.features[:, None] * move,
+            targets=self.targets + self.weight * move,
+            squares=self.squares + 2 * move * self.targets + self.weight * move**2,
+        )
+
+    def scaled(self, mean: Array, scale: Array) -> Statistics:
+        """The same for targets ``(y - mean) / scale``."""
+        moved = self.shifted(mean)
+        return replace(
+            moved,
+            shift=np.zeros_like(mean),
+            linear=moved.linear / scale,
+            targets=moved.targets / scale,
+            squares=moved.squares / scale**2,
+        )
+
+    @property
+    def target_mean(self) -> Array:
+        """Mean of the targets."""
+        return self.shift + self.targets / self.weight
+
+    @property
+    def target_scale(self) -> Array:
+        """Standard deviation of the targets; one where they are all the same."""
+        mean = self.targets / self.weight
+        variance = np.maximum(self.squares / self.weight - mean**2, 0.0)
+        still = np.sqrt(variance) <= 1e-12 * np.maximum(np.abs(self.target_mean), 1e-290)
+        return np.where(still, 1.0, np.sqrt(variance))
+
+    def save(self, path: str | Path) -> None:
+        """Write to a file, for another day or another machine."""
+        with open(path, "wb") as file:
+            np.savez(file, **{f.name: getattr(self, f.name) for f in fields(self)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what :meth:`save` wrote."""
+        with np.load(path, allow_pickle=False) as stored:
+            values: dict[str, Any] = {f.name: stored[f.name] for f in fields(cls)}
+        kinds = {"diagonal": float, "weight": float, "rows": int, "fingerprint": str}
+        return cls(**values | {name: kind(values[name]) for name, kind in kinds.items()})
+
+
+def collect(features: HarmonicFeatures, blocks: Iterable[Block]) -> Statistics:
+    """Statistics of blocks of rows, in one pass; memory for a block and a few matrices of M x M."""
+    total: Statistics | None = None
+    lanes: list[_Lane] = []
+    shift: Array | None = None
+    for X, y, weight in blocks:
+        rows = features.check(X)
+        if shift is None:
+            shift = y.mean(axis=0)
+            lanes = [_Lane(features, y.shape[1]) for _ in range(threads_in_use())]
+        if y.shape[1] != shift.size:
+            raise ValueError(f"y has {y.shape[1]} column(s), but {shift.size} in the rows before")
+        _check_range(y - shift)
+        _add(lanes, rows, y - shift, weight)
+    if shift is None:
+        raise ValueError("there are no rows")
+    for lane in lanes:
+        part = lane.statistics(shift)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def _check_range(y: Array) -> None:
+    """Refuse targets whose squares leave the floating range: they would count as constant."""
+    largest = np.abs(y).max(initial=0.0)
+    if largest > 1e140 or 0 < largest < 1e-140:
+        raise ValueError(f"y varies by {largest:.3g}, whose square is no number; rescale it")
+
+
+def _add(lanes: list[_Lane], rows: Any, y: Array, weight: Array | None) -> None:
+    """Add rows to the lanes, each in a thread of its own."""
+    starts = range(0, len(y), ROWS)
+    stop = threading.Event()
+
+    def job(number: int) -> None:
+        for start in starts[number :: len(lanes)]:
+            if stop.is_set():
+                return
+            part = slice(start, start + ROWS)
+            lanes[number].add(rows[part], y[part], None if weight is None else weight[part])
+
+    run(job, [(number,) for number in range(min(len(lanes), len(starts)))], stop)
+
+
+class _Lane:
+    """Sums of one thread."""
+
+    def __init__(self, features: HarmonicFeatures, outputs: int) -> None:
+        M = features.size
+        self._features = features
+        self._buffer = np.empty((ROWS, M))
+        self._gram, self._product = np.zeros((M, M)), np.empty((M, M))
+        # Targets and a column of ones together: one product for both.
+        self._linear = np.zeros((M, outputs + 1))
+        self._targets, self._squares = np.zeros(outputs), np.zeros(outputs)
+        self._diagonal, self._weight, self._rows = 0.0, 0.0, 0
+
+    def add(self, rows: Any, y: Array, weight: Array | None) -> None:
+        phi = self._buffer[: len(y)]
+        squared_lengths = self._features.write(rows, phi)
+        w = np.ones(len(y)) if weight is None else weight
+        self._linear += phi.T @ (np.column_stack([y, np.ones(len(y))]) * w[:, None])
+        if weight is not None:
+            phi *= np.sqrt(w)[:, None]
+        # NumPy computes half of such a product, and lets other threads run, unlike SciPy's syrk.
+        self._gram += np.matmul(phi.T, phi, out=self._product)
+        self._targets += w @ y
+        self._squares += w @ y**2
+        self._diagonal += float(w @ squared_lengths)
+        self._weight += float(w.sum())
+        self._rows += len(y)
+
+    def statistics(self, shift: Array) -> Statistics:
+        return Statistics(
+            self._gram, self._linear[:, :-1].copy(), self._linear[:, -1].copy(), self._targets,
+            self._squares, self._diagonal, self._weight, self._rows, shift, self._features.fingerprint,
+        )  # fmt: skip
