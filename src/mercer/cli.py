@@ -8,18 +8,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 if TYPE_CHECKING:
     from mercer.datasets import Table
-    from mercer.selection.compare import Comparison
-    from mercer.selection.compare import Progress as Callback
+    from mercer.selection import Comparison, KernelScore, Roles
     from mercer.selection.families import SpaceName
 
 app = typer.Typer(
@@ -29,8 +27,12 @@ app = typer.Typer(
 
 TableArgument = Annotated[
     Path | None,
-    typer.Argument(help="CSV, TSV, Parquet, NPZ or svmlight file; scikit-learn's digits if left out."),
+    typer.Argument(
+        help="CSV, TSV, Parquet, Feather, NPZ or svmlight file; scikit-learn's digits if left out."
+    ),
 ]
+#: Exit code of a command that Ctrl-C ended.
+_INTERRUPTED = 130
 
 
 @contextmanager
@@ -43,14 +45,14 @@ def _plain_errors() -> Iterator[None]:
         Console(stderr=True, soft_wrap=True).print(line)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        Console(stderr=True).print("stopped")
-        raise typer.Exit(130) from None
+        Console(stderr=True).print("stopped; run it again to go on")
+        raise typer.Exit(_INTERRUPTED) from None
 
 
 @app.command()
 def compare(
     table: TableArgument = None,
-    target: Annotated[str | None, typer.Option(help="Column (or NPZ array) of class labels.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column (or NPZ array) to predict.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
     text: Annotated[str | None, typer.Option(help="Column of strings to compare.")] = None,
     edges: Annotated[Path | None, typer.Option(help="Edge list of a graph: compare its nodes.")] = None,
@@ -60,10 +62,23 @@ def compare(
     ] = None,
     weight: Annotated[str | None, typer.Option(help="Column of weights (with --cloud).")] = None,
     space: Annotated[str, typer.Option(help="auto, simplex (counts) or sphere (directions).")] = "auto",
+    task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
+    metric: Annotated[
+        str | None, typer.Option(help="What decides: a scorer of scikit-learn, as balanced_accuracy.")
+    ] = None,
     folds: Annotated[int, typer.Option(min=2, help="Outer folds.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Times that folds are drawn anew.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 0,
     jobs: Annotated[int, typer.Option(min=-1, help="Threads; -1 for all cores.")] = -1,
+    memory: Annotated[float, typer.Option(help="Gigabytes for Gram matrices.")] = 4.0,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder of finished fits, to go on from; the user's cache by default."),
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page here.")] = None,
+    save_model: Annotated[
+        Path | None, typer.Option(help="Write the best model here, for `mercer predict`.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Compare the kernels that fit the data.
@@ -71,100 +86,179 @@ def compare(
     A table of numbers: mercer compare counts.csv --target label.
     Strings: --text COLUMN.  Nodes of a graph: --edges EDGES.csv, the table naming nodes and labels.
     Clouds, one point per row: --cloud COLUMN.
+
+    Ctrl-C ends it with what is finished; the next run goes on from there.
     """
     from mercer import selection
-    from mercer.report import write_report
+    from mercer.progress import shown
 
+    roles = selection.Roles(target, tuple(drop or ()), text, node, cloud, weight)
     with _plain_errors():
-        data = _read(table, target, drop or [], text, edges, node, cloud, weight, space)
-        if report is not None:
-            _check_writable(report)  # now rather than after the work
-        with _progress_bar() as progress:
+        data = _read(table, roles, edges, space)
+        for path in (report, save_model):
+            if path is not None:
+                _check_writable(path)  # now rather than after the work
+        with shown("comparing kernels") as (progress, say):
             result = selection.compare(
-                data.X, data.y, space=data.graph or cast("SpaceName", space), folds=folds,
-                random_state=seed, n_jobs=jobs or None, progress=progress,
+                data.X, data.y, space=data.graph or cast("SpaceName", space), task=task, scoring=metric,
+                folds=folds, repeats=repeats, random_state=seed, n_jobs=jobs or None,
+                max_memory=1e9 * memory, cache=cache or _user_cache(), progress=progress,
+                finished=lambda score: say(_finished(score)),
             )  # fmt: skip
-        if data.coordinates:
-            result = result.with_facts(f"coordinates: {', '.join(data.coordinates)}")
-        if report is not None:
-            write_report(result, data.name, report)
+        if cloud is not None:
+            result = result.with_facts(f"coordinates: {', '.join(data.columns)}")
+        _write(result, data, roles, report, save_model)
     if as_json:
         typer.echo(json.dumps({"table": data.name, **result.to_dict()}, indent=2))
-        return
-    console = Console()
-    console.print(_scores(data.name, result))
-    console.print(Text(result.verdict))
-    console.print(Text(f"Best model: {result.best}"))
-    for note in result.notes:
-        console.print(Text(f"Note: {note}."))
-    if report is not None:
-        console.print(Text(f"Report: {report}"))
+    else:
+        _print(result, data.name, {"Report": report, "Model": save_model})
+    if result.unfinished:
+        raise typer.Exit(_INTERRUPTED)
 
 
-def _read(
-    table: Path | None, target: str | None, drop: list[str], text: str | None, edges: Path | None,
-    node: str | None, cloud: str | None, weight: str | None, space: str,
-) -> Table:  # fmt: skip
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="File of `mercer compare --save-model`; trusted.")],
+    table: Annotated[Path, typer.Argument(help="Table with the same columns; a target is not needed.")],
+    output: Annotated[Path | None, typer.Option(help="CSV file; by default it is printed.")] = None,
+) -> None:
+    """Predict the target of a table's rows, strings, nodes or clouds."""
+    import pandas as pd
+
+    from mercer.selection import load_model
+
+    with _plain_errors():
+        saved = load_model(model)
+        data = saved.read(table)
+        if output is not None:
+            _check_writable(output)
+        predictions = saved.model.predict(data.X)
+        name = saved.roles.cloud or saved.roles.node or "row"
+        frame = pd.DataFrame({name: data.ids or range(len(predictions)), "prediction": predictions})
+        frame.to_csv(sys.stdout if output is None else output, index=False)
+        if data.y is not None and not pd.isna(data.y).all():
+            _print_score(saved, data, predictions)
+
+
+def _print_score(saved: Any, data: Table, predictions: Any) -> None:
+    """Score of the predictions where the table knows better."""
+    import numpy as np
+    import pandas as pd
+    from sklearn.metrics import accuracy_score, r2_score
+
+    known = ~np.asarray(pd.isna(data.y))
+    truth = np.asarray(data.y)[known]
+    numbers = not hasattr(saved.model, "classes_")
+    kind = predictions.dtype.type
+    score = (r2_score if numbers else accuracy_score)(truth.astype(kind), predictions[known])
+    text = f"R squared {score:.4g}" if numbers else f"accuracy {score:.2%}"
+    Console(stderr=True).print(f"{text} on the {known.sum()} rows with a target", highlight=False)
+
+
+def _read(table: Path | None, roles: Roles, edges: Path | None, space: str) -> Table:
     """The data that the options name."""
     from mercer import datasets
 
-    kinds = {"--text": text, "--edges": edges, "--cloud": cloud}
+    kinds = {"--text": roles.text, "--edges": edges, "--cloud": roles.cloud}
     given = [name for name, value in kinds.items() if value is not None]
     if len(given) > 1:
         raise ValueError(f"{' and '.join(given)} name different kinds of data; give one of them")
-    for name, value, partner in (("--node", node, "--edges"), ("--weight", weight, "--cloud")):
+    partners = (("--node", roles.node, "--edges"), ("--weight", roles.weight, "--cloud"))
+    for name, value, partner in partners:
         if value is not None and partner not in given:
             raise ValueError(f"{name} goes with {partner}")
     if given and space != "auto":
         raise ValueError(f"--space goes with tables of numbers, not with {given[0]}")
-    if drop and (text is not None or edges is not None):
+    if roles.drop and (roles.text is not None or edges is not None):
         raise ValueError(f"--drop does not go with {given[0]}, which looks at no other columns")
     if table is None:
         if given:
             raise ValueError(f"{given[0]} needs a table: mercer compare TABLE --target COLUMN ...")
         return datasets.digits()
-    if text is not None:
-        return datasets.read_strings(table, target, text)
+    if roles.text is not None:
+        return datasets.read_strings(table, roles.target, roles.text)
     if edges is not None:
-        return datasets.read_nodes(table, target, edges, node)
-    if cloud is not None:
-        return datasets.read_clouds(table, target, cloud, weight, drop)
-    return datasets.read_table(table, target, drop)
+        return datasets.read_nodes(table, roles.target, edges, roles.node)
+    if roles.cloud is not None:
+        return datasets.read_clouds(table, roles.target, roles.cloud, roles.weight, roles.drop)
+    return datasets.read_table(table, roles.target, roles.drop)
 
 
 def _check_writable(path: Path) -> None:
     folder = path.resolve().parent
     if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise ValueError(f"the report cannot be written to {path}")
+        raise ValueError(f"{path} cannot be written")
 
 
-@contextmanager
-def _progress_bar() -> Iterator[Callback]:
-    """A bar on the terminal's error stream, out of the way of piped output."""
-    columns = (
-        TextColumn("comparing kernels"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("compare", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+def _user_cache() -> Path:
+    """Where finished fits are kept, so that the next run of an interrupted command goes on."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return Path(base or Path.home() / ".cache") / "mercer"
+
+
+def _write(
+    result: Comparison, data: Table, roles: Roles, report: Path | None, model: Path | None
+) -> None:
+    from dataclasses import replace
+
+    from mercer.report import write_report
+    from mercer.selection import save_model
+
+    if report is not None:
+        write_report(result, data.name, report)
+    if model is not None:
+        if data.nodes:
+            roles = replace(roles, node=data.columns[0])
+        save_model(model, result, data, roles)
+
+
+def _finished(score: KernelScore) -> str:
+    return f"{score.name}: {score.mean:.4g} in {score.seconds:.1f} s"
+
+
+def _print(result: Comparison, name: str, files: dict[str, Path | None]) -> None:
+    console = Console()
+    console.print(_scores(name, result))
+    console.print(Text(result.verdict))
+    console.print(Text(f"Best model: {result.best}"))
+    for note in result.notes:
+        console.print(Text(f"Note: {note}."))
+    for what, path in files.items():
+        if path is not None:
+            console.print(Text(f"{what}: {path}"))
 
 
 def _scores(name: str, result: Comparison) -> RichTable:
-    shape = f"{result.rows} {result.data.noun}, {result.data.facts}, {len(result.classes)} classes"
-    note = f"most frequent class {result.chance:.1%}"
-    if result.data.columns is not None:
-        note = f"rows taken as {result.kind}; {note}"
-    table = RichTable(title=Text(f"{name}: {shape}\n{note}"), title_justify="left")
-    for column in ("kernel", "accuracy", "95 % interval", "usual choice", "seconds"):
-        left = column in ("kernel", "usual choice")
+    data = result.data
+    shape = f"{result.rows} {data.noun}, {data.facts}"
+    facts = [f"rows taken as {result.kind}"] if data.columns is not None else []
+    facts.append(result.target.task)
+    if result.classes:
+        shape += f", {len(result.classes)} classes"
+    if result.chance is not None:
+        facts.append(f"{result.metric_title} without any kernel {result.text(result.chance)}")
+    table = RichTable(title=Text(f"{name}: {shape}\n{'; '.join(facts)}"), title_justify="left")
+    columns = ["kernel", result.metric_title, "95 % interval", "p", "error saved", "choice", "seconds"]
+    for column in columns:
+        left = column in ("kernel", "choice")
         table.add_column(column, justify="left" if left else "right", overflow="fold")
     for score in result.scores:
-        low, high = score.interval
-        table.add_row(
-            score.name, f"{score.mean:.2%}", f"{low:.2%} .. {high:.2%}", score.usual_choice,
-            f"{score.seconds:.1f}",
-        )  # fmt: skip
+        table.add_row(*_row(result, score))
     return table
+
+
+def _row(result: Comparison, score: KernelScore) -> list[str]:
+    low, high = map(result.text, score.interval)
+    p, saved = result.p_values.get(score.name), result.error_reductions.get(score.name)
+    return [
+        score.name,
+        result.text(score.mean),
+        f"{low} .. {high}",
+        "" if p is None else f"{p:.3f}",
+        "" if saved is None else f"{saved:.0%}",
+        score.choice,
+        f"{score.seconds:.1f}",
+    ]
 
 
 @app.command()

@@ -1,6 +1,14 @@
 """Points and labels from files and from code."""
 
-from mercer.datasets.structured import read_clouds, read_nodes, read_strings
+from mercer.datasets.structured import read_clouds, read_known_nodes, read_nodes, read_strings
 from mercer.datasets.tables import Table, digits, read_table
 
-__all__ = ["Table", "digits", "read_clouds", "read_nodes", "read_strings", "read_table"]
+__all__ = [
+    "Table",
+    "digits",
+    "read_clouds",
+    "read_known_nodes",
+    "read_nodes",
+    "read_strings",
+    "read_table",
+]

@@ -26,17 +26,19 @@ from mercer.spaces import Graph
 _FLOAT = re.compile(r"-?\d+\.0+")
 
 
-def read_strings(path: str | Path, target: str | None, text: str) -> Table:
+def read_strings(path: str | Path, target: str | None, text: str, *, labelled: bool = True) -> Table:
     """Read a table with a column of strings.
 
     Parameters
     ----------
     path : str or Path
-        CSV, TSV (perhaps gzipped) or Parquet file.
+        CSV, TSV (perhaps gzipped), Parquet or Feather file.
     target : str
-        Column of labels.
+        Column of labels or numbers.
     text : str
         Column of strings; other columns are not looked at.
+    labelled : bool
+        Whether there must be a target.
 
     Returns
     -------
@@ -45,7 +47,7 @@ def read_strings(path: str | Path, target: str | None, text: str) -> Table:
     """
     path = Path(path)
     frame = read_frame(path, as_text=True, keep_bytes=text)
-    labels = labels_of(path, frame, target)
+    labels = labels_of(path, frame, target, labelled)
     column = frame[check_column(path, frame, text)]
     refuse_missing(path, column, "drop rows without a string")
     return Table(path.name, column.to_list(), labels)
@@ -64,7 +66,7 @@ def read_nodes(
     Parameters
     ----------
     path : str or Path
-        CSV, TSV (perhaps gzipped) or Parquet file with a row per labelled node.
+        CSV, TSV (perhaps gzipped), Parquet or Feather file with a row per labelled node.
     target : str
         Column of labels.
     edges : str or Path
@@ -80,7 +82,7 @@ def read_nodes(
     """
     path, edges = Path(path), Path(edges)
     frame = read_frame(path, as_text=True)
-    labels = labels_of(path, frame, target)
+    labels = labels_of(path, frame, target, labelled=True)
     others = [c for c in frame.columns if c != target]
     if node is None and not others:
         raise ValueError(f"{path.name} has no column that names the node")
@@ -92,7 +94,37 @@ def read_nodes(
     everyone, positions = np.unique(np.concatenate([ends.ravel(), names]), return_inverse=True)
     size = len(everyone)
     first, second = positions[: ends.size].reshape(-1, 2).T
-    return Table(path.name, positions[ends.size :], labels, _graph(first, second, weights, size))
+    graph = _graph(first, second, weights, size)
+    return Table(
+        path.name, positions[ends.size :], labels, graph, nodes=tuple(everyone.tolist()),
+        columns=(node or others[0],), ids=tuple(names.tolist()),
+    )  # fmt: skip
+
+
+def read_known_nodes(path: str | Path, target: str | None, node: str, nodes: Sequence[str]) -> Table:
+    """Read a table of nodes of a graph that is there already, with or without labels.
+
+    Parameters
+    ----------
+    path : str or Path
+        As in :func:`read_nodes`.
+    target : str
+        Column of labels, if the table has it.
+    node : str
+        Column that names the node.
+    nodes : sequence of str
+        Names of the graph's nodes, by position.
+    """
+    path = Path(path)
+    frame = read_frame(path, as_text=True)
+    labels = labels_of(path, frame, target, labelled=False)
+    names = _names(path, frame, check_column(path, frame, node), "drop rows without a node")
+    places = {name: i for i, name in enumerate(nodes)}
+    for row, name in enumerate(names.tolist()):
+        if name not in places:
+            raise ValueError(f"{line_of(row)} of {path.name} names {name!r}, which is not in the graph")
+    positions = np.array([places[name] for name in names.tolist()])
+    return Table(path.name, positions, labels, columns=(node,), ids=tuple(names.tolist()))
 
 
 def _names(path: Path, frame: Any, column: str, advice: str) -> np.ndarray:
@@ -178,13 +210,15 @@ def read_clouds(
     cloud: str,
     weight: str | None = None,
     drop: Sequence[str] = (),
+    *,
+    labelled: bool = True,
 ) -> Table:
     """Read clouds from a table with one point per row.
 
     Parameters
     ----------
     path : str or Path
-        CSV, TSV (perhaps gzipped) or Parquet file.
+        CSV, TSV (perhaps gzipped), Parquet or Feather file.
     target : str
         Column of labels, the same on all rows of a cloud.
     cloud : str
@@ -193,6 +227,8 @@ def read_clouds(
         Column of weights, which are divided by their sum over the cloud.
     drop : sequence of str
         Columns to leave out; all others are coordinates.
+    labelled : bool
+        Whether there must be a target.
 
     Returns
     -------
@@ -201,11 +237,12 @@ def read_clouds(
     """
     path = Path(path)
     frame = read_frame(path)
-    labels = labels_of(path, frame, target)
+    labels = labels_of(path, frame, target, labelled)
     used = [check_column(path, frame, name) for name in (cloud, *drop, *([weight] if weight else []))]
-    _refuse_two_roles(path, {"target": target, "cloud": cloud, "weight": weight}, drop)
+    named = {"target": None if labels is None else target, "cloud": cloud, "weight": weight}
+    _refuse_two_roles(path, named, drop)
     refuse_missing(path, frame[cloud], "drop points without a cloud")
-    features = frame.drop(columns=[target, *used])
+    features = frame.drop(columns=used if labels is None else [target, *used])
     refuse_unnamed(path, features)
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no columns of coordinates")
@@ -215,16 +252,24 @@ def read_clouds(
     parts = np.split(order, np.cumsum(np.bincount(owner))[:-1])
     weights = None if weight is None else numbers_of(path, frame[[weight]])[:, 0]
     for name, part in zip(names, parts, strict=True):
-        if len(set(labels[part])) > 1:
-            raise ValueError(f"cloud {name!r} of {path.name} has several labels: {set(labels[part])}")
+        if labels is not None:
+            _check_label(labels[part], str(name), path)
         if weights is not None:
             _check_weights(weights[part], str(name), path)
     X = [
         points[part] if weights is None else (points[part], weights[part] / weights[part].sum())
         for part in parts
     ]
-    labels = np.array([labels[part[0]] for part in parts])
-    return Table(path.name, X, labels, coordinates=tuple(features.columns))
+    if labels is not None:
+        labels = labels[[part[0] for part in parts]]
+    return Table(path.name, X, labels, columns=tuple(features.columns), ids=tuple(names.tolist()))
+
+
+def _check_label(labels: np.ndarray, cloud: str, path: Path) -> None:
+    """All points of a cloud have one label, or none."""
+    found = {None if label != label else label for label in labels.tolist()}
+    if len(found) > 1:
+        raise ValueError(f"cloud {cloud!r} of {path.name} has several labels: {found}")
 
 
 def _refuse_two_roles(path: Path, roles: dict[str, str | None], drop: Sequence[str]) -> None:

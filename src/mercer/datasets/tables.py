@@ -18,20 +18,25 @@ from mercer.spaces import Graph
 
 #: Endings and what reads them; a final .gz is passed over.
 _TEXT = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+_ARROW = {".parquet", ".feather"}
 _SVMLIGHT = {".svm", ".svmlight", ".libsvm"}
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Points (rows of features, strings, nodes or clouds) and their labels."""
+    """Points (rows of features, strings, nodes or clouds) and their targets."""
 
     name: str
     X: Any
-    y: np.ndarray
-    #: The graph whose nodes X names, if it does.
+    #: Labels or numbers, with None or NaN where there is none; None if the file has no target.
+    y: np.ndarray | None
+    #: The graph whose nodes X names, if it does, and the names of its nodes.
     graph: Graph | None = None
-    #: Columns that are coordinates of the points of clouds.
-    coordinates: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    #: Columns that are features, or coordinates of the points of clouds.
+    columns: tuple[str, ...] = ()
+    #: What the file calls the points: nodes or clouds; rows have numbers.
+    ids: tuple[Any, ...] = ()
 
 
 def digits() -> Table:
@@ -42,8 +47,10 @@ def digits() -> Table:
     return Table("digits (scikit-learn)", data.data, data.target)
 
 
-def read_table(path: str | Path, target: str | None = None, drop: Sequence[str] = ()) -> Table:
-    """Read a CSV, TSV, Parquet, NPZ or svmlight file.
+def read_table(
+    path: str | Path, target: str | None = None, drop: Sequence[str] = (), *, labelled: bool = True
+) -> Table:
+    """Read a CSV, TSV, Parquet, Feather, NPZ or svmlight file.
 
     Parameters
     ----------
@@ -54,7 +61,9 @@ def read_table(path: str | Path, target: str | None = None, drop: Sequence[str] 
         Column (or NPZ array) of labels.  Not for svmlight files, which have their own; NPZ files
         take ``y`` by default.
     drop : sequence of str
-        Columns of a text or Parquet file to leave out.
+        Columns of a text, Parquet or Feather file to leave out.
+    labelled : bool
+        Whether there must be a target.
 
     Returns
     -------
@@ -64,7 +73,7 @@ def read_table(path: str | Path, target: str | None = None, drop: Sequence[str] 
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     with _readable(path):
-        table = _read(path, target, drop)
+        table = _read(path, target, drop, labelled)
     if table.X.ndim != 2 or table.X.shape[0] == 0:
         raise ValueError(f"{path.name} holds no rows: its table has shape {table.X.shape}")
     return table
@@ -93,16 +102,16 @@ def _ending(path: Path) -> str:
     return next((s for s in reversed(suffixes) if s != ".gz"), "")
 
 
-def _read(path: Path, target: str | None, drop: Sequence[str]) -> Table:
+def _read(path: Path, target: str | None, drop: Sequence[str], labelled: bool) -> Table:
     ending = _ending(path)
-    if ending in _TEXT or ending == ".parquet":
-        return _from_frame(path, target, drop)
+    if ending in _TEXT or ending in _ARROW:
+        return _from_frame(path, target, drop, labelled)
     if ending == ".npz":
-        return _from_npz(path, target or "y")
+        return _from_npz(path, target or "y", labelled)
     if ending in _SVMLIGHT:
         return _from_svmlight(path)
     raise ValueError(
-        f"{path.name} is of no known kind; known are .csv, .tsv, .parquet, .npz and .svmlight"
+        f"{path.name} is of no known kind; known are .csv, .tsv, .parquet, .feather, .npz and .svmlight"
     )
 
 
@@ -117,17 +126,19 @@ def _read_text(path: Path, separator: str, as_text: bool) -> Any:
         raise ValueError(f"{path.name} cannot be read as a table: {error}") from None
 
 
-def _read_parquet(path: Path) -> Any:
+def _read_arrow(path: Path, ending: str) -> Any:
     import pandas as pd
 
     try:
-        return pd.read_parquet(path)
+        return pd.read_parquet(path) if ending == ".parquet" else pd.read_feather(path)
     except ImportError:
-        raise ValueError("Parquet files need pyarrow: pip install 'mercer[parquet]'") from None
+        raise ValueError(
+            "Parquet and Feather files need pyarrow: pip install 'mercer[parquet]'"
+        ) from None
 
 
 def read_frame(path: Path, as_text: bool = False, keep_bytes: str | None = None) -> Any:
-    """Read a text or Parquet file as a data frame with rows, with the file named in errors.
+    """Read a text, Parquet or Feather file as a data frame with rows, with the file named in errors.
 
     With ``as_text`` all values are strings as they are written: 007 is not 7, and NA is no hole.  Bytes
     of a Parquet file are decoded, but for the column ``keep_bytes``.
@@ -138,10 +149,12 @@ def read_frame(path: Path, as_text: bool = False, keep_bytes: str | None = None)
     with _readable(path):
         if ending in _TEXT:
             frame = _read_text(path, _TEXT[ending], as_text)
-        elif ending == ".parquet":
-            frame = _read_parquet(path)
+        elif ending in _ARROW:
+            frame = _read_arrow(path, ending)
         else:
-            raise ValueError(f"{path.name} is of no known kind; known are .csv, .tsv and .parquet")
+            raise ValueError(
+                f"{path.name} is of no known kind; known are .csv, .tsv, .parquet and .feather"
+            )
     frame.columns = [str(c) for c in frame.columns]
     if len(frame) == 0:
         raise ValueError(f"{path.name} has a header and no rows")
@@ -183,15 +196,28 @@ def check_column(path: Path, frame: Any, name: str) -> str:
     return name
 
 
-def labels_of(path: Path, frame: Any, target: str | None) -> np.ndarray:
-    """The target column, complete."""
+def labels_of(path: Path, frame: Any, target: str | None, labelled: bool) -> np.ndarray | None:
+    """The target column, with None or NaN where it is empty; None if there is none and need not be."""
+    if not labelled and (target is None or target not in frame.columns):
+        return None
     if target is None:
         raise ValueError(
             f"which column of {path.name} is the target? Name it (--target); {_known(frame)}"
         )
-    labels = frame[check_column(path, frame, target)]
-    refuse_missing(path, labels, "drop rows without a label")
-    return labels.to_numpy()
+    column = frame[check_column(path, frame, target)]
+    labels: np.ndarray = _numbers_where_written(column).to_numpy()
+    return labels
+
+
+def _numbers_where_written(column: Any) -> Any:
+    """Text that is written as numbers, as numbers; unless some differ in their writing alone."""
+    import pandas as pd
+
+    if column.dtype != object:
+        return column
+    numbers = pd.to_numeric(column, errors="coerce")
+    complete = bool((numbers.notna() | column.isna()).all()) and bool(column.notna().any())
+    return numbers if complete and numbers.nunique() == column.nunique() else column
 
 
 def refuse_missing(path: Path, column: Any, advice: str) -> None:
@@ -230,7 +256,7 @@ def refuse_unnamed(path: Path, frame: Any) -> None:
         )
 
 
-def _from_frame(path: Path, target: str | None, drop: Sequence[str]) -> Table:
+def _from_frame(path: Path, target: str | None, drop: Sequence[str], labelled: bool) -> Table:
     frame = read_frame(path)
     for name in drop:
         check_column(path, frame, name)
@@ -239,11 +265,11 @@ def _from_frame(path: Path, target: str | None, drop: Sequence[str]) -> Table:
     if len(twice):
         raise ValueError(f"{path.name} has two columns named {twice[0]!r}; rename or drop one")
     refuse_unnamed(path, frame)
-    labels = labels_of(path, frame, target)
-    features = frame.drop(columns=[target])
+    labels = labels_of(path, frame, target, labelled)
+    features = frame.drop(columns=[] if labels is None else [target])
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no columns beside the target {target!r}")
-    return Table(path.name, numbers_of(path, features), labels)
+    return Table(path.name, numbers_of(path, features), labels, columns=tuple(features.columns))
 
 
 def _known(frame: Any) -> str:
@@ -263,9 +289,9 @@ def _from_svmlight(path: Path) -> Table:
     return Table(path.name, X, y)
 
 
-def _from_npz(path: Path, target: str) -> Table:
+def _from_npz(path: Path, target: str, labelled: bool) -> Table:
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        if target not in archive.files:
+        if target not in archive.files and labelled:
             raise ValueError(
                 f"{path.name} has no array {target!r} of labels; it has {', '.join(archive.files)} "
                 "(name one with --target)"
@@ -284,7 +310,7 @@ def _from_npz(path: Path, target: str) -> Table:
                 f"{path.name} has neither X nor the parts of a CSR matrix (data, indices, indptr, "
                 f"shape); it has {', '.join(archive.files)}"
             )
-        y = archive[target]
-    if y.shape != (X.shape[0],):
+        y = archive[target] if target in archive.files else None
+    if y is not None and y.shape != (X.shape[0],):
         raise ValueError(f"{target!r} in {path.name} has shape {y.shape}, X has {X.shape[0]} rows")
     return Table(path.name, X, y)

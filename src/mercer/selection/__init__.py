@@ -3,6 +3,19 @@
 from mercer.selection.compare import compare
 from mercer.selection.comparison import Comparison, KernelScore
 from mercer.selection.nested import NestedScores
+from mercer.selection.representatives import representatives
+from mercer.selection.saved import Roles, SavedModel, load_model, save_model
 from mercer.selection.search import KernelSearchCV
 
-__all__ = ["Comparison", "KernelScore", "KernelSearchCV", "NestedScores", "compare"]
+__all__ = [
+    "Comparison",
+    "KernelScore",
+    "KernelSearchCV",
+    "NestedScores",
+    "Roles",
+    "SavedModel",
+    "compare",
+    "load_model",
+    "representatives",
+    "save_model",
+]

@@ -1,4 +1,4 @@
-"""Which kernel fits the data?"""
+"""Comparing families of kernels: which one fits the data."""
 
 from __future__ import annotations
 
@@ -125,6 +125,8 @@ def compare(
         data = candidates(_safe_indexing(X, target.known), space, random_state)
     if kernels is not None:
         data = replace(data, families=_families(kernels))
+    if target.task == "regression":
+        data = _positive(data)
     metric = check_metric(scoring, target)
     search = KernelSearchCV(
         estimator=target.estimator(), scoring=metric, cv=target.splitter(INNER_FOLDS, random_state),
@@ -159,12 +161,20 @@ def _families(kernels: Any) -> dict[str, list[Kernel]]:
     return families
 
 
+def _positive(data: Candidates) -> Candidates:
+    """The same without families that a ridge regression cannot use."""
+    names = [n for n, members in data.families.items() if not members[0].positive_semidefinite]
+    if not names:
+        return data
+    families = {name: members for name, members in data.families.items() if name not in names}
+    note = f"{' and '.join(names)} left out: a ridge regression needs positive semidefinite kernels"
+    return replace(data, families=families, notes=(*data.notes, note))
+
+
 class _Meter:
     """Progress of all families in one count."""
 
-    def __init__(
-        self, families: dict[str, list[Kernel]], folds: int, callback: Progress | None
-    ) -> None:
+    def __init__(self, families: dict[str, list[Kernel]], folds: int, callback: Progress | None) -> None:
         fits = INNER_FOLDS * (folds + 1) * len(C_GRID)
         self._shares = {name: fits * len(members) + 2 * folds for name, members in families.items()}
         self._callback = callback
@@ -234,17 +244,14 @@ class _Contest:
             Task(places[id(c["kernel"])], fold, {"estimator__C": c["C"]})
             for fold, c in enumerate(nested.chosen)
         ]
-        calibrated = CalibratedClassifierCV(
-            SVC(kernel="precomputed"), cv=self.search.cv, ensemble=False
-        )
+        calibrated = CalibratedClassifierCV(SVC(kernel="precomputed"), cv=self.search.cv, ensemble=False)
         evaluation = Evaluation(
             self.data.X, self.target.y, calibrated, _probability_scores, kernels,
             self.search.max_memory, threads_for(self.search.n_jobs), work=Work(total=len(tasks)),
         )  # fmt: skip
         outcomes = evaluation.run(tasks, splits)
         return {
-            name: np.array([outcome.scores[name] for outcome in outcomes])
-            for name in outcomes[0].scores
+            name: np.array([outcome.scores[name] for outcome in outcomes]) for name in outcomes[0].scores
         }
 
 

@@ -216,8 +216,8 @@ class Comparison:
             return f"The {best.name} kernel is the best of these: {self.text(best.mean)}."
         gain = rich.mean - plain.mean
         pair = (
-            f"the best {self.data.plain_word} kernel ({plain.name}) reaches {self.text(plain.mean)}, the "
-            f"best {self.data.rich_word} kernel ({rich.name}) {self.text(rich.mean)}"
+            f"the best {self.data.plain_word} kernel ({plain.name}) reaches {self.text(plain.mean)}, "
+            f"the best {self.data.rich_word} kernel ({rich.name}) {self.text(rich.mean)}"
         )
         table = self.data.columns is not None
         subject = "Geometry" if table else "Structure"

@@ -53,7 +53,9 @@ class Target:
         """A support vector machine, or a kernel ridge regression of the standardised target."""
         if self.task == "classification":
             return SVC(kernel="precomputed")
-        return TransformedTargetRegressor(KernelRidge(kernel="precomputed"), transformer=StandardScaler())
+        return TransformedTargetRegressor(
+            KernelRidge(kernel="precomputed"), transformer=StandardScaler()
+        )
 
     def splitter(self, folds: int, random_state: int, repeats: int = 1) -> Any:
         """Folds that keep the frequencies of classes."""
@@ -71,7 +73,7 @@ def read_target(y: Any, rows: int, noun: str, task: str, folds: int, inner_folds
     """Tell classes from numbers, set points without a target aside, and check that the rest will do."""
     if task not in TASKS:
         raise ValueError(f"task must be one of {TASKS}, got {task!r}")
-    values = np.asarray(y)
+    values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -133,13 +135,13 @@ def _task(values: np.ndarray) -> Task:
 
 def _numbers(values: np.ndarray, known: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "iufb":
-        raise ValueError(f"the target must hold numbers for a regression, got {values[0]!r}")
+        raise ValueError(f"the target must hold numbers for a regression, got {values.tolist()[0]!r}")
     numbers: np.ndarray = values.astype(float)
     if not np.isfinite(numbers).all():
         row = int(known[np.flatnonzero(~np.isfinite(numbers))[0]])
         raise ValueError(f"row {row} of y is infinite")
     if np.ptp(numbers) == 0:
-        raise ValueError(f"the target is constant: {values[0]!r}")
+        raise ValueError(f"the target is constant: {values.tolist()[0]!r}")
     return numbers
 
 
