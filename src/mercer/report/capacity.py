@@ -1,0 +1,68 @@
+"""What the margins of the final machines say about new points, in the worst case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mercer.bounds import VCBound, pairwise_vc_bounds
+from mercer.selection import Comparison
+from mercer.selection.comparison import KernelScore
+
+#: Points up to which the Gram matrix of all of them is computed once more.
+MOST_POINTS = 3000
+#: Classes up to which a ball is computed for each pair.
+MOST_CLASSES = 30
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Bounds of one family's machines, in words: medians over pairs of classes, or why there are none."""
+
+    name: str
+    rows: str = ""
+    mu: str = ""
+    effective: str = ""
+    excess: str = ""
+    inside: str = ""
+    reason: str = ""
+
+
+def capacities(comparison: Comparison) -> list[Capacity]:
+    """VC bound and effective sample size of each family's final machine; empty where there are none."""
+    if comparison.target.task == "regression":
+        return []
+    if comparison.rows > MOST_POINTS or len(comparison.classes) > MOST_CLASSES:
+        return []
+    return [_capacity(comparison, score) for score in comparison.scores]
+
+
+def _capacity(comparison: Comparison, score: KernelScore) -> Capacity:
+    try:
+        bounds = list(
+            pairwise_vc_bounds(
+                score.search.best_estimator_[-1], comparison.data.X, comparison.target.y,
+                kernel=score.kernel,
+            ).values()
+        )  # fmt: skip
+    except (ValueError, ArithmeticError) as error:
+        # A kernel that is not positive semidefinite has no feature space to enclose points in.
+        return Capacity(score.name, reason=str(error).split(";")[0].split(", so")[0])
+    return Capacity(
+        name=score.name,
+        rows=_median([b.size for b in bounds]),
+        mu=_median([b.mu for b in bounds]),
+        effective=_median([b.effective_sample_size for b in bounds]),
+        excess=_excess(bounds),
+        inside=_median([b.inside for b in bounds]),
+    )
+
+
+def _median(values: list[float] | list[int]) -> str:
+    return f"{float(np.median(values)):.3g}"
+
+
+def _excess(bounds: list[VCBound]) -> str:
+    value = float(np.median([b.generalization_bound() for b in bounds]))
+    return f"{100 * value:.0f}%" if value < 1 else "above 100%: says nothing"

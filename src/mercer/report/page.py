@@ -1,0 +1,123 @@
+"""Everything that the page shows: words and tables for the template, numbers for the script."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from mercer import __version__
+from mercer.report import points, predictions
+from mercer.report.capacity import MOST_CLASSES, MOST_POINTS, capacities
+from mercer.report.curves import curves
+from mercer.report.grammatrix import heat_map, maps, pair_histogram, similarities
+from mercer.report.points import HEAT_POINTS
+from mercer.report.response import response
+from mercer.report.scoreboard import scoreboard
+from mercer.report.ticks import plain
+from mercer.selection import Comparison
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
+
+
+def page(comparison: Comparison, title: str) -> dict[str, Any]:
+    """Names that the template knows."""
+    rows = points.choose(comparison)
+    classes = comparison.target.task == "classification"
+    confusion = predictions.confusion(comparison, comparison.scores[0]) if classes else None
+    return {
+        "title": title,
+        "result": comparison,
+        "classification": classes,
+        "board": scoreboard(comparison),
+        "confusion": confusion,
+        "matrix": confusion is not None and len(confusion.classes) <= predictions.MOST_CLASSES,
+        "capacities": capacities(comparison),
+        "limits": (MOST_POINTS, MOST_CLASSES),
+        "shown": len(rows),
+        "heat_shown": min(len(rows), HEAT_POINTS),
+        "settings": _settings(comparison),
+        "versions": _versions(),
+        "data": pictures(comparison, rows),
+    }
+
+
+def pictures(comparison: Comparison, rows: points.Index) -> dict[str, Any]:
+    """Numbers of all figures that the script draws."""
+    X = points.take(comparison, rows)
+    y = comparison.target.y[rows]
+    names = points.names(comparison, rows)
+    found: dict[str, Any] = {"points": {"names": names}, "metric": comparison.metric_title}
+    code = None
+    if comparison.target.task == "classification":
+        labels, everywhere = np.unique(comparison.target.y, return_inverse=True)
+        code = everywhere[rows]
+        found["classes"] = [str(label) for label in labels.tolist()]
+        found["points"]["code"] = code.tolist()
+    else:
+        found["points"]["value"] = plain(y)
+        found["scatter"] = predictions.scatter(comparison, comparison.scores[0], rows, names)
+    first = np.arange(min(len(rows), HEAT_POINTS))
+    order = first[np.argsort(y[first], kind="stable")]
+    found["order"] = order.tolist()
+    found["families"] = _families(comparison, rows, X, code, order)
+    found["curves"] = curves(comparison, X, code)
+    return found
+
+
+def _families(
+    comparison: Comparison, rows: points.Index, X: Any, code: points.Index | None, order: points.Index
+) -> list[dict[str, Any]]:
+    grams = [np.asarray(score.kernel(X), dtype=float) for score in comparison.scores]
+    return [
+        {
+            "name": score.name,
+            "kernel": repr(score.kernel),
+            "response": response(comparison, score),
+            "map": found,
+            "heat": heat_map(K[np.ix_(order, order)]),
+            "similarities": pair_histogram(similarities(K), code),
+            "predicted": _predicted(comparison, predictions.predicted(comparison, score, rows)),
+        }
+        for score, K, found in zip(comparison.scores, grams, maps(grams), strict=True)
+    ]
+
+
+def _predicted(comparison: Comparison, values: list[Any]) -> list[Any]:
+    """Numbers of classes, or values."""
+    if comparison.target.task == "regression":
+        return plain(np.asarray(values, dtype=float))
+    labels = np.unique(comparison.target.y)
+    return np.searchsorted(labels, np.array(values, dtype=labels.dtype)).tolist()
+
+
+def _settings(comparison: Comparison) -> list[tuple[str, str]]:
+    """What was measured, and how."""
+    classes = comparison.classes
+    rows = [("points", f"{comparison.rows} {comparison.data.noun}, {comparison.data.facts}")]
+    if comparison.data.columns is not None:
+        rows.append(("rows taken as", comparison.kind))
+    if classes:
+        least, most = min(classes.values()), max(classes.values())
+        sizes = f"{least}" if least == most else f"{least} to {most}"
+        rows.append(("target", f"{len(classes)} classes of {sizes} {comparison.data.noun}"))
+    else:
+        y = comparison.target.y
+        rows.append(("target", f"numbers from {y.min():.4g} to {y.max():.4g}"))
+    rows.append(("metric that decides", comparison.metric_title))
+    again = f", drawn {comparison.repeats} times" if comparison.repeats > 1 else ""
+    rows.append(("outer folds", f"{comparison.folds}{again}"))
+    rows.append(("inner folds", str(comparison.inner_folds)))
+    rows.append(("seed", str(comparison.random_state)))
+    tried = ", ".join(f"{s.name} ({len(s.search.kernels_)})" for s in comparison.scores)
+    rows.append(("kernels tried", tried))
+    if comparison.unfinished:
+        rows.append(("not reached", ", ".join(comparison.unfinished)))
+    return rows
+
+
+def _versions() -> list[tuple[str, str]]:
+    libraries = [(name, metadata.version(name)) for name in _LIBRARIES]
+    return [("mercer", __version__), ("Python", platform.python_version()), *libraries]
