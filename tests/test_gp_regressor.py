@@ -106,13 +106,11 @@ def test_bound_rises_to_the_exact_evidence(kernel) -> None:
 
 
 def test_agrees_with_the_exact_gp_of_scikit_learn() -> None:
-    X, y = table(150, d=2)
-    model = SphericalGPRegressor(Heat(Sphere()), inputs="table", max_features=900, n_restarts=2).fit(
-        X, y
-    )
+    X, y = table(100, d=2)
+    model = SphericalGPRegressor(Heat(Sphere()), inputs="table", max_features=225).fit(X, y)
     full = ConstantKernel(1.0, (1e-6, 1e9)) * Heat(Sphere()) + WhiteKernel(0.1)
     Z = mapped(model, X)
-    exact = GaussianProcessRegressor(full, normalize_y=True, n_restarts_optimizer=2, random_state=0)
+    exact = GaussianProcessRegressor(full, normalize_y=True)
     exact.fit(Z, y)
     theirs = exact.log_marginal_likelihood_value_ - len(y) * np.log(y.std())
     assert model.elbo_ == pytest.approx(theirs, abs=0.05)
@@ -344,7 +342,7 @@ def test_extreme_data(kernel) -> None:
 
 
 def test_works_as_a_scikit_learn_estimator() -> None:
-    check_estimator(SphericalGPRegressor(max_features=20))
+    check_estimator(SphericalGPRegressor(max_features=10, n_restarts=0), on_skip=None)
     X, y = table(200)
     assert cross_val_score(SphericalGPRegressor(max_features=60), X, y, cv=3).mean() > 0.9
     model = clone(SphericalGPRegressor(Heat(Sphere()), max_features=60)).fit(X, y)
@@ -388,7 +386,7 @@ def test_bad_rows(tmp_path) -> None:
         model.fit(iter([]))
     with pytest.raises(ValueError, match="X has 2 columns, but 3"):
         model.fit(iter([(X, y), (X[:, :2], y)]))
-    with pytest.raises(ValueError, match="sample_weight is zero"):
+    with pytest.raises(ValueError, match="at least one non-zero"):
         model.fit(X, y, sample_weight=np.zeros(20))
     with pytest.raises(FileNotFoundError, match="no Parquet file"):
         model.fit(ParquetBlocks(tmp_path, target="y"))
