@@ -89,7 +89,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         from there.  Nothing is taken from it if points, target, folds, kernel, estimator, metric or
         versions are other than they were.
     progress : callable, optional
-        Told the fits done and the fits in all.  On a terminal there is a bar in any case.
+        Told the fits done and the fits in all.  Without it there is a bar on a terminal.
     random_state : int
         Seed of the rows from which the default widths are taken.
 
