@@ -18,7 +18,7 @@ MOST_CLASSES = 30
 
 @dataclass(frozen=True)
 class Capacity:
-    """Bounds of one family's machines, in words: medians over pairs of classes, or why there are none."""
+    """Bounds of one family's machines, in words: medians over pairs of classes, or why none."""
 
     name: str
     rows: str = ""

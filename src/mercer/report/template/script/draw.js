@@ -23,6 +23,8 @@ const plots = (name) => document.querySelectorAll(`[data-plot="${name}"]`);
 const colour = (i) => `var(--c${i % COLOURS})`;
 const linear = (from, to, low, high) => (value) => low + ((value - from) / (to - from || 1)) * (high - low);
 const number = (value, digits = 4) => String(Number(value.toPrecision(digits)));
+// Long names keep both ends: classes often differ in the last letters.
+const clip = (name, most) => (name.length <= most ? name : `${name.slice(0, Math.ceil(most / 2))}…${name.slice(1 + Math.ceil(most / 2) - most)}`);
 const percent = (share) => `${number(100 * share, 2)} %`;
 
 // A drawing as wide as its place, in which one unit is one pixel.
@@ -83,7 +85,7 @@ const bottomAxis = (svg, x, ticks, y, title, unit = "") => {
 const niceTicks = (low, high, wanted) => {
   const rough = (high - low || 1) / wanted;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
+  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
   const ticks = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) ticks.push(Number((k * step).toPrecision(12)));
   return ticks;

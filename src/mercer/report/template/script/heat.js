@@ -26,12 +26,12 @@ const drawHeat = (place, family) => {
   groups.forEach((group) => {
     const start = top + group.start * unit, middle = start + (group.count * unit) / 2;
     if (group.start) {
-      draw("line", { class: "frame", x1: left, x2: left + side, y1: start, y2: start, "stroke-width": 0.7 }, svg);
+      draw("line", { class: "split", x1: left, x2: left + side, y1: start, y2: start }, svg);
       const across = left + group.start * unit;
-      draw("line", { class: "frame", x1: across, x2: across, y1: top, y2: top + side, "stroke-width": 0.7 }, svg);
+      draw("line", { class: "split", x1: across, x2: across, y1: top, y2: top + side }, svg);
     }
     const name = data.classes[group.code];
-    if (named) draw("text", { x: left - 8, y: middle + 4, "text-anchor": "end" }, svg, name.length > 13 ? `${name.slice(0, 12)}…` : name);
+    if (named) draw("text", { x: left - 8, y: middle + 4, "text-anchor": "end" }, svg, clip(name, 13));
   });
   draw("rect", { class: "frame", x: left, y: top, width: side, height: side }, svg);
   const cursor = draw("rect", { class: "cursor", width: unit + 4, height: unit + 4, "stroke-width": 1.5, visibility: "hidden" }, svg);

@@ -11,12 +11,13 @@ const drawResponse = (place, family) => {
   const all = mean.flat().filter((value) => value !== null);
   // Colours for the better half: one bad corner would else make all good cells look the same.
   const sorted = [...all].sort((a, b) => a - b), high = sorted[sorted.length - 1];
-  const low = Math.max(sorted[0], 3 * sorted[Math.floor(sorted.length / 2)] - 2 * high);
+  const middle = sorted[Math.floor(sorted.length / 2)];
+  const low = middle === high ? sorted[0] : Math.max(sorted[0], 3 * middle - 2 * high);
   const cells = [];
   rows.forEach((label, i) => {
     const y = top + i * height;
     const room = Math.floor((left - 14) / 7);
-    const name = draw("text", { x: left - 10, y: y + height / 2 + 4, "text-anchor": "end" }, svg, label.length > room ? `${label.slice(0, room - 1)}…` : label);
+    const name = draw("text", { x: left - 10, y: y + height / 2 + 4, "text-anchor": "end" }, svg, clip(label, room));
     draw("title", {}, name, label);
     mean[i].forEach((value, j) => {
       const share = value === null ? 0 : high > low ? Math.max(0, (100 * (value - low)) / (high - low)) : 50;
@@ -24,10 +25,10 @@ const drawResponse = (place, family) => {
       const box = draw("rect", { x, y, width: cell - gap, height: height - gap, rx: 3 }, svg);
       box.style.fill = `color-mix(in srgb, var(--heat-high) ${share.toFixed(1)}%, var(--heat-low))`;
       const level = share < 50 ? "h0" : share < 72 ? "h1" : "h2";
-      const middle = x + (cell - gap) / 2, dots = folds[i][j];
-      draw("text", { class: level, x: middle, y: y + height / 2 + (dots ? -1 : 3), "text-anchor": "middle" }, svg, cell > 52 ? text[i][j] : text[i][j].replace(/\.\d+%/, "%"));
-      if (dots) draw("text", { class: level, x: middle, y: y + height / 2 + 13, "text-anchor": "middle" }, svg, dots > 5 ? `• × ${dots}` : "•".repeat(dots));
-      cells.push({ i, j, x: middle, y: y + height / 2, dots });
+      const centre = x + (cell - gap) / 2, dots = folds[i][j];
+      draw("text", { class: level, x: centre, y: y + height / 2 + (dots ? -1 : 3), "text-anchor": "middle" }, svg, cell > 52 ? text[i][j] : text[i][j].replace(/\.\d+%/, "%"));
+      if (dots) draw("text", { class: level, x: centre, y: y + height / 2 + 13, "text-anchor": "middle" }, svg, dots > 5 ? `• × ${dots}` : "•".repeat(dots));
+      cells.push({ i, j, x: centre, y: y + height / 2, dots });
     });
   });
   const frame = draw("rect", { class: "cursor", x: left + best[1] * cell - 1.5, y: top + best[0] * height - 1.5, width: cell - gap + 3, height: height - gap + 3, rx: 4, "stroke-width": 2.5 }, svg);
