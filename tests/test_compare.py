@@ -122,6 +122,30 @@ def test_bad_targets(y, options, message: str) -> None:
         compare(COUNTS, y, kernels=FEW, **options)
 
 
+def test_groups_are_not_split(tmp_path) -> None:
+    # Each patient has rows of its own kind, and a class that has nothing to do with it.
+    rng = np.random.default_rng(3)
+    patients = np.repeat(np.arange(24), 4)
+    X = np.array([rng.multinomial(40, p) for p in rng.dirichlet(np.ones(8), size=24)[patients]])
+    y = np.arange(24)[patients] % 2
+    kernels = {"exact heat": FEW["exact heat"]}
+    leaking = compare(X, y, kernels=kernels, folds=3)
+    honest = compare(X, y, kernels=kernels, folds=3, groups=patients)
+    assert leaking.scores[0].mean > 0.8 > 0.7 > honest.scores[0].mean
+    assert honest.groups == 24
+    for test in honest.scores[0].nested.tests:
+        assert not set(patients[test]) & set(np.delete(patients, test))
+    path = tmp_path / "patients.csv"
+    pd.DataFrame(X, columns=list("abcdefgh")).assign(y=y, who=patients).to_csv(path, index=False)
+    result = run("compare", path, "--target", "y", "--group", "who", "--folds", 3, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["groups"] == 24
+    with pytest.raises(ValueError, match="2 groups are too few for 3 folds"):
+        compare(X, y, groups=y, folds=3)
+    with pytest.raises(ValueError, match="row 5 of groups is missing"):
+        compare(X, y, groups=[None if i == 5 else i for i in range(96)], folds=3)
+
+
 def test_repeated_folds() -> None:
     result = compare(COUNTS, NAMES, kernels=FEW, folds=2, repeats=3)
     assert len(result.scores[0].scores) == 6

@@ -122,8 +122,8 @@ def test_substrings_longer_than_a_string_are_left_out_and_told() -> None:
     assert [k.length for k in whole.families["spectrum"]] == [2, 3, 4, 5, 6, 8, (1, 2), (1, 3), (1, 4)]
     assert [k.length for k in cut.families["spectrum"]] == [2, (1, 2), (1, 3), (1, 4)]
     assert {k.length for k in cut.families["subsequences with gaps"]} == {2}
-    for kernels in cut.families.values():
-        for kernel in kernels:
+    for members in cut.families.values():
+        for kernel in members:
             assert np.isfinite(kernel(cut.X)).all()
     assert "1 of 40 strings are shorter than 8 (row 0 has length 2)" in cut.notes[0]
     assert "1 of 40 are not of length 16 (the first is row 0)" in cut.notes[1]

@@ -61,6 +61,9 @@ def compare(
         str | None, typer.Option(help="Column that says which cloud a point is of.")
     ] = None,
     weight: Annotated[str | None, typer.Option(help="Column of weights (with --cloud).")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column of what belongs together and must not be split.")
+    ] = None,
     space: Annotated[str, typer.Option(help="auto, simplex (counts) or sphere (directions).")] = "auto",
     task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
     metric: Annotated[
@@ -92,7 +95,7 @@ def compare(
     from mercer import selection
     from mercer.progress import shown
 
-    roles = selection.Roles(target, tuple(drop or ()), text, node, cloud, weight)
+    roles = selection.Roles(target, tuple(drop or ()), text, node, cloud, weight, group)
     with _plain_errors():
         data = _read(table, roles, edges, space)
         for path in (report, save_model):
@@ -101,7 +104,7 @@ def compare(
         with shown("comparing kernels") as (progress, say):
             result = selection.compare(
                 data.X, data.y, space=data.graph or cast("SpaceName", space), task=task, scoring=metric,
-                folds=folds, repeats=repeats, random_state=seed, n_jobs=jobs or None,
+                groups=data.groups, folds=folds, repeats=repeats, random_state=seed, n_jobs=jobs or None,
                 max_memory=1e9 * memory, cache=cache or _user_cache(), progress=progress,
                 finished=lambda score: say(_finished(score)),
             )  # fmt: skip
@@ -171,17 +174,19 @@ def _read(table: Path | None, roles: Roles, edges: Path | None, space: str) -> T
         raise ValueError(f"--space goes with tables of numbers, not with {given[0]}")
     if roles.drop and (roles.text is not None or edges is not None):
         raise ValueError(f"--drop does not go with {given[0]}, which looks at no other columns")
+    if roles.group is not None and (edges is not None or roles.cloud is not None):
+        raise ValueError(f"--group goes with tables and strings, not with {given[0]}")
     if table is None:
         if given:
             raise ValueError(f"{given[0]} needs a table: mercer compare TABLE --target COLUMN ...")
         return datasets.digits()
     if roles.text is not None:
-        return datasets.read_strings(table, roles.target, roles.text)
+        return datasets.read_strings(table, roles.target, roles.text, roles.group)
     if edges is not None:
         return datasets.read_nodes(table, roles.target, edges, roles.node)
     if roles.cloud is not None:
         return datasets.read_clouds(table, roles.target, roles.cloud, roles.weight, roles.drop)
-    return datasets.read_table(table, roles.target, roles.drop)
+    return datasets.read_table(table, roles.target, roles.drop, roles.group)
 
 
 def _check_writable(path: Path) -> None:

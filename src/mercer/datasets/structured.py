@@ -13,6 +13,7 @@ from scipy import sparse
 from mercer.datasets.tables import (
     Table,
     check_column,
+    groups_of,
     labels_of,
     line_of,
     numbers_of,
@@ -26,7 +27,14 @@ from mercer.spaces import Graph
 _FLOAT = re.compile(r"-?\d+\.0+")
 
 
-def read_strings(path: str | Path, target: str | None, text: str, *, labelled: bool = True) -> Table:
+def read_strings(
+    path: str | Path,
+    target: str | None,
+    text: str,
+    group: str | None = None,
+    *,
+    labelled: bool = True,
+) -> Table:
     """Read a table with a column of strings.
 
     Parameters
@@ -37,6 +45,8 @@ def read_strings(path: str | Path, target: str | None, text: str, *, labelled: b
         Column of labels or numbers.
     text : str
         Column of strings; other columns are not looked at.
+    group : str, optional
+        Column that says which strings belong together.
     labelled : bool
         Whether there must be a target.
 
@@ -50,7 +60,8 @@ def read_strings(path: str | Path, target: str | None, text: str, *, labelled: b
     labels = labels_of(path, frame, target, labelled)
     column = frame[check_column(path, frame, text)]
     refuse_missing(path, column, "drop rows without a string")
-    return Table(path.name, column.to_list(), labels)
+    groups = groups_of(path, frame, group, labelled)
+    return Table(path.name, column.to_list(), labels, groups=groups)
 
 
 def read_nodes(

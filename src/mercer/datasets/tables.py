@@ -37,6 +37,8 @@ class Table:
     columns: tuple[str, ...] = ()
     #: What the file calls the points: nodes or clouds; rows have numbers.
     ids: tuple[Any, ...] = ()
+    #: What belongs together and must not be split between training and test.
+    groups: np.ndarray | None = None
 
 
 def digits() -> Table:
@@ -48,7 +50,12 @@ def digits() -> Table:
 
 
 def read_table(
-    path: str | Path, target: str | None = None, drop: Sequence[str] = (), *, labelled: bool = True
+    path: str | Path,
+    target: str | None = None,
+    drop: Sequence[str] = (),
+    group: str | None = None,
+    *,
+    labelled: bool = True,
 ) -> Table:
     """Read a CSV, TSV, Parquet, Feather, NPZ or svmlight file.
 
@@ -62,6 +69,8 @@ def read_table(
         take ``y`` by default.
     drop : sequence of str
         Columns of a text, Parquet or Feather file to leave out.
+    group : str, optional
+        Column (or NPZ array) that says which rows belong together.
     labelled : bool
         Whether there must be a target.
 
@@ -73,7 +82,7 @@ def read_table(
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     with _readable(path):
-        table = _read(path, target, drop, labelled)
+        table = _read(path, target, drop, group, labelled)
     if table.X.ndim != 2 or table.X.shape[0] == 0:
         raise ValueError(f"{path.name} holds no rows: its table has shape {table.X.shape}")
     return table
@@ -102,13 +111,17 @@ def _ending(path: Path) -> str:
     return next((s for s in reversed(suffixes) if s != ".gz"), "")
 
 
-def _read(path: Path, target: str | None, drop: Sequence[str], labelled: bool) -> Table:
+def _read(
+    path: Path, target: str | None, drop: Sequence[str], group: str | None, labelled: bool
+) -> Table:
     ending = _ending(path)
     if ending in _TEXT or ending in _ARROW:
-        return _from_frame(path, target, drop, labelled)
+        return _from_frame(path, target, drop, group, labelled)
     if ending == ".npz":
-        return _from_npz(path, target or "y", labelled)
+        return _from_npz(path, target or "y", group, labelled)
     if ending in _SVMLIGHT:
+        if group is not None:
+            raise ValueError(f"{path.name} is an svmlight file, which has no column {group!r} of groups")
         return _from_svmlight(path)
     raise ValueError(
         f"{path.name} is of no known kind; known are .csv, .tsv, .parquet, .feather, .npz and .svmlight"
@@ -209,6 +222,16 @@ def labels_of(path: Path, frame: Any, target: str | None, labelled: bool) -> np.
     return labels
 
 
+def groups_of(path: Path, frame: Any, group: str | None, labelled: bool) -> np.ndarray | None:
+    """The column of groups, complete; None if none is wanted, or there need not be one and is none."""
+    if group is None or (not labelled and group not in frame.columns):
+        return None
+    column = frame[check_column(path, frame, group)]
+    refuse_missing(path, column, "name the group of every row")
+    groups: np.ndarray = column.to_numpy()
+    return groups
+
+
 def _numbers_where_written(column: Any) -> Any:
     """Text that is written as numbers, as numbers; unless some differ in their writing alone."""
     import pandas as pd
@@ -256,20 +279,25 @@ def refuse_unnamed(path: Path, frame: Any) -> None:
         )
 
 
-def _from_frame(path: Path, target: str | None, drop: Sequence[str], labelled: bool) -> Table:
+def _from_frame(
+    path: Path, target: str | None, drop: Sequence[str], group: str | None, labelled: bool
+) -> Table:
     frame = read_frame(path)
-    for name in drop:
+    for name in drop if labelled else ():
         check_column(path, frame, name)
-    frame = frame.drop(columns=[name for name in drop if name != target])
+    frame = frame.drop(columns=[name for name in drop if name != target and name in frame.columns])
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise ValueError(f"{path.name} has two columns named {twice[0]!r}; rename or drop one")
     refuse_unnamed(path, frame)
     labels = labels_of(path, frame, target, labelled)
-    features = frame.drop(columns=[] if labels is None else [target])
+    groups = groups_of(path, frame, group, labelled)
+    roles = [None if labels is None else target, None if groups is None else group]
+    features = frame.drop(columns=[name for name in roles if name is not None])
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no columns beside the target {target!r}")
-    return Table(path.name, numbers_of(path, features), labels, columns=tuple(features.columns))
+    X = numbers_of(path, features)
+    return Table(path.name, X, labels, columns=tuple(features.columns), groups=groups)
 
 
 def _known(frame: Any) -> str:
@@ -289,7 +317,7 @@ def _from_svmlight(path: Path) -> Table:
     return Table(path.name, X, y)
 
 
-def _from_npz(path: Path, target: str, labelled: bool) -> Table:
+def _from_npz(path: Path, target: str, group: str | None, labelled: bool) -> Table:
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         if target not in archive.files and labelled:
             raise ValueError(
@@ -311,6 +339,11 @@ def _from_npz(path: Path, target: str, labelled: bool) -> Table:
                 f"shape); it has {', '.join(archive.files)}"
             )
         y = archive[target] if target in archive.files else None
+        if labelled and group is not None and group not in archive.files:
+            raise ValueError(
+                f"{path.name} has no array {group!r} of groups; it has {', '.join(archive.files)}"
+            )
+        groups = archive[group] if group in archive.files else None
     if y is not None and y.shape != (X.shape[0],):
         raise ValueError(f"{target!r} in {path.name} has shape {y.shape}, X has {X.shape[0]} rows")
-    return Table(path.name, X, y)
+    return Table(path.name, X, y, groups=groups)

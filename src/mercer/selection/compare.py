@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.metrics import (
@@ -24,7 +25,7 @@ from sklearn.utils import _safe_indexing
 
 from mercer.kernels import Kernel
 from mercer.selection.comparison import Comparison, KernelScore
-from mercer.selection.evaluation import Evaluation, Task, Work, threads_for
+from mercer.selection.evaluation import Evaluation, Split, Task, Work, threads_for
 from mercer.selection.families import Candidates, SpaceName, candidates
 from mercer.selection.nested import NestedScores
 from mercer.selection.search import KernelSearchCV
@@ -47,6 +48,7 @@ def compare(
     space: SpaceName | Graph = "auto",
     task: str = "auto",
     scoring: str | None = None,
+    groups: Any = None,
     folds: int = 5,
     repeats: int = 1,
     random_state: int = 0,
@@ -89,6 +91,9 @@ def compare(
     scoring : str, optional
         Metric that decides, by its name in scikit-learn.  By default accuracy, balanced accuracy if
         one class is more than 3 times as frequent as another, or R squared.
+    groups : array of shape (m,), optional
+        What belongs together, as samples of one patient: such points are never split between training
+        and test.
     folds, repeats : int
         Outer folds, and how often they are drawn anew.
     random_state : int
@@ -128,12 +133,19 @@ def compare(
     if target.task == "regression":
         data = _positive(data)
     metric = check_metric(scoring, target)
+    parts = _check_groups(groups, target, data, folds)
     search = KernelSearchCV(
-        estimator=target.estimator(), scoring=metric, cv=target.splitter(INNER_FOLDS, random_state),
-        n_jobs=n_jobs, max_memory=max_memory, cache=cache, random_state=random_state,
+        estimator=target.estimator(), scoring=metric, n_jobs=n_jobs, max_memory=max_memory, cache=cache,
+        cv=target.splitter(INNER_FOLDS, random_state, parts is not None), random_state=random_state,
     )  # fmt: skip
-    outer = target.splitter(folds, random_state, repeats)
-    contest = _Contest(data, target, search, outer, _Meter(data.families, folds * repeats, progress))
+    outer = [
+        split
+        for repeat in range(repeats)
+        for split in target.splitter(folds, random_state + repeat, parts is not None).split(
+            np.zeros(len(target.y)), target.y, parts
+        )
+    ]
+    contest = _Contest(data, target, parts, search, outer, _Meter(data.families, len(outer), progress))
     scores: list[KernelScore] = []
     unfinished: tuple[str, ...] = ()
     for name, members in data.families.items():
@@ -148,9 +160,30 @@ def compare(
             finished(scores[-1])
     # Level scores: the parametrix, which is no kernel in general, yields.
     scores.sort(key=lambda s: (-s.mean, s.name == "parametrix"))
+    number = None if parts is None else len(np.unique(parts))
     return Comparison(
-        data, target, metric, folds, repeats, INNER_FOLDS, random_state, scores, unfinished
+        data, target, metric, folds, repeats, INNER_FOLDS, random_state, scores, unfinished, number
     )
+
+
+def _check_groups(groups: Any, target: Target, data: Candidates, folds: int) -> np.ndarray | None:
+    """Group of each point with a target, as a number."""
+    if groups is None:
+        return None
+    values = np.asarray(groups)
+    rows = len(target.known) + target.missing
+    if values.shape != (rows,):
+        raise ValueError(
+            f"groups has shape {values.shape}; give one group for each of {rows} {data.noun}"
+        )
+    if pd.isna(values).any():
+        raise ValueError(f"row {int(np.argmax(pd.isna(values)))} of groups is missing; name its group")
+    parts: np.ndarray = np.unique(values.astype(str), return_inverse=True)[1][target.known]
+    if len(np.unique(parts)) < folds + 1:
+        raise ValueError(
+            f"{len(np.unique(parts))} groups are too few for {folds} folds; use fewer folds"
+        )
+    return parts
 
 
 def _families(kernels: Any) -> dict[str, list[Kernel]]:
@@ -206,20 +239,21 @@ class _Contest:
 
     data: Candidates
     target: Target
+    groups: np.ndarray | None
     search: KernelSearchCV
-    outer: Any
+    outer: list[Split]
     meter: _Meter
 
     def score(self, name: str, kernels: list[Kernel]) -> KernelScore:
         """Nested scores, further metrics, and the search on all points."""
         start = time.perf_counter()
         X, y = self.data.X, self.target.y
-        end = 1 - 1 / (self.outer.get_n_splits(X, y) + 1)
+        end = 1 - 1 / (len(self.outer) + 1)
         search = KernelSearchCV(**{**self.search.get_params(deep=False), "kernels": {name: kernels}})
         search.set_params(progress=self.meter.watch(name, 0.0, 0.95 * end))
-        nested = search.nested_scores(X, y, outer_cv=self.outer)
+        nested = search.nested_scores(X, y, outer_cv=self.outer, groups=self.groups)
         metrics = self._metrics(nested)
-        search.set_params(progress=self.meter.watch(name, end, 1.0)).fit(X, y)
+        search.set_params(progress=self.meter.watch(name, end, 1.0)).fit(X, y, self.groups)
         search.set_params(progress=None)
         self.meter.finish(name)
         return KernelScore(name, nested, metrics, search, time.perf_counter() - start)
@@ -237,19 +271,18 @@ class _Contest:
 
     def _probabilities(self, nested: NestedScores) -> dict[str, Array]:
         """ROC AUC and log loss of the chosen machines, calibrated inside the training parts."""
-        splits = list(self.outer.split(np.zeros(len(self.target.y)), self.target.y))
         kernels = list({id(c["kernel"]): c["kernel"] for c in nested.chosen}.values())
         places = {id(kernel): i for i, kernel in enumerate(kernels)}
         tasks = [
             Task(places[id(c["kernel"])], fold, {"estimator__C": c["C"]})
             for fold, c in enumerate(nested.chosen)
         ]
-        calibrated = CalibratedClassifierCV(SVC(kernel="precomputed"), cv=self.search.cv, ensemble=False)
+        calibrated = CalibratedClassifierCV(SVC(kernel="precomputed"), cv=INNER_FOLDS, ensemble=False)
         evaluation = Evaluation(
             self.data.X, self.target.y, calibrated, _probability_scores, kernels,
             self.search.max_memory, threads_for(self.search.n_jobs), work=Work(total=len(tasks)),
         )  # fmt: skip
-        outcomes = evaluation.run(tasks, splits)
+        outcomes = evaluation.run(tasks, self.outer)
         return {
             name: np.array([outcome.scores[name] for outcome in outcomes]) for name in outcomes[0].scores
         }

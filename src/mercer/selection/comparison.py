@@ -137,6 +137,8 @@ class Comparison:
     scores: list[KernelScore]
     #: Families that were not reached because the comparison was interrupted.
     unfinished: tuple[str, ...] = ()
+    #: Number of groups that folds keep together, if there are any.
+    groups: int | None = None
 
     @property
     def rows(self) -> int:
@@ -264,10 +266,11 @@ class Comparison:
             "counts": ("X", 'space="simplex", '),
             "directions": ("X", 'space="sphere", '),
         }[self.kind]
+        grouped = "" if self.groups is None else "groups=groups, "
         repeats = "" if self.repeats == 1 else f"repeats={self.repeats}, "
         metric = "" if self.metric == self.target.usual_metric else f"scoring={self.metric!r}, "
         return (
-            f"compare({points}, y, {space}{metric}folds={self.folds}, {repeats}"
+            f"compare({points}, y, {space}{metric}{grouped}folds={self.folds}, {repeats}"
             f"random_state={self.random_state})"
         )
 
@@ -306,6 +309,7 @@ class Comparison:
             },
             "folds": self.folds,
             "repeats": self.repeats,
+            "groups": self.groups,
             "inner_folds": self.inner_folds,
             "random_state": self.random_state,
             "kernels": [self._row(score) for score in self.scores],

@@ -26,6 +26,7 @@ class Roles:
     node: str | None = None
     cloud: str | None = None
     weight: str | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,8 @@ class SavedModel:
                 path, roles.target, roles.cloud, roles.weight, roles.drop, labelled=False
             )
             return self._ordered(table)
-        return self._ordered(read_table(path, roles.target, roles.drop, labelled=False))
+        table = read_table(path, roles.target, roles.drop, roles.group, labelled=False)
+        return self._ordered(table)
 
     def _ordered(self, table: Table) -> Table:
         """The table with its columns in the model's order."""

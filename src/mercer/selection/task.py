@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import KFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -57,16 +57,15 @@ class Target:
             KernelRidge(kernel="precomputed"), transformer=StandardScaler()
         )
 
-    def splitter(self, folds: int, random_state: int, repeats: int = 1) -> Any:
-        """Folds that keep the frequencies of classes."""
-        stratified = self.task == "classification"
-        if repeats == 1:
-            return (StratifiedKFold if stratified else KFold)(
-                folds, shuffle=True, random_state=random_state
-            )
-        return (RepeatedStratifiedKFold if stratified else RepeatedKFold)(
-            n_splits=folds, n_repeats=repeats, random_state=random_state
-        )
+    def splitter(self, folds: int, random_state: int, grouped: bool = False) -> Any:
+        """Folds that keep the frequencies of classes and, if grouped, the points of a group together."""
+        kind = {
+            ("classification", False): StratifiedKFold,
+            ("classification", True): StratifiedGroupKFold,
+            ("regression", False): KFold,
+            ("regression", True): GroupKFold,
+        }[self.task, grouped]
+        return kind(n_splits=folds, shuffle=True, random_state=random_state)
 
 
 def read_target(y: Any, rows: int, noun: str, task: str, folds: int, inner_folds: int) -> Target:
