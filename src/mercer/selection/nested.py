@@ -62,8 +62,8 @@ class NestedScores:
         mean is taken as ``(1 / folds + test / train)`` times that of the scores.
         """
         folds = len(self.scores)
-        spread = float(self.scores.std(ddof=1)) * np.sqrt(1 / folds + self.overlap)
-        reach = float(stats.t.ppf(0.5 + level / 2, folds - 1)) * spread
+        spread = self.scores.std(ddof=1) * np.sqrt(1 / folds + self.overlap)
+        reach = float(stats.t.ppf(0.5 + level / 2, folds - 1) * spread)
         return self.mean - reach, self.mean + reach
 
 
