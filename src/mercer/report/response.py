@@ -28,7 +28,7 @@ def response(comparison: Comparison, score: KernelScore) -> dict[str, Any]:
     chosen = _times_chosen(score, kernels, column)
     best = score.search.best_index_
     return {
-        "rows": _labels(table, kernels, rows),
+        "rows": _labels(table, kernels, rows) if len(kernels) > 1 else [score.name],
         "parameter": _parameter(table),
         "columns": _columns(knobs, cells),
         "knob": "" if column is None else _KNOBS[column.split("_")[-1]],

@@ -43,7 +43,8 @@ class Scoreboard:
 
     rows: list[Row]
     metrics: list[str]
-    marks: list[Mark]
+    #: None for a family whose score is no number.
+    marks: list[Mark | None]
     ticks: list[tuple[float, str]]
     #: Place and text of the score of no insight, if it is on the axis.
     chance: tuple[float, str] | None
@@ -100,7 +101,9 @@ def _row(comparison: Comparison, score: KernelScore, others: list[str]) -> Row:
     )
 
 
-def _mark(score: KernelScore, line: Axis) -> Mark:
+def _mark(score: KernelScore, line: Axis) -> Mark | None:
+    if not math.isfinite(score.mean):
+        return None
     low, high = (line.share(end) for end in score.interval)
     return Mark(line.share(score.mean), low, high - low, [line.share(s) for s in score.scores.tolist()])
 

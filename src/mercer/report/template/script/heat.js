@@ -7,7 +7,7 @@ const drawHeat = (place, family) => {
   const width = Math.max(220, place.clientWidth);
   const groups = data.classes ? blocks(order) : [];
   const named = groups.length <= 12 && groups.every((group) => group.count * 11 > size / 3);
-  const left = named && groups.length ? Math.min(110, 16 + 7 * Math.max(...groups.map((g) => data.classes[g.code].length))) : 4;
+  const left = named && groups.length ? Math.min(118, 16 + 8 * Math.max(...groups.map((g) => data.classes[g.code].length))) : 4;
   const side = Math.min(width - left - 6, 460), top = 4;
   const svg = sheet(place, `Gram matrix of ${size} points under ${family.name}. Arrow keys move from entry to entry.`, side + top + 6, width);
 

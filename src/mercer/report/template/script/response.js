@@ -1,9 +1,9 @@
 // Scores over the kernel's parameter and C, as a table of coloured cells.
 const drawResponse = (place, family) => {
   const { rows, parameter, columns, knob, values, mean, text, spread, folds, best } = family.response;
-  const longest = Math.max(...rows.map((row) => row.length), parameter.length);
+  const longest = Math.max(...rows.map((row) => row.length), parameter.length + 2);
   const width = Math.max(280, place.clientWidth);
-  const left = Math.min(7.2 * longest + 14, 0.42 * width), top = 8, gap = 3;
+  const left = Math.min(8 * longest + 14, 0.42 * width), top = 8, gap = 3;
   const cell = (width - left) / columns.length;
   const height = Math.min(46, Math.max(30, 300 / rows.length));
   const bottom = top + rows.length * height;
@@ -16,7 +16,7 @@ const drawResponse = (place, family) => {
   const cells = [];
   rows.forEach((label, i) => {
     const y = top + i * height;
-    const room = Math.floor((left - 14) / 7);
+    const room = Math.floor((left - 14) / 8);
     const name = draw("text", { x: left - 10, y: y + height / 2 + 4, "text-anchor": "end" }, svg, clip(label, room));
     draw("title", {}, name, label);
     mean[i].forEach((value, j) => {
@@ -36,7 +36,7 @@ const drawResponse = (place, family) => {
   columns.forEach((label, j) => draw("text", { class: "soft", x: left + j * cell + (cell - gap) / 2, y: bottom + 16, "text-anchor": "middle" }, svg, label));
   const relative = columns[0].startsWith("×") ? ", relative to the middle" : "";
   draw("text", { x: left + (width - left) / 2, y: bottom + 36, "text-anchor": "middle" }, svg, knob + relative);
-  if (parameter) draw("text", { class: "soft", x: left - 10, y: bottom + 16, "text-anchor": "end" }, svg, parameter.length > 7 * left ? "" : `↑ ${parameter}`);
+  if (parameter) draw("text", { class: "soft", x: left - 10, y: bottom + 16, "text-anchor": "end" }, svg, `↑ ${clip(parameter, Math.floor(left / 8) - 3)}`);
   explore(svg, {
     count: cells.length, reach: Math.max(cell, height) / 1.6,
     at: (k) => [cells[k].x, cells[k].y],
