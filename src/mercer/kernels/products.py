@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mercer.engine import cpu
 from mercer.engine.products import Factors
 from mercer.kernels.base import Kernel, check_vector
+from mercer.kernels.radial import tensor_parameters
 from mercer.profiles import PowerProfile, ProductProfile, Profile
 from mercer.spaces import NormalFamily, NormalProduct
 from mercer.spaces.base import is_foreign
@@ -79,8 +80,9 @@ class FactorKernel(Kernel):
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         X, _ = self._check(X, None)
-        # All points of the hyperbolic plane are alike.
-        return self.factor.diag(X[:, :_PAIR]) ** (X.shape[1] // _PAIR)
+        if is_foreign(X):  # all points of the hyperbolic plane are alike
+            return self.factor.diag(X[:, :_PAIR]) ** (X.shape[1] // _PAIR)
+        return _diagonal(X, self._log_profile(), _Exponential())
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
@@ -109,7 +111,7 @@ class FactorKernel(Kernel):
         self.kernel._validate()
         X, Y = self.kernel._check(X, Y)
         self.kernel._factor(int(X.shape[1]))  # refuses what overflows
-        self.factor.diag(X[:1, :_PAIR])  # refuses a time to differentiate by if rows are not tensors
+        tensor_parameters(self.kernel, X)  # refuses a time to differentiate by if rows are not tensors
         return X, Y
 
     def _log_profile(self) -> Profile:

@@ -101,7 +101,7 @@ class RadialKernel(Kernel):
         self._validate()
         X, Y = self._check(X, Y)
         road = Road(self, X, Y)
-        K = road.gram(self.profile(road.n), _tensor_parameters(self, X))
+        K = road.gram(self.profile(road.n), tensor_parameters(self, X))
         if not eval_gradient:
             return K
         if is_foreign(X):
@@ -116,7 +116,7 @@ class RadialKernel(Kernel):
         self._validate()
         X = self.space.check(X)
         n = int(X.shape[1])
-        return _diagonal(self, X, self.profile(n), _tensor_parameters(self, X))
+        return _diagonal(self, X, self.profile(n), tensor_parameters(self, X))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
@@ -177,7 +177,7 @@ class Road:
         )  # fmt: skip
 
 
-def _tensor_parameters(kernel: RadialKernel, X: Any) -> list[arrays.Parameter]:
+def tensor_parameters(kernel: RadialKernel, X: Any) -> list[arrays.Parameter]:
     """Hyperparameters given as tensors, whose logarithm autograd is to see."""
     n = int(X.shape[1])
     tensors = [(name, getattr(kernel, name)) for name in kernel.continuous()]
