@@ -1,8 +1,10 @@
 // One tooltip for all figures; marks are found by pointer, by touch and by arrow keys.
 const tip = document.getElementById("tip");
-const hideTip = () => { tip.style.visibility = "hidden"; };
-const showTip = (text, x, y) => {
-  tip.textContent = text;
+let anchor = null;
+const hideTip = () => { tip.style.visibility = "hidden"; anchor = null; };
+const placeTip = () => {
+  const box = anchor.svg.getBoundingClientRect();
+  const x = box.left + anchor.x, y = box.top + anchor.y;
   const { width, height } = tip.getBoundingClientRect();
   const left = Math.min(Math.max(8, x - width / 2), window.innerWidth - width - 8);
   const above = y - height - 14;
@@ -10,7 +12,17 @@ const showTip = (text, x, y) => {
   tip.style.top = `${above < 8 ? y + 18 : above}px`;
   tip.style.visibility = "visible";
 };
-window.addEventListener("scroll", hideTip, { passive: true });
+const showTip = (text, svg, [x, y]) => {
+  tip.textContent = text;
+  anchor = { svg, x, y };
+  placeTip();
+};
+// Under the keyboard a tip stays with its mark, under the pointer the mark is gone.
+window.addEventListener("scroll", () => {
+  if (!anchor) return;
+  if (document.activeElement === anchor.svg) placeTip();
+  else hideTip();
+}, { passive: true });
 
 // marks: count, at(i) -> [x, y], text(i), reach (pixels), and highlight(i), which gets -1 for none.
 const explore = (svg, marks) => {
@@ -19,9 +31,7 @@ const explore = (svg, marks) => {
     current = i;
     if (marks.highlight) marks.highlight(i);
     if (i < 0) return hideTip();
-    const box = svg.getBoundingClientRect();
-    const [x, y] = marks.at(i);
-    showTip(marks.text(i), box.left + x, box.top + y);
+    showTip(marks.text(i), svg, marks.at(i));
   };
   const best = (cost) => {
     let found = -1, least = Infinity;

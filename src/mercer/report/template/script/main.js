@@ -1,4 +1,5 @@
 // What is chosen, and drawing anew when the width or the colours change.
+document.documentElement.classList.add("live");
 let family = data.families[0];
 const each = (name, make) => plots(name).forEach((place) => make(place));
 
