@@ -147,7 +147,8 @@ def contest(
     best = {what: (min(r[0] for r in rs), min(r[1] for r in rs)) for what, rs in runs.items()}
     last = list(calls)[-1]
     for what, (wall, processor) in best.items():
-        table.add_row(what, f"{wall:.2f}", f"{processor:.2f}", f"{wall / best[last][0]:.2f}")
+        seen = "in workers" if "jobs" in what else f"{processor:.2f}"
+        table.add_row(what, f"{wall:.2f}", seen, f"{wall / best[last][0]:.2f}")
     results = {what: rs[-1][2] for what, rs in runs.items()}
     table.caption = _agreement(results, list(calls)) + "\n" + _shares(results[last])
     return table

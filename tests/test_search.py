@@ -4,6 +4,7 @@ import json
 import pickle
 import sys
 import threading
+import tracemalloc
 import warnings
 
 import networkx as nx
@@ -16,6 +17,7 @@ from joblib import parallel_config
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
@@ -51,7 +53,7 @@ from mercer.kernels import (
 from mercer.selection import KernelSearchCV, NestedScores
 from mercer.selection.evaluation import Evaluation
 from mercer.selection.grams import Grams
-from mercer.selection.memory import plan
+from mercer.selection.memory import fit_bytes, plan
 from mercer.selection.resume import Ledger, fingerprint
 from mercer.spaces import Graph, Simplex, Sphere
 
@@ -246,13 +248,20 @@ def test_threads_and_memory_do_not_matter() -> None:
         np.testing.assert_array_equal(
             other.cv_results_["mean_test_score"], base.cv_results_["mean_test_score"]
         )
+    single = KernelSearchCV(kernels, param_grid=grid, max_memory=190_000).fit(COUNTS, LABELS)
+    np.testing.assert_allclose(
+        single.cv_results_["mean_test_score"], base.cv_results_["mean_test_score"], atol=0.03
+    )
     assert set(base.timings_) == {"products", "laws", "slices", "fits", "scores"}
     assert base.timings_["fits"] > 0
 
 
 def test_memory_plan() -> None:
     layout = {"kernels": 9, "shared": True, "combined": False, "threads": 2}
-    part = (800, 200)  # two fits take 2 (8 * 800 * 1000 + 4 * 800^2) = 17.92e6 bytes
+    part = fit_bytes(SVC(), 800, 200)
+    assert part == 8 * 800 * 1000 + 4 * 800**2 == 8.96e6
+    assert fit_bytes(KernelRidge(), 800, 200) == 8 * 800 * 1000 + 16 * 800**2
+    assert fit_bytes(SVC(cache_size=1), 800, 200) == 8 * 800 * 1000 + 2**20
     wide = plan(1000, part, max_memory=1e9, **layout)
     assert (wide.dtype, wide.invariants, wide.batch, wide.threads) == (np.float64, 1, 9, 2)
     some = plan(1000, part, max_memory=17.92e6 + 8e6 + 3 * 8e6, **layout)
@@ -266,10 +275,36 @@ def test_memory_plan() -> None:
     with pytest.raises(ValueError, match=r"1000 points takes 0\.013 GB .*representatives"):
         plan(1000, part, max_memory=8.96e6 + 3.9e6, **layout)
     # 20000 rows in five folds, as in the documentation of the memory bound
-    large = plan(20_000, (16_000, 4_000), max_memory=8e9, **layout)
+    large = plan(20_000, fit_bytes(SVC(), 16_000, 4_000), max_memory=8e9, **layout)
     assert large.threads == 2
     with pytest.raises(ValueError, match="max_memory must be a positive number"):
         KernelSearchCV(HEATS, max_memory=0).fit(COUNTS, LABELS)
+
+
+@pytest.mark.parametrize("max_memory", [1e9, 6e7, 3.2e7, 2.2e7])
+def test_memory_is_not_exceeded(max_memory: float) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1000, 5)), np.arange(1000) % 2
+    X[:, 0] += y
+    kernels = [Gaussian(s) for s in (1.0, 2.0, 3.0)] + [Cosine(Sphere())]
+    search = KernelSearchCV(
+        kernels, SVC(max_iter=100), param_grid={"C": [0.1]}, max_memory=max_memory, n_jobs=2, refit=False
+    )
+    tracemalloc.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert search.best_score_ > 0.6
+    assert peak < max_memory
+
+
+def test_scores_that_are_no_numbers_are_refused() -> None:
+    search = KernelSearchCV(HEATS, param_grid={"C": [1.0]}, scoring=make_scorer(lambda *_: np.nan))
+    with pytest.raises(ValueError, match="the score is not a number; use other folds") as caught:
+        search.fit(COUNTS, LABELS)
+    assert "in fold 0 with Heat" in caught.value.__notes__[0]
 
 
 def test_prediction_in_blocks() -> None:

@@ -19,13 +19,15 @@ from threadpoolctl import ThreadpoolController
 
 from mercer.engine.threads import run, threads_in_use
 from mercer.selection.grams import Grams, is_shared, sharing
-from mercer.selection.memory import plan
+from mercer.selection.memory import fit_bytes, plan
 from mercer.selection.resume import Ledger, fingerprint
 
 Index = NDArray[np.intp]
 Split = tuple[Index, Index]
 #: Called with an estimator, Gram matrix and target; returns a score, or a dict of them.
 Scorer = Callable[[Any, Any, Any], Any]
+#: Rows of a slice that are cut out at a time.
+_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,8 @@ class Evaluation:
         shared = len({sharing(self.kernels[k]) for k in used}) < len(used)
         plain = all(is_shared(self.kernels[k]) for k in used)
         layout = plan(
-            len(self.y), (train, test), kernels=len(used), shared=shared, combined=not plain,
-            threads=self.threads, max_memory=self.max_memory,
+            len(self.y), fit_bytes(self.estimator, train, test), kernels=len(used), shared=shared,
+            combined=not plain, threads=self.threads, max_memory=self.max_memory,
         )  # fmt: skip
         grams = Grams(self.X, dtype=layout.dtype, kept=layout.invariants)
         config = {**self.config, "assume_finite": True}  # Gram matrices are checked once
@@ -154,7 +156,10 @@ class Evaluation:
 
         for start in range(0, len(used), layout.batch):
             batch = used[start : start + layout.batch]
-            matrices = {k: grams(self.kernels[k]) for k in batch}
+            matrices = {}
+            for k in batch:
+                self._heed_stop()
+                matrices[k] = grams(self.kernels[k])
             for name, value in grams.seconds.items():
                 self._spend(name, value)
                 grams.seconds[name] = 0.0
@@ -163,8 +168,11 @@ class Evaluation:
             )
             with _blas().limit(limits=layout.threads, user_api="blas"):
                 run(job, parts, self.work.stop)
-            if self.work.stop.is_set():
-                raise KeyboardInterrupt
+            self._heed_stop()
+
+    def _heed_stop(self) -> None:
+        if self.work.stop.is_set():
+            raise KeyboardInterrupt
 
     def _order(self, kernels: set[int]) -> list[int]:
         """Kernels with the same invariants one after the other."""
@@ -209,6 +217,9 @@ class Evaluation:
         result = self.scorer(model, others, targets)
         clocks.append((time.perf_counter(), time.thread_time()))
         scores = result if isinstance(result, dict) else {"score": result}
+        for name, value in scores.items():
+            if np.isnan(value):
+                raise ValueError(f"the {name} is not a number; use other folds or another metric")
         wall, processor = np.diff(clocks, axis=0).T
         self._spend("fits", processor[0])
         self._spend("scores", processor[1])
@@ -245,7 +256,12 @@ class _Part:
             return self._slices
 
     def _cut(self, rows: Index, columns: Index) -> Any:
-        return self._K[np.ix_(rows, columns)].astype(np.float64, copy=False)
+        """A slice in double precision, some rows at a time: no second copy of it in between."""
+        out = np.empty((len(rows), len(columns)))
+        for start in range(0, len(rows), _ROWS):
+            part = slice(start, start + _ROWS)
+            out[part] = self._K[np.ix_(rows[part], columns)]
+        return out
 
     def __exit__(self, *_: Any) -> None:
         with self._lock:

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-#: Bytes that libsvm's cache takes at most, at its default setting.
-_SOLVER_CACHE = 200e6
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -24,9 +21,20 @@ class Plan:
     threads: int
 
 
+def fit_bytes(estimator: Any, train: int, test: int) -> float:
+    """Bytes of one fit: its slices, and what the solver takes beside them.
+
+    libsvm reads the slices where they are and keeps a cache; others are taken to make two copies.
+    """
+    caches = [v for k, v in estimator.get_params().items() if k.endswith("cache_size")]
+    copies = 16.0 * train * train
+    solver = min(4.0 * train * train, caches[0] * 2**20) if caches else copies
+    return 8.0 * train * (train + test) + solver
+
+
 def plan(
     rows: int,
-    part: tuple[int, int],
+    fit: float,
     *,
     kernels: int,
     shared: bool,
@@ -40,8 +48,8 @@ def plan(
     ----------
     rows : int
         Points in all.
-    part : (int, int)
-        Largest numbers of points to train and to test on in one fit.
+    fit : float
+        Bytes of the largest fit.
     kernels : int
     shared : bool
         Some kernels have invariants to share.
@@ -52,8 +60,6 @@ def plan(
     max_memory : float
         Bytes.
     """
-    train, test = part
-    fit = 8.0 * train * (train + test) + min(4.0 * train * train, _SOLVER_CACHE)
     options = [
         *((np.float64, kept, threads) for kept in ([1, 0] if shared else [0])),
         *((np.float32, kept, threads) for kept in ([1, 0] if shared else [0])),

@@ -85,20 +85,6 @@ class NestedSplits:
         return np.repeat(np.arange(len(self.outer)), [len(folds) for folds in self.inner])
 
 
-def inner_tasks(trials: Trials, splits: NestedSplits) -> list[Task]:
-    """Every candidate on every inner fold."""
-    return every(trials, len(splits.flat))
-
-
-def every(trials: Trials, folds: int) -> list[Task]:
-    """Every candidate on every fold, candidate by candidate."""
-    return [
-        Task(setting.kernel, fold, setting.params)
-        for setting in trials.settings
-        for fold in range(folds)
-    ]
-
-
 def nested_scores(
     evaluation: Evaluation, trials: Trials, splits: NestedSplits, metric: str
 ) -> NestedScores:
@@ -108,7 +94,7 @@ def nested_scores(
     if len(names) > 1:
         owner = [trials.families[setting.kernel] for setting in trials.settings]
         groups += [np.array([i for i, n in enumerate(owner) if n == name]) for name in names]
-    tasks = inner_tasks(trials, splits)
+    tasks = trials.tasks(len(splits.flat))
     evaluation.work.total = len(tasks) + len(groups) * len(splits.outer)
     outcomes = evaluation.run(tasks, splits.flat)
     means = _inner_means(outcomes, len(trials.settings), splits, metric)

@@ -35,7 +35,7 @@ def tabulate(trials: Trials, outcomes: Sequence[Outcome], folds: int) -> dict[st
         mean = scores.mean(axis=1)
         table[f"mean_test_{metric}"] = mean
         table[f"std_test_{metric}"] = scores.std(axis=1)
-        table[f"rank_test_{metric}"] = _ranks(mean)
+        table[f"rank_test_{metric}"] = rankdata(-mean, method="min").astype(np.int32)
     return table
 
 
@@ -45,12 +45,6 @@ def best_index(table: dict[str, Any], metric: str) -> int:
 
 
 _ABSENT = object()
-
-
-def _ranks(mean: Any) -> Any:
-    """Rank 1 for the best; scores that are no numbers come last."""
-    worst = np.where(np.isnan(mean), -np.inf, mean)
-    return rankdata(-worst, method="min").astype(np.int32)
 
 
 def _varied(kernels: list[Any]) -> list[dict[str, Any]]:

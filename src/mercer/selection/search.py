@@ -22,7 +22,7 @@ from mercer.kernels.base import count
 from mercer.selection.evaluation import Evaluation, Split, Work, threads_for
 from mercer.selection.grams import Grams
 from mercer.selection.kinds import recognise
-from mercer.selection.nested import NestedScores, NestedSplits, every, nested_scores
+from mercer.selection.nested import NestedScores, NestedSplits, nested_scores
 from mercer.selection.results import best_index, tabulate
 from mercer.selection.resume import Ledger
 from mercer.selection.scoring import choose_scorer
@@ -170,7 +170,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         trials = self._candidates(X, y)
         splits = self._split(self.cv, X, y, groups)
         evaluation = self._evaluation(X, y, trials)
-        tasks = every(trials, len(splits))
+        tasks = trials.tasks(len(splits))
         evaluation.work.total = len(tasks)
         outcomes = watched(lambda: evaluation.run(tasks, splits), evaluation.work, "kernel search")
         self.scorer_ = check_scoring(evaluation.estimator, self.scoring)

@@ -23,7 +23,7 @@ def check_target(y: Any, rows: int, tags: Any) -> Any:
         input_name="y",
         estimator="the search",
     )
-    if y.ndim == 1 or y.shape[1] == 1 or not tags.target_tags.multi_output:
+    if y.ndim == 1 or not tags.target_tags.multi_output:
         y = column_or_1d(y, warn=True)
     if len(y) != rows:
         raise ValueError(f"X has {rows} points, y has {len(y)}; give one target for each point")

@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from mercer.kernels import Gaussian, Linear
 from mercer.rkhs import distances
 from mercer.selection import families
+from mercer.selection.evaluation import Task
 from mercer.spaces import Euclidean
 
 #: Values of C for kernels with k(x, x) = 1 on average; others have them divided by that average.
@@ -41,6 +42,10 @@ class Trials:
     #: Name of each kernel's family.
     families: list[str]
     settings: list[Setting]
+
+    def tasks(self, folds: int) -> list[Task]:
+        """Every setting on every fold, setting by setting."""
+        return [Task(s.kernel, fold, s.params) for s in self.settings for fold in range(folds)]
 
 
 def named_kernels(kernels: Any) -> list[tuple[str, Kernel]]:
