@@ -118,7 +118,7 @@ class Matern(SpectralKernel):
 
     def log_self_similarity(self, n: int) -> float:
         """See :class:`SpectralKernel`."""
-        split = self._split(n)
+        split = self._split(n) if isinstance(self.space, SphericalSpace) else None
         return super().log_self_similarity(n) if split is None else split[1]
 
     def _law(self, n: int) -> Law:
