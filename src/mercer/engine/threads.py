@@ -39,7 +39,7 @@ def run(
     """
     if len(tasks) == 1:
         return job(*tasks[0])
-    with _blas_in_one_thread() as threads, progress(len(tasks), what) as advance:
+    with blas_in_one_thread() as threads, progress(len(tasks), what) as advance:
         if threads == 1:
             for task in tasks:
                 job(*task)
@@ -108,7 +108,7 @@ class _BlasLimit:
 
 
 @contextmanager
-def _blas_in_one_thread() -> Iterator[int]:
+def blas_in_one_thread() -> Iterator[int]:
     """Hold BLAS to one thread; yields the number of threads it would have used."""
     with _BlasLimit.lock:
         _BlasLimit.users += 1

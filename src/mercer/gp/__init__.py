@@ -1,7 +1,14 @@
-"""Sparse Gaussian processes on the sphere: one pass over the rows, uncertainty included."""
+"""Sparse Gaussian processes on the sphere: passes over blocks of rows, uncertainty included."""
 
 from mercer.gp.blocks import ParquetBlocks
+from mercer.gp.classifier import SphericalGPClassifier, SphericalGPPoissonRegressor
 from mercer.gp.regressor import SphericalGPRegressor
 from mercer.gp.statistics import Statistics
 
-__all__ = ["ParquetBlocks", "SphericalGPRegressor", "Statistics"]
+__all__ = [
+    "ParquetBlocks",
+    "SphericalGPClassifier",
+    "SphericalGPPoissonRegressor",
+    "SphericalGPRegressor",
+    "Statistics",
+]

@@ -130,6 +130,10 @@ class Solution:
         """Derivative by the variance that is left."""
         return -0.5 * self.quadratic.size / self.noise
 
+    def divergence(self) -> float:
+        """Kullback-Leibler divergence of the posterior from the prior, of one output."""
+        return 0.5 * float((self.shrinkage - 1.0).sum() + self.log_det + (self.beta**2).sum())
+
     @property
     def mean(self) -> Array:
         """Posterior mean of the features' weights, shape (M, q)."""

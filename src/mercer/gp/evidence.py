@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
-from mercer.engine.threads import run
+from mercer.engine.threads import blas_in_one_thread, run
 from mercer.gp.bound import Bound, Solution
 from mercer.gp.prior import Prior
 from mercer.harmonics import SphericalHarmonics
@@ -89,7 +88,9 @@ class Evidence:
         """Sum over rows of the squares of the last level's features."""
         return float(np.diagonal(self.bound.gram)[-self.harmonics.counts[-1] :].sum())
 
-    def maximise(self, start: Array, restarts: int, rng: np.random.Generator) -> tuple[Array, float]:
+    def maximise(
+        self, start: Array, restarts: int, rng: np.random.Generator, max_iter: int = 200
+    ) -> tuple[Array, float]:
         """The best theta that L-BFGS finds from the start and from points about it, and the bound there.
 
         Starts that fail (noise below the rounding of so many rows) count as worst.
@@ -100,17 +101,17 @@ class Evidence:
         results: list[tuple[Array, float]] = [(start, -math.inf)] * len(starts)
 
         def job(number: int) -> None:
-            results[number] = self._climb(starts[number])
+            results[number] = self._climb(starts[number], max_iter)
 
         # Matrices are small: BLAS is at its best in one thread, and the starts share the cores.
         if len(starts) == 1:
-            with threadpool_limits(1, user_api="blas"):
+            with blas_in_one_thread():
                 job(0)
         else:
             run(job, [(number,) for number in range(len(starts))], what="hyperparameters")
         return max(results, key=lambda result: result[1])
 
-    def _climb(self, start: Array) -> tuple[Array, float]:
+    def _climb(self, start: Array, max_iter: int) -> tuple[Array, float]:
         scale = max(self.bound.count, 1.0) * self.bound.squares.size
 
         def descent(theta: Array) -> tuple[float, Array]:
@@ -122,6 +123,6 @@ class Evidence:
 
         found = minimize(
             descent, start, jac=True, method="L-BFGS-B", bounds=self.bounds,
-            options={"maxiter": 200, "ftol": 1e-9, "gtol": 1e-6},
+            options={"maxiter": max_iter, "ftol": 1e-9, "gtol": 1e-6},
         )  # fmt: skip
         return found.x, -float(found.fun) * scale
