@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import networkx as nx
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics import confusion_matrix
 
@@ -27,7 +28,8 @@ from mercer.kernels import (
 from mercer.report import write_report
 from mercer.report.capacity import capacities
 from mercer.report.grammatrix import heat_map, maps, pair_histogram, similarities
-from mercer.report.html import clip, render
+from mercer.report.html import render
+from mercer.report.labels import clip, short_names
 from mercer.report.page import pictures
 from mercer.report.points import choose, names
 from mercer.report.predictions import confusion, predicted
@@ -61,7 +63,7 @@ def comparison(kind: str) -> Comparison:
         return compare(counts, two, kernels=flat | {"exact heat": heat}, folds=2, n_jobs=1)
     if kind == "directions":
         X = rng.normal(size=(30, 3)) + np.repeat([[1.0], [-1.0]], 15, axis=0)
-        kernels = flat | {"cosine": [Cosine(Sphere())]}
+        kernels = {"linear": [Linear()], "cosine": [Cosine(Sphere())]}
         return compare(X, two, kernels=kernels, folds=2, repeats=2, n_jobs=1)
     if kind == "regression":
         kernels = {"Gaussian": flat["Gaussian"], "exact heat": heat}
@@ -90,7 +92,7 @@ def comparison(kind: str) -> Comparison:
         labels = np.repeat([f"{HOSTILE} and more of it, number {i}" for i in range(33)], 6)
         return compare(X, labels, kernels={"linear": [Linear()]}, folds=2, n_jobs=1)
     assert kind == "one family"
-    return compare(counts, two, kernels=Heat(Simplex()), folds=2, n_jobs=1)
+    return compare(sparse.csr_matrix(counts), two, kernels=Heat(Simplex()), folds=2, n_jobs=1)
 
 
 class Reader(HTMLParser):
@@ -244,6 +246,20 @@ def test_points_are_drawn_from_every_class() -> None:
     assert len(choose(comparison("regression"), 7)) == 7
 
 
+def test_large_tables_are_sampled(monkeypatch) -> None:
+    monkeypatch.setattr("mercer.report.points.choose", lambda result: choose(result, 12))
+    monkeypatch.setattr("mercer.report.page.HEAT_POINTS", 6)
+    monkeypatch.setattr("mercer.report.capacity.MOST_POINTS", 29)
+    for kind in ("one family", "regression"):
+        read = Reader(render(comparison(kind), "x"))
+        data = read.data()
+        assert len(data["points"]["names"]) == len(data["families"][0]["map"]["x"]) == 12
+        assert len(data["order"]) == 6
+        assert len(base64.b64decode(data["families"][0]["heat"]["bytes"])) == 21
+        assert "12 of the 30 rows, drawn by the seed" in read.text("main")
+        assert ("Left out: it takes" in read.text("main")) == (kind == "one family")
+
+
 def test_names_of_points() -> None:
     strings = comparison("strings")
     long = names(strings, np.array([0]))[0]
@@ -256,8 +272,19 @@ def test_names_of_points() -> None:
     assert names(comparison("nodes"), np.array([3])) == ["node 3"]
     moved = replace(comparison("counts").target, known=np.arange(30) + 5)
     assert names(replace(comparison("counts"), target=moved), np.array([1])) == ["row 6"]
+
+
+def test_short_names_tell_classes_apart() -> None:
     assert clip("a long name, number 17", 12) == "a long…er 17"
     assert clip("short", 12) == "short"
+    assert short_names(["a", "b"]) == ["a", "b"]
+    long = [f"a rather long name of class {i}, and so on, and on" for i in range(20)]
+    assert short_names(long) == [f"…{i}…" for i in range(20)]
+    middle = [f"{i}{'x' * 40}{i % 7}{'x' * 40}{i}" for i in (11, 12, 13)]
+    assert short_names(middle) == [clip(name, 24) for name in middle]
+    found = short_names([c + "x" * 40 + d + "x" * 40 + c for c in "ab" for d in "cd"])
+    assert len(set(found)) == 4
+    assert all(len(name) <= 24 for name in found)
 
 
 def test_response_is_that_of_the_search() -> None:

@@ -59,15 +59,6 @@ def render(comparison: Comparison, title: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["clip"] = clip
     # A number that JSON does not know would leave the script with nothing.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment.get_template("page.html").render(page(comparison, title))
-
-
-def clip(name: str, most: int) -> str:
-    """A name of so many characters; long ones keep both ends, as classes often differ in the last."""
-    if len(name) <= most:
-        return name
-    first = -(-most // 2)
-    return f"{name[:first]}…{name[first + 1 - most :]}"

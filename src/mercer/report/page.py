@@ -13,6 +13,7 @@ from mercer.report import points, predictions
 from mercer.report.capacity import MOST_CLASSES, MOST_POINTS, capacities
 from mercer.report.curves import curves
 from mercer.report.grammatrix import heat_map, maps, pair_histogram, similarities
+from mercer.report.labels import short_names
 from mercer.report.points import HEAT_POINTS
 from mercer.report.response import response
 from mercer.report.scoreboard import scoreboard
@@ -32,6 +33,7 @@ def page(comparison: Comparison, title: str) -> dict[str, Any]:
         "result": comparison,
         "classification": classes,
         "board": scoreboard(comparison),
+        "indefinite": [s.name for s in comparison.scores if not s.kernel.positive_semidefinite],
         "confusion": confusion,
         "matrix": confusion is not None and len(confusion.classes) <= predictions.MOST_CLASSES,
         "capacities": capacities(comparison),
@@ -55,6 +57,7 @@ def pictures(comparison: Comparison, rows: points.Index) -> dict[str, Any]:
         labels, everywhere = np.unique(comparison.target.y, return_inverse=True)
         code = everywhere[rows]
         found["classes"] = [str(label) for label in labels.tolist()]
+        found["short"] = short_names(found["classes"])
         found["points"]["code"] = code.tolist()
     else:
         found["points"]["value"] = plain(y)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import confusion_matrix
 
+from mercer.report.labels import short_names
 from mercer.report.ticks import axis, plain
 from mercer.selection import Comparison
 from mercer.selection.comparison import KernelScore
@@ -22,6 +23,8 @@ class Confusion:
     """How often each class was taken for each, over all outer folds."""
 
     classes: list[str]
+    #: The same, short enough for a table.
+    short: list[str]
     counts: list[list[int]]
     #: The same in percent of the row.
     shares: list[list[float]]
@@ -37,15 +40,17 @@ def confusion(comparison: Comparison, score: KernelScore) -> Confusion:
     true = np.concatenate([comparison.target.y[test] for test in score.nested.tests])
     counts = confusion_matrix(true, np.concatenate(score.nested.predictions), labels=labels)
     classes = [str(label) for label in labels.tolist()]
+    short = short_names(classes)
     off = counts.copy()
     np.fill_diagonal(off, 0)
     order = np.argsort(-off, axis=None, kind="stable")[:_SHOWN_PAIRS]
     pairs = [divmod(int(place), len(classes)) for place in order]
     return Confusion(
         classes=classes,
+        short=short,
         counts=counts.tolist(),
         shares=(100 * counts / counts.sum(axis=1, keepdims=True)).tolist(),
-        mistakes=[(classes[i], classes[j], int(off[i, j])) for i, j in pairs if off[i, j]],
+        mistakes=[(short[i], short[j], int(off[i, j])) for i, j in pairs if off[i, j]],
         wrong=int(off.sum()),
         total=int(counts.sum()),
     )

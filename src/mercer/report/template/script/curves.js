@@ -4,7 +4,7 @@ const drawCurves = (place) => {
   const figure = data.curves[index];
   const svg = sheet(place, `Kernels against the ${figure.title}, with the histogram of the data below. Arrow keys move along the curves.`, 390);
   const width = Number(svg.getAttribute("width"));
-  const left = 36, right = width - 10, top = 10, middle = 230, bottom = 340;
+  const left = 36, right = width - 18, top = 10, middle = 230, bottom = 340;
   const x = linear(figure.x[0], figure.x[figure.x.length - 1], left, right);
   const values = figure.lines.flatMap((line) => line.y).filter((value) => value !== null);
   const least = Math.min(0, ...values), most = Math.max(1, ...values);

@@ -91,7 +91,7 @@ const drawMapKey = (redress) => {
     const button = element("button", { type: "button", "aria-pressed": "false", title: name }, element("li", {}, list));
     const svg = draw("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" }, button);
     draw("path", { d: shape(code, 4.6) }, svg).style.fill = colour(code);
-    element("span", { class: "label" }, button, clip(name, 26));
+    element("span", { class: "label" }, button, data.short[code]);
     button.addEventListener("click", () => {
       if (!chosenClasses.delete(code)) chosenClasses.add(code);
       button.setAttribute("aria-pressed", String(chosenClasses.has(code)));

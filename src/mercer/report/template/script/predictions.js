@@ -12,9 +12,9 @@ const drawScatter = (place) => {
   const svg = sheet(place, "Predicted against true values. Arrow keys move from point to point.", height + 10, width);
   const left = 52, bottom = height - 44;
   const ends = [ticks[0], ticks[ticks.length - 1]];
-  const x = linear(...ends, left, width - 12), y = linear(...ends, bottom, 12);
+  const x = linear(...ends, left, width - 18), y = linear(...ends, bottom, 12);
   ticks.forEach((tick) => {
-    draw("line", { class: "rule", x1: left, x2: width - 12, y1: y(tick), y2: y(tick) }, svg);
+    draw("line", { class: "rule", x1: left, x2: width - 18, y1: y(tick), y2: y(tick) }, svg);
     draw("text", { class: "soft", x: left - 8, y: y(tick) + 4, "text-anchor": "end" }, svg, number(tick));
   });
   bottomAxis(svg, x, ticks, bottom, "true");
