@@ -38,7 +38,7 @@ class Matern(SpectralKernel):
     ----------
     space : Sphere, Simplex, Hyperbolic, NormalFamily or Graph
     nu : float
-        Smoothness; not changed by optimisers.
+        Smoothness, at least 0.25 on hyperbolic space; not changed by optimisers.
     length_scale : float
         Angle over which the kernel falls, in radians.
     normalized : bool
