@@ -1,6 +1,7 @@
 """The report: its structure for every kind of data, its numbers, and what hostile names do to it."""
 
 import base64
+import copy
 import json
 import re
 from dataclasses import replace
@@ -311,6 +312,32 @@ def test_response_is_that_of_the_search() -> None:
     assert response(comparison("clouds"), embedding)["columns"] == [
         "\u00d7 0.01", "\u00d7 0.1", "\u00d7 1", "\u00d7 10", "\u00d7 100"
     ]  # fmt: skip
+
+
+def test_a_kernel_may_have_an_alpha() -> None:
+    result = comparison("counts")
+    heat = next(s for s in result.scores if s.name == "exact heat")
+    search = copy.copy(heat.search)
+    table = {"param_kernel__alpha": heat.search.cv_results_["param_kernel__t_star"]}
+    search.cv_results_ = table | {
+        k: v for k, v in heat.search.cv_results_.items() if not k.startswith("param_kernel")
+    }
+    found = response(result, replace(heat, search=search))
+    assert (found["parameter"], found["knob"], found["rows"]) == ("alpha", "C", ["0.5", "1"])
+    search.cv_results_ = {k: v for k, v in search.cv_results_.items() if not k.startswith("param_")}
+    chosen = [{"kernel": choice["kernel"]} for choice in heat.nested.chosen]
+    bare = replace(heat, search=search, nested=replace(heat.nested, chosen=chosen))
+    assert response(result, bare)["knob"] == ""
+
+
+def test_families_of_several_classes_show_whole_kernels() -> None:
+    kernels = {"mixed": [Gaussian(1.0), Gaussian(5.0), Linear()]}
+    result = compare(
+        comparison("counts").data.X, np.repeat([0, 1], 15), kernels=kernels, folds=2, n_jobs=1
+    )
+    found = response(result, result.scores[0])
+    assert found["parameter"] == ""
+    assert found["rows"] == ["Gaussian(length_scale=1.0)", "Gaussian(length_scale=5.0)", "Linear()"]
 
 
 def test_maps_are_kernel_pca() -> None:

@@ -11,6 +11,8 @@ from mercer.selection import Comparison
 from mercer.selection.comparison import KernelScore
 
 _KERNEL = "param_kernel__"
+#: Parameters of the machine, by the last part of their name, and what to call them.
+_KNOBS = {"C": "C", "alpha": "ridge"}
 
 
 def response(comparison: Comparison, score: KernelScore) -> dict[str, Any]:
@@ -19,7 +21,7 @@ def response(comparison: Comparison, score: KernelScore) -> dict[str, Any]:
     kernels = score.search.kernels_
     places = {id(kernel): i for i, kernel in enumerate(kernels)}
     rows = [places[id(params["kernel"])] for params in table["params"]]
-    column = next((k for k in table if k.startswith("param_") and k.split("_")[-1] in _KNOBS), None)
+    column = _knob(table)
     knobs = np.zeros(len(rows)) if column is None else np.asarray(table[column], dtype=float)
     cells: list[list[int]] = [[] for _ in kernels]
     for candidate in np.argsort(knobs, kind="stable").tolist():
@@ -27,9 +29,10 @@ def response(comparison: Comparison, score: KernelScore) -> dict[str, Any]:
     mean, spread = table["mean_test_score"], table["std_test_score"]
     chosen = _times_chosen(score, kernels, column)
     best = score.search.best_index_
+    parameter, labels = _labels(table, kernels, rows) if len(kernels) > 1 else ("", [score.name])
     return {
-        "rows": _labels(table, kernels, rows) if len(kernels) > 1 else [score.name],
-        "parameter": _parameter(table),
+        "rows": labels,
+        "parameter": parameter,
         "columns": _columns(knobs, cells),
         "knob": "" if column is None else _KNOBS[column.split("_")[-1]],
         "values": [plain(knobs[line]) for line in cells],
@@ -41,8 +44,10 @@ def response(comparison: Comparison, score: KernelScore) -> dict[str, Any]:
     }
 
 
-#: Last parts of parameters' names, and what to call them.
-_KNOBS = {"C": "C", "alpha": "ridge"}
+def _knob(table: dict[str, Any]) -> str | None:
+    """The column of C or the ridge; kernels may have an alpha too."""
+    own = [name for name in table if name.startswith("param_") and not name.startswith(_KERNEL)]
+    return next((name for name in own if name.split("_")[-1] in _KNOBS), None)
 
 
 def _times_chosen(score: KernelScore, kernels: list[Any], column: str | None) -> dict[Any, int]:
@@ -56,18 +61,19 @@ def _times_chosen(score: KernelScore, kernels: list[Any], column: str | None) ->
     return counts
 
 
-def _parameter(table: dict[str, Any]) -> str:
-    return ", ".join(k.removeprefix(_KERNEL).replace("__", ".") for k in table if k.startswith(_KERNEL))
+def _labels(table: dict[str, Any], kernels: list[Any], rows: list[int]) -> tuple[str, list[str]]:
+    """Names of the parameters in which the kernels differ, and their values.
 
-
-def _labels(table: dict[str, Any], kernels: list[Any], rows: list[int]) -> list[str]:
-    """Values of the parameters in which the kernels differ; whole kernels where that is not enough."""
-    names = [k for k in table if k.startswith(_KERNEL)]
-    labels = []
-    for i, kernel in enumerate(kernels):
-        values = [table[name][rows.index(i)] for name in names]
-        labels.append(", ".join(_short(v) for v in values if v is not np.ma.masked) or repr(kernel))
-    return labels if len(set(labels)) == len(labels) else [repr(kernel) for kernel in kernels]
+    Where that does not tell the kernels apart, as in a family of several classes, no name and whole
+    kernels.
+    """
+    names = [name for name in table if name.startswith(_KERNEL)]
+    settings = [[table[name][rows.index(i)] for name in names] for i in range(len(kernels))]
+    labels = [", ".join(map(_short, values)) for values in settings]
+    masked = any(value is np.ma.masked for values in settings for value in values)
+    if masked or len(set(labels)) < len(labels):
+        return "", [repr(kernel) for kernel in kernels]
+    return ", ".join(name.removeprefix(_KERNEL).replace("__", ".") for name in names), labels
 
 
 def _columns(knobs: Any, cells: list[list[int]]) -> list[str]:
@@ -84,8 +90,6 @@ def _short(value: Any) -> str:
         return " to ".join(_short(v) for v in value)
     if not isinstance(value, float):
         return str(value)
-    return (
-        f"{value:.2g}"
-        if abs(value) < 1e-3
-        else np.format_float_positional(value, precision=3, fractional=False, trim="-")
-    )
+    if abs(value) < 1e-3:
+        return f"{value:.2g}"
+    return np.format_float_positional(value, precision=3, fractional=False, trim="-")

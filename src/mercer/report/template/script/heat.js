@@ -70,5 +70,5 @@ const blocks = (order) => {
 
 const pointText = (i) => {
   const { names, code, value } = data.points;
-  return `${names[i]}, ${code ? data.classes[code[i]] : `target ${number(value[i])}`}`;
+  return `${names[i]}, ${code ? `class ${data.classes[code[i]]}` : `target ${number(value[i])}`}`;
 };
