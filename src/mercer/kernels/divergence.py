@@ -32,7 +32,7 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
     **Not positive semidefinite** in general.  For normal distributions with a common mean J is
     ``cosh(2 x) - 1`` with x the difference of the logarithms of their deviations, and the Fourier
     transform of ``exp(-c cosh(2 x))``, a Bessel function of imaginary order, changes its sign.  Use
-    :class:`Heat`, which costs no more, unless you want to compare.
+    :class:`Heat`, unless you want to compare.
 
     On the simplex J is a matrix product, about the mean of the rows; its absolute error is a few
     roundings of the largest products of probabilities and their logarithms.  Between normal
