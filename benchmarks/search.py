@@ -1,8 +1,8 @@
-"""KernelSearchCV against scikit-learn's grid search and a loop written by hand.
+"""KernelSearchCV and representatives against scikit-learn and a loop written by hand.
 
 ``python -m benchmarks.search [--data FOLDER]``: 800 rows of the WebKB counts (200 of each class, words
 that occur more than once in ten pages), five folds, nine times, five values of C; on a synthetic corpus
-if FOLDER (or MERCER_DATA) has none.
+if FOLDER (or MERCER_DATA) has none.  Then 50 runs of k-means in each class of all rows.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from rich.console import Console
 from rich.table import Table
 from scipy import sparse
 from scipy.special import gammaln
+from sklearn.cluster import KMeans
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 from mercer.engine.threads import threads_in_use
 from mercer.kernels import Heat, Parametrix
-from mercer.selection import KernelSearchCV
+from mercer.selection import KernelSearchCV, representatives
 from mercer.spaces import Simplex
 
 FOLDS, C = 5, [0.1, 1.0, 10.0, 100.0, 1000.0]
@@ -31,8 +32,8 @@ T_STAR = np.geomspace(0.25, 2.5, 9).tolist()  # in units of log(n) / n
 T = np.geomspace(0.05, 5.0, 9).tolist()  # the short-time formula wants longer ones
 
 
-def counts(folder: str | None) -> tuple[str, sparse.csr_matrix, np.ndarray]:
-    """Rows and classes, 200 of each class."""
+def corpus(folder: str | None) -> tuple[str, sparse.csr_matrix, np.ndarray]:
+    """Rows and classes."""
     path = Path(folder or "") / "webkb" / "webkb4_paper_counts.npz"
     if folder and path.exists():
         with np.load(path, allow_pickle=True) as z:
@@ -45,10 +46,14 @@ def counts(folder: str | None) -> tuple[str, sparse.csr_matrix, np.ndarray]:
         y = np.repeat(np.arange(4), 300)
         rows = [rng.multinomial(150, models[c] / models[c].sum()) for c in y]
         name, X = "synthetic", sparse.csr_matrix(np.array(rows))
+    return name, X.astype(float), y
+
+
+def some(y: np.ndarray) -> np.ndarray:
+    """200 rows of each class."""
     rng = np.random.default_rng(0)
     chosen = [rng.choice(np.flatnonzero(y == c), 200, replace=False) for c in range(4)]
-    index = np.sort(np.concatenate(chosen))
-    return name, X[index].astype(float), y[index]
+    return np.sort(np.concatenate(chosen))
 
 
 class Spherical:
@@ -179,12 +184,27 @@ def _shares(fitted: KernelSearchCV) -> str:
     return f"of {total:.2f} processor seconds: {parts}; kernel work {kernel:.1%}"
 
 
+def balancing(X: sparse.csr_matrix, y: np.ndarray) -> Table:
+    """Processor seconds of representatives, and of as many runs of scikit-learn's k-means."""
+    per_class = int(np.bincount(y).min()) * 4 // 5
+    representatives(X[::20], y[::20], 2, n_init=1)  # load the compiled loops
+    wall, processor, _ = timed(lambda: representatives(X, y, per_class))
+    title = f"{per_class} representatives of each class of {X.shape[0]} x {X.shape[1]}, 50 runs"
+    table = Table("what", "wall s", "processor s", title=title)
+    table.add_row("representatives", f"{wall:.2f}", f"{processor:.2f}")
+    runs = [timed(lambda c=c: KMeans(per_class, n_init=1).fit(X[y == c])) for c in np.unique(y)]
+    walls, processors = (50 * sum(run[i] for run in runs) for i in (0, 1))
+    table.add_row("KMeans, from one run of 50", f"{walls:.1f}", f"{processors:.1f}")
+    return table
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default=os.environ.get("MERCER_DATA"), help="folder of data sets")
     parser.add_argument("--repeats", type=int, default=3, help="runs to take the best of")
     options = parser.parse_args()
-    name, X, y = counts(options.data)
+    name, everything, labels = corpus(options.data)
+    X, y = everything[some(labels)], labels[some(labels)]
     n, console = X.shape[1], Console(width=120)
     title = f"{name} {X.shape[0]} x {n}, {FOLDS} folds, {len(T)} times, {len(C)} values of C"
     console.print(f"{title}; best of {options.repeats}")
@@ -196,6 +216,7 @@ def main() -> None:
         ("heat", heat, [NumpyHeat(n, t) for t in T_STAR]),
     ):
         console.print(contest(title, ours, theirs, X, y, options.repeats))
+    console.print(balancing(everything, labels))
 
 
 if __name__ == "__main__":
