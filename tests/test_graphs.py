@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 
 from mercer.features import GramTransformer, SpectralFeatures
 from mercer.kernels import Exponential, Heat, Matern, Power, Spectral, VonNeumann
-from mercer.spaces import Graph, Sphere
+from mercer.spaces import Graph, Hyperbolic
 from mercer.spaces import graph as graph_module
 
 CLUB = nx.karate_club_graph()
@@ -377,7 +377,7 @@ def test_features_where_the_spectrum_is_crowded() -> None:
 
 def test_bad_features() -> None:
     with pytest.raises(TypeError, match="needs a kernel on a Graph"):
-        SpectralFeatures(Heat(Sphere())).fit()
+        SpectralFeatures(Heat(Hyperbolic(), t=1.0)).fit()
     with pytest.raises(ValueError, match="n_components must be 1, 2, 3"):
         SpectralFeatures(Heat(Graph(A), t=1.0), n_components=0).fit()
     assert SpectralFeatures(Heat(Graph(A), t=1.0)).fit_transform(NODES).shape == (34, 34)

@@ -11,8 +11,11 @@ from scipy import sparse
 from scipy.linalg import lstsq
 from scipy.special import roots_gegenbauer, sph_harm_y
 
+from mercer.features import SpectralFeatures
 from mercer.harmonics import SphericalHarmonics, multiplicity
-from mercer.spaces import Sphere
+from mercer.kernels import ArcCosine, Gaussian, Heat, Matern
+from mercer.kernels.levels import level_weights
+from mercer.spaces import Simplex, Sphere
 
 #: dimension, number of levels: at least 1000 functions each, and level 60 in dimension 3
 SIZES = [(2, 12), (3, 61), (4, 15), (5, 10), (8, 6), (10, 6), (15, 5), (30, 4), (50, 3)]
@@ -217,3 +220,54 @@ def test_bad_rows() -> None:
         SphericalHarmonics(3, 2)(np.ones((2, 4)))
     with pytest.raises(ValueError, match="row 0 of X contains NaN"):
         SphericalHarmonics(3, 2)([[1, np.nan, 0]])
+
+
+FEATURE_KERNELS = [
+    Heat(Sphere(), t=0.4),
+    Heat(Simplex(), t=0.4, normalized=False),
+    Matern(Sphere(), nu=4.0, length_scale=1.0),
+    ArcCosine(),
+    ArcCosine(order=2, normalized=True),
+]
+
+
+@pytest.mark.parametrize("kernel", FEATURE_KERNELS, ids=repr)
+def test_features_against_the_gram_matrix(kernel) -> None:
+    X = np.abs(np.random.default_rng(0).normal(size=(30, 4)))
+    features = SpectralFeatures(kernel, n_components=285).fit(X)  # levels 0 to 8, all in full
+    F = features.transform(X)
+    scale = np.sqrt(kernel.diag(X))
+    error = np.abs(F @ F.T - kernel(X)) / np.outer(scale, scale)
+    assert error.max() <= 2.1 * features.error_ / kernel.diag(np.eye(4)[:1])[0] + 1e-12
+    assert features.eigenvalues_.shape == (F.shape[1],)
+    assert features.get_feature_names_out().shape == (F.shape[1],)
+    tensor = features.transform(torch.tensor(X))
+    np.testing.assert_allclose(tensor.numpy(), F, atol=1e-12)
+    np.testing.assert_allclose(features.transform(sparse.csr_matrix(X)), F, atol=1e-12)
+
+
+def test_incomplete_features_are_right_in_the_mean() -> None:
+    kernel = Heat(Sphere(), t=0.2, normalized=False)
+    X = points(6, 20)
+    K = sum(
+        (F := SpectralFeatures(kernel, 40, random_state=seed).fit_transform(X)) @ F.T
+        for seed in range(60)
+    )
+    truncated = level_weights(kernel, 6, range(4)).weights
+    expected = sum(a * zonal(6, level, X, X) for level, a in enumerate(truncated))
+    assert np.abs(K / 60 - expected).max() < 0.1 * kernel.diag(X)[0]
+    one = SpectralFeatures(kernel, 40).fit(X)
+    F = one.transform(X)
+    assert F.shape == (20, 40)
+    assert np.abs(F @ F.T - kernel(X)).max() <= one.error_
+
+
+def test_features_of_spheres_refuse() -> None:
+    with pytest.raises(ValueError, match="give X to fit"):
+        SpectralFeatures(Heat(Sphere())).fit()
+    assert SpectralFeatures(Heat(Sphere(4)), 10).fit().transform(np.eye(4)).shape == (4, 10)
+    fitted = SpectralFeatures(ArcCosine(), 10).fit(np.eye(4))
+    with pytest.raises(ValueError, match="5 columns, but 4 when fitted"):
+        fitted.transform(np.eye(5))
+    with pytest.raises(TypeError, match="a Graph, a Sphere or a Simplex"):
+        SpectralFeatures(Gaussian()).fit(np.eye(4))

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.engine.threads import progress
-from mercer.kernels import NodeKernel, SpectralKernel
+from mercer.features.harmonic import HarmonicMap
+from mercer.kernels import ArcCosine, NodeKernel, SpectralKernel
 from mercer.kernels.base import is_whole
+from mercer.kernels.levels import check_zonal
 from mercer.kernels.nodes import LaplacianKernel
-from mercer.spaces import Graph
+from mercer.spaces import Graph, SphericalSpace
 from mercer.spaces.base import refuse_rows
 from mercer.spaces.graph import Operator
 
@@ -27,35 +30,41 @@ _THIN = 6
 
 
 class SpectralFeatures(TransformerMixin, BaseEstimator):
-    """A truncated spectral feature map for the nodes of a graph.
+    """A truncated spectral feature map for the nodes of a graph, or for points of a sphere.
 
     ``F_x = (sqrt(f(lambda_1)) u_1(x), ..., sqrt(f(lambda_q)) u_q(x))`` with the eigenpairs of the
     kernel's matrix that weigh most: ``F @ F.T`` is the best approximation of ``K = f(M)`` of rank q.
 
-    No entry of ``F @ F.T`` is off by more than ``error_``, the largest weight left out, and about 1e-6
-    of it.  For a kernel with ``normalized=True`` rows are then scaled to length one.  Eigenpairs come
+    On sphere and simplex the u are spherical harmonics and f their level's weight a_l; see
+    :class:`mercer.harmonics.SphericalHarmonics`.  Of a level with more harmonics than are left, B of
+    the N_l are taken and scaled by ``sqrt(N_l / B)``, so that ``F @ F.T`` is the truncated kernel in the
+    mean over ``random_state``.  Tensors are differentiable.
+
+    No entry of ``F @ F.T`` is off by more than ``error_``; on a graph it is the largest weight left out,
+    and good to about 1e-6 of it.  For a kernel with ``normalized=True`` rows are then scaled to length one.  Eigenpairs come
     from Lanczos iteration, one pass over the edges per step, beside those of the Laplacian's zeros,
     which are known; on thin graphs where the end of the spectrum is too crowded for it (rings, grids,
     road maps), from a sparse factorisation.  Graphs of up to 4000 nodes are decomposed in full.
 
     Parameters
     ----------
-    kernel : kernel on a Graph
-        With weights that rise or fall along the spectrum, as ``Heat``, ``Matern``, ``Exponential``,
-        ``VonNeumann`` and ``Power`` have: the pairs that weigh most are at its ends.
+    kernel : kernel on a Graph, a Sphere or a Simplex, or ArcCosine
+        On a graph with weights that rise or fall along the spectrum, as ``Heat``, ``Matern``,
+        ``Exponential``, ``VonNeumann`` and ``Power`` have: the pairs that weigh most are at its ends.
     n_components : int
         Number of features; no more than there are nodes.
     random_state : int
-        Seed of the first vector of the iteration.
+        Seed of the first vector of the iteration, or of the directions of an incomplete level.
 
     Attributes
     ----------
     kernel_ : Kernel
         The kernel, cloned.
     eigenvalues_ : array of shape (n_components,)
-        Eigenvalues of the matrix, the heaviest first.
+        Eigenvalues of the matrix, the heaviest first; on a sphere those of its Laplacian.
     error_ : float
-        Bound on the error of an entry of ``F @ F.T``, for the kernel in its plain form.
+        Bound on the error of an entry of ``F @ F.T``, for the kernel in its plain form (and for rows
+        of length one, where ``ArcCosine`` keeps lengths).
 
     Examples
     --------
@@ -67,6 +76,11 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
     >>> features = SpectralFeatures(Heat(graph, t=5.0), n_components=10).fit([0, 33])
     >>> features.transform([0, 33]).shape, features.error_ < 0.05
     ((2, 10), True)
+    >>> from mercer.spaces import Sphere
+    >>> kernel, X = Heat(Sphere(), t=0.5), [[1.0, 0.0, 0.0], [0.0, 3.0, 4.0]]
+    >>> F = SpectralFeatures(kernel, n_components=49).fit_transform(X)
+    >>> bool(abs(F @ F.T - kernel(X)).max() < 1e-8)
+    True
     """
 
     def __init__(self, kernel: Any, n_components: int = 100, random_state: int = 0) -> None:
@@ -75,12 +89,14 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Compute the eigenpairs; X, if given, is only checked."""
+        """Compute the eigenpairs; X is only checked, and tells the dimension of a sphere."""
         self.kernel_ = clone(self.kernel)
-        law = self._law()
-        size = law.space.size
         if not is_whole(self.n_components) or self.n_components < 1:
             raise ValueError(f"n_components must be 1, 2, 3, ..., got {self.n_components!r}")
+        if self._on_sphere:
+            return self._fit_harmonics(X)
+        law = self._law()
+        size = law.space.size
         if X is not None:
             law.space.check(X)
         eigenvalues, vectors, left_out = self._heaviest(law, min(self.n_components, size))
@@ -93,15 +109,34 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Features of nodes, shape (m, n_components)."""
+        """Features of nodes or points, shape (m, n_components)."""
         check_is_fitted(self)
-        law = self._law()
-        rows = self._rows[law.space.check(X)]
-        if not law.normalized:
+        if self._on_sphere:
+            rows, normalized = self._harmonics(X), self.kernel_.normalized
+        else:
+            law = self._law()
+            rows, normalized = self._rows[law.space.check(X)], law.normalized
+        if not normalized:
             return rows
-        lengths = np.sqrt(np.vecdot(rows, rows))
+        lengths = array_namespace(rows).vecdot(rows, rows) ** 0.5
         refuse_rows(lengths == 0, "X", "has no part in the features and cannot be normalised; take more")
         return rows / lengths[:, None]
+
+    @property
+    def _on_sphere(self) -> bool:
+        return isinstance(self.kernel_, ArcCosine) or (
+            isinstance(self.kernel_, SpectralKernel) and isinstance(self.kernel_.space, SphericalSpace)
+        )
+
+    def _fit_harmonics(self, X: Any) -> Self:
+        check_zonal(self.kernel_)
+        space = self.kernel_.space
+        if X is None and space.n is None:
+            raise ValueError(f"{space!r} has no dimension of its own: give X to fit")
+        n = space.n if X is None else int(space.check(X).shape[1])
+        self._harmonics = HarmonicMap.of(self.kernel_, n, self.n_components, self.random_state)
+        self.eigenvalues_, self.error_ = self._harmonics.eigenvalues, self._harmonics.error
+        return self
 
     def _law(self) -> NodeKernel:
         """The kernel as a function of a matrix on the nodes."""
@@ -109,7 +144,10 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         if isinstance(kernel, SpectralKernel) and isinstance(kernel.space, Graph):
             kernel = LaplacianKernel(kernel)
         if not isinstance(kernel, NodeKernel):
-            raise TypeError(f"SpectralFeatures needs a kernel on a Graph, got {self.kernel!r}")
+            raise TypeError(
+                "SpectralFeatures needs a kernel on a Graph, a Sphere or a Simplex, or ArcCosine, got "
+                f"{self.kernel!r}"
+            )
         kernel._validate()
         return kernel
 

@@ -13,14 +13,11 @@ from scipy import sparse
 
 from mercer.gp.blocks import Block
 from mercer.harmonics import SphericalHarmonics
-from mercer.kernels.levels import level_weights, radial_power
+from mercer.kernels.levels import radial_power, weighty_levels
 from mercer.spaces import Simplex, Sphere, SphericalSpace
 from mercer.spaces.spherical import row_lengths
 
 Array = NDArray[np.float64]
-
-#: Levels that are looked at for weights that are zero.
-_LEVELS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +91,7 @@ class HarmonicFeatures:
     ) -> HarmonicFeatures:
         """Choose harmonics for a kernel: levels of weight zero are left out unless asked for."""
         if levels is None:
-            weights = level_weights(kernel, n, range(_LEVELS)).weights
-            levels = tuple(np.flatnonzero(weights > 0).tolist())
+            levels = weighty_levels(kernel, n)
         harmonics = SphericalHarmonics(n, levels, most, seed)
         return cls(inputs, harmonics, radial_power(kernel))
 

@@ -76,6 +76,11 @@ def level_weights(kernel: Any, n: int, levels: Sequence[int]) -> LevelWeights:
     return LevelWeights(weights, 1.0, rest, np.zeros((len(numbers), 0)), np.zeros(0))
 
 
+def weighty_levels(kernel: Any, n: int) -> tuple[int, ...]:
+    """Levels among the first 64 where the kernel has weight: some leave out every other one."""
+    return tuple(np.flatnonzero(level_weights(kernel, n, range(64)).weights > 0).tolist())
+
+
 def radial_power(kernel: Any) -> int:
     """The power p of ``|x|`` in the kernel."""
     return kernel._exponent if isinstance(kernel, ArcCosine) else 0
