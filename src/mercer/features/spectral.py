@@ -41,10 +41,11 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
     mean over ``random_state``.  Tensors are differentiable.
 
     No entry of ``F @ F.T`` is off by more than ``error_``; on a graph it is the largest weight left out,
-    and good to about 1e-6 of it.  For a kernel with ``normalized=True`` rows are then scaled to length one.  Eigenpairs come
-    from Lanczos iteration, one pass over the edges per step, beside those of the Laplacian's zeros,
-    which are known; on thin graphs where the end of the spectrum is too crowded for it (rings, grids,
-    road maps), from a sparse factorisation.  Graphs of up to 4000 nodes are decomposed in full.
+    and good to about 1e-6 of it.  For a kernel with ``normalized=True`` rows are then scaled to length
+    one.  Eigenpairs of a graph come from Lanczos iteration, one pass over the edges per step, beside
+    those of the Laplacian's zeros, which are known; on thin graphs where the end of the spectrum is too
+    crowded for it (rings, grids, road maps), from a sparse factorisation.  Graphs of up to 4000 nodes
+    are decomposed in full.
 
     Parameters
     ----------
