@@ -23,6 +23,7 @@ LAYERS = [
     {"selection"},
     {"plotting"},
     {"report"},
+    {"reproduce"},
     {"progress"},
     {"cli"},
 ]

@@ -267,6 +267,41 @@ def _row(result: Comparison, score: KernelScore) -> list[str]:
 
 
 @app.command()
+def reproduce(
+    name: Annotated[str, typer.Argument(help="Experiment; `mercer reproduce list` names them.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of data sets; MERCER_DATA by default.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small part; on invented data if there is no folder.")
+    ] = False,
+    results: Annotated[Path, typer.Option(help="Folder of what is written.")] = Path("mercer-results"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all that is drawn.")] = 0,
+) -> None:
+    """Repeat a published experiment, and put the numbers beside the published ones.
+
+    Writes NAME.json, NAME.md and figures into the folder of results.  Ctrl-C stops it; the next run
+    goes on from there.
+    """
+    from mercer import reproduce as experiments
+    from mercer.progress import shown
+    from mercer.reproduce.output import show
+
+    console = Console()
+    if name == "list":
+        for experiment in experiments.experiments():
+            console.print(f"{experiment.name:<14}{experiment.title}", highlight=False)
+        return
+    with _plain_errors():
+        with shown(name) as (progress, _):
+            result, run = experiments.run(
+                name, data=data, quick=quick, results=results, seed=seed, progress=progress
+            )
+        show(result, run, console)
+        console.print(Text(f"Written: {results / name}.json, .md and figures, in {run.seconds:.0f} s"))
+
+
+@app.command()
 def info() -> None:
     """Print versions and the engine in use."""
     from importlib import metadata
