@@ -20,6 +20,7 @@ from mercer.kernels import (
     Cosine,
     Gaussian,
     Heat,
+    KullbackLeibler,
     Linear,
     MeanEmbedding,
     Power,
@@ -28,6 +29,7 @@ from mercer.kernels import (
 )
 from mercer.report import write_report
 from mercer.report.capacity import capacities
+from mercer.report.curves import is_zonal
 from mercer.report.grammatrix import heat_map, maps, pair_histogram, similarities
 from mercer.report.html import render
 from mercer.report.labels import clip, short_names
@@ -39,6 +41,7 @@ from mercer.report.scoreboard import scoreboard
 from mercer.report.ticks import axis, plain
 from mercer.selection import Comparison, compare
 from mercer.spaces import Graph, Simplex, Sphere
+from tests.catalogue import KERNELS
 
 HOSTILE = "<script>alert(1)</script> & \"b\" '</script>' {{ 7 * 7 }} \u2028"
 KINDS = (
@@ -400,6 +403,20 @@ def test_profiles_are_the_kernels() -> None:
     assert (sphere["x"][-1], sphere["lines"][0]["y"][-1]) == (180, -1)
 
 
+def test_profiles_of_every_kernel_of_the_angle() -> None:
+    angles = np.linspace(0, np.pi / 2, 7)
+    rows = np.zeros((7, 5))
+    rows[:, 0], rows[:, 1] = np.cos(angles), np.sin(angles)
+    zonal = [kernel for kernel in KERNELS if is_zonal(kernel)]
+    assert len(zonal) > 10
+    assert not is_zonal(KullbackLeibler(Simplex()))
+    for kernel in zonal:
+        points = rows**2 if isinstance(kernel.space, Simplex) else rows
+        values = kernel(points[:1], points)[0]
+        found = kernel.profile(5).evaluate(np.cos(angles))
+        np.testing.assert_allclose(found, values, atol=1e-12 * values[0], err_msg=repr(kernel))
+
+
 def test_predictions() -> None:
     result = comparison("directions")  # two repeats
     score = result.scores[0]
@@ -414,8 +431,14 @@ def test_predictions() -> None:
     assert sum(times for _, _, times in found.mistakes) == found.wrong
     first = dict(zip(score.nested.tests[0].tolist(), score.nested.predictions[0], strict=True))
     assert predicted(result, score, np.array([*first])) == list(first.values())
-    values = pictures(comparison("regression"), np.arange(30))["scatter"]
-    np.testing.assert_allclose(values["true"], comparison("regression").target.y, rtol=1e-3)
+    result = comparison("regression")
+    found = pictures(result, np.arange(30))
+    np.testing.assert_allclose(found["points"]["value"], result.target.y, rtol=1e-3)
+    for test, guess in zip(
+        result.scores[0].nested.tests, result.scores[0].nested.predictions, strict=True
+    ):
+        np.testing.assert_allclose(np.array(found["families"][0]["predicted"])[test], guess, rtol=1e-3)
+    assert found["ticks"][0] <= min(found["points"]["value"])
 
 
 def test_classes_that_are_too_many_for_a_matrix(monkeypatch) -> None:

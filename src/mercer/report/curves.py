@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.kernels import Cosine, Gaussian, Kernel, Linear
-from mercer.kernels.radial import RadialKernel
+from mercer.kernels import Cosine, Gaussian, Kernel, Linear, Parametrix, SpectralKernel
 from mercer.report.grammatrix import BINS, Index, pair_histogram
 from mercer.report.ticks import axis, plain
 from mercer.rkhs import distances
@@ -28,7 +27,7 @@ def curves(comparison: Comparison, rows: Any, code: Index | None) -> list[dict[s
     if comparison.data.columns is None:
         return []
     chosen = {score.name: score.kernel for score in comparison.scores}
-    zonal = {name: k for name, k in chosen.items() if _is_zonal(k)}
+    zonal = {name: k for name, k in chosen.items() if is_zonal(k)}
     spaces = list({repr(k.space): k.space for k in zonal.values()}.values())
     figures = [
         _angles(space, {n: k for n, k in zonal.items() if k.space == space}, rows, code)
@@ -38,9 +37,11 @@ def curves(comparison: Comparison, rows: Any, code: Index | None) -> list[dict[s
     return [*figures, _distances(flat, rows, code)] if flat else figures
 
 
-def _is_zonal(kernel: Kernel) -> bool:
+def is_zonal(kernel: Kernel) -> bool:
     """Tell whether the kernel is a function of the angle alone."""
-    return isinstance(kernel, RadialKernel) and isinstance(kernel.space, SphericalSpace)
+    # A law on the simplex need not be one of the angle: KullbackLeibler's is not.
+    radial = isinstance(kernel, Cosine | Parametrix | SpectralKernel)
+    return radial and isinstance(kernel.space, SphericalSpace)
 
 
 def _angles(

@@ -17,7 +17,7 @@ from mercer.report.labels import short_names
 from mercer.report.points import HEAT_POINTS
 from mercer.report.response import response
 from mercer.report.scoreboard import scoreboard
-from mercer.report.ticks import plain
+from mercer.report.ticks import axis, plain
 from mercer.selection import Comparison
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
@@ -61,11 +61,13 @@ def pictures(comparison: Comparison, rows: points.Index) -> dict[str, Any]:
         found["points"]["code"] = code.tolist()
     else:
         found["points"]["value"] = plain(y)
-        found["scatter"] = predictions.scatter(comparison, comparison.scores[0], rows, names)
     first = np.arange(min(len(rows), HEAT_POINTS))
     order = first[np.argsort(y[first], kind="stable")]
     found["order"] = order.tolist()
     found["families"] = _families(comparison, rows, X, code, order)
+    if code is None:
+        guesses = found["families"][0]["predicted"]
+        found["ticks"] = axis([*found["points"]["value"], *guesses]).ticks
     found["curves"] = curves(comparison, X, code)
     return found
 

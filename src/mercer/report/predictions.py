@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.metrics import confusion_matrix
 
 from mercer.report.labels import short_names
-from mercer.report.ticks import axis, plain
 from mercer.selection import Comparison
 from mercer.selection.comparison import KernelScore
 
@@ -63,11 +62,3 @@ def predicted(comparison: Comparison, score: KernelScore, rows: Any) -> list[Any
     for test, prediction in reversed(pairs):
         found[test] = np.asarray(prediction, dtype=object)
     return found[rows].tolist()
-
-
-def scatter(comparison: Comparison, score: KernelScore, rows: Any, names: list[str]) -> dict[str, Any]:
-    """Predicted against true values of these points."""
-    true = comparison.target.y[rows]
-    values = np.asarray(predicted(comparison, score, rows), dtype=float)
-    line = axis(np.concatenate([true, values]))
-    return {"true": plain(true), "predicted": plain(values), "ticks": line.ticks, "names": names}

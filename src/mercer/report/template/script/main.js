@@ -14,7 +14,7 @@ const drawAll = () => {
   document.body.classList.add("still");
   drawFamily(false);
   each("curves", drawCurves);
-  if (data.scatter) each("scatter", drawScatter);
+  each("scatter", drawScatter);
   requestAnimationFrame(() => document.body.classList.remove("still"));
 };
 

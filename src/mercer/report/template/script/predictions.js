@@ -7,7 +7,7 @@ const fillConfusion = (what) => {
 };
 
 const drawScatter = (place) => {
-  const { true: truth, predicted, ticks, names } = data.scatter;
+  const { value: truth, names } = data.points, { predicted } = data.families[0], ticks = data.ticks;
   const width = Math.max(240, place.clientWidth), height = Math.min(width, 460);
   const svg = sheet(place, "Predicted against true values. Arrow keys move from point to point.", height + 10, width);
   const left = 52, bottom = height - 44;
