@@ -50,57 +50,81 @@ def gaussian_block(X, columns, rate, out):
             line[j] = value if x > -706.0 else 0.0
 
 
-@jit(fastmath={"contract", "reassoc"})
-def centre_columns(K, weights, scales, last, out):
-    """Centre and scale the columns of each cloud, and put their mean, scaled, in one more column.
+@jit(fastmath={"contract", "reassoc"}, error_model="numpy")
+def mixture_log_determinants(
+    K, weights, scales, z, vectors, means, with_mean, squares, blocks, y_with_mean, y_squares, out
+):
+    """Write the logarithms of the determinants of Schur complements, see ``engine.mixtures``.
 
-    ``K`` has shape (n, m, k) with m clouds of k points; ``out`` (n, m, k + 1).
+    One pair of clouds after the other, in buffers that stay in a core's own cache.  ``K`` has shape
+    (m k, g l): base kernel between m clouds y of k points and g clouds x of l; NaN where a matrix is not
+    positive definite.
     """
-    for i in range(K.shape[0]):
-        for c in range(K.shape[1]):
-            line, target = K[i, c], out[i, c]
-            b, s = weights[c], scales[c]
-            mean = 0.0
-            for j in range(line.size):
-                mean += b[j] * line[j]
-            for j in range(line.size):
-                target[j] = (line[j] - mean) * s[j]
-            target[line.size] = mean * last
+    (g, m), k = out.shape, weights.shape[1]
+    size, rank = vectors.shape[1:]
+    n = k + 1
+    centred, W = np.empty((n, size)), np.empty((n, rank))
+    products, border = np.empty((n, n)), np.empty(n)
+    for x in range(g):
+        for y in range(m):
+            _centre(K, y * k, x * size, weights[y], scales[y], -z, centred)
+            np.dot(centred, vectors[x], W)
+            np.dot(centred, means[x], border)
+            for i in range(rank):
+                W[k, i] += with_mean[x, i] * z
+            np.dot(W, W.T, products)
+            corner = (squares[x] + y_squares[y]) * z * z + 2 * border[k] * z
+            for i in range(n):
+                for j in range(i, n):
+                    products[i, j] = blocks[y, i, j] - products[i, j]
+            for i in range(k):
+                products[i, k] += border[i] * z - y_with_mean[y, i]
+            products[k, k] += corner
+            out[x, y] = _log_determinant(products)
+
+
+@jit(fastmath={"contract", "reassoc"})
+def _centre(K, top, left, weights, scales, last, out):
+    """Centre and scale the rows of a block of K, and put their mean, scaled, in one more row."""
+    mean = out[len(weights)]
+    mean[:] = 0.0
+    for j in range(len(weights)):
+        line = K[top + j, left : left + mean.size]
+        for i in range(mean.size):
+            mean[i] += weights[j] * line[i]
+    for j in range(len(weights)):
+        line, target = K[top + j, left : left + mean.size], out[j]
+        for i in range(mean.size):
+            target[i] = (line[i] - mean[i]) * scales[j]
+    for i in range(mean.size):
+        mean[i] *= last
 
 
 @jit(fastmath={"contract"}, error_model="numpy")
-def log_determinants(blocks, products, borders, corners, out):
-    """Logarithms of the determinants of ``blocks - products``, with a border added to the last column.
+def _log_determinant(U):
+    """Logarithm of the determinant of a matrix by its upper half, which a Cholesky factor replaces.
 
-    Blocks of shape (m, n, n), products (g, m, n, n), borders (g, m, n - 1), corners (g, m);
-    ``products`` is overwritten by Cholesky factors U, row after row: row i takes off what the rows
-    before it explain.  NaN where a matrix is not positive definite.
+    Row i takes off what the rows before it explain.
     """
-    m, n = blocks.shape[:2]
-    for place in range(out.size):
-        g, c = divmod(place, m)
-        U = products[g, c]
-        total = 0.0
-        for i in range(n):
-            row, block = U[i], blocks[c, i]
+    n = len(U)
+    total = 0.0
+    for i in range(n):
+        row = U[i]
+        k = 0
+        while k + 6 <= i:  # six rows at a time: the new row passes through the registers less often
+            u0, u1, u2, u3, u4, u5 = U[k], U[k + 1], U[k + 2], U[k + 3], U[k + 4], U[k + 5]
+            a0, a1, a2, a3, a4, a5 = u0[i], u1[i], u2[i], u3[i], u4[i], u5[i]
             for j in range(i, n):
-                row[j] = block[j] - row[j]
-            row[n - 1] += borders[g, c, i] if i < n - 1 else corners[g, c]
-            k = 0
-            while k + 6 <= i:  # six rows at a time: the new row passes through the registers less often
-                u0, u1, u2, u3, u4, u5 = U[k], U[k + 1], U[k + 2], U[k + 3], U[k + 4], U[k + 5]
-                a0, a1, a2, a3, a4, a5 = u0[i], u1[i], u2[i], u3[i], u4[i], u5[i]
-                for j in range(i, n):
-                    row[j] -= a0 * u0[j] + a1 * u1[j] + a2 * u2[j] + a3 * u3[j] + a4 * u4[j] + a5 * u5[j]
-                k += 6
-            while k < i:
-                u0, a0 = U[k], U[k, i]
-                for j in range(i, n):
-                    row[j] -= a0 * u0[j]
-                k += 1
-            pivot = row[i]
-            total += math.log(pivot) if pivot > 0.0 else np.nan
-            scale = 1.0 / math.sqrt(max(pivot, 0.0))
+                row[j] -= a0 * u0[j] + a1 * u1[j] + a2 * u2[j] + a3 * u3[j] + a4 * u4[j] + a5 * u5[j]
+            k += 6
+        while k < i:
+            u0, a0 = U[k], U[k, i]
             for j in range(i, n):
-                row[j] *= scale
-        out[g, c] = total
+                row[j] -= a0 * u0[j]
+            k += 1
+        pivot = row[i]
+        total += math.log(pivot) if pivot > 0.0 else np.nan
+        scale = 1.0 / math.sqrt(max(pivot, 0.0))
+        for j in range(i, n):
+            row[j] *= scale
+    return total

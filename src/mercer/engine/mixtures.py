@@ -112,9 +112,11 @@ class _Spectrum:
 
     #: Eigenvalues of ``Sx / eta``: (r,).
     values: Array
-    #: The mean and, after it, ``f / sqrt(1 + |f|^2)``, as combinations of the points: (1 + r, k).
-    operator: Array
-    #: Inner products of the latter with the mean: (r,).
+    #: ``f / sqrt(1 + |f|^2)``, as combinations of the points: (k, r).
+    vectors: Array
+    #: The mean as a combination of the points: (k,).
+    mean: Array
+    #: Inner products of the vectors with the mean: (r,).
     with_mean: Array
     #: Squared length of the mean: ().
     square: Array
@@ -151,34 +153,34 @@ class KernelMixtures:
 
     def log_determinants(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
-        schur = self._eliminate(left, right)
-        values = schur.log_determinants()
+        x, K = self._left_side(left, right)
+        values = self._panel(right).log_determinants(x, K)
         if np.isnan(values).any():
             raise ValueError(
                 "a covariance is not positive semidefinite; eta is too small for its rounding"
             )
-        values += np.log1p(schur.half).sum(axis=-1)[:, None]
+        values += np.log1p(x.values / 2).sum(axis=-1)[:, None]
         return values
 
     def resolvent_traces(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
         schur = self._eliminate(left, right)
         half = schur.half
-        V = schur.W / np.sqrt(1 + half[:, None, :, None])
-        inverse = np.linalg.solve(schur.complement(), _plus_one(V.swapaxes(-1, -2) @ V))
+        V = schur.W / np.sqrt(1 + half[:, None, None])
+        inverse = np.linalg.solve(schur.complement(), _plus_one(V @ V.swapaxes(-1, -2)))
         kept = np.trace(inverse, axis1=-2, axis2=-1)
-        return (half / (1 + half)).sum(axis=-1)[:, None] + V.shape[-1] - kept
+        return (half / (1 + half)).sum(axis=-1)[:, None] + V.shape[-2] - kept
 
     def spectra(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
         schur = self._eliminate(left, right)
         W, half = schur.W, schur.half[:, None]
-        r, size = W.shape[-2:]
+        size, r = W.shape[-2:]
         joint = np.zeros((*W.shape[:2], r + size, r + size))
         joint[..., np.arange(r), np.arange(r)] = half
         # eigvalsh reads what is below the diagonal
-        joint[..., r:, :r] = (W * np.sqrt(1 + half[..., None])).swapaxes(-1, -2)
-        joint[..., r:, r:] = schur.complement() + W.swapaxes(-1, -2) @ W - np.eye(size)
+        joint[..., r:, :r] = W * np.sqrt(1 + half[..., None, :])
+        joint[..., r:, r:] = schur.complement() + W @ W.swapaxes(-1, -2) - np.eye(size)
         return _eigenvalues(joint)
 
     def own_log_determinants(self) -> Array:
@@ -187,32 +189,36 @@ class KernelMixtures:
 
     def _eliminate(self, left: Index, right: Index) -> _Schur:
         """Eliminate each cloud x of a tile from ``I + F'F``, for all y."""
+        return self._panel(right).eliminate(*self._left_side(left, right))
+
+    def _left_side(self, left: Index, right: Index) -> tuple[_Spectrum, Array]:
+        """Clouds x of a tile, and the base kernel between the points of all y and of all x."""
         index, _ = self._P.padded(left)
-        panel = self._panel(right)
-        K = self._scratch.empty("K", index.size, panel.index.size)
-        K = self._base(self._P.take(index.ravel()), panel.points, K)
-        return panel.eliminate(_stacked([self._left[i] for i in left], index.shape[1]), K)
+        points = self._panel(right).points
+        K = self._scratch.empty("K", self._panel(right).index.size, index.size)
+        K = self._base(points, self._P.take(index.ravel()), K)
+        return _stacked([self._left[i] for i in left], index.shape[1]), K
 
     def _panel(self, right: Index) -> _Panel:
         """Clouds y side by side; a thread keeps the last one, because tiles come column by column."""
         scratch = self._scratch
         if scratch.owner is not right:
             blocks = [self._right[j] for j in right]
-            scratch.owner, scratch.panel = right, _Panel(self._Q, right, blocks, self._eta, scratch)
+            scratch.owner, scratch.panel = right, _Panel(self._Q, right, blocks, self._eta)
         panel: _Panel = scratch.panel
         return panel
 
 
 @dataclass(frozen=True)
 class _Schur:
-    """What is left of ``I + F'F`` on the k points of y and z after x: blocks - W'W, plus a border.
+    """What is left of ``I + F'F`` on the k points of y and z after x: blocks - W W', plus a border.
 
     For g clouds x and m clouds y.
     """
 
     #: Halved eigenvalues of ``Sx / eta``: (g, r).
     half: Array
-    #: (g, m, r, k + 1).
+    #: (g, m, k + 1, r).
     W: Array
     #: (m, k + 1, k + 1).
     blocks: Array
@@ -220,36 +226,22 @@ class _Schur:
     border: Array
     #: (g, m).
     corner: Array
-    scratch: Scratch
 
     def complement(self) -> Array:
         """The matrices, of shape (g, m, k + 1, k + 1)."""
-        R: Array = self.blocks - self.W.swapaxes(-1, -2) @ self.W
+        R: Array = self.blocks - self.W @ self.W.swapaxes(-1, -2)
         R[..., -1, :-1] += self.border
         R[..., :-1, -1] += self.border
         R[..., -1, -1] += self.corner
         return R
 
-    def log_determinants(self) -> Array:
-        """Their determinants: (g, m)."""
-        from mercer.compiled.measures import log_determinants
-
-        out = np.empty(self.corner.shape)
-        products = self.scratch.empty("products", *out.shape, *self.blocks.shape[1:])
-        np.matmul(self.W.swapaxes(-1, -2), self.W, out=products)
-        log_determinants(self.blocks, products, self.border, self.corner, out)
-        return out
-
 
 class _Panel:
     """Clouds y side by side, padded to the same number k of points of which some weigh nothing."""
 
-    def __init__(
-        self, Q: Clouds, right: Index, blocks: list[_Block], eta: float, scratch: Scratch
-    ) -> None:
+    def __init__(self, Q: Clouds, right: Index, blocks: list[_Block], eta: float) -> None:
         self.index, self._weights = Q.padded(right)
         self.points = Q.take(self.index.ravel())
-        self._scratch = scratch
         self._scales = np.sqrt(self._weights / (2 * eta))
         self._z = 0.5 / np.sqrt(eta)
         m, k = self.index.shape
@@ -261,27 +253,34 @@ class _Panel:
             self._with_mean[j, :size] = y.with_mean * self._z
             self._blocks[j, :size, :size] += y.gram
 
+    def log_determinants(self, x: _Spectrum, K: Array) -> Array:
+        """Logarithms of the determinants of what :meth:`eliminate` leaves."""
+        from mercer.compiled.measures import mixture_log_determinants
+
+        out = np.empty((len(x.values), len(self.index)))
+        mixture_log_determinants(
+            K, self._weights, self._scales, self._z, x.vectors, x.mean, x.with_mean, x.square,
+            self._blocks, self._with_mean, self._squares, out,
+        )  # fmt: skip
+        return out
+
     def eliminate(self, x: _Spectrum, K: Array) -> _Schur:
-        """Eliminate x from ``I + F'F``; K is the base kernel between the points of x and of all y."""
-        g, rows, _ = x.operator.shape
+        """Eliminate x from ``I + F'F``; K is the base kernel between points of all y and of all x."""
+        g, size, r = x.vectors.shape
         m, k = self.index.shape
-        products = self._scratch.empty("G", g, rows, m * (k + 1))
-        np.matmul(x.operator, self._centred(K).reshape(g, -1, m * (k + 1)), out=products)
-        G = products.reshape(g, rows, m, k + 1).swapaxes(1, 2)
-        mean, W = G[:, :, 0], G[:, :, 1:]
-        W[..., k] += x.with_mean[:, None] * self._z
+        centred = self._centred(K).reshape(-1, g, size).swapaxes(0, 1)
+        W = (centred @ x.vectors).reshape(g, m, k + 1, r)
+        mean = (centred @ x.mean[..., None]).reshape(g, m, k + 1)
+        W[:, :, k] += x.with_mean[:, None] * self._z
         border = mean[..., :k] * self._z - self._with_mean
         corner = (x.square[:, None] + self._squares) * self._z**2 + 2 * mean[..., k] * self._z
-        return _Schur(x.values / 2, W, self._blocks, border, corner, self._scratch)
+        return _Schur(x.values / 2, W, self._blocks, border, corner)
 
     def _centred(self, K: Array) -> Array:
-        """Inner products of points with the columns of F, and with the part -my / 2 of z, of all y."""
-        from mercer.compiled.measures import centre_columns
-
-        m, k = self.index.shape
-        out = self._scratch.empty("centred", len(K), m, k + 1)
-        centre_columns(K.reshape(-1, m, k), self._weights, self._scales, -self._z, out)
-        return out
+        """Inner products of the columns of F, and of the part -my / 2 of z, with points, for all y."""
+        blocks = K.reshape(*self.index.shape, -1)
+        means = np.vecdot(self._weights[:, None], blocks.swapaxes(1, 2))[:, None]
+        return np.concatenate([(blocks - means) * self._scales[..., None], -self._z * means], axis=1)
 
 
 def _spectra(P: Clouds, base: Base, eta: float) -> list[_Spectrum]:
@@ -297,8 +296,7 @@ def _spectra(P: Clouds, base: Base, eta: float) -> list[_Spectrum]:
         vectors *= roots[:, None] / np.sqrt(2 + values)
         # Centred features, as combinations of the points that are not.
         vectors -= a[:, None] * vectors.sum(axis=0)
-        operator = np.concatenate([a[None], vectors.T])
-        found[i] = _Spectrum(values, operator, vectors.T @ means, np.array(square))
+        found[i] = _Spectrum(values, vectors, a, vectors.T @ means, np.array(square))
 
     own_grams(P, base, decompose, "spectra of clouds")
     return found
@@ -306,14 +304,14 @@ def _spectra(P: Clouds, base: Base, eta: float) -> list[_Spectrum]:
 
 def _stacked(spectra: list[_Spectrum], k: int) -> _Spectrum:
     """Several clouds of k points at most, with zeros where they have fewer points or eigenvalues."""
-    r = max(len(x.values) for x in spectra)
-    values, with_mean = np.zeros((2, len(spectra), r))
-    operators = np.zeros((len(spectra), 1 + r, k))
+    g, r = len(spectra), max(len(x.values) for x in spectra)
+    values, with_mean = np.zeros((2, g, r))
+    vectors, means = np.zeros((g, k, r)), np.zeros((g, k))
     for i, x in enumerate(spectra):
-        rank, size = len(x.values), x.operator.shape[1]
+        size, rank = x.vectors.shape
         values[i, :rank], with_mean[i, :rank] = x.values, x.with_mean
-        operators[i, : 1 + rank, :size] = x.operator
-    return _Spectrum(values, operators, with_mean, np.array([x.square for x in spectra]))
+        vectors[i, :size, :rank], means[i, :size] = x.vectors, x.mean
+    return _Spectrum(values, vectors, means, with_mean, np.array([x.square for x in spectra]))
 
 
 def _blocks(P: Clouds, base: Base, eta: float) -> list[_Block]:
