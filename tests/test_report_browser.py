@@ -105,6 +105,18 @@ def test_pointer(visit) -> None:
     page.wait_for_function("document.getElementById('tip').style.visibility === 'hidden'")
 
 
+def test_touch(visit) -> None:
+    page = visit("counts", width=390, has_touch=True)
+    page.locator('[data-plot="map"] svg').scroll_into_view_if_needed()
+    page.wait_for_timeout(50)
+    page.touchscreen.tap(*place(page, '[data-plot="map"] path.point'))
+    page.wait_for_timeout(50)
+    assert tip(page).startswith("row ")
+    page.touchscreen.tap(*place(page, '[data-plot="map"] + div'))
+    page.wait_for_timeout(50)
+    assert tip(page) is None
+
+
 def test_keyboard(visit) -> None:
     page = visit("counts")
     for name in ("map", "heat", "response", "pairs", "curves"):

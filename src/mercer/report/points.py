@@ -29,10 +29,10 @@ def choose(comparison: Comparison, size: int = MAP_POINTS) -> Index:
     # The k-th of a class's m points has its turn at (k + 1/2) / m.
     _, code, counts = np.unique(comparison.target.y, return_inverse=True, return_counts=True)
     members = code[shuffled]
+    by_class = np.argsort(members, kind="stable")
     turn = np.empty(len(members))
-    for label, number in enumerate(counts):
-        turn[members == label] = (np.arange(number) + 0.5) / number
-    return shuffled[np.argsort(turn, kind="stable")[:size]]
+    turn[by_class] = np.arange(len(members)) - np.repeat(np.cumsum(counts) - counts, counts) + 0.5
+    return shuffled[np.argsort(turn / counts[members], kind="stable")[:size]]
 
 
 def take(comparison: Comparison, rows: Index) -> Any:

@@ -54,7 +54,8 @@ const explore = (svg, marks) => {
   svg.setAttribute("tabindex", "0");
   svg.addEventListener("pointermove", (event) => { const i = under(event); if (i !== current) show(i); });
   svg.addEventListener("pointerdown", (event) => show(under(event)));
-  svg.addEventListener("pointerleave", () => show(-1));
+  // A finger that is lifted leaves too, but its tip stays until the next tap.
+  svg.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") show(-1); });
   svg.addEventListener("focus", () => { if (svg.matches(":focus-visible")) show(marks.count ? 0 : -1); });
   svg.addEventListener("blur", () => show(-1));
   svg.addEventListener("keydown", (event) => {
