@@ -416,3 +416,41 @@ def test_weights_of_levels_add_up_to_the_kernel(kernel, n: int) -> None:
     assert levels.rest + levels.weights @ counts == pytest.approx(levels.total, rel=1e-10)
     series = Sphere(n).series(levels.weights * counts, np.clip(X @ X.T, -1, 1))
     np.testing.assert_allclose(series, kernel(X), atol=1e-9 + 3 * levels.rest)
+
+
+def test_input_scales_find_the_columns_that_matter(monkeypatch) -> None:
+    monkeypatch.setattr("mercer.gp.regressor._ARD_STEPS", 40)
+    monkeypatch.setattr("mercer.gp.ard._BATCH", 200)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 5))
+    y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.normal(size=700)
+    plain = SphericalGPRegressor(max_features=60).fit(X[:400], y[:400])
+    model = SphericalGPRegressor(max_features=60, ard=True).fit(X[:400], y[:400])
+    assert model.input_scales_[0] > 2 * model.input_scales_[2:].max()
+    assert model.elbo_ > plain.elbo_ + 50
+    assert model.score(X[400:], y[400:]) > plain.score(X[400:], y[400:])
+    blocks = SphericalGPRegressor(max_features=60, ard=True).fit(
+        (X[i : i + 100], y[i : i + 100]) for i in range(0, 400, 100)
+    )
+    assert blocks.statistics_.rows == 400
+    with pytest.raises(ValueError, match="ard scales the columns"):
+        SphericalGPRegressor(Heat(Sphere()), ard=True).fit(X, y)
+
+
+@pytest.mark.parametrize("kernel", [ArcCosine(), Heat(Sphere())], ids=repr)
+@pytest.mark.parametrize("budget", [30, 33])
+def test_bound_of_batches_is_the_bound(kernel, budget: int) -> None:
+    import torch
+
+    from mercer.gp.ard import _bound
+    from mercer.gp.prior import Prior
+
+    X, y = table(50)
+    model = SphericalGPRegressor(kernel, inputs="table", max_features=budget, optimize=False, noise=0.2)
+    model.fit(X, (y - y.mean()) / y.std())
+    prior = Prior.of(1.0, kernel, model.features_.harmonics)
+    rows = torch.tensor(mapped(model, X))
+    targets = torch.tensor((y - y.mean()) / y.std())[:, None]
+    others = torch.tensor([0.0, np.log(0.2)], dtype=torch.float64)
+    value = _bound(model.features_, prior, torch.tensor(prior.variances), others, rows, targets)
+    assert 50 * float(value) == pytest.approx(model.elbo_, abs=1e-8)

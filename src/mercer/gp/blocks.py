@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ Block = tuple[Any, Array, Array | None]
 
 #: Rows of one block of an array.
 ROWS = 16_384
+#: Rows of a sample.
+SAMPLE = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +159,26 @@ def as_blocks(source: Any) -> Any:
             "iterable of blocks (X, y), or ParquetBlocks"
         )
     return StreamBlocks(source)
+
+
+def sample(blocks: Any, seed: int) -> tuple[Array, Array, Any]:
+    """Some rows, at random of an array and the first of a stream, and blocks that still have all."""
+    if isinstance(blocks, ArrayBlocks):
+        rng = np.random.default_rng(seed)
+        m = blocks.X.shape[0]
+        chosen = np.sort(rng.choice(m, min(m, SAMPLE), replace=False))
+        X, y = as_floats(blocks.X[chosen]), columns(blocks.y[chosen])
+        return (X.toarray() if sparse.issparse(X) else X), y, blocks
+    source = iter(blocks)
+    taken: list[Block] = []
+    while sum(len(y) for _, y, _ in taken) < SAMPLE:
+        block = next(source, None)
+        if block is None:
+            break
+        taken.append(block)
+    X = np.concatenate([X.toarray() if sparse.issparse(X) else X for X, _, _ in taken])
+    y = np.concatenate([y for _, y, _ in taken])
+    return X[:SAMPLE], y[:SAMPLE], chain(taken, source)
 
 
 def as_floats(X: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,11 @@ class InputMap:
         # A column that varies by less than its rounding is constant, and says nothing.
         still = scale <= 8 * np.finfo(float).eps * np.abs(mean)
         return cls(Sphere(), bias, mean, np.where(still, np.inf, scale))
+
+    def stretched(self, factors: Array) -> InputMap:
+        """The same with standardised columns multiplied by factors."""
+        assert self.scale is not None
+        return replace(self, scale=self.scale / factors)
 
     @property
     def is_table(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,11 +14,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.gp.base import SphericalGP
+from mercer.gp.blocks import sample
 from mercer.gp.bound import Bound
 from mercer.gp.evidence import Evidence
+from mercer.gp.prior import Prior
 from mercer.gp.statistics import collect
 
 Array = NDArray[np.float64]
+
+#: Batches that input scales are learnt from.
+_ARD_STEPS = 150
 
 
 class SphericalGPRegressor(RegressorMixin, SphericalGP):
@@ -45,6 +51,9 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         Whether rows are of a table, or points of the kernel's space; "auto" tells by the kernel.
     bias : float
         The constant column, in units of the standardised ones.
+    ard : bool
+        Learn a scale for each column of a table, by gradients over batches of at most 20000 rows
+        (needs torch, and takes longer than all the rest); columns that do not matter shrink.
     normalize_y : bool
         Subtract the mean of the targets and divide by their standard deviation.
     amplitude, noise : float
@@ -69,6 +78,8 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         All that is kept of the rows.
     features_ : HarmonicFeatures
         Input map and harmonics.
+    input_scales_ : array of shape (d,)
+        With ``ard``: factors of the standardised columns.
 
     References
     ----------
@@ -98,6 +109,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         levels: Any = None,
         inputs: str = "auto",
         bias: float = 1.0,
+        ard: bool = False,
         normalize_y: bool = True,
         amplitude: float = 1.0,
         noise: float = 0.1,
@@ -110,6 +122,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         self.levels = levels
         self.inputs = inputs
         self.bias = bias
+        self.ard = ard
         self.normalize_y = normalize_y
         self.amplitude = amplitude
         self.noise = noise
@@ -140,10 +153,30 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         blocks = self._blocks(X, y, sample_weight, multi_output=True, y_numeric=True)
         targets = getattr(blocks, "y", None)
         blocks = self._start(blocks)
+        if self.ard:
+            blocks = self._stretch_inputs(blocks)
         self.statistics_ = collect(self.features_, self._check_columns(blocks))
         outputs = self.statistics_.shift.size
         self._flat = outputs == 1 if targets is None else targets.ndim == 1
         return self._finish(self._theta(), self.n_restarts)
+
+    def _stretch_inputs(self, blocks: Any) -> Any:
+        """Learn input scales from a sample of the rows; returns blocks for the pass that follows."""
+        if not self.features_.inputs.is_table:
+            raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
+        from mercer.gp.ard import learn_scales
+
+        X, y, blocks = sample(blocks, self._seed())
+        centre = y.mean(axis=0) if self.normalize_y else 0.0
+        spread = y.std(axis=0) if self.normalize_y else 1.0
+        y = (y - centre) / np.where(spread > 0, spread, 1.0)
+        prior = Prior.of(self.amplitude, self.kernel_, self.features_.harmonics)
+        self.input_scales_ = learn_scales(
+            self.features_, prior, self.noise, X, y, _ARD_STEPS, self._seed()
+        )
+        stretched = self.features_.inputs.stretched(self.input_scales_)
+        self.features_ = replace(self.features_, inputs=stretched)
+        return blocks
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows; hyperparameters are optimised from where they are.
