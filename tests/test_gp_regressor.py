@@ -419,7 +419,7 @@ def test_weights_of_levels_add_up_to_the_kernel(kernel, n: int) -> None:
 
 
 def test_input_scales_find_the_columns_that_matter(monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.regressor._ARD_STEPS", 40)
+    monkeypatch.setattr("mercer.gp.regressor._ARD_STEPS", 30)
     monkeypatch.setattr("mercer.gp.ard._BATCH", 200)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(700, 5))
