@@ -6,7 +6,7 @@ Two rooms joined by a narrow door make a graph: a node per place to stand, an ed
 neighbours. Heat that starts at one place knows the walls: places close by through the wall are far by
 way of the door, and the heat kernel says so. The straight-line distance does not.
 
-The lower row uses the same kernel for a Gaussian process that has seen six places only. With the graph's
+The second figure uses the same kernel for a Gaussian process that has seen six places only. With the graph's
 kernel what is learnt in one room stays there; the Gaussian kernel of the plane carries it through
 the wall.
 """
@@ -39,9 +39,9 @@ def picture(ax, values, title, **options):
     ax.set(title=title, xticks=[], yticks=[])
 
 
-fig, axes = plt.subplots(2, 3, figsize=(11, 5.6), layout="constrained")
+fig, axes = plt.subplots(1, 3, figsize=(11, 2.8), layout="constrained")
 source = (12, 17)
-for ax, t in zip(axes[0], (3.0, 30.0, 300.0), strict=True):
+for ax, t in zip(axes, (3.0, 30.0, 300.0), strict=True):
     heat = Heat(graph, t=t)([source], places)[0]
     picture(ax, heat, f"heat kernel from one place, t = {t:g}", cmap="magma", vmin=0, vmax=1)
     ax.plot(*source, "o", color="deepskyblue")
@@ -59,15 +59,16 @@ by_plane = GaussianProcessRegressor(Gaussian(length_scale=np.sqrt(2 * 60.0)), al
 by_plane.fit(np.array(seen, dtype=float), temperature)
 
 options = {"cmap": "coolwarm", "vmin": -1, "vmax": 1}
+fig, axes = plt.subplots(1, 3, figsize=(11, 2.8), layout="constrained")
 learnt = by_graph.predict(places), by_plane.predict(as_rows)
-picture(axes[1, 0], learnt[0], "learnt with heat on the graph", **options)
-picture(axes[1, 1], learnt[1], "learnt with a Gaussian of the plane", **options)
-for ax in axes[1, :2]:
+picture(axes[0], learnt[0], "learnt with heat on the graph", **options)
+picture(axes[1], learnt[1], "learnt with a Gaussian of the plane", **options)
+for ax in axes[:2]:
     ax.scatter(*np.transpose(seen), c=temperature, edgecolors="black", **options)
 for values, label in zip(learnt, ("heat on the graph", "Gaussian of the plane"), strict=True):
     row = {x: value for (x, y), value in zip(places, values, strict=True) if y == 18}
-    axes[1, 2].plot(list(row), list(row.values()), "o-", ms=3, label=label)
-axes[1, 2].axvline(wall, color="0.25", lw=6)
-axes[1, 2].set(title="along the row y = 18", xlabel="x", ylabel="prediction")
-axes[1, 2].legend(frameon=False, loc="lower left")
+    axes[2].plot(list(row), list(row.values()), "o-", ms=3, label=label)
+axes[2].axvline(wall, color="0.25", lw=6)
+axes[2].set(title="along the row y = 18", xlabel="x", ylabel="prediction")
+axes[2].legend(frameon=False, loc="lower left")
 plt.show()
