@@ -6,8 +6,8 @@ Two rooms joined by a narrow door make a graph: a node per place to stand, an ed
 neighbours. Heat that starts at one place knows the walls: places close by through the wall are far by
 way of the door, and the heat kernel says so. The straight-line distance does not.
 
-The second figure uses the same kernel for a Gaussian process that has seen six places only. With the graph's
-kernel what is learnt in one room stays there; the Gaussian kernel of the plane carries it through
+The second figure uses the same kernel for a Gaussian process that has seen six places only. With the
+graph's kernel what is learnt in one room stays there; the Gaussian kernel of the plane carries it through
 the wall.
 """
 
@@ -70,5 +70,5 @@ for values, label in zip(learnt, ("heat on the graph", "Gaussian of the plane"),
     axes[2].plot(list(row), list(row.values()), "o-", ms=3, label=label)
 axes[2].axvline(wall, color="0.25", lw=6)
 axes[2].set(title="along the row y = 18", xlabel="x", ylabel="prediction")
-axes[2].legend(frameon=False, loc="lower left")
+axes[2].legend(frameon=False, fontsize=9, loc="upper right")
 plt.show()
