@@ -7,8 +7,8 @@ neighbours. Heat that starts at one place knows the walls: places close by throu
 way of the door, and the heat kernel says so. The straight-line distance does not.
 
 The second figure uses the same kernel for a Gaussian process that has seen six places only. With the
-graph's kernel what is learnt in one room stays there; the Gaussian kernel of the plane carries it through
-the wall.
+graph's kernel what is learnt in one room stays there; the Gaussian kernel of the plane carries it
+through the wall.
 """
 
 import matplotlib.pyplot as plt
