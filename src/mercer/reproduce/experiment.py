@@ -45,10 +45,10 @@ class Measured:
 
     @property
     def gap(self) -> float:
-        """Ours minus the published one."""
+        """Ours minus the published one, to the digits that are shown."""
         if self.published is None:
             raise ValueError("nothing was published to compare with")
-        return self.value - self.published
+        return round(self.value - self.published, self.digits)
 
 
 Cell = str | int | float | Measured
@@ -184,5 +184,5 @@ def plain(value: Any) -> Any:
         rows = [[plain(cell) for cell in row] for row in value.rows]
         return {"title": value.title, "columns": list(value.columns), "rows": rows, "note": value.note}
     if isinstance(value, Claim):
-        return {"text": value.text, "holds": value.holds}
+        return {"text": value.text, "holds": None if value.holds is None else bool(value.holds)}
     return value

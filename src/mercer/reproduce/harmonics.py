@@ -85,8 +85,8 @@ def reconstruction(kernel: Kernel, n: int, levels: int) -> float:
 def addition_error(n: int, level: int, seed: int) -> float:
     """Largest error of ``sum_k phi_k(x) phi_k(y) / N_l = P_l(x.y)``, in units of ``N_l^(-1/2)``.
 
-    That is the root mean square of P_l over the sphere.  N_l functions of a level that satisfy it are orthonormal: the right side is the reproducing kernel of
-    the level.
+    That is the root mean square of P_l over the sphere.  N_l functions of a level that satisfy it
+    are orthonormal: the right side, times N_l, is the reproducing kernel of the level.
     """
     X = np.random.default_rng(seed).normal(size=(60, n))
     X /= np.linalg.norm(X, axis=1, keepdims=True)

@@ -107,7 +107,7 @@ def run(context: Context) -> Result:
         ),
     ]  # fmt: skip
     figure = Figure(figsize=(11, 9))
-    draw(figure, np.unique(np.geomspace(3, 200, 5 if context.quick else 16).astype(int)))
+    draw(figure, np.unique(np.geomspace(3, 200, 5 if context.quick else 16).astype(int)).tolist())
     gap = abs(right[0] - limit) / limit
     close = max(abs(value - order - 1) for order, value in zip(ORDERS, slopes, strict=True))
     last = [reach(n, ORDERS[-1]) / (math.log(n) / n) for n in dimensions]

@@ -37,7 +37,7 @@ def mutations(seed: int, samples: int = 80, genes: int = 30) -> Any:
     import pandas as pd
 
     rng = np.random.default_rng([seed, 3])
-    names = [f"G{i}" for i in range(genes)]
+    names = ["COL1A2", *(f"G{i}" for i in range(1, genes))]
     kinds = 0.05 + 0.4 * rng.dirichlet(np.full(genes, 0.3), size=2) * 3
     loads = rng.lognormal(0.0, 0.5, size=samples)
     counts = rng.poisson(loads[:, None] * kinds[rng.integers(0, 2, size=samples)])

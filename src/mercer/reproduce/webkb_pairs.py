@@ -186,8 +186,9 @@ EXPERIMENT = Experiment(
         "The paper shows curves without numbers, so there is nothing to put beside ours but what it "
         "says of them.  Its vocabulary, its training sizes and its C are not named.  Ours: 19188 words "
         "that are in two pages at least, frequencies that sum to one for all kernels, 40 to 600 "
-        "training pages drawn from the training part of each of 20 stratified folds, and five values of C, of "
-        "which each kernel has the best, like its width or time.  The exact heat kernel is an addition."
+        "training pages drawn from the training part of each of 20 stratified folds, and five values of "
+        "C, of which each kernel has the best, like its width or time.  The exact heat kernel is an "
+        "addition."
     ),
     run=run,
     files=(COUNTS,),

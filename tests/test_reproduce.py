@@ -1,0 +1,261 @@
+"""Published experiments in their quick form, and the numbers that they are put beside."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from typer.testing import CliRunner
+
+from mercer import reproduce
+from mercer.cli import app
+from mercer.reproduce import data, gbm, output, parametrix, sp500, sphere_heat, webkb, webkb_pairs
+from mercer.reproduce.experiment import Claim, Context, Measured, Result, Table, plain, within
+from mercer.reproduce.protocol import KERNELS
+
+#: Invented data always, and the real where there is any.
+FOLDERS = [None, *filter(None, [os.environ.get("MERCER_DATA")])]
+
+
+def strict(text: str):
+    """JSON without the numbers that are none."""
+
+    def refuse(name: str):
+        raise AssertionError(f"{name} in JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: "invented" if f is None else "data")
+@pytest.mark.parametrize("name", reproduce.NAMES)
+def test_quick_form(name: str, folder, tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv("MERCER_DATA", raising=False)
+    told = []
+    result, run = reproduce.run(
+        name, data=folder, quick=True, results=tmp_path, progress=lambda *steps: told.append(steps)
+    )
+    needs = bool(reproduce.find(name).files)
+    found = strict((tmp_path / f"{name}.json").read_text())
+    page = (tmp_path / f"{name}.md").read_text()
+    assert found["tables"] == [plain(table) for table in result.tables]
+    assert found["tables"]
+    assert all(len(row) == len(t.columns) for t in result.tables for row in t.rows)
+    assert (output.INVENTED in page) == (needs and folder is None)
+    assert output.PARTIAL in page
+    assert run.command in page
+    assert "## What differs from the source" in page
+    assert not (needs and result.claims), "a part of an experiment settles nothing"
+    for ending in result.figures:
+        for kind in ("png", "svg"):
+            assert (tmp_path / f"{name}-{ending}.{kind}").stat().st_size > 5000
+        assert f"{name}-{ending}.png" in page
+    if needs:
+        assert told[-1][0] == told[-1][1]
+        steps = [done for done, _ in told]
+        assert steps == sorted(steps)
+
+
+def test_same_numbers_again_and_after_an_interruption(tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv("MERCER_DATA", raising=False)
+    first, second = tmp_path / "first", tmp_path / "second"
+    tables = [plain(t) for t in reproduce.run("sp500", quick=True, results=first)[0].tables]
+    ledgers = sorted((first / "cache").glob("*.jsonl"))
+    assert ledgers
+    shutil.copytree(first / "cache", second / "cache")
+    for path in (second / "cache").glob("*.jsonl"):  # half of the work is lost
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join(lines[: len(lines) // 2]) + '\n{"fit": "cut o')
+    again = [plain(t) for t in reproduce.run("sp500", quick=True, results=second)[0].tables]
+    assert again == tables
+    for one in ledgers:
+        known, redone = (
+            {strict(x)["fit"] for x in _whole(p)} for p in (one, second / "cache" / one.name)
+        )
+        assert redone == known
+    other = reproduce.run("sp500", quick=True, results=tmp_path / "third", seed=1)[0].tables
+    assert [plain(t) for t in other] != tables
+
+
+def _whole(path: Path) -> list[str]:
+    return [line for line in path.read_text().splitlines() if line.endswith("}")]
+
+
+def test_equal_figures_are_equal_files(tmp_path) -> None:
+    for folder in ("a", "b"):
+        figure = Figure()
+        figure.subplots().plot([1, 2, 4])
+        run = output.Run(reproduce.find("textbook"), "", False, False, 1.0)
+        output.write(Result([], [], {"curve": figure}), run, tmp_path / folder)
+    for kind in ("svg", "png"):
+        one, other = ((tmp_path / f / f"textbook-curve.{kind}").read_bytes() for f in "ab")
+        assert one == other
+
+
+def test_textbook_is_exact(tmp_path) -> None:
+    result, _ = reproduce.run("textbook", results=tmp_path)
+    assert [claim.holds for claim in result.claims] == [True]
+    assert sum(row[1] for row in result.tables[0].rows) == 4 + 3 + 25 + 5 + 3 * 25
+    assert all(row[1] == row[2] for row in result.tables[0].rows)
+
+
+def test_missing_folder_names_the_sources(tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv("MERCER_DATA", raising=False)
+    with pytest.raises(ValueError, match=r"--data FOLDER or MERCER_DATA.*CNuge/kaggle-code"):
+        reproduce.run("sp500", results=tmp_path)
+    with pytest.raises(ValueError, match="is not there"):
+        reproduce.run("sp500", data=tmp_path / "nowhere", results=tmp_path)
+    monkeypatch.setenv("MERCER_DATA", str(tmp_path))
+    with pytest.raises(ValueError, match=r"sp500_close.* is missing; it is made from the Kaggle"):
+        reproduce.run("sp500", quick=True, results=tmp_path)
+
+
+def test_altered_file_is_refused(tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    for name in data.SOURCES["mnist"].sums:
+        (folder / name).write_bytes(b"other digits")
+    with pytest.raises(
+        ValueError, match=r"not the file .* sha256 .* get it from the test part of MNIST"
+    ):
+        reproduce.run("mnist-clouds", data=tmp_path, results=tmp_path)
+    monkeypatch.setitem(
+        data.SOURCES["mnist"].sums,
+        "t10k-images-idx3-ubyte.gz",
+        "3d1fdf41d4fcb3bfe7b7a8d3b1b4d1ad6b8e3a2f4a5d0ffae9e4a8a4a5a5a5a5",
+    )
+    with pytest.raises(ValueError, match="images"):
+        data.check_all(tmp_path, ("mnist/t10k-images-idx3-ubyte.gz",))
+
+
+def test_every_file_has_a_sum() -> None:
+    for experiment in reproduce.experiments():
+        for file in experiment.files:
+            group, _, name = file.partition("/")
+            assert len(data.SOURCES[group].sums[name]) == 64
+
+
+def saved(rows, one: str, other: str) -> list[float]:
+    """Part of the error of one kernel that another saves, in %."""
+    i, j = KERNELS.index(one), KERNELS.index(other)
+    return [100 * (1 - (100 - row[i]) / (100 - row[j])) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("rows", "one", "other", "low", "high"),
+    [
+        (webkb.TABLE_1.values(), "ext", "prx", 1, 7.5),
+        (webkb.TABLE_1.values(), "ext", "rbf", 41, 45),
+        (webkb.TABLE_1.values(), "cos", "lin", 34, 43.5),
+        (webkb.TABLE_2.values(), "ext", "rbf", 44.5, 49),
+        (webkb.TABLE_2.values(), "ext", "prx", 1, 6),
+        (webkb.TABLE_2.values(), "cos", "lin", 36, 49.5),
+        ([row for n, row in sp500.PUBLISHED.items() if n > 155], "ext", "rbf", 28.5, 51),
+        ([row for n, row in sp500.PUBLISHED.items() if n > 155], "ext", "prx", 16.5, 51),
+    ],
+)
+def test_published_numbers_agree_with_what_is_said_of_them(rows, one, other, low, high) -> None:
+    found = saved(rows, one, other)
+    assert low <= min(found)
+    assert max(found) <= high
+
+
+def test_second_coefficient() -> None:
+    theta = np.array([1e-3, 0.5, 1.5, 1.6, 2.5])
+    ours, printed = parametrix.second(9, theta), parametrix.second_as_printed(9, theta)
+    assert ours[0] == pytest.approx(69.6, abs=1e-3)  # d (d - 1) (5 d^2 - 7 d + 6) / 360
+    assert abs(printed[0]) > 1e6
+    np.testing.assert_allclose(parametrix.second(3, theta), 0.5, rtol=1e-12)  # u_2 = u_0 / 2 in S^3
+
+
+def test_walkers_follow_the_kernel_and_not_another() -> None:
+    rng = np.random.default_rng(0)
+    walk = sphere_heat.walk(4000, 0.3, 100, rng)
+    np.testing.assert_allclose(np.linalg.norm(walk, axis=-1), 1, rtol=1e-12)
+    ends = np.arccos(np.clip(walk[-1] @ sphere_heat.SOURCE, -1, 1))
+    right, free = sphere_heat.chi_squared(ends, 0.3)
+    wrong, _ = sphere_heat.chi_squared(ends, 0.4)
+    assert right < 2 * free < wrong
+
+
+def test_training_draws() -> None:
+    y = np.repeat([0, 1], [60, 40])
+    found = webkb_pairs.splits(y, 30, 5, 0)
+    assert np.array_equal(np.sort(np.concatenate([test for _, test in found])), np.arange(100))
+    for train, test in found:
+        assert len(train) == len(set(train)) == 30
+        assert not set(train) & set(test)
+        assert np.bincount(y[train]).tolist() == [18, 12]
+
+
+def test_frequent_words_and_empty_pages() -> None:
+    X, y = webkb.load(Context(quick=True)).X, webkb.load(Context(quick=True)).y
+    X = X.tolil()
+    X[3] = 0
+    pages = webkb.Pages(X.tocsr(), y).frequent(1)
+    assert (pages.X.sum(axis=0) > X.shape[0]).all()
+    assert (pages.X.sum(axis=1) > 0).all()
+    assert len(pages.y) < len(y)
+
+
+def test_a_gene_is_no_feature_of_itself() -> None:
+    mutations = gbm.load(Context(quick=True))
+    X, y = mutations.task("COL1A2")
+    own = mutations.genes.index("COL1A2")
+    assert X.shape[1] == len(mutations.frequent) - (own in mutations.frequent)
+    assert 0 < y.sum() < len(y)
+    assert (X.sum(axis=1) > 0).all()
+
+
+def test_cells_tables_and_claims() -> None:
+    assert str(Measured(12.345, (10, 14), 13, digits=2)) == "12.35 [10.00, 14.00] (13.00)"
+    assert Measured(3.0, published=5.0).gap == -2
+    with pytest.raises(ValueError, match="nothing was published"):
+        _ = Measured(3.0).gap
+    table = Table("t", ["a", "b"], [[1, Measured(0.5)], ["x", 0.123456]])
+    assert output.markdown(table).splitlines()[-1] == "| x | 0.1235 |"
+    assert plain(table)["rows"][0] == [1, {"value": 0.5}]
+    assert [Claim("", holds).verdict for holds in (True, False, None)] == [
+        "holds", "does not hold", "cannot be told"
+    ]  # fmt: skip
+
+
+def test_progress_of_parts() -> None:
+    told: list[tuple[int, int]] = []
+    context = Context(progress=lambda done, total: told.append((done, total)))
+    within(context.part(1, 4), 0.5, 1.0)(1, 2)
+    assert told == [(1750, 4000)]
+    assert within(None, 0.0, 1.0) is None
+
+
+def test_discussion_survives_a_new_run(tmp_path) -> None:
+    reproduce.run("textbook", results=tmp_path)
+    page = tmp_path / "textbook.md"
+    before = page.read_text()
+    page.write_text(before + "\n## Discussion\n\nBy hand.\n")
+    reproduce.run("textbook", results=tmp_path)
+    assert page.read_text().count("## Discussion") == 1
+    assert page.read_text().endswith("\n## Discussion\n\nBy hand.\n")
+
+
+def test_command(tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv("MERCER_DATA", raising=False)
+
+    def call(*arguments: object):
+        return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+
+    listed = call("list")
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == list(reproduce.NAMES)
+    shown = call("textbook", "--results", tmp_path)
+    assert shown.exit_code == 0
+    assert "112 of 112 printed numbers" in " ".join(shown.stdout.split())
+    assert (tmp_path / "textbook.json").exists()
+    unknown = call("nonsense", "--results", tmp_path)
+    assert unknown.exit_code == 2
+    assert "no experiment is called 'nonsense'; there are webkb," in " ".join(unknown.stderr.split())
+    needy = call("webkb", "--results", tmp_path)
+    assert needy.exit_code == 2
+    assert "Traceback" not in needy.output
+    assert "cs.cmu.edu" in needy.stderr
