@@ -363,6 +363,7 @@ def test_works_as_a_scikit_learn_estimator() -> None:
         ({"noise": -1.0}, ValueError, "noise must be"),
         ({"amplitude": "x"}, ValueError, "amplitude must be"),
         ({"n_restarts": 0.5}, ValueError, "n_restarts must be"),
+        ({"random_state": None}, ValueError, "random_state must be"),
     ],
 )
 def test_bad_parameters(params: dict, error: type, message: str) -> None:

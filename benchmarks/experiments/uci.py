@@ -1,8 +1,8 @@
 """Regression on UCI sets with the published splits: accuracy, test log-likelihood, coverage and time.
 
 ``python -m benchmarks.experiments.uci FOLDER`` reads ``FOLDER/uci_regression``; ``--splits 2`` takes two
-splits of each set, ``--features 500`` is the number of harmonics and of inducing points.  GPyTorch's SGPR
-is there if ``gpytorch`` is installed.  Sets without published splits get random ones of a tenth.
+splits of each set, ``--features 500`` is the number of harmonics and of inducing points.  GPyTorch's
+SGPR is there if ``gpytorch`` is installed.  Sets without published splits get random ones of a tenth.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class SphericalGP(BaseEstimator):
     amplitude: float
     optimize: bool
     n_restarts: int
-    random_state: Any
+    random_state: int
 
     features_: HarmonicFeatures
     kernel_: Any
@@ -50,7 +50,7 @@ class SphericalGP(BaseEstimator):
         kernel = ArcCosine() if self.kernel is None else clone(self.kernel)
         check_zonal(kernel)
         is_table_kernel(kernel, self.inputs)
-        for name, least in (("max_features", 1), ("n_restarts", 0)):
+        for name, least in (("max_features", 1), ("n_restarts", 0), ("random_state", 0)):
             value = getattr(self, name)
             if not is_whole(value) or value < least:
                 raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
@@ -89,17 +89,12 @@ class SphericalGP(BaseEstimator):
             spherical = isinstance(kernel.space, SphericalSpace)
             inputs = InputMap(kernel.space if spherical else Sphere())
         columns = next(iter(sample))[0].shape[1]
-        if not hasattr(self, "n_features_in_") or first_only or not isinstance(blocks, ArrayBlocks):
-            self.n_features_in_ = columns
+        self.n_features_in_ = columns
         self.kernel_ = kernel
         self.features_ = HarmonicFeatures.of(
-            kernel, inputs, inputs.dimension(columns), self.levels, self.max_features, self._seed()
+            kernel, inputs, inputs.dimension(columns), self.levels, self.max_features, self.random_state
         )
         return blocks
-
-    def _seed(self) -> int:
-        """Seed of the directions of zonal features."""
-        return int(self.random_state) if is_whole(self.random_state) else 0
 
     def _check_columns(self, blocks: Any) -> Iterator[Block]:
         """Blocks, as long as they have the columns of those before."""
@@ -169,7 +164,7 @@ class SphericalGP(BaseEstimator):
 
     def _rng(self) -> np.random.Generator:
         """Random numbers for restarts."""
-        return np.random.default_rng(self._seed())
+        return np.random.default_rng(self.random_state)
 
 
 def _parts(rows: int) -> list[tuple[slice]]:

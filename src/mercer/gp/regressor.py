@@ -166,13 +166,13 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
             raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
         from mercer.gp.ard import learn_scales
 
-        X, y, blocks = sample(blocks, self._seed())
+        X, y, blocks = sample(blocks, self.random_state)
         centre = y.mean(axis=0) if self.normalize_y else 0.0
         spread = y.std(axis=0) if self.normalize_y else 1.0
         y = (y - centre) / np.where(spread > 0, spread, 1.0)
         prior = Prior.of(self.amplitude, self.kernel_, self.features_.harmonics)
         self.input_scales_ = learn_scales(
-            self.features_, prior, self.noise, X, y, _ARD_STEPS, self._seed()
+            self.features_, prior, self.noise, X, y, _ARD_STEPS, self.random_state
         )
         stretched = self.features_.inputs.stretched(self.input_scales_)
         self.features_ = replace(self.features_, inputs=stretched)

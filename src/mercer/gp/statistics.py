@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,7 +142,7 @@ def collect(features: HarmonicFeatures, blocks: Iterable[Block]) -> Statistics:
         if y.shape[1] != shift.size:
             raise ValueError(f"y has {y.shape[1]} column(s), but {shift.size} in the rows before")
         _check_range(y - shift)
-        _add(lanes, rows, y - shift, weight)
+        add_rows(lanes, rows, y - shift, weight)
     if shift is None:
         raise ValueError("there are no rows")
     for lane in lanes:
@@ -159,7 +159,14 @@ def _check_range(y: Array) -> None:
         raise ValueError(f"y varies by {largest:.3g}, whose square is no number; rescale it")
 
 
-def _add(lanes: list[_Lane], rows: Any, y: Array, weight: Array | None) -> None:
+class Lane(Protocol):
+    """Sums of one thread."""
+
+    def add(self, rows: Any, y: Array, weight: Array | None) -> None:
+        """Add a few checked rows."""
+
+
+def add_rows(lanes: Sequence[Lane], rows: Any, y: Array, weight: Array | None) -> None:
     """Add rows to the lanes, each in a thread of its own."""
     starts = range(0, len(y), ROWS)
     stop = threading.Event()
@@ -175,7 +182,7 @@ def _add(lanes: list[_Lane], rows: Any, y: Array, weight: Array | None) -> None:
 
 
 class _Lane:
-    """Sums of one thread."""
+    """Sums of one thread for :class:`Statistics`."""
 
     def __init__(self, features: HarmonicFeatures, outputs: int) -> None:
         M = features.size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from mercer.gp.evidence import Evidence
 from mercer.gp.inputs import HarmonicFeatures
 from mercer.gp.likelihoods import Likelihood
 from mercer.gp.prior import Prior, last_level
-from mercer.gp.statistics import ROWS
+from mercer.gp.statistics import ROWS, add_rows
 
 Array = NDArray[np.float64]
 
@@ -149,8 +148,7 @@ class Sweep:
         """
         lanes = [_Lane(self, latents) for _ in range(threads_in_use())]
         for X, y, weight in blocks:
-            rows, targets = self.features.check(X), self.encode(y)
-            _add(lanes, rows, targets, np.ones(len(y)) if weight is None else weight)
+            add_rows(lanes, self.features.check(X), self.encode(y), weight)
         found = {}
         for place, number in enumerate(latents):
             sites = Sites(
@@ -189,23 +187,8 @@ def infer(
     return max_iter
 
 
-def _add(lanes: list[_Lane], rows: Any, y: Array, weight: Array) -> None:
-    """Add rows to the lanes, each in a thread of its own."""
-    starts = range(0, len(y), ROWS)
-    stop = threading.Event()
-
-    def job(number: int) -> None:
-        for start in starts[number :: len(lanes)]:
-            if stop.is_set():
-                return
-            part = slice(start, start + ROWS)
-            lanes[number].add(rows[part], y[part], weight[part])
-
-    run(job, [(number,) for number in range(min(len(lanes), len(starts)))], stop)
-
-
 class _Lane:
-    """Sums of one thread."""
+    """Sums of one thread for :class:`Sites`."""
 
     def __init__(self, sweep: Sweep, latents: dict[int, Latent | None]) -> None:
         size, outputs = sweep.features.size, len(latents)
@@ -216,8 +199,9 @@ class _Lane:
         self.linear = np.zeros((outputs, size))
         self.diagonal, self.values = np.zeros(outputs), np.zeros(outputs)
 
-    def add(self, rows: Any, y: Array, weight: Array) -> None:
+    def add(self, rows: Any, y: Array, weight: Array | None) -> None:
         sweep = self._sweep
+        weight = np.ones(len(y)) if weight is None else weight
         phi, scaled = self._buffer[: len(y)], self._scaled[: len(y)]
         squared_lengths = sweep.features.write(rows, phi)
         captured = last_level(phi, sweep.features.harmonics)
