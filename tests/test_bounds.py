@@ -283,6 +283,16 @@ def test_other_labels_than_the_training_labels() -> None:
         pairwise_vc_bounds(model, IRIS, SPECIES[::-1])
 
 
+def test_margin_below_the_tolerance_of_the_fit() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(3, size=(30, 5)) + 1, np.arange(30) % 2
+    X[:, 0] += 5 * y
+    options = {"kernel": Heat(Simplex()), "nu": 0.3}
+    with pytest.raises(ValueError, match="smaller tol"):
+        vc_bound(NuSVC(**options, tol=0.1).fit(X, y), X)
+    assert vc_bound(NuSVC(**options, tol=1e-8).fit(X, y), X).inside > 0
+
+
 def test_kernel_that_is_none() -> None:
     K = np.ones((45, 45)) - 2 * np.eye(45)
     model = SVC(kernel="precomputed", max_iter=10_000).fit(K + 2.1 * np.eye(45), Y2)

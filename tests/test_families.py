@@ -224,7 +224,7 @@ def test_marginal_likelihoods_without_a_maximum() -> None:
 
 @pytest.mark.parametrize(
     ("X", "message"),
-    [([[1, 2], [0, 0]], "row 1 of X is all zeros"), ([[1, 2], [3, -1]], "row 1 of X has negative")],
+    [([[1, 2], [0, np.nan]], "row 1 of X contains NaN"), ([[1, 2], [3, -1]], "row 1 of X has negative")],
 )
 def test_bad_counts(X: list, message: str) -> None:
     for alpha in (0.0, 1.0, "marginal"):
@@ -232,6 +232,37 @@ def test_bad_counts(X: list, message: str) -> None:
             Multinomials(alpha=alpha).fit(X)
         with pytest.raises(ValueError, match=message):
             Multinomials(alpha=alpha).fit([[1, 2], [5, 1], [0, 4]]).transform(X)
+
+
+def test_rows_without_counts() -> None:
+    X = np.array([[1, 2, 0], [0, 0, 0], [5, 1, 2]])
+    for rows in (X, sparse.csr_matrix(X)):
+        with pytest.raises(ValueError, match="row 1 of X is all zeros"):
+            Multinomials().fit(rows)
+        np.testing.assert_allclose(Multinomials(0.5).fit_transform(rows)[1], 1 / 3)
+    lopsided = np.array([[9, 0, 1], [0, 0, 0], [0, 7, 0], [2, 2, 0]])  # empty rows say nothing
+    alpha = Multinomials("marginal").fit(lopsided).alpha_
+    assert alpha == pytest.approx(Multinomials("marginal").fit(lopsided[[0, 2, 3]]).alpha_, rel=1e-9)
+    with pytest.raises(ValueError, match="no row of X has counts in two columns"):
+        Multinomials("marginal").fit(np.zeros((2, 3)))
+
+
+def test_groups_out_of_range() -> None:
+    with pytest.raises(ValueError, match="row 1 of X has a variance beyond"):
+        GroupNormals().fit([[[1.0], [2.0]], [[1e200], [3e200]]])
+    with pytest.raises(ValueError, match="varies by less than 1e-160"):
+        GroupNormals().fit([[[1e-200], [2e-200]], [[3e-200], [1e-200]]])
+
+
+@pytest.mark.parametrize("label", [None, np.nan, np.datetime64("NaT")])
+def test_labels_that_are_missing(label) -> None:
+    with pytest.raises(ValueError, match="a label for every row"):
+        split_groups([[1.0], [2.0]], np.array(["a", label], dtype=object))
+
+
+def test_no_rows_to_split() -> None:
+    with pytest.raises(ValueError, match="no rows"):
+        split_groups(np.empty((0, 1)), [])
 
 
 def test_conventions_of_scikit_learn() -> None:

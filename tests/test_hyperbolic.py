@@ -12,8 +12,8 @@ from scipy.integrate import quad, solve_ivp
 from scipy.optimize import root
 from sklearn.svm import SVC
 
-from mercer.kernels import Gaussian, Heat, Spectral
-from mercer.spaces import Hyperbolic, NormalFamily
+from mercer.kernels import Gaussian, Heat, Matern, Spectral
+from mercer.spaces import Hyperbolic, NormalFamily, NormalProduct
 
 
 @pytest.mark.parametrize("d", range(1, 11))
@@ -129,6 +129,7 @@ def test_invariance_of_the_sample_space() -> None:
         (NormalFamily(), [[0.0, 0.0]], "row 0 of X has no positive scale: the standard deviation"),
         (NormalFamily(), [[1.0]], "needs at least 2"),
         (Hyperbolic(), [[0.0, 1.0], [0.0, 1e60]], "row 1 of X is at a distance above"),
+        (Hyperbolic(), [[0.0, 1.0], [1e300, 1.0]], "row 1 of X is at a distance above"),
     ],
 )
 def test_bad_rows(space, X, message: str) -> None:
@@ -145,6 +146,51 @@ def test_bad_options() -> None:
         Spectral(Hyperbolic(), weights=[1.0, 2.0])([[0.0, 1.0]])
     with pytest.raises(TypeError, match="dense rows"):
         Heat(Hyperbolic(), t=1.0)(sparse.csr_matrix([[0.0, 1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (Heat(Hyperbolic(), t=1e-9), "t of Heat on Hyperbolic.* must be at least 1e-08"),
+        (Heat(NormalProduct(), t=1e-300), "t of Heat on NormalProduct.* must be at least 1e-08"),
+        (Matern(Hyperbolic(), length_scale=1e-6), "length_scale .* must be at least 1e-05"),
+        (Matern(NormalFamily(), length_scale=1e300), "length_scale of Matern is too large"),
+        (Matern(Hyperbolic(), nu=1e5), "nu of Matern on hyperbolic space must be at most 10000"),
+    ],
+)
+def test_parameters_out_of_range(kernel, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        kernel([[0.0, 1.0]])
+
+
+@pytest.mark.parametrize("d", [2, 3, 100])
+def test_shortest_time(d: int) -> None:
+    t = 1e-8
+    rho = math.sqrt(t) * np.array([1e-3, 0.1, 1.0, 2.0, 5.0])
+    Y = np.zeros((5, d))
+    Y[:, 0], Y[:, -1] = 2 * np.sinh(rho / 2), 1.0
+    # (rho / sinh rho)^((d-1)/2), what curvature changes first
+    flat = np.exp(-(rho**2) / (4 * t) - (d - 1) * rho**2 / 12)
+    found = Heat(Hyperbolic(), t=t)(np.eye(d)[-1:], Y)[0]
+    np.testing.assert_allclose(found, flat, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("space", [Hyperbolic(), NormalFamily(), NormalProduct()])
+def test_tensors_in_single_precision(space) -> None:
+    import torch
+
+    X = torch.tensor([[0.0, 1.0], [1.0, 2.0]], dtype=torch.float32, requires_grad=True)
+    K = Heat(space, t=0.5)(X)
+    assert K.dtype == torch.float32
+    K.sum().backward()
+    assert X.grad is not None
+    assert X.grad.dtype == torch.float32
+    assert bool(X.grad.isfinite().all())
+
+
+def test_distances_of_what_is_no_table() -> None:
+    with pytest.raises(ValueError, match="2D array"):
+        NormalFamily().fisher_distances([0.0, 1.0])
 
 
 def test_in_scikit_learn() -> None:

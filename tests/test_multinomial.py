@@ -220,7 +220,7 @@ def test_sparse_rows_of_many_columns() -> None:
 
 
 @pytest.mark.parametrize("method", ["auto", "samples"])
-@pytest.mark.parametrize("alpha", [1e-300, 1e-5, 1e5, 1e100])
+@pytest.mark.parametrize("alpha", [1e-100, 1e-5, 1e5, 1e100])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e9])
 def test_extreme_priors_and_counts(alpha: float, scale: float, method: str) -> None:
     X = SHORT * scale
@@ -254,12 +254,47 @@ def test_short_times_are_sampled_and_very_short_ones_too() -> None:
             PosteriorHeat(t=t, method="series")(SHORT)
 
 
+def test_rows_without_counts_have_the_prior() -> None:
+    X = np.array([[0, 0, 0], [3, 0, 1], [0, 0, 0]])
+    cosine = PosteriorHeat(t=20.0, alpha=0.7)  # all but the first two terms have vanished
+    ratio = math.exp(-2 * 20.0) * 3
+    b = X + 0.7
+    roots = mean_root(b) / mean_root(b.sum(axis=1))[:, None]
+    np.testing.assert_allclose(cosine(X), (1 + ratio * roots @ roots.T) / (1 + ratio), rtol=1e-15)
+    for method in ("series", "samples"):
+        kernel = PosteriorHeat(t_star=0.5, method=method)
+        K = kernel(X)
+        assert K[0, 0] == K[0, 2] == K[2, 2]
+        np.testing.assert_allclose(kernel(sparse.csr_matrix(X)), K)
+        np.testing.assert_allclose(kernel(X[::2], X), K[::2])
+        np.testing.assert_allclose(kernel.diag(X), np.diag(K))
+    exact, sampled = (PosteriorHeat(t_star=0.5, method=m) for m in ("series", "samples"))
+    assert (np.abs(exact(X) - sampled(X)) < 3 * sampled.standard_error(X)).all()
+
+
+def test_rows_without_counts_under_a_tiny_prior_are_corners() -> None:
+    # Theta is one of the n corners, each as probable: w is 1 or 0.
+    values = Heat(Simplex(), t_star=0.5)(np.eye(3))[0]
+    for alpha in (1e-12, 1e-100):
+        found = PosteriorHeat(t_star=0.5, alpha=alpha)([[0, 0, 0]]).item()
+        assert found == pytest.approx(values.mean(), rel=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e12, 1e160, 1e300])
+def test_huge_counts(scale: float) -> None:
+    X = scale * SHORT
+    np.testing.assert_allclose(PosteriorHeat()(X), Heat(Simplex())(X), atol=2e-6)
+    even = PosteriorHeat(alpha=min(scale, 1e100))(SHORT)
+    np.testing.assert_allclose(even, 1.0, atol=1e-11)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"alpha": 0.0}, "alpha of PosteriorHeat must be a positive number"),
         ({"alpha": -1.0}, "alpha of PosteriorHeat must be a positive number"),
         ({"alpha": np.nan}, "alpha of PosteriorHeat"),
+        ({"alpha": 1e-300}, "alpha of PosteriorHeat must be in 1e-100"),
         ({"t_star": 0.0}, "t_star of PosteriorHeat"),
         ({"t": 0.1, "t_star": 0.5}, "give t or t_star, not both"),
         ({"n_samples": 15}, "n_samples of PosteriorHeat must be a whole number of at least 16"),
@@ -277,7 +312,6 @@ def test_bad_options(options: dict, message: str) -> None:
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        ([[1, 2], [0, 0]], "row 1 of X is all zeros"),
         ([[1, 2], [3, -1]], "row 1 of X has negative entries"),
         ([[1, 2], [np.nan, 1]], "row 1 of X contains NaN"),
         ([[1, 2], [1e308, 1e308]], "row 1 of X sums to infinity"),
@@ -295,7 +329,7 @@ def test_bad_pairs() -> None:
 
     with pytest.raises(ValueError, match="X has 4 columns, Y has 3"):
         PosteriorHeat()(SHORT, SHORT[:, :3])
-    with pytest.raises(ValueError, match="row 2 of Y is all zeros"):
-        PosteriorHeat().standard_error(SHORT, SHORT * [[1], [1], [0], [1]])
+    with pytest.raises(ValueError, match="row 2 of Y has negative"):
+        PosteriorHeat().standard_error(SHORT, SHORT * [[1], [1], [-1], [1]])
     with pytest.raises(TypeError, match="NumPy and SciPy rows"):
         PosteriorHeat()(torch.ones(2, 3))

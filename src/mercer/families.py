@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from mercer.kernels.base import is_number
 from mercer.spaces import Simplex
 from mercer.spaces.base import refuse_rows
+from mercer.spaces.counts import Counts
 
 __all__ = ["GroupNormals", "MeasuredNormals", "Multinomials", "split_groups"]
 
@@ -59,12 +60,15 @@ def split_groups(X: Any, groups: Any) -> tuple[list[Any], NDArray[Any]]:
            [3.]])]
     """
     groups = np.asarray(groups)
-    if groups.ndim != 1 or (groups.dtype.kind == "f" and np.isnan(groups).any()):
+    # NaN and NaT do not equal themselves.
+    if groups.ndim != 1 or (groups != groups).any() or (groups == None).any():  # noqa: E711
         raise ValueError("groups must be one-dimensional, with a label for every row of X")
     rows = X.iloc if hasattr(X, "iloc") else np.asarray(X)
     length = len(X)
     if length != len(groups):
         raise ValueError(f"X has {length} rows, but there are {len(groups)} labels of groups")
+    if length == 0:
+        raise ValueError("X has no rows; there are no groups to split it into")
     names, places = np.unique(groups, return_inverse=True)
     order = np.argsort(places, kind="stable")
     ends = np.cumsum(np.bincount(places, minlength=len(names)))
@@ -140,7 +144,10 @@ class GroupNormals(TransformerMixin, BaseEstimator):
         constant = np.flatnonzero(~(pooled > 0))
         if constant.size:
             where = f"feature {constant[0]}" if self.layout == "pairs" else "every feature"
-            raise ValueError(f"{where} is constant in every group of X and has no variance; drop it")
+            raise ValueError(
+                f"{where} is constant in every group of X (or varies by less than 1e-160) and has no "
+                "variance; drop it, or change its unit"
+            )
         if self.shrinkage == "empirical":
             if known.sum() < 2:
                 raise ValueError(
@@ -180,8 +187,13 @@ class GroupNormals(TransformerMixin, BaseEstimator):
         sizes = np.array([len(g) for g in groups])
         starts = np.append(0, np.cumsum(sizes)[:-1])
         rows = np.concatenate(groups)
-        means = np.add.reduceat(rows, starts, axis=0) / sizes[:, None]
-        squares = np.add.reduceat((rows - np.repeat(means, sizes, axis=0)) ** 2, starts, axis=0)
+        with np.errstate(over="ignore"):
+            means = np.add.reduceat(rows, starts, axis=0) / sizes[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.add.reduceat((rows - np.repeat(means, sizes, axis=0)) ** 2, starts, axis=0)
+        refuse_rows(
+            ~np.isfinite(squares).all(axis=1), "X", "has a variance beyond 1e308; change its unit"
+        )
         degrees = (sizes - 1).astype(float)
         variances = squares / np.maximum(degrees, 1)[:, None]
         if self.layout == "spherical":
@@ -278,7 +290,8 @@ class Multinomials(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ``log p(X) = sum_x [log G(n a) - log G(|x| + n a) + sum_i (log G(x_i + a) - log G(a))]``
 
     up to what does not depend on a, with G the gamma function.  This function has at most one maximum
-    [1]_.  Sparse rows stay sparse for alpha = 0; smoothing fills all zeros.
+    [1]_.  Sparse rows stay sparse for alpha = 0; smoothing fills all zeros.  A row without any counts
+    is refused for alpha = 0 and becomes the uniform distribution otherwise.
 
     Parameters
     ----------
@@ -308,7 +321,7 @@ class Multinomials(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose alpha, if it is to be chosen."""
         validate_data(self, X, skip_check_array=True)
-        counts = Simplex().check(X)
+        counts = self._check_counts(X, self.alpha)
         if isinstance(self.alpha, str) and self.alpha == "marginal":
             self.alpha_ = _likeliest_alpha(counts)
         elif is_number(self.alpha) and 0 <= self.alpha < np.inf:
@@ -324,13 +337,18 @@ class Multinomials(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Probabilities, a row for each row of counts."""
         check_is_fitted(self)
         validate_data(self, X, reset=False, skip_check_array=True)
-        counts = Simplex().check(X)
+        counts = self._check_counts(X, self.alpha_)
         if self.alpha_ == 0:
             # Squares of the unit vectors that the space makes of rows of any scale.
             roots, _ = Simplex().embed(counts)
             return roots.multiply(roots).tocsr() if sparse.issparse(roots) else roots**2
         smoothed = (counts.toarray() if sparse.issparse(counts) else counts) + self.alpha_
         return smoothed / smoothed.sum(axis=1, keepdims=True)
+
+    @staticmethod
+    def _check_counts(X: Any, alpha: Any) -> Any:
+        """Rows without counts have no likelihood to maximise, but they have a posterior."""
+        return Simplex().check(X) if is_number(alpha) and alpha == 0 else Counts().check(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -357,8 +375,8 @@ def _likeliest_alpha(counts: Any) -> float:
     low, high = np.log(_LEAST_ALPHA), np.log(_MOST_ALPHA)
     if slope(low) <= 0:
         raise ValueError(
-            "the marginal likelihood grows as alpha falls to zero: each row of X is in one column; give "
-            "alpha a number"
+            "the marginal likelihood grows as alpha falls to zero: no row of X has counts in two "
+            "columns; give alpha a number"
         )
     if slope(high) >= 0:
         raise ValueError(

@@ -326,6 +326,11 @@ def _margin(
     # libsvm solves nu-machines for coefficients that sum to nu * size, and scales them afterwards.
     tol = model.tol if isinstance(model, SVC) else model.tol * weight / (model.nu * size)
     tol += np.finfo(np.float32).eps * weight * largest  # it keeps K in single precision
+    if tol >= 0.5:
+        raise ValueError(
+            "the margin is no larger than what the fit leaves open, so that rows inside it cannot be "
+            "told from others; fit the model with a smaller tol"
+        )
     # At the optimum a support vector reaches 1 or less; other rows reach 1 or more.
     if reach.max() > 1 + 10 * tol:
         raise ValueError(

@@ -23,7 +23,8 @@ def category_series(b, root, c, other_root, inverse, steps, reach, out):
     with a factor of at most ``reach^m``.
     """
     out[0] = 1.0
-    out[1] = root * other_root * np.sqrt(inverse[0] * inverse[1])
+    # One row at a time: the product of two reciprocal scales may underflow.
+    out[1] = (root * np.sqrt(inverse[0])) * (other_root * np.sqrt(inverse[1]))
     power = reach * reach
     factor = power
     # The ratio of terms tends to this: where it is below one, small terms are followed by smaller.

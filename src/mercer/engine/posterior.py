@@ -71,7 +71,8 @@ class Moments:
             norms[:, m + 2] = norms[:, m] * (scales / (totals + m / 2))
         index = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
         values, times = np.unique(matrix.data, return_counts=True)
-        pair = np.array([alpha, values[np.argmax(times)] + alpha])
+        frequent = values[np.argmax(times)] if len(values) else 0.0
+        pair = np.array([alpha, frequent + alpha])
         usual = tuple(np.stack([pair, mean_root(pair)], axis=1).ravel().tolist())
         reaches = np.sqrt(scales / totals)
         return cls((*index, shapes, mean_root(shapes), 1 / scales, reaches), norms, n, usual)

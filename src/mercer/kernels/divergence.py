@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mercer.kernels.euclidean import decay_profile
-from mercer.kernels.radial import RadialKernel, Road
+from mercer.kernels.radial import RadialKernel, Road, is_single, to_single
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import PowerProfile, ProductProfile, Profile
 from mercer.spaces import NormalFamily, NormalProduct, Simplex
@@ -85,11 +83,10 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
         values = super().__call__(X, Y, eval_gradient)
-        if not isinstance(X, np.ndarray) or X.dtype != np.float32:
+        if not is_single(X):
             return values
         # Normal distributions are compared in double precision.
-        single = tuple(np.asarray(v, dtype=np.float32) for v in (values if eval_gradient else (values,)))
-        return single if eval_gradient else single[0]
+        return to_single(values)
 
     def divergences(self, X: Any, Y: Any = None) -> Any:
         """Symmetrised divergences J between the rows of X and of Y.

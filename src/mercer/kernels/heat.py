@@ -8,7 +8,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mercer.kernels import shorttime
-from mercer.kernels.hyperbolic import Rungs
+from mercer.kernels.base import number
+from mercer.kernels.hyperbolic import LEAST_TIME, Rungs
 from mercer.kernels.products import FactorKernel
 from mercer.kernels.radial import Road
 from mercer.kernels.shorttime import Law
@@ -92,6 +93,10 @@ class Heat(SpectralKernel, DiffusionTime):
         if not isinstance(self.space, SphericalSpace) and self.t is None:
             raise ValueError(f"give Heat the time itself: Heat({self.space!r}, t=1.0)")
         self._check_time()
+        if isinstance(self.space, HyperbolicSpace | NormalProduct) and number(self.t) < LEAST_TIME:
+            raise ValueError(
+                f"t of Heat on {self.space!r} must be at least {LEAST_TIME}, got {self.t!r}"
+            )
 
     def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
         """``-lambda t``."""

@@ -15,6 +15,8 @@ from mercer.spaces.ladder import FURTHER, NEARER, Generator, HalfStep, Ladder, R
 
 Array = NDArray[np.float64]
 
+#: Shortest times and lengths at which the tables, which begin at a distance, keep their digits.
+LEAST_TIME, LEAST_LENGTH = 1e-8, 1e-5
 #: Logarithms below minus this are zero in doubles.
 _DEPTH = 760.0
 #: Octaves of ``cosh(rho) - 1`` and distance above those of any pair.

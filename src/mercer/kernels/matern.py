@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels import shorttime
 from mercer.kernels.base import check_positive, number
-from mercer.kernels.hyperbolic import Rungs
+from mercer.kernels.hyperbolic import LEAST_LENGTH, Rungs
 from mercer.kernels.shorttime import Law
 from mercer.kernels.spectral import SpectralKernel
 from mercer.spaces import Graph, HyperbolicSpace, SphericalSpace, zonal
@@ -18,6 +18,8 @@ from mercer.spaces.ladder import BesselGenerator
 
 #: Least smoothness on hyperbolic space.
 _LEAST_NU = 0.25
+#: Largest one there; compiling takes seconds at it, and ever longer beyond.
+_MOST_NU = 1e4
 
 
 class Matern(SpectralKernel):
@@ -85,15 +87,31 @@ class Matern(SpectralKernel):
     def _validate(self) -> None:
         super()._validate()
         check_positive(self, "nu")
+        if number(self.length_scale) > 1e150:
+            raise ValueError(f"length_scale of Matern is too large: {self.length_scale!r}")
         if number(self.nu) / max(number(self.length_scale) ** 2, 5e-324) > 1e300:
             raise ValueError(f"length_scale of Matern is too small: {self.length_scale!r}")
-        if isinstance(self.space, HyperbolicSpace) and number(self.nu) < _LEAST_NU:
+        if isinstance(self.space, HyperbolicSpace):
+            self._check_hyperbolic()
+        if getattr(self.nu, "requires_grad", False):
+            raise TypeError("Matern is not differentiable in nu; detach it")
+
+    def _check_hyperbolic(self) -> None:
+        if number(self.nu) < _LEAST_NU:
             raise ValueError(
                 f"nu of Matern on hyperbolic space must be at least {_LEAST_NU}, got {self.nu!r}: a "
                 "rougher kernel still falls at distances too small for its table"
             )
-        if getattr(self.nu, "requires_grad", False):
-            raise TypeError("Matern is not differentiable in nu; detach it")
+        if number(self.nu) > _MOST_NU:
+            raise ValueError(
+                f"nu of Matern on hyperbolic space must be at most {_MOST_NU:g}, got {self.nu!r}; use "
+                "its limit, Heat with t = length_scale**2 / 2"
+            )
+        if number(self.length_scale) < LEAST_LENGTH:
+            raise ValueError(
+                f"length_scale of Matern on hyperbolic space must be at least {LEAST_LENGTH}, got "
+                f"{self.length_scale!r}"
+            )
 
     def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
         """``-(nu + (n - 1) / 2) log(2 nu / length_scale^2 + lambda)``."""

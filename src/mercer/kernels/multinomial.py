@@ -24,6 +24,7 @@ from mercer.kernels.time import DiffusionTime
 from mercer.profiles import Profile
 from mercer.spaces import Simplex
 from mercer.spaces.base import is_foreign, refuse_rows
+from mercer.spaces.counts import Counts
 
 #: Longest polynomial that is averaged exactly: factorials beyond leave the floating range.
 MAX_LEVELS = 128
@@ -40,7 +41,8 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
     ``K(x, x') = E k(theta, theta')`` over the independent posteriors ``theta ~ Dirichlet(x + alpha)``
     and ``theta' ~ Dirichlet(x' + alpha)`` of two rows of counts, with k the normalised heat kernel
     on the simplex.  Two posteriors are independent also where the rows are equal, so K(x, x) < 1:
-    the fewer the counts, the smaller.  As counts grow, K becomes ``Heat(Simplex())``.
+    the fewer the counts, the smaller.  As counts grow, K becomes ``Heat(Simplex())``.  A row without
+    any counts has the prior itself for its posterior.
 
     Positive semidefinite: it is the inner product of the posterior means of k's features.  Where k is
     a polynomial of ``w = sum_i sqrt(theta_i theta'_i)`` of at most 128 terms that can be summed, K is
@@ -109,6 +111,8 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
     def _validate(self) -> None:
         self._check_time()
         check_positive(self, "alpha")
+        if not 1e-100 <= number(self.alpha) <= 1e100:
+            raise ValueError(f"alpha of PosteriorHeat must be in 1e-100..1e100, got {self.alpha!r}")
         if not is_whole(self.n_samples) or self.n_samples < 2 * _SETS:
             raise ValueError(
                 f"n_samples of PosteriorHeat must be a whole number of at least {2 * _SETS}, "
@@ -135,7 +139,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
     def _check_counts(self, X: Any, name: str) -> Any:
         if is_foreign(X):
             raise TypeError(f"PosteriorHeat takes NumPy and SciPy rows; convert {name} to one of them")
-        X = self.space.check(X, name)
+        X = Counts().check(X, name)
         with np.errstate(over="ignore"):
             totals = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
         refuse_rows(~np.isfinite(totals), name, "sums to infinity; scale its counts down")

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
 
 from mercer.engine import arrays, cpu
 from mercer.kernels.base import Kernel, check_vector, number
@@ -175,6 +176,19 @@ class Road:
             self.L, self.R, profile,
             symmetric=self._symmetric, scales=self.scales, diagonal=diagonal,
         )  # fmt: skip
+
+
+def is_single(X: Any) -> bool:
+    """Tell whether X is an array in single precision."""
+    return bool(is_array_api_obj(X)) and X.dtype == array_namespace(X).float32
+
+
+def to_single(values: Any) -> Any:
+    """A Gram matrix, or one with its gradient, in single precision."""
+    if isinstance(values, tuple):
+        return tuple(to_single(part) for part in values)
+    xp = array_namespace(values)
+    return xp.astype(values, xp.float32)
 
 
 def tensor_parameters(kernel: RadialKernel, X: Any) -> list[arrays.Parameter]:

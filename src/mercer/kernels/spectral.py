@@ -14,7 +14,7 @@ from mercer.kernels.base import Kernel, check_choice, check_positive, log_deriva
 from mercer.kernels.hyperbolic import RadialLaw, Rungs
 from mercer.kernels.nodes import LaplacianKernel
 from mercer.kernels.products import FactorKernel
-from mercer.kernels.radial import RadialKernel
+from mercer.kernels.radial import RadialKernel, is_single, to_single
 from mercer.kernels.shorttime import Array, Law
 from mercer.profiles import ProductProfile, Profile, compile_profile
 from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, SphericalSpace, zonal
@@ -75,10 +75,9 @@ class SpectralKernel(RadialKernel):
         """See :class:`Kernel`."""
         worker = self._worker()
         values = super().__call__(X, Y, eval_gradient) if worker is None else worker(X, Y, eval_gradient)
-        if not self._computes_in_double or not _is_single(X):
+        if not self._computes_in_double or not is_single(X):
             return values
-        single = tuple(part.astype(np.float32) for part in (values if eval_gradient else (values,)))
-        return single if eval_gradient else single[0]
+        return to_single(values)
 
     @property
     def _computes_in_double(self) -> bool:
@@ -191,10 +190,6 @@ class SpectralKernel(RadialKernel):
             floor=floor,
             law_error=2 * zonal.TRUNCATION,
         )
-
-
-def _is_single(X: Any) -> bool:
-    return isinstance(X, np.ndarray) and X.dtype == np.float32
 
 
 def _exact_at_zero(law: Law, value: float) -> Law:

@@ -196,8 +196,9 @@ class NormalFamily(HyperbolicSpace):
 
     def fisher_distances(self, X: Any, Y: Any = None) -> np.ndarray:
         """Distances in the Fisher metric, ``sqrt(2 k) rho``."""
+        distances = self.distances(X, Y)
         k = int(np.shape(X)[1]) - 1
-        return math.sqrt(2 * k) * self.distances(X, Y)
+        return math.sqrt(2 * k) * distances
 
 
 def check_scales(sigma: Any, name: str, what: str) -> None:
@@ -215,7 +216,8 @@ def check_scales(sigma: Any, name: str, what: str) -> None:
 def _refuse_far(first: Any, other: Any, name: str) -> None:
     """Refuse points so far from the first one that kernels of a pair would not be tabulated."""
     (p, s), (q, r) = first, other
-    reach = squared_lengths(q - p[:1, :]) * (s[0] * r)
+    with np.errstate(over="ignore"):  # infinity is refused too
+        reach = squared_lengths(q - p[:1, :]) * (s[0] * r)
     refuse_rows(
         ~(reach < 2.0 ** (FARTHEST // 2 - 1)), name,
         f"is at a distance above {FARTHEST // 2 * math.log(2):.0f} from row 0 of X, too far for the "

@@ -150,12 +150,7 @@ class Simplex(SphericalSpace):
         return "one-sided"
 
     def _check_rows(self, X: Any, name: str) -> None:
-        if sparse.issparse(X):
-            negative = row_any(X, X.data < 0)
-        else:
-            xp = array_namespace(X)
-            negative = xp.min(X, axis=1) < 0
-        refuse_rows(negative, name, "has negative entries; counts and compositions have none")
+        refuse_negative(X, name)
         refuse_rows(
             row_maxima(X) == 0, name, "is all zeros and has no composition; drop it or add a prior"
         )
@@ -169,6 +164,13 @@ class Simplex(SphericalSpace):
             np.sqrt(shares.data, out=shares.data)
             return shares
         return _root(X / array_namespace(X).sum(X, axis=1, keepdims=True))
+
+
+def refuse_negative(X: Any, name: str) -> None:
+    """Refuse rows with negative entries."""
+    dense = not sparse.issparse(X)
+    negative = array_namespace(X).min(X, axis=1) < 0 if dense else row_any(X, X.data < 0)
+    refuse_rows(negative, name, "has negative entries; counts and compositions have none")
 
 
 def row_lengths(X: Any) -> Any:
