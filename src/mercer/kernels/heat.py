@@ -44,7 +44,7 @@ class Heat(SpectralKernel, DiffusionTime):
     ----------
     space : Sphere, Simplex, Hyperbolic, NormalFamily, NormalProduct or Graph
     t : float, optional
-        Absolute time, at curvature 1 or -1.
+        Absolute time, at curvature 1 or -1; on hyperbolic space at least 1e-8.
     t_star : float
         Time in units of ``log(n) / n``, used unless ``t`` is given; on sphere and simplex only.
     normalized : bool

@@ -40,11 +40,12 @@ class Matern(SpectralKernel):
     ----------
     space : Sphere, Simplex, Hyperbolic, NormalFamily or Graph
     nu : float
-        Smoothness, at least 0.25 on hyperbolic space; not changed by optimisers.
+        Smoothness, on hyperbolic space from 0.25 to 10^4; not changed by optimisers.
     length_scale : float
-        Angle over which the kernel falls, in radians.
+        Distance over which the kernel falls, at curvature 1 (an angle, in radians) or -1.
     normalized : bool
-        Divide by the value at equal points; the absolute form is ``sum_l a_l N_l P_l(w)``.
+        Divide by the value at equal points.  The absolute form is ``sum_l a_l N_l P_l(w)`` on the sphere
+        and the kernel of the operator ``a(-Laplacian)`` on hyperbolic space.
     length_scale_bounds : pair of floats or "fixed"
         Range for optimisers.
 

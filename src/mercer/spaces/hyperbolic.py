@@ -112,6 +112,8 @@ class Hyperbolic(HyperbolicSpace):
     array([[1.    , 0.7569, 0.0386],
            [0.7569, 1.    , 0.1196],
            [0.0386, 0.1196, 1.    ]])
+    >>> Hyperbolic("ball").distances([[0.0, 0.0]], [[0.5, 0.0]]).round(4)    # log(3)
+    array([[1.0986]])
     """
 
     coordinates: Coordinates = "halfspace"
