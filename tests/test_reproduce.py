@@ -62,18 +62,19 @@ def test_same_numbers_again_and_after_an_interruption(tmp_path, monkeypatch) -> 
     monkeypatch.delenv("MERCER_DATA", raising=False)
     first, second = tmp_path / "first", tmp_path / "second"
     tables = [plain(t) for t in reproduce.run("sp500", quick=True, results=first)[0].tables]
-    ledgers = sorted((first / "cache").glob("*.jsonl"))
+    kept, copied = first / "cache" / "sp500", second / "cache" / "sp500"
+    ledgers = sorted(kept.glob("*.jsonl"))
     assert ledgers
-    shutil.copytree(first / "cache", second / "cache")
-    for path in (second / "cache").glob("*.jsonl"):  # half of the work is lost
+    shutil.copytree(kept, copied)
+    for path in copied.glob("*.jsonl"):  # half of the work is lost
         lines = path.read_text().splitlines()
         path.write_text("\n".join(lines[: len(lines) // 2]) + '\n{"fit": "cut o')
-    again = [plain(t) for t in reproduce.run("sp500", quick=True, results=second)[0].tables]
-    assert again == tables
+    result, run = reproduce.run("sp500", quick=True, results=second)
+    assert [plain(t) for t in result.tables] == tables
+    assert run.resumed
+    assert "with fits kept from an earlier run" in (second / "sp500.md").read_text()
     for one in ledgers:
-        known, redone = (
-            {strict(x)["fit"] for x in _whole(p)} for p in (one, second / "cache" / one.name)
-        )
+        known, redone = ({strict(x)["fit"] for x in _whole(p)} for p in (one, copied / one.name))
         assert redone == known
     other = reproduce.run("sp500", quick=True, results=tmp_path / "third", seed=1)[0].tables
     assert [plain(t) for t in other] != tables
@@ -87,7 +88,7 @@ def test_equal_figures_are_equal_files(tmp_path) -> None:
     for folder in ("a", "b"):
         figure = Figure()
         figure.subplots().plot([1, 2, 4])
-        run = output.Run(reproduce.find("textbook"), "", False, False, 1.0)
+        run = output.Run(reproduce.find("textbook"), "", False, False, False, 1.0)
         output.write(Result([], [], {"curve": figure}), run, tmp_path / folder)
     for kind in ("svg", "png"):
         one, other = ((tmp_path / f / f"textbook-curve.{kind}").read_bytes() for f in "ab")

@@ -86,7 +86,7 @@ def run(
         A small part of the experiment.
     results : path
         Folder of the files that are written: ``NAME.json``, ``NAME.md`` and figures.  Finished fits are
-        kept in ``cache`` inside it; an interrupted run goes on from there.
+        kept in ``cache/NAME`` inside it; an interrupted run goes on from there.
     seed : int
         Of all that is drawn; equal seeds give equal numbers.
     progress : callable, optional
@@ -110,14 +110,16 @@ def run(
     target = Path(results)
     target.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    result = experiment.run(Context(folder, quick, target / "cache", seed, progress))
+    cache = target / "cache" / name
+    resumed = cache.is_dir()
+    result = experiment.run(Context(folder, quick, cache, seed, progress))
     if quick and experiment.files:
         result = replace(result, claims=())  # a part of the experiment settles nothing
     options = " --data FOLDER" if folder is not None else ""
     options += " --quick" if quick else ""
     options += f" --seed {seed}" if seed else ""
     how = Run(
-        experiment, f"mercer reproduce {name}{options}", quick, folder is None,
+        experiment, f"mercer reproduce {name}{options}", quick, folder is None, resumed,
         time.perf_counter() - start,
     )  # fmt: skip
     write(result, how, target)

@@ -120,7 +120,7 @@ def run(context: Context) -> Result:
     }
     rebuilt = Table(
         "Largest error of a kernel summed over its first levels",
-        ["kernel", "n", *(f"{levels} levels" for levels in numbers)],
+        ["kernel", "n", *(f"{k} level{'s' * (k > 1)}" for k in numbers)],
         [[name, n, *(f"{value:.1e}" for value in values)] for (name, n), values in errors.items()],
         "Kernels with k(x, x) = 1, over 181 angles.",
     )
@@ -152,7 +152,7 @@ def run(context: Context) -> Result:
             f"Arc-cosine coefficients equal the integral of Funk and Hecke to {worst:.0e}.", worst < 1e-9
         ),
         Claim(
-            "Harmonics become unstable from dimension 10 on, as the supplement reports of its own: ours "
+            "Harmonics are unstable from dimension 10 on, as the supplement reports of its own; ours "
             f"satisfy the addition theorem to {largest:.0e} up to dimension {max(dimensions)}.",
             largest > 1e-10,
         ),
@@ -208,6 +208,8 @@ def _draw_orthonormality(ax: Axes, ours: dict[int, tuple[int, float]], sums: dic
     ax.loglog(list(ours), [error for _, error in ours.values()], "o-", label="our harmonics")
     ax.loglog(list(sums), list(sums.values()), "s--", label="sum of powers, level 20")
     ax.axvline(10, color="0.6", lw=1)
+    ax.set_xticks(list(ours), [str(n) for n in ours], minor=False)
+    ax.set_xticks([], minor=True)
     ax.set(xlabel="dimension n", ylabel="relative error", title="addition theorem")
     ax.legend(frameon=False)
 

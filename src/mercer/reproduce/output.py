@@ -36,6 +36,8 @@ class Run:
     command: str
     quick: bool
     invented: bool
+    #: Fits that were finished before were there to be taken.
+    resumed: bool
     seconds: float
 
     @property
@@ -54,6 +56,7 @@ class Run:
             "versions": {name: metadata.version(name) for name in PACKAGES},
             "threads": threads_in_use(),
             "seconds": round(self.seconds, 1),
+            "resumed": self.resumed,
         }
 
 
@@ -103,7 +106,7 @@ def _page(result: Result, run: Run, facts: dict[str, Any]) -> str:
     parts += [f"```console\n$ {facts['command']}\n```"]
     parts += [
         f"Run on {facts['date']} with Python {facts['python']}, {versions}; {facts['threads']} threads, "
-        f"{_duration(facts['seconds'])}."
+        f"{_duration(facts['seconds'])}{' with fits kept from an earlier run' * facts['resumed']}."
     ]
     if result.claims:
         lines = [
