@@ -144,7 +144,7 @@ def report(data: Mutations, sizes: dict[str, int], table: dict[str, Gene], genes
     if genes:
         tables += [_ratios(genes), _bounds(genes, len(data.frequent))]
     figures = {"ratios": _figure_2(genes), "bounds": _figure_3(genes)} if len(genes) > 1 else {}
-    return Result(tables, claims(genes, len(data.frequent)) if len(genes) > 1 else [], figures)
+    return Result(tables, claims(genes) if len(genes) > 1 else [], figures)
 
 
 def _named(sizes: dict[str, int], table: dict[str, Gene]) -> Table:
@@ -226,7 +226,7 @@ def _bounds(genes: list[Gene], dimension: int) -> Table:
     )  # fmt: skip
 
 
-def claims(genes: list[Gene], dimension: int) -> list[Claim]:
+def claims(genes: list[Gene]) -> list[Claim]:
     """What the paper says of its figures, looked up in ours."""
     above = {pair: _ratio(genes, *pair).mean() for pair in RATIOS}
     nested = _ratio(genes, "ext", "prx", "nested")
