@@ -119,6 +119,7 @@ def test_every_kind_of_table(kind: str, frame, tmp_path) -> None:
 def bad_tables(folder) -> dict[str, tuple]:
     frame = pd.DataFrame(COUNTS, columns=list("abcd")).assign(kind=LABELS)
     holes, words, zero = frame.astype({"b": float}), frame.assign(word="x"), frame.copy()
+    twice, targets = frame.rename(columns={"b": "a"}), frame.rename(columns={"d": "kind"})
     holes.loc[7, "b"] = np.nan
     zero.loc[3, list("abcd")] = 0
     tables = {
@@ -134,6 +135,8 @@ def bad_tables(folder) -> dict[str, tuple]:
         "constant": (frame.assign(kind=0.5), "kind", "the target is constant"),
         "empty": (frame.assign(kind=None), "kind", "no point has a target"),
         "alone": (frame[["kind"]], "kind", "no columns beside the target"),
+        "twice": (twice, "kind", "two columns named 'a'"),
+        "targets": (targets, "kind", "two columns named 'kind'"),
     }
     for name, (table, _, _) in tables.items():
         table.to_csv(folder / f"{name}.csv", index=False)
@@ -156,14 +159,48 @@ def test_bad_tables_end_in_one_line(tmp_path) -> None:
         ("a.csv", "", "cannot be read"),
         ("a.xyz", "1", "no known kind"),
         ("missing.csv", None, "no file"),
+        ("a.csv", "a;b;y\n1;2;u\n", "seems to separate its columns by ';'"),
+        ("a.tsv", "a,b,y\n1,2,u\n", "seems to separate its columns by ','"),
+        ("a.csv", "a,b,y\nfirst,1,2,u\nlast,3,4,v\n", "more cells than its header"),
+        ("a.csv", "a,b,y\n1,2,u\n3,4,5,v\n", "cannot be read as a table"),
+        ("a.csv", "a,b,gr\xf6\xdfe\n1,2,u\n", "not written in UTF-8"),
     ],
 )
 def test_bad_files(tmp_path, name: str, content: str | None, complaint: str) -> None:
     if content is not None:
-        (tmp_path / name).write_text(content)
+        (tmp_path / name).write_text(content, encoding="latin-1")
     result = run("compare", tmp_path / name, "--target", "y")
     assert result.exit_code == 2
     assert complaint in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_folder_is_no_table(tmp_path) -> None:
+    result = run("compare", tmp_path, "--target", "y")
+    assert result.exit_code == 2
+    assert "is a folder" in result.stderr
+
+
+def test_columns_are_named_as_they_are_written(tmp_path) -> None:
+    """A name that looks like pandas' own for a second column is no second column."""
+    path = tmp_path / "names.csv"
+    path.write_bytes("\ufeffa,a.1,a.2,y\n1,2,3,u\n3,4,5,v\n".encode())
+    assert read_table(path, "y").columns == ("a", "a.1", "a.2")
+
+
+@pytest.mark.parametrize("option", ["--report", "--save-model"])
+def test_a_command_does_not_write_over_its_table(tmp_path, frame, option: str) -> None:
+    path = write("csv", frame, tmp_path)
+    before = path.read_bytes()
+    result = run("compare", path, "--target", "kind", option, path)
+    assert result.exit_code == 2
+    assert "name another file" in result.stderr
+    assert path.read_bytes() == before
+    both = run(
+        "compare", path, "--target", "kind", "--report", tmp_path / "x", "--save-model", tmp_path / "x"
+    )
+    assert both.exit_code == 2
+    assert not (tmp_path / "x").exists()
 
 
 def test_damaged_files(tmp_path, frame) -> None:

@@ -31,22 +31,24 @@ TableArgument = Annotated[
         help="CSV, TSV, Parquet, Feather, NPZ or svmlight file; scikit-learn's digits if left out."
     ),
 ]
-#: Exit code of a command that Ctrl-C ended.
-_INTERRUPTED = 130
 
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
     """Bad input ends the command with one line, not with a traceback."""
+    from mercer.progress import INTERRUPTED
+
     try:
         yield
+    except BrokenPipeError:
+        raise  # who reads the output has read enough: typer ends the command quietly
     except (ValueError, TypeError, OSError) as error:
         line = Text("error: ", style="bold red") + Text(" ".join(str(error).split()))
         Console(stderr=True, soft_wrap=True).print(line)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         Console(stderr=True).print("stopped; run it again to go on")
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @app.command()
@@ -93,15 +95,14 @@ def compare(
     Ctrl-C ends it with what is finished; the next run goes on from there.
     """
     from mercer import selection
-    from mercer.progress import shown
+    from mercer.progress import INTERRUPTED, shown, stoppable
 
     roles = selection.Roles(target, tuple(drop or ()), text, node, cloud, weight, group)
     with _plain_errors():
         data = _read(table, roles, edges, space)
-        for path in (report, save_model):
-            if path is not None:
-                _check_writable(path)  # now rather than after the work
-        with shown("comparing kernels") as (progress, say):
+        # Now rather than after the work.
+        _check_outputs([report, save_model], inputs=[table, edges])
+        with shown("comparing kernels") as (progress, say), stoppable(say):
             result = selection.compare(
                 data.X, data.y, space=data.graph or cast("SpaceName", space), task=task, scoring=metric,
                 groups=data.groups, folds=folds, repeats=repeats, random_state=seed, n_jobs=jobs or None,
@@ -116,7 +117,7 @@ def compare(
     else:
         _print(result, data.name, {"Report": report, "Model": save_model})
     if result.unfinished:
-        raise typer.Exit(_INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
 
 
 @app.command()
@@ -133,8 +134,7 @@ def predict(
     with _plain_errors():
         saved = load_model(model)
         data = saved.read(table)
-        if output is not None:
-            _check_writable(output)
+        _check_outputs([output], inputs=[model, table])
         predictions = saved.model.predict(data.X)
         name = saved.roles.cloud or saved.roles.node or "row"
         frame = pd.DataFrame({name: data.ids or range(len(predictions)), "prediction": predictions})
@@ -189,10 +189,18 @@ def _read(table: Path | None, roles: Roles, edges: Path | None, space: str) -> T
     return datasets.read_table(table, roles.target, roles.drop, roles.group)
 
 
-def _check_writable(path: Path) -> None:
-    folder = path.resolve().parent
-    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise ValueError(f"{path} cannot be written")
+def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> None:
+    """Files that will be written can be, and are no others of the command."""
+    taken = [path.resolve() for path in inputs if path is not None]
+    for path in outputs:
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise ValueError(f"{path} is read or written by this command already; name another file")
+        taken.append(path.resolve())
+        folder = path.resolve().parent
+        if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+            raise ValueError(f"{path} cannot be written")
 
 
 def _user_cache() -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 import time
@@ -20,6 +22,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+#: Exit code of a command that Ctrl-C ended.
+INTERRUPTED = 130
 #: Seconds between two lines in a log.
 _PERIOD = 5.0
 
@@ -53,6 +57,34 @@ def shown(what: str) -> Iterator[tuple[Report, Say]]:
         log.end()
 
 
+@contextmanager
+def stoppable(say: Say) -> Iterator[None]:
+    """Ctrl-C stops the work when the fits under way are done, and says so; a second one at once.
+
+    A process that was told to ignore it, as those in the background of a shell, goes on ignoring it.
+    """
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not usual or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def first(*_: object) -> None:
+        signal.signal(signal.SIGINT, second)
+        say("stopping when the fits under way are done; Ctrl-C again stops at once")
+        raise KeyboardInterrupt
+
+    def second(*_: object) -> None:
+        if sys.stderr.isatty():
+            os.write(2, b"\x1b[?25h\n")  # the bar hides the cursor
+        os._exit(INTERRUPTED)  # threads inside a solver cannot be told to end
+
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class _Log:
     """A line every few seconds, also while a long step is under way."""
 
@@ -78,4 +110,11 @@ class _Log:
         while not self._over.wait(_PERIOD):
             done, total = self._steps
             seconds = time.monotonic() - self._start
-            self.say(f"{self._what}: {done} of {total or '?'} steps after {seconds:.0f} s")
+            left = f", about {_duration(seconds * (total - done) / done)} left" if done else ""
+            self.say(f"{self._what}: {done} of {total or '?'} steps after {seconds:.0f} s{left}")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"

@@ -19,6 +19,7 @@ from mercer.datasets.tables import (
     numbers_of,
     read_frame,
     refuse_missing,
+    refuse_twice,
     refuse_unnamed,
 )
 from mercer.spaces import Graph
@@ -255,6 +256,7 @@ def read_clouds(
     refuse_missing(path, frame[cloud], "drop points without a cloud")
     features = frame.drop(columns=used if labels is None else [target, *used])
     refuse_unnamed(path, features)
+    refuse_twice(path, features)
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no columns of coordinates")
     points = numbers_of(path, features)

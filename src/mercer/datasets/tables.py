@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -79,13 +81,19 @@ def read_table(
     Table
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+    _check_file(path)
     with _readable(path):
         table = _read(path, target, drop, group, labelled)
     if table.X.ndim != 2 or table.X.shape[0] == 0:
         raise ValueError(f"{path.name} holds no rows: its table has shape {table.X.shape}")
     return table
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it")
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
 
 
 #: What the readers raise on damaged files.
@@ -131,12 +139,44 @@ def _read(
 def _read_text(path: Path, separator: str, as_text: bool) -> Any:
     import pandas as pd
 
+    options: dict[str, Any] = {"dtype": str, "keep_default_na": False} if as_text else {}
     try:
-        if as_text:
-            return pd.read_csv(path, sep=separator, index_col=False, dtype=str, keep_default_na=False)
-        return pd.read_csv(path, sep=separator, index_col=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        with warnings.catch_warnings():
+            # Rows longer than the header would lose their last cells.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(path, sep=separator, index_col=False, **options)
+        frame.columns = _as_written(path, separator, frame)
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name} is not written in UTF-8; save it so") from None
+    except pd.errors.ParserWarning:
+        raise ValueError(
+            f"{path.name} has rows with more cells than its header, perhaps row names; name all columns"
+        ) from None
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{path.name} cannot be read as a table: {error}") from None
+    if frame.shape[1] == 1:
+        found = next((mark for mark in ";\t|," if mark in frame.columns[0]), None)
+        if found is not None:
+            raise ValueError(
+                f"{path.name} seems to separate its columns by {found!r}; write it with {separator!r}"
+            )
+    return frame
+
+
+def _as_written(path: Path, separator: str, frame: Any) -> list[str]:
+    """Names of the columns as the file has them: pandas renames the second of two that are equal."""
+    import pandas as pd
+
+    names = [str(name) for name in frame.columns]
+    bases = {name: re.sub(r"\.\d+$", "", name) for name in names}
+    known = set(names)
+    if not any(base != name and base in known for name, base in bases.items()):
+        return names
+    header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
+    return [
+        base if base == written else name
+        for (name, base), written in zip(bases.items(), header.iloc[0].tolist(), strict=True)
+    ]
 
 
 def _read_arrow(path: Path, ending: str) -> Any:
@@ -156,8 +196,7 @@ def read_frame(path: Path, as_text: bool = False, keep_bytes: str | None = None)
     With ``as_text`` all values are strings as they are written: 007 is not 7, and NA is no hole.  Bytes
     of a Parquet file are decoded, but for the column ``keep_bytes``.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+    _check_file(path)
     ending = _ending(path)
     with _readable(path):
         if ending in _TEXT:
@@ -172,8 +211,8 @@ def read_frame(path: Path, as_text: bool = False, keep_bytes: str | None = None)
     if len(frame) == 0:
         raise ValueError(f"{path.name} has a header and no rows")
     if as_text:
-        for name in frame.columns:
-            frame[name] = _text_of(path, frame[name], keep_bytes=name == keep_bytes)
+        for i, name in enumerate(frame.columns):
+            frame.isetitem(i, _text_of(path, frame.iloc[:, i], keep_bytes=name == keep_bytes))
     return frame
 
 
@@ -206,7 +245,15 @@ def check_column(path: Path, frame: Any, name: str) -> str:
         close = get_close_matches(name, frame.columns, n=1)
         hint = f"did you mean {close[0]!r}?" if close else _known(frame)
         raise ValueError(f"{path.name} has no column {name!r}; {hint}")
+    refuse_twice(path, frame[[name]])
     return name
+
+
+def refuse_twice(path: Path, frame: Any) -> None:
+    """Two columns of one name cannot be told apart."""
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"{path.name} has two columns named {twice[0]!r}; rename one of them")
 
 
 def labels_of(path: Path, frame: Any, target: str | None, labelled: bool) -> np.ndarray | None:
@@ -286,9 +333,7 @@ def _from_frame(
     for name in drop if labelled else ():
         check_column(path, frame, name)
     frame = frame.drop(columns=[name for name in drop if name != target and name in frame.columns])
-    twice = frame.columns[frame.columns.duplicated()]
-    if len(twice):
-        raise ValueError(f"{path.name} has two columns named {twice[0]!r}; rename or drop one")
+    refuse_twice(path, frame)
     refuse_unnamed(path, frame)
     labels = labels_of(path, frame, target, labelled)
     groups = groups_of(path, frame, group, labelled)

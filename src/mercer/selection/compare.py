@@ -28,9 +28,11 @@ from mercer.selection.comparison import Comparison, KernelScore
 from mercer.selection.evaluation import Evaluation, Split, Task, Work, threads_for
 from mercer.selection.families import Candidates, SpaceName, candidates
 from mercer.selection.nested import NestedScores
+from mercer.selection.resume import Ledger
 from mercer.selection.search import KernelSearchCV
 from mercer.selection.task import Target, check_metric, read_target
 from mercer.selection.trials import C_GRID, named_kernels
+from mercer.selection.watching import watched
 from mercer.spaces import Graph
 
 Array = NDArray[np.float64]
@@ -212,6 +214,8 @@ class _Meter:
         self._shares = {name: fits * len(members) + 2 * folds for name, members in families.items()}
         self._callback = callback
         self._before = self._last = 0
+        if callback is not None:
+            callback(0, sum(self._shares.values()))  # what is ahead, before the first fit is done
 
     def watch(self, name: str, first: float, last: float) -> Progress:
         """A callback for work that takes a family from one share of its fits to another."""
@@ -278,11 +282,16 @@ class _Contest:
             for fold, c in enumerate(nested.chosen)
         ]
         calibrated = CalibratedClassifierCV(SVC(kernel="precomputed"), cv=INNER_FOLDS, ensemble=False)
+        ledger = None
+        if self.search.cache is not None:
+            common = (self.data.X, self.target.y, calibrated, _probability_scores)
+            ledger = Ledger(self.search.cache, common)
         evaluation = Evaluation(
             self.data.X, self.target.y, calibrated, _probability_scores, kernels,
-            self.search.max_memory, threads_for(self.search.n_jobs), work=Work(total=len(tasks)),
+            self.search.max_memory, threads_for(self.search.n_jobs), ledger,
+            Work(total=len(tasks), callback=lambda *_: None),
         )  # fmt: skip
-        outcomes = evaluation.run(tasks, self.outer)
+        outcomes = watched(lambda: evaluation.run(tasks, self.outer), evaluation.work, "calibration")
         return {
             name: np.array([outcome.scores[name] for outcome in outcomes]) for name in outcomes[0].scores
         }

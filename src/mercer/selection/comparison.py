@@ -14,7 +14,7 @@ from mercer.selection.families import Candidates
 from mercer.selection.nested import NestedScores
 from mercer.selection.search import KernelSearchCV
 from mercer.selection.statistics import corrected_interval, corrected_test, holm
-from mercer.selection.task import Target
+from mercer.selection.task import Target, counted
 
 Array = NDArray[np.float64]
 #: Scores that differ by less are level.
@@ -223,6 +223,8 @@ class Comparison:
         )
         table = self.data.columns is not None
         subject = "Geometry" if table else "Structure"
+        if self.chance is not None and self.scores[0].mean <= self.chance:
+            return f"No kernel does better than guessing ({self.text(self.chance)}): {pair}."
         where = "on this table" if table else f"on these {self.data.noun}"
         if abs(gain) < _LEVEL:
             return f"{subject} makes no difference {where}: {pair}."
@@ -243,7 +245,7 @@ class Comparison:
         notes = list(self.data.notes)
         if self.target.missing:
             notes.append(
-                f"{self.target.missing} {self.data.noun} without a target were left out; "
+                f"{counted(self.target.missing, self.data.noun)} without a target left out; "
                 "`mercer predict` or the model's predict() gives them one"
             )
         if self.unfinished:

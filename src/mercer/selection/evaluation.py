@@ -214,7 +214,13 @@ class Evaluation:
         clocks = [(time.perf_counter(), time.thread_time())]
         model.fit(K, y)
         clocks.append((time.perf_counter(), time.thread_time()))
-        result = self.scorer(model, others, targets)
+        try:
+            result = self.scorer(model, others, targets)
+        except AttributeError as error:
+            raise ValueError(
+                f"the metric does not go with the estimator: {error} For probabilities use "
+                "CalibratedClassifierCV(SVC(), ensemble=False)"
+            ) from error
         clocks.append((time.perf_counter(), time.thread_time()))
         scores = result if isinstance(result, dict) else {"score": result}
         for name, value in scores.items():

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from mercer.selection.evaluation import Evaluation, Index, Outcome, Split, Task
+from mercer.selection.statistics import corrected_interval
 from mercer.selection.trials import Trials
 
 Array = NDArray[np.float64]
@@ -61,10 +61,7 @@ class NestedScores:
         Training parts overlap, so that scores of the folds depend on each other: the variance of the
         mean is taken as ``(1 / folds + test / train)`` times that of the scores.
         """
-        folds = len(self.scores)
-        spread = self.scores.std(ddof=1) * np.sqrt(1 / folds + self.overlap)
-        reach = float(stats.t.ppf(0.5 + level / 2, folds - 1) * spread)
-        return self.mean - reach, self.mean + reach
+        return corrected_interval(self.scores, self.overlap, level)
 
 
 @dataclass(frozen=True)

@@ -43,19 +43,24 @@ class Ledger:
         versions = (mercer.__version__, sklearn.__version__, np.__version__, scipy.__version__)
         name = fingerprint((versions, platform.machine(), common))
         self.path = Path(folder) / f"search-{name[:32]}.jsonl"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.touch()
+        except OSError as error:
+            raise ValueError(f"the cache folder {folder} cannot be written: {error}") from None
         self._lock = threading.Lock()
         self._known = self._read()
 
     def _read(self) -> dict[str, Any]:
         known = {}
-        if self.path.exists():
-            for line in self.path.read_text().splitlines():
-                try:
-                    entry = json.loads(line)
-                    known[entry["fit"]] = (entry["scores"], entry["seconds"])
-                except (ValueError, KeyError, TypeError):
-                    continue  # a line that was being written when the search was stopped
+        for line in self.path.read_text(errors="replace").splitlines():
+            try:
+                entry = json.loads(line)
+                scores = {str(name): float(value) for name, value in entry["scores"].items()}
+                fitting, scoring = map(float, entry["seconds"])
+                known[entry["fit"]] = (scores, (fitting, scoring))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue  # a line that was being written when the search was stopped
         return known
 
     def get(self, fit: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -167,6 +167,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
             For splitters that keep groups together.
         """
         X, y = self._check_points(X, y)
+        self._check_refit()
         trials = self._candidates(X, y)
         splits = self._split(self.cv, X, y, groups)
         evaluation = self._evaluation(X, y, trials)
@@ -182,7 +183,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         if self.refit or not self.multimetric_:
             self._choose(trials, self._metric(outcomes[0].scores))
         if self.refit:
-            self._refit(X, y)
+            watched(lambda: self._refit(X, y), evaluation.work, "last fit")
         return self
 
     def nested_scores(
@@ -217,13 +218,19 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         >>> round(nested.mean, 2), len(nested.chosen)
         (0.97, 5)
         """
+        if isinstance(self.cv, Iterable):
+            raise ValueError(
+                "nested_scores draws the folds of cv anew in each training part, and cv holds indices; "
+                "give a number or a splitter"
+            )
         other = clone(self)
+        other._check_refit()
         X, y = other._check_points(X, y)
         trials = other._candidates(X, y)
         outer = other._split(outer_cv, X, y, groups)
         inner = [other._inner(X, y, groups, train) for train, _ in outer]
         evaluation = other._evaluation(X, y, trials)
-        metric = self.refit if isinstance(self.refit, str) else "score"
+        metric = str(self.refit) if self._several else "score"
         result = watched(
             lambda: nested_scores(evaluation, trials, NestedSplits(outer, inner), metric),
             evaluation.work,
@@ -260,9 +267,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _split(self, cv: Any, X: Any, y: Any, groups: Any) -> list[Split]:
         classifier = get_tags(self).estimator_type == "classifier"
         splitter = check_cv(cv, y, classifier=classifier)
-        splits = list(splitter.split(X, y, groups))
-        check_splits(splits, y, classifier)
-        return splits
+        return check_splits(list(splitter.split(X, y, groups)), y, classifier)
 
     def _inner(self, X: Any, y: Any, groups: Any, train: Any) -> list[Split]:
         part = None if groups is None else _safe_indexing(groups, train)
@@ -272,7 +277,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _evaluation(self, X: Any, y: Any, trials: Trials) -> Evaluation:
         estimator, _ = self._prototype()
         scorer = choose_scorer(estimator, self.scoring)
-        if not self.max_memory > 0:
+        if not isinstance(self.max_memory, int | float) or not self.max_memory > 0:
             raise ValueError(f"max_memory must be a positive number of bytes, got {self.max_memory!r}")
         threads = threads_for(self.n_jobs)
         ledger = None
@@ -283,9 +288,22 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
             Work(callback=self.progress),
         )  # fmt: skip
 
+    @property
+    def _several(self) -> bool:
+        """Whether there are several metrics by name."""
+        return isinstance(self.scoring, list | tuple | set | Mapping)
+
+    def _check_refit(self) -> None:
+        """Whether it is known what decides, before there is work to decide about."""
+        if not isinstance(self.refit, bool | str):
+            raise ValueError(f"refit must be True, False or the name of a metric, got {self.refit!r}")
+        if self._several and self.refit and self.refit not in self.scoring:
+            known = ", ".join(map(repr, self.scoring))
+            raise ValueError(f"with several metrics refit must name one of {known}, got {self.refit!r}")
+
     def _metric(self, scores: dict[str, float]) -> str:
         """Name of the metric that decides."""
-        if "score" in scores and not isinstance(self.refit, str):
+        if "score" in scores:
             return "score"
         if self.refit not in scores:
             known = ", ".join(map(repr, scores))

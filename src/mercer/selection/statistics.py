@@ -63,4 +63,6 @@ def holm(p_values: Array) -> Array:
 
 def _spread(scores: Array, overlap: float) -> float:
     """Standard error of the mean."""
+    if len(scores) < 2:
+        raise ValueError("one fold tells nothing about the spread of scores; use two folds at least")
     return float(scores.std(ddof=1)) * float(np.sqrt(1 / len(scores) + overlap))

@@ -94,6 +94,11 @@ def read_target(y: Any, rows: int, noun: str, task: str, folds: int, inner_folds
     return Target("classification", values, known, int(absent.sum()))
 
 
+def counted(number: int, noun: str) -> str:
+    """So many rows, or one row."""
+    return f"{number} {noun if number != 1 else noun.removesuffix('s')}"
+
+
 def check_metric(scoring: str | None, target: Target) -> str:
     """Name of a scorer that is known to scikit-learn and suits the target."""
     if scoring is None:
@@ -105,12 +110,16 @@ def check_metric(scoring: str | None, target: Target) -> str:
 
 
 def _of_one_type(values: np.ndarray) -> np.ndarray:
-    """Values as an array of numbers or of strings; mixtures are refused."""
+    """Values as an array of numbers or of strings; mixtures and dates are refused."""
+    if values.dtype.kind in "mM":
+        raise ValueError(
+            f"the target holds dates or durations ({values[0]}); make them numbers or classes"
+        )
     if values.dtype.kind != "O":
         return values
-    kinds = {_kind(value) for value in values}
+    kinds = {kind_of(value) for value in values}
     if len(kinds) > 1:
-        row = next(i for i, value in enumerate(values) if _kind(value) != _kind(values[0]))
+        row = next(i for i, value in enumerate(values) if kind_of(value) != kind_of(values[0]))
         raise ValueError(
             f"the target mixes types: {values[0]!r} and {values[row]!r}; make them all strings or all "
             "numbers"
@@ -118,7 +127,8 @@ def _of_one_type(values: np.ndarray) -> np.ndarray:
     return values.astype(str) if kinds == {"string"} else np.array(values.tolist())
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """What values of a target must have in common."""
     if isinstance(value, str | bytes):
         return "string"
     return "number" if isinstance(value, int | float | np.number | np.bool_) else type(value).__name__
@@ -152,6 +162,6 @@ def _check_classes(values: np.ndarray, noun: str, folds: int, inner_folds: int) 
     if counts.min() < needed:
         rare = labels[np.argmin(counts)]
         raise ValueError(
-            f"class {str(rare)!r} has {counts.min()} {noun}; {folds} folds with {inner_folds} inner "
-            f"folds need {needed}: use fewer folds or drop the class"
+            f"class {str(rare)!r} has {counted(int(counts.min()), noun)}; {folds} folds with "
+            f"{inner_folds} inner folds need {needed}: use another number of folds or drop the class"
         )

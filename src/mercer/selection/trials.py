@@ -142,6 +142,8 @@ def expand(
                 result.kernels.append(clone(kernel).set_params(**values))
                 result.families.append(family)
             result.settings.append(Setting(numbers[base, moved], setting))
+    if not result.settings:
+        raise ValueError("param_grid is empty; leave it out for default values, or give {}")
     clone(estimator).set_params(**result.settings[0].params)  # refuses unknown names
     return result
 

@@ -22,12 +22,12 @@ _PERIOD = 0.25
 def watched(call: Callable[[], T], work: Work, what: str) -> T:
     """Make the call, and show on a terminal how far it is, unless a callback is told that.
 
-    The call runs in a thread of its own while this one draws the bar, so that the bar moves during
-    long steps too and Ctrl-C is heard at once: fits under way end, no other begins.
+    The call runs in a thread of its own while this one waits and draws the bar, so that the bar moves
+    during long steps too and Ctrl-C is heard at once: fits under way end, no other begins.
     """
-    main = threading.current_thread() is threading.main_thread()
-    if not main or not sys.stderr.isatty() or work.callback is not None:
+    if threading.current_thread() is not threading.main_thread():
         return call()
+    visible = sys.stderr.isatty() and work.callback is None
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
         future = pool.submit(context.run, call)
@@ -41,7 +41,7 @@ def watched(call: Callable[[], T], work: Work, what: str) -> T:
                     if future.done():
                         raise  # the call's own
                 waited += _PERIOD
-                if show is None and waited >= PATIENCE:
+                if visible and show is None and waited >= PATIENCE:
                     show = stack.enter_context(_Bar(what))
                 if show is not None:
                     show(work.done, work.total)
