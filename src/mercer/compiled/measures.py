@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from mercer.compiled.blas import factorize, subtract_squares
 from mercer.compiled.jit import jit
 
 #: 1.5 * 2**52: adding it rounds to a whole number, left in the low bits.
@@ -52,7 +53,7 @@ def gaussian_block(X, columns, rate, out):
 
 @jit(fastmath={"contract", "reassoc"}, error_model="numpy")
 def mixture_log_determinants(
-    K, weights, scales, z, vectors, means, with_mean, squares, blocks, y_with_mean, y_squares, out
+    K, weights, scales, z, vectors, with_mean, squares, blocks, y_with_mean, y_squares, out
 ):
     """Write the logarithms of the determinants of Schur complements, see ``engine.mixtures``.
 
@@ -61,26 +62,29 @@ def mixture_log_determinants(
     positive definite.
     """
     (g, m), k = out.shape, weights.shape[1]
-    size, rank = vectors.shape[1:]
+    size, rank = vectors.shape[1], vectors.shape[2] - 1
     n = k + 1
-    centred, W = np.empty((n, size)), np.empty((n, rank))
-    products, border = np.empty((n, n)), np.empty(n)
+    centred, W, S = np.empty((n, size)), np.empty((n, rank + 1)), np.empty((n, n))
+    letters = np.array([ord("U"), ord("T")], dtype=np.uint8)
+    numbers = np.array([n, rank, rank + 1, 0], dtype=np.int32)
+    factors = np.array([-1.0, 1.0])
     for x in range(g):
         for y in range(m):
             _centre(K, y * k, x * size, weights[y], scales[y], -z, centred)
             np.dot(centred, vectors[x], W)
-            np.dot(centred, means[x], border)
             for i in range(rank):
                 W[k, i] += with_mean[x, i] * z
-            np.dot(W, W.T, products)
-            corner = (squares[x] + y_squares[y]) * z * z + 2 * border[k] * z
-            for i in range(n):
-                for j in range(i, n):
-                    products[i, j] = blocks[y, i, j] - products[i, j]
+            S[:] = blocks[y]
             for i in range(k):
-                products[i, k] += border[i] * z - y_with_mean[y, i]
-            products[k, k] += corner
-            out[x, y] = _log_determinant(products)
+                S[k, i] += W[i, rank] * z - y_with_mean[y, i]
+            S[k, k] += (squares[x] + y_squares[y]) * z * z + 2 * W[k, rank] * z
+            subtract_squares(W, S, letters, numbers, factors)
+            out[x, y] = np.nan
+            if factorize(S, letters, numbers):
+                total = 0.0
+                for i in range(n):
+                    total += math.log(S[i, i])
+                out[x, y] = 2 * total
 
 
 @jit(fastmath={"contract", "reassoc"})
@@ -98,33 +102,3 @@ def _centre(K, top, left, weights, scales, last, out):
             target[i] = (line[i] - mean[i]) * scales[j]
     for i in range(mean.size):
         mean[i] *= last
-
-
-@jit(fastmath={"contract"}, error_model="numpy")
-def _log_determinant(U):
-    """Logarithm of the determinant of a matrix by its upper half, which a Cholesky factor replaces.
-
-    Row i takes off what the rows before it explain.
-    """
-    n = len(U)
-    total = 0.0
-    for i in range(n):
-        row = U[i]
-        k = 0
-        while k + 6 <= i:  # six rows at a time: the new row passes through the registers less often
-            u0, u1, u2, u3, u4, u5 = U[k], U[k + 1], U[k + 2], U[k + 3], U[k + 4], U[k + 5]
-            a0, a1, a2, a3, a4, a5 = u0[i], u1[i], u2[i], u3[i], u4[i], u5[i]
-            for j in range(i, n):
-                row[j] -= a0 * u0[j] + a1 * u1[j] + a2 * u2[j] + a3 * u3[j] + a4 * u4[j] + a5 * u5[j]
-            k += 6
-        while k < i:
-            u0, a0 = U[k], U[k, i]
-            for j in range(i, n):
-                row[j] -= a0 * u0[j]
-            k += 1
-        pivot = row[i]
-        total += math.log(pivot) if pivot > 0.0 else np.nan
-        scale = 1.0 / math.sqrt(max(pivot, 0.0))
-        for j in range(i, n):
-            row[j] *= scale
-    return total

@@ -112,11 +112,9 @@ class _Spectrum:
 
     #: Eigenvalues of ``Sx / eta``: (r,).
     values: Array
-    #: ``f / sqrt(1 + |f|^2)``, as combinations of the points: (k, r).
+    #: ``f / sqrt(1 + |f|^2)`` and, last, the mean, as combinations of the points: (k, r + 1).
     vectors: Array
-    #: The mean as a combination of the points: (k,).
-    mean: Array
-    #: Inner products of the vectors with the mean: (r,).
+    #: Inner products of the former with the mean: (r,).
     with_mean: Array
     #: Squared length of the mean: ().
     square: Array
@@ -259,18 +257,18 @@ class _Panel:
 
         out = np.empty((len(x.values), len(self.index)))
         mixture_log_determinants(
-            K, self._weights, self._scales, self._z, x.vectors, x.mean, x.with_mean, x.square,
+            K, self._weights, self._scales, self._z, x.vectors, x.with_mean, x.square,
             self._blocks, self._with_mean, self._squares, out,
         )  # fmt: skip
         return out
 
     def eliminate(self, x: _Spectrum, K: Array) -> _Schur:
         """Eliminate x from ``I + F'F``; K is the base kernel between points of all y and of all x."""
-        g, size, r = x.vectors.shape
+        g, size, _ = x.vectors.shape
         m, k = self.index.shape
         centred = self._centred(K).reshape(-1, g, size).swapaxes(0, 1)
-        W = (centred @ x.vectors).reshape(g, m, k + 1, r)
-        mean = (centred @ x.mean[..., None]).reshape(g, m, k + 1)
+        products = (centred @ x.vectors).reshape(g, m, k + 1, -1)
+        W, mean = products[..., :-1], products[..., -1]
         W[:, :, k] += x.with_mean[:, None] * self._z
         border = mean[..., :k] * self._z - self._with_mean
         corner = (x.square[:, None] + self._squares) * self._z**2 + 2 * mean[..., k] * self._z
@@ -296,7 +294,8 @@ def _spectra(P: Clouds, base: Base, eta: float) -> list[_Spectrum]:
         vectors *= roots[:, None] / np.sqrt(2 + values)
         # Centred features, as combinations of the points that are not.
         vectors -= a[:, None] * vectors.sum(axis=0)
-        found[i] = _Spectrum(values, vectors, a, vectors.T @ means, np.array(square))
+        combined = np.column_stack([vectors, a])
+        found[i] = _Spectrum(values, combined, vectors.T @ means, np.array(square))
 
     own_grams(P, base, decompose, "spectra of clouds")
     return found
@@ -304,14 +303,14 @@ def _spectra(P: Clouds, base: Base, eta: float) -> list[_Spectrum]:
 
 def _stacked(spectra: list[_Spectrum], k: int) -> _Spectrum:
     """Several clouds of k points at most, with zeros where they have fewer points or eigenvalues."""
-    g, r = len(spectra), max(len(x.values) for x in spectra)
+    g, r = len(spectra), max(1, *(len(x.values) for x in spectra))
     values, with_mean = np.zeros((2, g, r))
-    vectors, means = np.zeros((g, k, r)), np.zeros((g, k))
+    vectors = np.zeros((g, k, r + 1))
     for i, x in enumerate(spectra):
-        size, rank = x.vectors.shape
+        size, rank = len(x.vectors), len(x.values)
         values[i, :rank], with_mean[i, :rank] = x.values, x.with_mean
-        vectors[i, :size, :rank], means[i, :size] = x.vectors, x.mean
-    return _Spectrum(values, vectors, means, with_mean, np.array([x.square for x in spectra]))
+        vectors[i, :size, :rank], vectors[i, :size, r] = x.vectors[:, :-1], x.vectors[:, -1]
+    return _Spectrum(values, vectors, with_mean, np.array([x.square for x in spectra]))
 
 
 def _blocks(P: Clouds, base: Base, eta: float) -> list[_Block]:
