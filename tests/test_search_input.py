@@ -1,4 +1,7 @@
-"""Searches and comparisons on odd settings, folds, targets and caches."""
+"""Searches and comparisons on odd settings, folds, targets and caches; Ctrl-C."""
+
+import signal
+import threading
 
 import numpy as np
 import pandas as pd
@@ -6,6 +9,7 @@ import pytest
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from mercer.kernels import Heat, Linear
+from mercer.progress import stoppable
 from mercer.selection import KernelSearchCV, compare
 from mercer.selection.statistics import corrected_interval
 from mercer.spaces import Simplex
@@ -165,3 +169,27 @@ def test_progress_tells_at_once_what_is_ahead() -> None:
     )  # fmt: skip
     assert steps[0] == (0, steps[-1][1])
     assert steps[-1][0] == steps[-1][1]
+
+
+def test_fits_leave_the_main_thread_to_hear_ctrl_c() -> None:
+    threads = []
+    machine = search(progress=lambda *_: threads.append(threading.current_thread()))
+    machine.fit(COUNTS, LABELS)
+    assert len(threads) == 6
+    assert threading.main_thread() not in threads
+
+
+def test_ctrl_c_is_answered() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    said = []
+    try:
+        with pytest.raises(KeyboardInterrupt), stoppable(said.append):
+            signal.raise_signal(signal.SIGINT)
+        assert "Ctrl-C again stops at once" in said[0]
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with stoppable(said.append):
+            signal.raise_signal(signal.SIGINT)
+        assert len(said) == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
