@@ -227,7 +227,7 @@ def test_models_predict(table, tmp_path) -> None:
     model = tmp_path / "model.joblib"
     result = run("compare", table, "--target", "colour", "--folds", 2, "--save-model", model)
     assert result.exit_code == 0, result.stderr
-    assert "1 rows without a target" in " ".join(result.stdout.split())
+    assert "1 row without a target" in " ".join(result.stdout.split())
     saved = load_model(model)
     assert saved.columns[:2] == ("w0", "w1")
     frame = pd.read_csv(table)
