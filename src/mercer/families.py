@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse, special
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.kernels.base import is_number
 from mercer.spaces import Simplex
@@ -239,8 +239,8 @@ class MeasuredNormals(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the columns of values and errors."""
         _check_layout(self)
-        validate_data(self, X, skip_check_array=True)
-        columns = self.n_features_in_
+        rows = self._check_rows(X, reset=True)
+        columns = rows.shape[1]
         if self.errors is None:
             if columns % 2:
                 raise ValueError(f"X has {columns} columns; values and errors need an even number")
@@ -262,15 +262,18 @@ class MeasuredNormals(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Array:
         """Values and errors, arranged as points of a normal family."""
         check_is_fitted(self, "_errors")
-        validate_data(self, X, reset=False, skip_check_array=True)
-        rows = check_array(X, dtype=np.float64, ensure_all_finite=False, input_name="X")
-        refuse_rows(~np.isfinite(rows).all(axis=1), "X", "contains NaN or infinity; drop such rows")
+        rows = self._check_rows(X, reset=False)
         values, errors = rows[:, self._values], rows[:, self._errors]
         refuse_rows((errors <= 0).any(axis=1), "X", "has an error that is not positive")
         if self.layout == "spherical":
             largest = errors.max(axis=1, keepdims=True)
             errors = largest * np.sqrt(((errors / largest) ** 2).mean(axis=1, keepdims=True))
         return _arrange(values, errors, self.layout)
+
+    def _check_rows(self, X: Any, reset: bool) -> Array:
+        rows: Array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+        refuse_rows(~np.isfinite(rows).all(axis=1), "X", "contains NaN or infinity; drop such rows")
+        return rows
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names ``mean_c`` and ``sd_c`` (or ``sd``) for the columns c of values."""
@@ -320,8 +323,7 @@ class Multinomials(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose alpha, if it is to be chosen."""
-        validate_data(self, X, skip_check_array=True)
-        counts = self._check_counts(X, self.alpha)
+        counts = self._check_counts(X, self.alpha, reset=True)
         if isinstance(self.alpha, str) and self.alpha == "marginal":
             self.alpha_ = _likeliest_alpha(counts)
         elif is_number(self.alpha) and 0 <= self.alpha < np.inf:
@@ -336,8 +338,7 @@ class Multinomials(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """Probabilities, a row for each row of counts."""
         check_is_fitted(self)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        counts = self._check_counts(X, self.alpha_)
+        counts = self._check_counts(X, self.alpha_, reset=False)
         if self.alpha_ == 0:
             # Squares of the unit vectors that the space makes of rows of any scale.
             roots, _ = Simplex().embed(counts)
@@ -345,10 +346,18 @@ class Multinomials(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         smoothed = (counts.toarray() if sparse.issparse(counts) else counts) + self.alpha_
         return smoothed / smoothed.sum(axis=1, keepdims=True)
 
-    @staticmethod
-    def _check_counts(X: Any, alpha: Any) -> Any:
+    def _check_counts(self, X: Any, alpha: Any, reset: bool) -> Any:
         """Rows without counts have no likelihood to maximise, but they have a posterior."""
-        return Simplex().check(X) if is_number(alpha) and alpha == 0 else Counts().check(X)
+        X = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+        )  # fmt: skip
+        try:
+            return (Simplex() if is_number(alpha) and alpha == 0 else Counts()).check(X)
+        except ValueError as error:
+            # scikit-learn's words for it, which its checks of estimators look for
+            negative = "Negative values in data: " if "negative entries" in str(error) else ""
+            raise ValueError(f"{negative}{error}") from None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

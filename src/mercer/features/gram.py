@@ -6,9 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.kernels.base import Kernel, count
+from mercer.spaces.base import is_foreign
 
 
 class GramTransformer(TransformerMixin, BaseEstimator):
@@ -49,8 +50,10 @@ class GramTransformer(TransformerMixin, BaseEstimator):
         self.normalize = normalize
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Keep the training points."""
+        """Check the training points and keep them."""
         self.kernel_ = clone(self.kernel)
+        X = self._rows(X, reset=True)
+        self.kernel_.diag(X)  # refuses what is no point of the kernel's space
         self.X_fit_ = X
         if self.normalize:
             self._lengths = self._feature_lengths(X)
@@ -58,11 +61,23 @@ class GramTransformer(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Gram matrix of the training points."""
-        return self.fit(X).transform(X)
+        return self.fit(X)._gram(self.X_fit_)
 
     def transform(self, X: Any) -> Any:
         """Gram matrix of X with the training points."""
         check_is_fitted(self)
+        return self._gram(X if X is self.X_fit_ else self._rows(X, reset=False))
+
+    def _rows(self, X: Any, reset: bool) -> Any:
+        """Points; if they are rows of numbers, as an array, with their columns counted and named."""
+        if not self.kernel_.requires_vector_input or is_foreign(X):
+            return X
+        return validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+        )  # fmt: skip
+
+    def _gram(self, X: Any) -> Any:
         K = self.kernel_(X, None if X is self.X_fit_ else self.X_fit_)
         if self.normalize:
             lengths = self._lengths if X is self.X_fit_ else self._feature_lengths(X)
@@ -84,5 +99,5 @@ class GramTransformer(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.string = True
+        tags.input_tags.string = not self.kernel.requires_vector_input
         return tags

@@ -9,7 +9,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.engine.threads import progress
 from mercer.features.harmonic import HarmonicMap
@@ -18,7 +18,7 @@ from mercer.kernels.base import is_whole
 from mercer.kernels.levels import check_zonal
 from mercer.kernels.nodes import LaplacianKernel
 from mercer.spaces import Graph, SphericalSpace
-from mercer.spaces.base import refuse_rows
+from mercer.spaces.base import is_foreign, refuse_rows
 from mercer.spaces.graph import Operator
 
 Array = NDArray[np.float64]
@@ -113,6 +113,7 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         """Features of nodes or points, shape (m, n_components)."""
         check_is_fitted(self)
         if self._on_sphere:
+            X = self._points(X, reset=False)
             rows, normalized = self._harmonics(X), self.kernel_.normalized
         else:
             law = self._law()
@@ -134,10 +135,17 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         space = self.kernel_.space
         if X is None and space.n is None:
             raise ValueError(f"{space!r} has no dimension of its own: give X to fit")
-        n = space.n if X is None else int(space.check(X).shape[1])
+        n = space.n if X is None else int(space.check(self._points(X, reset=True)).shape[1])
         self._harmonics = HarmonicMap.of(self.kernel_, n, self.n_components, self.random_state)
         self.eigenvalues_, self.error_ = self._harmonics.eigenvalues, self._harmonics.error
         return self
+
+    def _points(self, X: Any, reset: bool) -> Any:
+        """Rows as an array, with their columns counted and named."""
+        if is_foreign(X):
+            return X
+        dtypes = [np.float64, np.float32]
+        return validate_data(self, X, reset=reset, dtype=dtypes, ensure_all_finite=False)
 
     def _law(self) -> NodeKernel:
         """The kernel as a function of a matrix on the nodes."""

@@ -85,7 +85,7 @@ class RowSpace(Space):
             raise ValueError(f"{name} has {columns} columns, but {self!r} has dimension {self.n}")
         if columns < self.least_dimension:
             raise ValueError(
-                f"{name} has {columns} column(s); {space} needs at least {self.least_dimension}"
+                f"{name} has n_features = {columns}; {space} needs at least {self.least_dimension}"
             )
 
 
