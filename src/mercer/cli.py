@@ -254,7 +254,8 @@ def _scores(name: str, result: Comparison) -> RichTable:
     columns = ["kernel", result.metric_title, "95 % interval", "p", "error saved", "choice", "seconds"]
     for column in columns:
         left = column in ("kernel", "choice")
-        table.add_column(column, justify="left" if left else "right", overflow="fold")
+        wide = 20 if column == "choice" else None
+        table.add_column(column, justify="left" if left else "right", overflow="fold", min_width=wide)
     for score in result.scores:
         table.add_row(*_row(result, score))
     return table

@@ -79,9 +79,9 @@ class KernelScore:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of the mean; no score of scikit-learn is above 1."""
+        """95 % interval of the mean; no score of scikit-learn is above 1, and no share below 0."""
         low, high = corrected_interval(self.scores, self.nested.overlap)
-        return low, min(high, 1.0)
+        return max(low, 0.0) if self.search.scoring in _SHARES else low, min(high, 1.0)
 
     @property
     def kernel(self) -> Kernel:
