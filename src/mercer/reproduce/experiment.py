@@ -45,10 +45,10 @@ class Measured:
 
     @property
     def gap(self) -> float:
-        """Ours minus the published one, to the digits that are shown."""
+        """Ours minus the published one."""
         if self.published is None:
             raise ValueError("nothing was published to compare with")
-        return round(self.value - self.published, self.digits)
+        return self.value - self.published
 
 
 Cell = str | int | float | Measured

@@ -131,7 +131,7 @@ def claims(cells: dict[int, list[Measured]]) -> list[Claim]:
     return [
         Claim(
             "Every rate is at most 3 points above the published one (largest excess "
-            f"{worst:+.1f} points).", worst <= 3,
+            f"{worst:+.2f} points).", worst <= 3,
         ),
         Claim(
             "The mixture moment (δ = 1) is competitive with the trace kernel (largest difference "

@@ -95,7 +95,7 @@ def claims(
     ahead = [n for n in known if contest(found[n], "ext", "prx").p < 0.05]
     told = f"at n = {', '.join(map(str, ahead))}" if ahead else "at no n"
     return [
-        Claim(f"Every score is within 3 points of the published one (largest gap {gap:.1f}).", gap <= 3),
+        Claim(f"Every score is within 3 points of the published one (largest gap {gap:.2f}).", gap <= 3),
         Claim("With more returns than stocks the exact kernel's protocol score is the best.", best),
         Claim(
             "On the whole sphere the exact kernel is more accurate than the parametrix: nested scores "

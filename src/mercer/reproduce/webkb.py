@@ -217,11 +217,11 @@ def claims(
     return [
         Claim(
             f"Every one of {len(cells)} protocol scores is within 3 points of the published one "
-            f"(largest gap {gap:.1f}).", gap <= 3,
+            f"(largest gap {gap:.2f}).", gap <= 3,
         ),
         Claim(
             "Hyperspherical kernels (cos, prx, ext) are at least 4 points above Euclidean ones (lin, "
-            f"rbf) in every row (least margin {margin:.1f}).", margin >= 4,
+            f"rbf) in every row (least margin {margin:.2f}).", margin >= 4,
         ),
         Claim(
             "The exact kernel cuts the error of the Gaussian by more than a third in every row of Table "
