@@ -38,7 +38,7 @@ paths = {
     "normals, deviation": (family, spread, family.fisher_distances(spread[:1], spread)[0]),
 }
 
-fig, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
+fig, left = plt.subplots(figsize=(6, 4.2), layout="constrained")
 for (name, (space, rows, d)), color in zip(paths.items(), ("black", "#CC79A7", "#56B4E9"), strict=True):
     ratio = KullbackLeibler(space).divergences(rows[:1], rows)[0, 1:] / d[1:] ** 2
     left.plot(d[1:], ratio, color=color, lw=2)
@@ -52,6 +52,7 @@ for x, y, name in zip((0.6, 3.2, 2.7), (2.3, 1.2, 2.3), paths, strict=True):
 # %%
 # Kernels against the distance, at a short and a long time.
 
+fig, (middle, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 for ax, name, factor, times in (
     (middle, "three categories", 16, (0.02, 0.3)),
     (right, "normals, deviation", 8, (0.1, 1.0)),
