@@ -58,3 +58,13 @@ sphinx_gallery_conf = {
 
 # A figure shown without a window is what the gallery wants.
 warnings.filterwarnings("ignore", message=".*non-interactive.*", category=UserWarning)
+
+
+def _skip_requests(app, what, name, obj, skip, options):
+    """Leave out the methods that scikit-learn makes for metadata routing."""
+    return True if name.startswith("set_") and name.endswith("_request") else None
+
+
+def setup(app):
+    """Hook into sphinx."""
+    app.connect("autodoc-skip-member", _skip_requests)

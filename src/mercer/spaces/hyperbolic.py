@@ -165,7 +165,7 @@ class Hyperbolic(HyperbolicSpace):
 
 @dataclass(frozen=True, repr=False)
 class NormalFamily(HyperbolicSpace):
-    """Normal distributions N(mu, sigma^2 I_k) with the Fisher metric, as rows ``(mu_1 .. mu_k, sigma)``.
+    """Normal distributions N(mu, sigma^2 I_k), as rows ``(mu_1, ..., mu_k, sigma)``; Fisher metric.
 
     The metric ``(|d mu|^2 + 2 k d sigma^2) / sigma^2`` is 2 k times that of hyperbolic space at the
     points ``(mu / sqrt(2 k), sigma)``.  Times and length scales are at curvature -1: a Fisher time is
