@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.model_selection import KFold, ShuffleSplit
 
@@ -23,6 +24,16 @@ HALVES = np.arange(30) % 2 == 0
 def search(**options) -> KernelSearchCV:
     settings = {"param_grid": {"C": [1.0, 10.0]}, "cv": 3, "n_jobs": 1}
     return KernelSearchCV(Heat(Simplex()), **(settings | options))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_keep_their_names(frame) -> None:
+    table = frame(dict(zip("abc", COUNTS.T, strict=True)))
+    machine = search().fit(table, LABELS)
+    assert machine.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert machine.best_score_ == search().fit(COUNTS, LABELS).best_score_
+    assert set(machine.predict(table)) == {"ham", "spam"}
+    assert compare(table, LABELS, kernels=[Heat(Simplex())], folds=3).rows == 30
 
 
 def test_folds_may_be_masks() -> None:
