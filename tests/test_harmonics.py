@@ -267,7 +267,7 @@ def test_features_of_spheres_refuse() -> None:
         SpectralFeatures(Heat(Sphere())).fit()
     assert SpectralFeatures(Heat(Sphere(4)), 10).fit().transform(np.eye(4)).shape == (4, 10)
     fitted = SpectralFeatures(ArcCosine(), 10).fit(np.eye(4))
-    with pytest.raises(ValueError, match="5 columns, but 4 when fitted"):
+    with pytest.raises(ValueError, match="5 features, but SpectralFeatures is expecting 4"):
         fitted.transform(np.eye(5))
     with pytest.raises(TypeError, match="a Graph, a Sphere or a Simplex"):
         SpectralFeatures(Gaussian()).fit(np.eye(4))

@@ -231,7 +231,8 @@ def _finished(score: KernelScore) -> str:
 
 def _print(result: Comparison, name: str, files: dict[str, Path | None]) -> None:
     console = Console()
-    console.print(_scores(name, result))
+    console.print(Text(_title(name, result)))
+    console.print(_scores(result))
     console.print(Text(result.verdict))
     console.print(Text(f"Best model: {result.best}"))
     for note in result.notes:
@@ -241,7 +242,8 @@ def _print(result: Comparison, name: str, files: dict[str, Path | None]) -> None
             console.print(Text(f"{what}: {path}"))
 
 
-def _scores(name: str, result: Comparison) -> RichTable:
+def _title(name: str, result: Comparison) -> str:
+    """What was compared."""
     data = result.data
     shape = f"{result.rows} {data.noun}, {data.facts}"
     facts = [f"rows taken as {result.kind}"] if data.columns is not None else []
@@ -250,11 +252,15 @@ def _scores(name: str, result: Comparison) -> RichTable:
         shape += f", {len(result.classes)} classes"
     if result.chance is not None:
         facts.append(f"{result.metric_title} without any kernel {result.text(result.chance)}")
-    table = RichTable(title=Text(f"{name}: {shape}\n{'; '.join(facts)}"), title_justify="left")
-    columns = ["kernel", result.metric_title, "95 % interval", "p", "error saved", "choice", "seconds"]
+    return f"{name}: {shape}\n{'; '.join(facts)}"
+
+
+def _scores(result: Comparison) -> RichTable:
+    table = RichTable()
+    columns = ["kernel", result.metric_title, "95 % interval", "p", "saved", "choice", "s"]
     for column in columns:
         left = column in ("kernel", "choice")
-        wide = 20 if column == "choice" else None
+        wide = 14 if column == "choice" else None
         table.add_column(column, justify="left" if left else "right", overflow="fold", min_width=wide)
     for score in result.scores:
         table.add_row(*_row(result, score))

@@ -144,8 +144,15 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         """Rows as an array, with their columns counted and named."""
         if is_foreign(X):
             return X
-        dtypes = [np.float64, np.float32]
-        return validate_data(self, X, reset=reset, dtype=dtypes, ensure_all_finite=False)
+        return validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+        )  # fmt: skip
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _law(self) -> NodeKernel:
         """The kernel as a function of a matrix on the nodes."""
