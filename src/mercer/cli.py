@@ -260,7 +260,7 @@ def _scores(result: Comparison) -> RichTable:
     columns = ["kernel", result.metric_title, "95 % interval", "p", "saved", "choice", "s"]
     for column in columns:
         left = column in ("kernel", "choice")
-        wide = 14 if column == "choice" else None
+        wide = 12 if column == "choice" else None
         table.add_column(column, justify="left" if left else "right", overflow="fold", min_width=wide)
     for score in result.scores:
         table.add_row(*_row(result, score))
