@@ -34,11 +34,12 @@ docs: .venv/docs
 
 .venv/dev: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) torch
-	$(PIP) --editable '.[parquet,torch,dev]'
+	$(PIP) --editable '.[parquet,torch,dask,gpytorch,dev]'
 	@touch $@
 
 .venv/docs: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable '.[parquet,docs]'
+	$(PIP) torch
+	$(PIP) --editable '.[parquet,torch,gpytorch,docs]'
 	@touch $@
 
 clean:

@@ -11,7 +11,7 @@ from sklearn.metrics import balanced_accuracy_score
 from typer.testing import CliRunner
 
 from mercer.cli import app
-from mercer.kernels import Gaussian, Heat, Linear
+from mercer.kernels import Gaussian, Heat, Linear, Parametrix
 from mercer.selection import KernelSearchCV, compare, load_model
 from mercer.selection.statistics import corrected_interval, corrected_test, holm
 from mercer.selection.task import read_target
@@ -76,6 +76,11 @@ def test_regression() -> None:
     assert np.corrcoef(model.predict(COUNTS), y)[0, 1] > 0.8
     json.dumps(result.to_dict())
     assert compare(COUNTS, CLASSES, task="regression", kernels=FEW, folds=3).metric == "r2"
+
+
+def test_regression_needs_a_positive_semidefinite_kernel() -> None:
+    with pytest.raises(ValueError, match="none of Parametrix is"):
+        compare(COUNTS, COUNTS[:, 0] + 0.5, kernels=[Parametrix(Simplex())], folds=3)
 
 
 def test_unbalanced_classes_are_scored_by_balanced_accuracy() -> None:

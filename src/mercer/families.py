@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import optimize, sparse, special
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -60,8 +61,7 @@ def split_groups(X: Any, groups: Any) -> tuple[list[Any], NDArray[Any]]:
            [3.]])]
     """
     groups = np.asarray(groups)
-    # NaN and NaT do not equal themselves.
-    if groups.ndim != 1 or (groups != groups).any() or (groups == None).any():  # noqa: E711
+    if groups.ndim != 1 or pd.isna(groups).any():
         raise ValueError("groups must be one-dimensional, with a label for every row of X")
     rows = X.iloc if hasattr(X, "iloc") else np.asarray(X)
     length = len(X)

@@ -11,16 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
+
+from mercer.engine.threads import bar
 
 #: Exit code of a command that Ctrl-C ended.
 INTERRUPTED = 130
@@ -37,18 +30,9 @@ def shown(what: str) -> Iterator[tuple[Report, Say]]:
 
     Yields a function to be told the steps done and the steps in all, and one that shows a line.
     """
-    console = Console(stderr=True)
-    if console.is_terminal:
-        columns = (
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TimeElapsedColumn(), TimeRemainingColumn(),
-        )  # fmt: skip
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task(what, total=None)
-            yield (
-                lambda done, total: bar.update(task, completed=done, total=total),
-                lambda line: bar.console.print(Text(line)),
-            )
+    if Console(stderr=True).is_terminal:
+        with bar(what) as (report, show):
+            yield report, lambda line: show(Text(line))
         return
     log = _Log(what)
     try:

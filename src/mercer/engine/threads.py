@@ -71,27 +71,43 @@ def progress(total: int, what: str | None) -> Iterator[Callable[[], None]]:
     begun = time.monotonic()
     with ExitStack() as stack:
         done = 0
-        show: Callable[[int], None] | None = None
+        show: Callable[[int, int], None] | None = None
 
         def advance() -> None:
             nonlocal done, show
             done += 1
             if show is None and time.monotonic() - begun > PATIENCE:
-                show = stack.enter_context(_bar(total, what))
+                show, _ = stack.enter_context(bar(what))
             if show is not None:
-                show(done)
+                show(done, total)
 
         yield advance
 
 
 @contextmanager
-def _bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
+def bar(what: str) -> Iterator[tuple[Callable[[int, int], None], Callable[[Any], None]]]:
+    """A bar on the error stream; yields what to tell steps done and in all, and what prints above it."""
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
+    columns = (
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        TimeElapsedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=None)
+        yield (
+            lambda done, total: shown.update(task, completed=done, total=total or None),
+            shown.console.print,
+        )
 
 
 @cache

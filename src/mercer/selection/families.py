@@ -95,8 +95,8 @@ def _table(X: Any, space: SpaceName, random_state: int) -> Candidates:
     geometry = _choose_space(X, space)
     X = geometry.check(X)
     rows = X[np.random.default_rng(random_state).permutation(X.shape[0])[:500]]
-    width = _median(distances(Linear()(rows)))
-    angle = _median(np.arccos(np.clip(Cosine(geometry)(rows), -1, 1)))
+    width = median_of_pairs(distances(Linear()(rows)))
+    angle = median_of_pairs(np.arccos(np.clip(Cosine(geometry)(rows), -1, 1)))
     families: dict[str, list[Kernel]] = {
         "linear": [Linear()],
         "Gaussian": [Gaussian(length_scale=factor * width) for factor in WIDTH_GRID],
@@ -204,7 +204,7 @@ def _clouds(X: Any, random_state: int) -> Candidates:
         raise ValueError(str(error).replace(", or use rescale_weights=True", "")) from None
     points = np.asarray(clouds.points, dtype=float)
     chosen = np.random.default_rng(random_state).permutation(len(points))[:500]
-    width = _median(distances(Linear()(points[chosen])))
+    width = median_of_pairs(distances(Linear()(points[chosen])))
     bases = [Gaussian(length_scale=factor * width) for factor in WIDTH_GRID[:3]]
     families: dict[str, list[Kernel]] = {
         "mean embedding": [MeanEmbedding(base) for base in bases],
@@ -222,7 +222,7 @@ def _clouds(X: Any, random_state: int) -> Candidates:
     return Candidates("clouds", facts, X, len(sizes), families, plain, "mean-embedding", "spectral")
 
 
-def _median(pairs: Array) -> float:
+def median_of_pairs(pairs: Array) -> float:
     """Median over different points, or 1 where most points are equal."""
     median = float(np.median(pairs[np.triu_indices(len(pairs), 1)])) if len(pairs) > 1 else 0.0
     return median if median > 0 else 1.0

@@ -97,8 +97,7 @@ def default_kernels(X: Any, random_state: int, classifier: bool) -> list[tuple[s
 
 def _flat(X: Any, random_state: int) -> dict[str, list[Kernel]]:
     chosen = np.random.default_rng(random_state).permutation(X.shape[0])[:500]
-    pairs = distances(Linear()(X[chosen]))
-    width = float(np.median(pairs[np.triu_indices(len(pairs), 1)])) or 1.0
+    width = families.median_of_pairs(distances(Linear()(X[chosen])))
     scales = [factor * width for factor in families.WIDTH_GRID]
     return {"linear": [Linear()], "Gaussian": [Gaussian(length_scale=scale) for scale in scales]}
 

@@ -11,7 +11,7 @@ from concurrent.futures import TimeoutError as Waiting
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from mercer.engine.threads import PATIENCE
+from mercer.engine.threads import PATIENCE, bar
 from mercer.selection.evaluation import Work
 
 T = TypeVar("T")
@@ -42,39 +42,9 @@ def watched(call: Callable[[], T], work: Work, what: str) -> T:
                         raise  # the call's own
                 waited += _PERIOD
                 if visible and show is None and waited >= PATIENCE:
-                    show = stack.enter_context(_Bar(what))
+                    show, _ = stack.enter_context(bar(what))
                 if show is not None:
                     show(work.done, work.total)
         except BaseException:
             work.stop.set()
             raise
-
-
-class _Bar:
-    """Fits done, of how many, and the time they took and will take."""
-
-    def __init__(self, what: str) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            SpinnerColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        self._progress = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TimeElapsedColumn(), TimeRemainingColumn(),
-            console=Console(stderr=True), transient=True,
-        )  # fmt: skip
-        self._task = self._progress.add_task(what, total=None)
-
-    def __enter__(self) -> Callable[[int, int], None]:
-        self._progress.start()
-        return lambda done, total: self._progress.update(self._task, completed=done, total=total)
-
-    def __exit__(self, *_: Any) -> None:
-        self._progress.stop()
