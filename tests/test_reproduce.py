@@ -14,7 +14,7 @@ from mercer import reproduce
 from mercer.cli import app
 from mercer.reproduce import data, gbm, output, parametrix, sp500, sphere_heat, webkb, webkb_pairs
 from mercer.reproduce.experiment import Claim, Context, Measured, Result, Table, plain, within
-from mercer.reproduce.protocol import KERNELS
+from mercer.reproduce.protocol import KERNELS, Scores, measured
 
 #: Invented data always, and the real where there is any.
 FOLDERS = [None, *filter(None, [os.environ.get("MERCER_DATA")])]
@@ -40,6 +40,7 @@ def test_quick_form(name: str, folder, tmp_path, monkeypatch) -> None:
     needs = bool(reproduce.find(name).files)
     found = strict((tmp_path / f"{name}.json").read_text())
     page = (tmp_path / f"{name}.md").read_text()
+    assert page == output.page(found, reproduce.find(name))
     assert found["tables"] == [plain(table) for table in result.tables]
     assert found["tables"]
     assert all(len(row) == len(t.columns) for t in result.tables for row in t.rows)
@@ -88,7 +89,7 @@ def test_equal_figures_are_equal_files(tmp_path) -> None:
     for folder in ("a", "b"):
         figure = Figure()
         figure.subplots().plot([1, 2, 4])
-        run = output.Run(reproduce.find("textbook"), "", False, False, False, 1.0)
+        run = output.Run(reproduce.find("textbook"), "", False, False, False, 1.0, 1.0)
         output.write(Result([], [], {"curve": figure}), run, tmp_path / folder)
     for kind in ("svg", "png"):
         one, other = ((tmp_path / f / f"textbook-curve.{kind}").read_bytes() for f in "ab")
@@ -181,6 +182,18 @@ def test_walkers_follow_the_kernel_and_not_another() -> None:
     assert right < 2 * free < wrong
 
 
+def test_scores_of_the_best_setting_per_run_and_over_runs() -> None:
+    fold = np.array([-1.0, 0.0, 0.0, 0.0, 1.0])
+    first, second = (
+        {"lin": Scores(np.array(means)[:, None] + fold, np.full(5, 70.0), [])}
+        for means in ([80.0, 84.0, 83.0], [90.0, 80.0, 88.0])
+    )
+    assert first["lin"].best == 1
+    assert measured([first, second], "lin").value == pytest.approx((84 + 90) / 2)
+    assert measured([first, second], "lin", "one setting").value == pytest.approx((83 + 88) / 2)
+    assert measured([first, second], "lin", "nested", 71.0) == Measured(70.0, (70.0, 70.0), 71.0)
+
+
 def test_training_draws() -> None:
     y = np.repeat([0, 1], [60, 40])
     found = webkb_pairs.splits(y, 30, 5, 0)
@@ -211,12 +224,12 @@ def test_a_gene_is_no_feature_of_itself() -> None:
 
 
 def test_cells_tables_and_claims() -> None:
-    assert str(Measured(12.345, (10, 14), 13, digits=2)) == "12.35 [10.00, 14.00] (13.00)"
+    assert str(Measured(12.345, (10, 14), 13)) == "12.3 [10.0, 14.0] (13.0)"
     assert Measured(3.0, published=5.0).gap == -2
     with pytest.raises(ValueError, match="nothing was published"):
         _ = Measured(3.0).gap
     table = Table("t", ["a", "b"], [[1, Measured(0.5)], ["x", 0.123456]])
-    assert output.markdown(table).splitlines()[-1] == "| x | 0.1235 |"
+    assert output.markdown(plain(table)).splitlines()[-1] == "| x | 0.1235 |"
     assert plain(table)["rows"][0] == [1, {"value": 0.5}]
     assert [Claim("", holds).verdict for holds in (True, False, None)] == [
         "holds", "does not hold", "cannot be told"

@@ -109,7 +109,7 @@ def run(
         raise ValueError(missing_folder(name, experiment.files))
     target = Path(results)
     target.mkdir(parents=True, exist_ok=True)
-    start = time.perf_counter()
+    start = time.perf_counter(), time.process_time()
     cache = target / "cache" / name
     resumed = cache.is_dir()
     result = experiment.run(Context(folder, quick, cache, seed, progress))
@@ -120,7 +120,7 @@ def run(
     options += f" --seed {seed}" if seed else ""
     how = Run(
         experiment, f"mercer reproduce {name}{options}", quick, folder is None, resumed,
-        time.perf_counter() - start,
+        time.perf_counter() - start[0], time.process_time() - start[1],
     )  # fmt: skip
     write(result, how, target)
     return result, how

@@ -32,15 +32,14 @@ class Measured:
     value: float
     interval: tuple[float, float] | None = None
     published: float | None = None
-    digits: int = 1
 
     def __str__(self) -> str:
-        text = f"{self.value:.{self.digits}f}"
+        text = f"{self.value:.1f}"
         if self.interval is not None:
             low, high = self.interval
-            text += f" [{low:.{self.digits}f}, {high:.{self.digits}f}]"
+            text += f" [{low:.1f}, {high:.1f}]"
         if self.published is not None:
-            text += f" ({self.published:.{self.digits}f})"
+            text += f" ({self.published:.1f})"
         return text
 
     @property

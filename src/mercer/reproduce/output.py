@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from mercer.engine.threads import threads_in_use
-from mercer.reproduce.experiment import Experiment, Result, Table, plain
+from mercer.reproduce.experiment import Claim, Experiment, Measured, Result, plain
 
 PACKAGES = ("mercer", "numpy", "scipy", "scikit-learn", "numba")
 #: A section of this name is written by hand, and kept when a page is written anew.
@@ -39,6 +39,8 @@ class Run:
     #: Fits that were finished before were there to be taken.
     resumed: bool
     seconds: float
+    #: Of all threads.
+    processor_seconds: float
 
     @property
     def warnings(self) -> list[str]:
@@ -56,6 +58,7 @@ class Run:
             "versions": {name: metadata.version(name) for name in PACKAGES},
             "threads": threads_in_use(),
             "seconds": round(self.seconds, 1),
+            "processor_seconds": round(self.processor_seconds, 1),
             "resumed": self.resumed,
         }
 
@@ -64,17 +67,17 @@ def write(result: Result, run: Run, folder: Path) -> list[Path]:
     """Write all files of a result; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     name = run.experiment.name
-    facts = run.facts
     paths = [folder / f"{name}.json", folder / f"{name}.md"]
     content = {
         "experiment": name,
         "warnings": run.warnings,
-        "run": facts,
+        "run": run.facts,
         "claims": [plain(claim) for claim in result.claims],
         "tables": [plain(table) for table in result.tables],
+        "figures": list(result.figures),
     }
     paths[0].write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    paths[1].write_text(_page(result, run, facts) + _kept(paths[1]))
+    paths[1].write_text(page(content, run.experiment) + _kept(paths[1]))
     for ending, figure in result.figures.items():
         for kind in ("png", "svg"):
             path = folder / f"{name}-{ending}.{kind}"
@@ -98,27 +101,27 @@ def _kept(path: Path) -> str:
     return _DISCUSSION + before.partition(_DISCUSSION)[2] if _DISCUSSION in before else ""
 
 
-def _page(result: Result, run: Run, facts: dict[str, Any]) -> str:
-    experiment = run.experiment
+def page(content: dict[str, Any], experiment: Experiment) -> str:
+    """The page of what a JSON file of results holds, without a discussion."""
+    facts = content["run"]
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     parts = [f"# {experiment.title}", f"Source: {experiment.source}"]
-    parts += [f"**{warning}**" for warning in run.warnings]
+    parts += [f"**{warning}**" for warning in content["warnings"]]
     parts += [f"```console\n$ {facts['command']}\n```"]
     parts += [
         f"Run on {facts['date']} with Python {facts['python']}, {versions}; {facts['threads']} threads, "
-        f"{_duration(facts['seconds'])}{' with fits kept from an earlier run' * facts['resumed']}."
+        f"{_duration(facts['seconds'])}, of processors {_duration(facts['processor_seconds'])}"
+        f"{', with fits kept from an earlier run' * facts['resumed']}."
     ]
-    if result.claims:
-        lines = [
-            f"- **{claim.verdict[0].upper()}{claim.verdict[1:]}.** {claim.text}"
-            for claim in result.claims
-        ]
+    if content["claims"]:
+        claims = [Claim(**claim) for claim in content["claims"]]
+        lines = [f"- **{claim.verdict.capitalize()}.** {claim.text}" for claim in claims]
         parts += ["## What holds", "\n".join(lines)]
-    for table in result.tables:
-        parts += [f"## {table.title}", markdown(table)]
-        if table.note:
-            parts.append(table.note)
-    for ending in result.figures:
+    for table in content["tables"]:
+        parts += [f"## {table['title']}", markdown(table)]
+        if table["note"]:
+            parts.append(table["note"])
+    for ending in content["figures"]:
         parts.append(f"![{experiment.title}: {ending}]({experiment.name}-{ending}.png)")
     parts += ["## What differs from the source", experiment.differs]
     return "\n\n".join(parts) + "\n"
@@ -128,22 +131,24 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
 
 
-def markdown(table: Table) -> str:
-    """A table in Markdown.
+def markdown(table: dict[str, Any]) -> str:
+    """A table of a JSON file in Markdown.
 
     Examples
     --------
-    >>> from mercer.reproduce import Measured
-    >>> print(markdown(Table("", ["n", "ours"], [[3, Measured(1.234)]])))
+    >>> print(markdown({"columns": ["n", "ours"], "rows": [[3, {"value": 1.234, "published": 1.5}]]}))
     | n | ours |
     | --- | --- |
-    | 3 | 1.2 |
+    | 3 | 1.2 (1.5) |
     """
-    lines: list[Sequence[Any]] = [table.columns, ["---"] * len(table.columns), *table.rows]
+    columns = table["columns"]
+    lines: list[Sequence[Any]] = [columns, ["---"] * len(columns), *table["rows"]]
     return "\n".join("| " + " | ".join(_text(cell) for cell in line) + " |" for line in lines)
 
 
 def _text(cell: Any) -> str:
+    if isinstance(cell, dict):
+        return str(Measured(**cell))
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
 

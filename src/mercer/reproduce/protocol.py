@@ -40,13 +40,23 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Scores:
-    """Accuracies of one kernel in one run, in %, per fold."""
+    """Accuracies of one kernel in one run, in %."""
 
-    protocol: Array
+    #: Of each setting of the grid (kernel and C) on each fold.
+    grid: Array
+    #: Per fold, of the setting that was chosen without it.
     nested: Array
-    #: The best kernel of the grid and its C.
-    kernel: Kernel
-    C: float
+    settings: list[dict[str, Any]]
+
+    @property
+    def best(self) -> int:
+        """Number of the setting with the best mean."""
+        return int(np.argmax(self.grid.mean(axis=1)))
+
+    @property
+    def protocol(self) -> Array:
+        """Per fold, of the best setting."""
+        return self.grid[self.best]
 
 
 def kernels(X: Any, space: SphericalSpace, quick: bool = False) -> dict[str, list[Kernel]]:
@@ -64,37 +74,48 @@ def kernels(X: Any, space: SphericalSpace, quick: bool = False) -> dict[str, lis
     }
 
 
+def outer_folds(context: Context, run: int) -> StratifiedKFold:
+    """Folds of one run."""
+    return StratifiedKFold(FOLDS, shuffle=True, random_state=context.seed + run)
+
+
 def score(
     X: Any, y: Any, space: SphericalSpace, context: Context, run: int, progress: Progress | None
 ) -> dict[str, Scores]:
     """Scores of all kernels in one run, with folds of its own."""
     families = kernels(X, space, context.quick)
-    seed = context.seed + run
+    outer = outer_folds(context, run)
     search = KernelSearchCV(
-        families, cv=StratifiedKFold(FOLDS, shuffle=True, random_state=seed), refit=False,
-        cache=context.cache, progress=within(progress, 0.0, 0.4),
-    )  # fmt: skip
-    outer = search.cv
+        families, cv=outer, refit=False, cache=context.cache, progress=within(progress, 0.0, 0.4)
+    )
     table = search.fit(X, y).cv_results_
-    inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=seed)
+    inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=context.seed + run)
     search.set_params(cv=inner, progress=within(progress, 0.4, 1.0))
     nested = search.nested_scores(X, y, outer_cv=outer).families
     found = {}
     owners = np.array(table["family"])
     for name in families:
         members = np.flatnonzero(owners == name)
-        best = members[np.argmax(table["mean_test_score"][members])]
-        folds = np.array([table[f"split{fold}_test_score"][best] for fold in range(FOLDS)])
-        params = table["params"][best]
-        found[name] = Scores(100 * folds, 100 * nested[name].scores, params["kernel"], params["C"])
+        folds = [table[f"split{fold}_test_score"][members] for fold in range(FOLDS)]
+        settings = [table["params"][i] for i in members]
+        found[name] = Scores(100 * np.stack(folds, axis=1), 100 * nested[name].scores, settings)
     return found
 
 
 def measured(
     runs: Sequence[dict[str, Scores]], name: str, kind: str = "protocol", published: float | None = None
 ) -> Measured:
-    """Mean of a kernel over runs and folds, with its interval."""
-    folds = np.concatenate([getattr(scores[name], kind) for scores in runs])
+    """Mean of a kernel over runs and folds, with its interval.
+
+    The kind is ``"protocol"`` (each run has its best setting), ``"one setting"`` (all runs have the one
+    that is best on average) or ``"nested"``.
+    """
+    scores = [run[name] for run in runs]
+    if kind == "one setting":
+        best = int(np.argmax(np.mean([s.grid.mean(axis=1) for s in scores], axis=0)))
+        folds = np.concatenate([s.grid[best] for s in scores])
+    else:
+        folds = np.concatenate([getattr(s, kind) for s in scores])
     low, high = corrected_interval(folds, OVERLAP)
     return Measured(float(folds.mean()), (low, min(high, 100.0)), published)
 
