@@ -385,7 +385,7 @@ def test_bad_rows(tmp_path) -> None:
         model.fit([(X, y * np.nan)])
     with pytest.raises(ValueError, match="there are no rows"):
         model.fit(iter([]))
-    with pytest.raises(ValueError, match="X has 2 columns, but 3"):
+    with pytest.raises(ValueError, match="X of block 1 has 2 columns, but 3"):
         model.fit(iter([(X, y), (X[:, :2], y)]))
     with pytest.raises(ValueError, match="at least one non-zero"):
         model.fit(X, y, sample_weight=np.zeros(20))

@@ -59,23 +59,23 @@ def run(
 
 
 @contextmanager
-def progress(total: int, what: str | None) -> Iterator[Callable[[], None]]:
-    """A bar on the error stream for work that takes long; yields what to call after each step.
+def progress(total: int, what: str | None) -> Iterator[Callable[..., None]]:
+    """A bar on the error stream for work that takes long; yields what to call after a step, or some.
 
     It appears after :data:`PATIENCE` seconds, in the main thread and on a terminal only.
     """
     watched = threading.current_thread() is threading.main_thread() and sys.stderr.isatty()
     if what is None or not watched:
-        yield lambda: None
+        yield lambda steps=1: None
         return
     begun = time.monotonic()
     with ExitStack() as stack:
         done = 0
         show: Callable[[int, int], None] | None = None
 
-        def advance() -> None:
+        def advance(steps: int = 1) -> None:
             nonlocal done, show
-            done += 1
+            done += steps
             if show is None and time.monotonic() - begun > PATIENCE:
                 show, _ = stack.enter_context(bar(what))
             if show is not None:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
 
+from mercer import __version__
 from mercer.engine.threads import run
-from mercer.gp.blocks import ArrayBlocks, Block, as_blocks, as_floats
+from mercer.gp.blocks import ArrayBlocks, StreamBlocks, as_blocks, as_floats
 from mercer.gp.bound import Solution
+from mercer.gp.checkpoint import Checkpoint
+from mercer.gp.distributed import Partitions, is_dask, lazily
 from mercer.gp.inputs import HarmonicFeatures, InputMap, is_table_kernel
+from mercer.gp.moments import Moments
+from mercer.gp.passes import total
 from mercer.gp.prior import Prior, last_level
 from mercer.gp.statistics import ROWS
 from mercer.kernels import ArcCosine
@@ -66,44 +75,54 @@ class SphericalGP(BaseEstimator):
             if sample_weight is not None:
                 raise ValueError("give weights with the blocks, as triples (X, y, weight)")
             return as_blocks(X)
+        if is_dask(X):
+            self._check_frame(X, reset)
+            return Partitions.of(X, y, sample_weight)
         X, y = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype="numeric", **check)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
         return ArrayBlocks(X, y, sample_weight)
 
-    def _start(self, blocks: Any) -> Any:
-        """Learn the input map and choose the features; returns blocks for the pass that follows."""
+    def _check_frame(self, X: Any, reset: bool) -> None:
+        """Learn or check names and number of columns of a Dask collection, which is not computed."""
+        empty = X._meta if hasattr(X, "columns") else np.empty((0, *X.shape[1:]))
+        _check_feature_names(self, empty, reset=reset)
+        _check_n_features(self, empty, reset=reset)
+
+    def _open(self, path: Any, blocks: Any) -> Checkpoint:
+        """What was found before by a fit with these parameters to these rows, or nothing."""
+        if path is None:
+            return Checkpoint()
+        parameters = {
+            f"{name} (a parameter)": repr(value.tolist() if isinstance(value, np.ndarray) else value)
+            for name, value in self.get_params(deep=False).items()
+        }
+        kind = f"{type(self).__name__} {__version__}"
+        checkpoint = Checkpoint(path, {"estimator": kind, **parameters, "rows": blocks.identity()})
+        if isinstance(blocks, StreamBlocks):
+            blocks.marks = checkpoint.results.setdefault("marks", [])
+        return checkpoint
+
+    def _start(self, blocks: Any, path: Any) -> Checkpoint:
+        """Learn the input map and choose the features; returns where results are kept."""
         kernel = self._validate()
-        first_only = not blocks.repeatable
-        if first_only:
-            remaining = iter(blocks)
-            first = next(remaining, None)
-            if first is None:
-                raise ValueError("there are no rows")
-            blocks, sample = chain([first], remaining), [first]
-        else:
-            sample = blocks
+        checkpoint = self._open(path, blocks)
         if is_table_kernel(kernel, self.inputs):
-            inputs = InputMap.of_table(sample, float(self.bias))
+            if blocks.repeatable:
+                moments = total(blocks, Moments.of, "columns", checkpoint, "moments")
+            else:
+                moments = Moments.of(blocks.first())
+            inputs = InputMap.of_table(moments, float(self.bias))
         else:
             spherical = isinstance(kernel.space, SphericalSpace)
             inputs = InputMap(kernel.space if spherical else Sphere())
-        columns = next(iter(sample))[0].shape[1]
-        self.n_features_in_ = columns
+        self.n_features_in_ = blocks.columns
         self.kernel_ = kernel
         self.features_ = HarmonicFeatures.of(
-            kernel, inputs, inputs.dimension(columns), self.levels, self.max_features, self.random_state
-        )
-        return blocks
-
-    def _check_columns(self, blocks: Any) -> Iterator[Block]:
-        """Blocks, as long as they have the columns of those before."""
-        for block in blocks:
-            if block[0].shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"X has {block[0].shape[1]} columns, but {self.n_features_in_} in the rows before"
-                )
-            yield block
+            kernel, inputs, inputs.dimension(self.n_features_in_), self.levels, self.max_features,
+            self.random_state,
+        )  # fmt: skip
+        return checkpoint
 
     def _compatible(self, kernel: Any) -> Any:
         """Check that a kernel can use the features that statistics were collected for."""
@@ -124,6 +143,12 @@ class SphericalGP(BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
         return self.features_.check(as_floats(X))
+
+    def _lazily(self, method: str, X: Any, *outputs: tuple[Any, ...], **options: Any) -> Any:
+        """A prediction for a Dask collection, not computed yet; see :func:`lazily`."""
+        check_is_fitted(self)
+        self._check_frame(X, reset=False)
+        return lazily(self, method, X, outputs, **options)
 
     def _moments(self, rows: Any, posteriors: list[tuple[Solution, Prior]]) -> tuple[Array, Array]:
         """Means (all outputs of all posteriors) and variances (one of each) at rows, tile by tile."""

@@ -4,23 +4,86 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
 Array = NDArray[np.float64]
-#: Points, targets of shape (m, q), and weights or None.
-Block = tuple[Any, Array, Array | None]
 
 #: Rows of one block of an array.
 ROWS = 16_384
 #: Rows of a sample.
 SAMPLE = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows: points, targets as they were given, weights or None, and how to call the block."""
+
+    X: Any
+    y: NDArray[Any]
+    weight: Array | None
+    name: str = ""
+
+    def called(self, what: str) -> str:
+        """What to call a part of the block in messages."""
+        return f"{what} of {self.name}" if self.name else what
+
+    def targets(self) -> Array:
+        """Targets as a checked matrix of doubles."""
+        y = columns(self.y)
+        _refuse_nan(~np.isfinite(y).all(axis=1), self.called("y"))
+        return y
+
+    def labels(self) -> NDArray[Any]:
+        """Labels as a checked vector, of whatever kind."""
+        one_column(self.y)
+        labels = self.y.reshape(len(self.y))
+        _refuse_nan(pd.isna(labels), self.called("y"))
+        return labels
+
+
+def checked(X: Any, y: Any, weight: Any, name: str) -> Block | None:
+    """A block of somebody else's; None if it has no rows."""
+    rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    y = np.asarray(y)
+    weight = None if weight is None else np.asarray(weight, dtype=float)
+    for part, what in ((y, "y"), (weight, "weight")):
+        if part is not None and len(part) != rows:
+            raise ValueError(f"{name} has {rows} rows of X but {len(part)} of {what}")
+    if rows == 0:
+        return None
+    block = Block(X, y, weight, name)
+    X = check_array(
+        X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, input_name=block.called("X")
+    )
+    X = as_floats(X)
+    values = X.data if sparse.issparse(X) else X
+    if not np.isfinite(values).all():
+        dense = X.toarray() if sparse.issparse(X) else X
+        _refuse_nan(~np.isfinite(dense).all(axis=1), block.called("X"))
+    if weight is not None:
+        if weight.ndim != 1:
+            raise ValueError(f"{block.called('weight')} has shape {weight.shape}; give one number a row")
+        _refuse_nan(~np.isfinite(weight), block.called("weight"))
+        if weight.min() < 0:
+            raise ValueError(f"{block.called('weight')} has negative entries, in row {weight.argmin()}")
+    return Block(X, y, weight, name)
+
+
+def _refuse_nan(bad: Any, name: str) -> None:
+    if bad.any():
+        raise ValueError(
+            f"{name} contains NaN or infinity, first in row {bad.argmax()}; drop or impute such rows"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,46 +95,131 @@ class ArrayBlocks:
     weight: Array | None = None
     repeatable = True
 
-    def __iter__(self) -> Iterator[Block]:
-        for start in range(0, self.X.shape[0], ROWS):
-            part = slice(start, start + ROWS)
+    @property
+    def length(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    @property
+    def flat(self) -> bool:
+        """Whether targets are a vector rather than a matrix of one column."""
+        return self.y.ndim == 1
+
+    def identity(self) -> str:
+        """The same for the same rows."""
+        return str(joblib.hash((self.X, self.y, self.weight)))
+
+    def read(self, start: int = 0) -> Iterator[Block]:
+        """Blocks, from a certain row on."""
+        for first in range(start, self.length, ROWS):
+            part = slice(first, min(first + ROWS, self.length))
             weight = None if self.weight is None else self.weight[part]
-            yield as_floats(self.X[part]), columns(self.y[part]), weight
+            name = f"the rows from {part.start} on" if part.start else ""
+            yield Block(as_floats(self.X[part]), self.y[part], weight, name)
+
+    def sample(self, seed: int) -> tuple[Array, Array]:
+        """Some rows at random, with their targets."""
+        chosen = choice(self.length, seed)
+        X = as_floats(self.X[chosen])
+        return (X.toarray() if sparse.issparse(X) else X), columns(self.y[chosen])
 
 
-@dataclass(frozen=True, eq=False)
 class StreamBlocks:
-    """Blocks ``(X, y)`` or ``(X, y, weight)`` of somebody else's, checked as they come."""
+    """Blocks ``(X, y)`` or ``(X, y, weight)`` of somebody else's, checked as they come.
 
-    source: Iterable[Any]
+    ``marks`` is None, or a list of hashes of the blocks seen before: blocks must agree with it, and
+    are added to it.
+    """
+
+    length = None
+    flat = None
+
+    def __init__(self, source: Iterable[Any]) -> None:
+        self.source = source
+        self.marks: list[str] | None = None
 
     @property
     def repeatable(self) -> bool:
         """Whether there can be a second pass: an iterator is spent after one."""
         return iter(self.source) is not self.source
 
-    def __iter__(self) -> Iterator[Block]:
-        for number, block in enumerate(self.source):
-            if not isinstance(block, tuple | list) or len(block) not in (2, 3):
-                raise TypeError(
-                    f"block {number} is {type(block).__name__}; give pairs (X, y) or triples "
-                    "(X, y, weight)"
-                )
-            X = check_array(
-                block[0], accept_sparse="csr", dtype="numeric", input_name=f"X of block {number}"
+    @property
+    def columns(self) -> int:
+        """Number of columns of the first block."""
+        return int(self.first().X.shape[1])
+
+    def identity(self) -> str:
+        """Nothing: what the blocks are is seen as they come."""
+        return ""
+
+    def read(self, start: int = 0) -> Iterator[Block]:
+        """Blocks, from a certain row on; those before are taken from the source and left alone."""
+        done = 0
+        for number, raw in enumerate(self.source):
+            if self.marks is not None:
+                self._mark(number, raw)
+            block = self._block(number, raw)
+            if done >= start:
+                yield block
+            done += len(block.y)
+        if done < start:
+            raise ValueError(
+                f"there are {done} rows, but the checkpoint was made after {start}; give the same "
+                "blocks again, or delete the checkpoint"
             )
-            y = columns(block[1])
-            weight = None if len(block) == 2 or block[2] is None else np.asarray(block[2], dtype=float)
-            for part, name in ((y, "y"), (weight, "weight")):
-                if part is not None and len(part) != X.shape[0]:
-                    raise ValueError(
-                        f"block {number} has {X.shape[0]} rows of X but {len(part)} of {name}"
-                    )
-                if part is not None and not np.isfinite(part).all():
-                    raise ValueError(f"{name} of block {number} contains NaN or infinity")
-            if weight is not None and weight.min() < 0:
-                raise ValueError(f"weight of block {number} has negative entries")
-            yield as_floats(X), y, weight
+
+    def _mark(self, number: int, raw: Any) -> None:
+        assert self.marks is not None
+        mark = str(joblib.hash(raw))
+        if number == len(self.marks):
+            self.marks.append(mark)
+        elif self.marks[number] != mark:
+            raise ValueError(
+                f"block {number} is not the one that the checkpoint was made with; give the same blocks "
+                "again, or delete the checkpoint"
+            )
+
+    def _block(self, number: int, raw: Any) -> Block:
+        if not isinstance(raw, tuple | list) or len(raw) not in (2, 3):
+            raise TypeError(
+                f"block {number} is {type(raw).__name__}; give pairs (X, y) or triples (X, y, weight)"
+            )
+        block = checked(raw[0], raw[1], raw[2] if len(raw) == 3 else None, f"block {number}")
+        if block is None:
+            raise ValueError(f"block {number} has no rows; leave it out")
+        return block
+
+    def first(self) -> Block:
+        """The first block, which is not used up."""
+        return self._head(1)[0]
+
+    def sample(self, seed: int) -> tuple[Array, Array]:
+        """The first rows, with their targets; they are not used up."""
+        taken = self._head(SAMPLE)
+        X = np.concatenate([b.X.toarray() if sparse.issparse(b.X) else b.X for b in taken])
+        return X[:SAMPLE], np.concatenate([b.targets() for b in taken])[:SAMPLE]
+
+    def _head(self, rows: int) -> list[Block]:
+        """Blocks with so many rows, put back afterwards."""
+        once, source = not self.repeatable, iter(self.source)
+        raws: list[Any] = []
+        blocks: list[Block] = []
+        while sum(len(b.y) for b in blocks) < rows:
+            raw = next(source, None)
+            if raw is None:
+                break
+            raws.append(raw)
+            blocks.append(self._block(len(blocks), raw))
+        if once:
+            self.source = chain(raws, source)
+        if not blocks:
+            raise ValueError("there are no rows")
+        return blocks
 
 
 @dataclass(frozen=True)
@@ -90,7 +238,7 @@ class ParquetBlocks:
     weight : str, optional
         Column of sample weights.
     rows : int
-        Rows of a batch.
+        Rows of a batch, at most; a batch ends where a row group of a file ends.
 
     Examples
     --------
@@ -109,7 +257,10 @@ class ParquetBlocks:
     columns: Sequence[str] | None = None
     weight: str | None = None
     rows: int = 65_536
-    repeatable = True
+
+    def __iter__(self) -> Iterator[tuple[Array, NDArray[Any], Array | None]]:
+        for block in ParquetSource(self).read():
+            yield block.X, block.y, block.weight
 
     def files(self) -> list[Path]:
         """The files, in order."""
@@ -121,38 +272,110 @@ class ParquetBlocks:
             raise FileNotFoundError(f"no Parquet file at {self.path}")
         return found
 
-    def __iter__(self) -> Iterator[Block]:
+
+@dataclass(frozen=True, eq=False)
+class ParquetSource:
+    """Blocks of Parquet files, with what their footers tell."""
+
+    given: ParquetBlocks
+    repeatable = True
+    flat = None
+
+    @cached_property
+    def _groups(self) -> list[tuple[Path, int, int]]:
+        """File, number in the file and rows of each row group that has any."""
         from pyarrow.parquet import ParquetFile
 
-        targets = [self.target] if isinstance(self.target, str) else list(self.target)
-        extra = [] if self.weight is None else [self.weight]
-        names = None if self.columns is None else list(self.columns)
-        for path in self.files():
+        found = []
+        for path in self.given.files():
             with ParquetFile(path) as file:
-                present = file.schema_arrow.names
-                names = names or [c for c in present if c not in (*targets, *extra)]
-                missing = [c for c in (*names, *targets, *extra) if c not in present]
+                missing = [c for c in self._wanted if c not in file.schema_arrow.names]
                 if missing:
                     raise ValueError(f"{path} has no column {missing[0]!r}")
-                for batch in file.iter_batches(self.rows, columns=[*names, *targets, *extra]):
-                    yield from StreamBlocks([_batch(batch, names, targets, extra)])
+                counts = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+            found += [(path, g, count) for g, count in enumerate(counts) if count]
+        return found
+
+    @cached_property
+    def _names(self) -> tuple[list[str], list[str], list[str]]:
+        """Columns of X, of y and of weights."""
+        from pyarrow.parquet import read_schema
+
+        given = self.given
+        targets = [given.target] if isinstance(given.target, str) else list(given.target)
+        extra = [] if given.weight is None else [given.weight]
+        if given.columns is not None:
+            return list(given.columns), targets, extra
+        present = read_schema(given.files()[0]).names
+        return [c for c in present if c not in (*targets, *extra)], targets, extra
+
+    @property
+    def _wanted(self) -> list[str]:
+        return [name for names in self._names for name in names]
+
+    @property
+    def length(self) -> int:
+        """Number of rows."""
+        return sum(count for _, _, count in self._groups)
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of X."""
+        return len(self._names[0])
+
+    def identity(self) -> str:
+        """The same for the same columns of files that have not changed."""
+        stats = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in self.given.files()]
+        return str(joblib.hash((stats, self._names, self.given.rows)))
+
+    def read(self, start: int = 0) -> Iterator[Block]:
+        """Blocks, from a certain row on; row groups that end before it are not touched."""
+        from pyarrow.parquet import ParquetFile
+
+        for path, group, count in self._groups:
+            if start >= count:
+                start -= count
+                continue
+            first = 0
+            with ParquetFile(path) as file:
+                for batch in file.iter_batches(
+                    self.given.rows, row_groups=[group], columns=self._wanted
+                ):
+                    if first >= start:
+                        name = f"{path}, row group {group}, rows from {first} on"
+                        block = checked(*_batch(batch, *self._names), name)
+                        assert block is not None
+                        yield block
+                    first += batch.num_rows
+            start = 0
+
+    def sample(self, seed: int) -> tuple[Array, Array]:
+        """Some rows at random, with their targets."""
+        chosen, first = choice(self.length, seed), 0
+        rows, targets = [], []
+        for block in self.read():
+            here = chosen[(chosen >= first) & (chosen < first + len(block.y))] - first
+            first += len(block.y)
+            rows.append(block.X[here])
+            targets.append(block.targets()[here])
+        return np.concatenate(rows), np.concatenate(targets)
 
 
-def _batch(batch: Any, names: list[str], targets: list[str], extra: list[str]) -> tuple[Any, ...]:
+def _batch(
+    batch: Any, names: list[str], targets: list[str], extra: list[str]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
     """Columns of a record batch as arrays."""
 
-    def stack(wanted: list[str]) -> Array:
-        parts = [batch.column(c).to_numpy(zero_copy_only=False) for c in wanted]
-        return np.column_stack(parts).astype(float)
+    def stack(wanted: list[str]) -> NDArray[Any]:
+        return np.column_stack([batch.column(c).to_numpy(zero_copy_only=False) for c in wanted])
 
-    weight = stack(extra).ravel() if extra else None
-    return stack(names), stack(targets), weight
+    return stack(names), stack(targets), stack(extra).ravel() if extra else None
 
 
 def as_blocks(source: Any) -> Any:
     """Blocks of something that is given without targets."""
-    if isinstance(source, ArrayBlocks | StreamBlocks | ParquetBlocks):
-        return source
+    if isinstance(source, ParquetBlocks):
+        return ParquetSource(source)
     if hasattr(source, "shape") or isinstance(source, str | bytes) or not isinstance(source, Iterable):
         raise ValueError(
             "This estimator requires y to be passed, but the target y is None: give X and y, an "
@@ -161,24 +384,9 @@ def as_blocks(source: Any) -> Any:
     return StreamBlocks(source)
 
 
-def sample(blocks: Any, seed: int) -> tuple[Array, Array, Any]:
-    """Some rows, at random of an array and the first of a stream, and blocks that still have all."""
-    if isinstance(blocks, ArrayBlocks):
-        rng = np.random.default_rng(seed)
-        m = blocks.X.shape[0]
-        chosen = np.sort(rng.choice(m, min(m, SAMPLE), replace=False))
-        X, y = as_floats(blocks.X[chosen]), columns(blocks.y[chosen])
-        return (X.toarray() if sparse.issparse(X) else X), y, blocks
-    source = iter(blocks)
-    taken: list[Block] = []
-    while sum(len(y) for _, y, _ in taken) < SAMPLE:
-        block = next(source, None)
-        if block is None:
-            break
-        taken.append(block)
-    X = np.concatenate([X.toarray() if sparse.issparse(X) else X for X, _, _ in taken])
-    y = np.concatenate([y for _, y, _ in taken])
-    return X[:SAMPLE], y[:SAMPLE], chain(taken, source)
+def choice(rows: int, seed: int) -> NDArray[np.int64]:
+    """Numbers of the rows of a sample, in order."""
+    return np.sort(np.random.default_rng(seed).choice(rows, min(rows, SAMPLE), replace=False))
 
 
 def as_floats(X: Any) -> Any:
@@ -192,3 +400,9 @@ def columns(y: Any) -> Array:
     if y.ndim not in (1, 2):
         raise ValueError(f"y has shape {y.shape}; one or two dimensions are needed")
     return y[:, None] if y.ndim == 1 else y
+
+
+def one_column(y: NDArray[Any]) -> None:
+    """Refuse several targets."""
+    if y.ndim > 1 and y.shape[1] != 1:
+        raise ValueError(f"y has {y.shape[1]} columns; one is needed")

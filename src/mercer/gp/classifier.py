@@ -11,8 +11,12 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from mercer.gp.base import SphericalGP
 from mercer.gp.blocks import ArrayBlocks
-from mercer.gp.likelihoods import Bernoulli, Likelihood, Poisson, mean_probability
-from mercer.gp.variational import Climb, Latent, Sweep, infer
+from mercer.gp.checkpoint import Checkpoint
+from mercer.gp.distributed import is_dask
+from mercer.gp.likelihoods import Bernoulli, Poisson, mean_probability
+from mercer.gp.passes import total
+from mercer.gp.tallies import CountTally, LabelTally, OneAgainstRest, counts
+from mercer.gp.variational import Climb, Latent, Likely, infer
 from mercer.kernels.base import is_whole
 
 Array = NDArray[np.float64]
@@ -68,17 +72,24 @@ class _VariationalGP(SphericalGP):
         return blocks
 
     def _infer(
-        self, blocks: Any, likelihood: Likelihood, average: Array, weight: float, rows: int, encode: Any
+        self,
+        blocks: Any,
+        model: Likely,
+        weight: float,
+        rows: int,
+        checkpoint: Checkpoint,
     ) -> Self:
-        """Find the posterior of one process for each column that ``encode`` makes of the targets."""
-        self._offset = likelihood.offset(average)
-        sweep = Sweep(self.features_, likelihood, self._offset, encode)
+        """Find the posterior of one process for each column of targets."""
+        self._offset = model.offset
         tol = self.tol * max(weight, 100.0)
         climbs = [
             Climb(self.features_, self.kernel_, bool(self.optimize), rows, tol) for _ in self._offset
         ]
         theta = np.concatenate([[np.log(self.amplitude)], self.kernel_.theta])
-        self.n_iter_ = infer(sweep, blocks, climbs, theta, self.n_restarts, self.max_iter, self._rng())
+        self.n_iter_, climbs = infer(
+            model, blocks, climbs, theta, self.n_restarts, self.max_iter, self._rng(), checkpoint
+        )
+        checkpoint.remove()
         self._latents = [climb.accepted for climb in climbs]
         self.elbo_ = sum(climb.bound for climb in climbs)
         self.kernels_ = [latent.kernel for latent in self._latents]
@@ -187,38 +198,42 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
         )  # fmt: skip
         self.class_prior = class_prior
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
         """Find the posterior in several passes.
 
         Parameters
         ----------
         X : array, memory map, sparse matrix or data frame of shape (m, d); or blocks
             Blocks are a list (or another iterable that can be read again) of pairs (X, y) or triples
-            (X, y, weight), with ``y=None`` here, or :class:`ParquetBlocks`; labels are numbers then.
+            (X, y, weight), with ``y=None`` here, or :class:`ParquetBlocks`.  Of Dask arrays and data
+            frames each partition is summed up where it is; they are computed in each pass, unless
+            ``persist`` keeps them.
         y : array of shape (m,)
             Labels.
         sample_weight : array of shape (m,), optional
             How often each row counts.
+        checkpoint : path, optional
+            A file for the state after each pass, and for the sums of the pass under way.  If a fit of
+            the same model to the same rows was stopped, it goes on from there; when the fit is done,
+            the file is deleted.  It is a pickle: use only what you wrote yourself.
         """
         blocks = self._repeatable(self._blocks(X, y, sample_weight))
         if isinstance(blocks, ArrayBlocks):
             check_classification_targets(blocks.y)
-            self.classes_, codes = np.unique(blocks.y, return_inverse=True)
-            blocks = ArrayBlocks(blocks.X, codes, blocks.weight)
-            labels = np.arange(len(self.classes_), dtype=float)
-        else:
-            self.classes_ = labels = _labels(blocks)
-        blocks = self._start(blocks)
-        if len(labels) < 2:
+        kept = self._start(blocks, checkpoint)
+        tally = total(blocks, LabelTally.of, "labels", kept, "labels")
+        self.classes_ = tally.labels
+        if len(tally.labels) < 2:
             raise ValueError(f"there is one class only, {self.classes_[0]!r}; at least two are needed")
-        frequencies, weight, rows = _frequencies(blocks, labels)
+        frequencies = tally.frequencies
         self._ratio = self._prior_ratio(frequencies)
-        shown = slice(1, 2) if len(labels) == 2 else slice(None)
-
-        def encode(y: Array) -> Array:
-            return (y == labels[shown]).astype(float)
-
-        return self._infer(blocks, Bernoulli(), frequencies[shown], weight, rows, encode)
+        shown = slice(1, 2) if len(tally.labels) == 2 else slice(None)
+        bernoulli = Bernoulli()
+        model = Likely(
+            self.features_, bernoulli, bernoulli.offset(frequencies[shown]),
+            OneAgainstRest(tally.labels[shown]),
+        )  # fmt: skip
+        return self._infer(blocks, model, float(tally.weights.sum()), tally.rows, kept)
 
     def _prior_ratio(self, frequencies: Array) -> Array:
         """Odds by which the classes are more frequent in use than in training."""
@@ -234,6 +249,8 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, averaged over the posterior; shape (m, n_classes)."""
+        if is_dask(X):
+            return self._lazily("predict_proba", X, (float, len(self.classes_)))
         mean, variance = self._latent_moments(X)
         p = mean_probability(mean, variance)
         if p.shape[1] == 1:
@@ -243,6 +260,9 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
 
     def decision_function(self, X: Any) -> Array:
         """Logarithms of the odds: of the second of two classes, or of each class against the rest."""
+        if is_dask(X):
+            wide = () if len(self.classes_) == 2 else (len(self.classes_),)
+            return self._lazily("decision_function", X, (float, *wide))
         p = self.predict_proba(X)
         with np.errstate(divide="ignore"):
             odds = np.log(p) - np.log1p(-p)
@@ -250,6 +270,8 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row."""
+        if is_dask(X):
+            return self._lazily("predict", X, (self.classes_.dtype,))
         p = self.predict_proba(X)
         return self.classes_[p.argmax(axis=1)]
 
@@ -287,7 +309,7 @@ class SphericalGPPoissonRegressor(RegressorMixin, _VariationalGP):
     True
     """
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
         """Find the posterior in several passes; see :meth:`SphericalGPClassifier.fit`.
 
         Parameters
@@ -297,14 +319,21 @@ class SphericalGPPoissonRegressor(RegressorMixin, _VariationalGP):
             Counts.
         sample_weight : array of shape (m,), optional
             How often each row counts.
+        checkpoint : path, optional
+            A file to go on from if the fit is stopped.
         """
         blocks = self._repeatable(self._blocks(X, y, sample_weight, y_numeric=True))
-        average, weight, rows = _average(blocks)
-        blocks = self._start(blocks)
-        return self._infer(blocks, Poisson(), average, weight, rows, lambda y: y)
+        kept = self._start(blocks, checkpoint)
+        tally = total(blocks, CountTally.of, "counts", kept, "counts")
+        poisson = Poisson()
+        model = Likely(self.features_, poisson, poisson.offset(tally.average), counts)
+        return self._infer(blocks, model, tally.weight, tally.rows, kept)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Expected counts, with standard deviations of the counts if wanted."""
+        if is_dask(X):
+            outputs = ((float,),) * (1 + return_std)
+            return self._lazily("predict", X, *outputs, return_std=return_std)
         mean, variance = self._latent_moments(X)
         rate = np.exp(mean + variance / 2)[:, 0]
         if not return_std:
@@ -315,50 +344,3 @@ class SphericalGPPoissonRegressor(RegressorMixin, _VariationalGP):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
-
-
-def _labels(blocks: Any) -> Array:
-    """The labels in all blocks."""
-    found: Array | None = None
-    for _, y, _ in blocks:
-        _one_column(y)
-        labels = np.unique(y)
-        found = labels if found is None else np.union1d(found, labels)
-    if found is None:
-        raise ValueError("there are no rows")
-    return found
-
-
-def _frequencies(blocks: Any, labels: Array) -> tuple[Array, float, int]:
-    """Relative frequencies of labels, the sum of weights, and the number of rows."""
-    counts, rows = np.zeros(len(labels)), 0
-    for _, y, weight in blocks:
-        counts += np.bincount(np.searchsorted(labels, y[:, 0]), weight, minlength=len(labels))
-        rows += len(y)
-    if not counts.all():
-        raise ValueError(
-            f"all rows of the class {labels[counts.argmin()]!r} have weight zero; drop them"
-        )
-    return counts / counts.sum(), float(counts.sum()), rows
-
-
-def _average(blocks: Any) -> tuple[Array, float, int]:
-    """Mean count, the sum of weights, and the number of rows."""
-    total, weight_sum, rows = 0.0, 0.0, 0
-    for _, y, weight in blocks:
-        _one_column(y)
-        negative = np.flatnonzero(y[:, 0] < 0)
-        if negative.size:
-            raise ValueError(f"row {rows + negative[0]} of y is negative; counts are not")
-        w = np.ones(len(y)) if weight is None else weight
-        total, weight_sum, rows = total + float(w @ y[:, 0]), weight_sum + float(w.sum()), rows + len(y)
-    if rows == 0 or weight_sum == 0:
-        raise ValueError("there are no rows, or all weights are zero")
-    if total == 0:
-        raise ValueError("all counts are zero; there is nothing to learn a rate from")
-    return np.array([total / weight_sum]), weight_sum, rows
-
-
-def _one_column(y: Array) -> None:
-    if y.shape[1] != 1:
-        raise ValueError(f"y has {y.shape[1]} columns; one is needed")

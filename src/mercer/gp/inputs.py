@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.gp.blocks import Block
+from mercer.gp.moments import Moments
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels.levels import radial_power, weighty_levels
 from mercer.spaces import Simplex, Sphere, SphericalSpace
@@ -34,27 +33,9 @@ class InputMap:
     scale: Array | None = None
 
     @classmethod
-    def of_table(cls, blocks: Iterable[Block], bias: float) -> InputMap:
-        """Learn means and standard deviations in one pass."""
-        total, mean, square = 0.0, np.zeros(1), np.zeros(1)
-        for X, _, weight in blocks:
-            X = X.toarray() if sparse.issparse(X) else X
-            w = np.ones(len(X)) if weight is None else weight
-            if w.sum() == 0:
-                continue
-            # The moments of two sets from those of each (Chan's formula): no large sums cancel.
-            here = w @ X / w.sum()
-            spread = w @ (X - here) ** 2
-            gap, both = here - mean, total + w.sum()
-            square = square + spread + gap**2 * total * w.sum() / both
-            mean = mean + gap * w.sum() / both
-            total = both
-        if total == 0:
-            raise ValueError("there are no rows, or all weights are zero")
-        scale = np.sqrt(square / total)
-        # A column that varies by less than its rounding is constant, and says nothing.
-        still = scale <= 8 * np.finfo(float).eps * np.abs(mean)
-        return cls(Sphere(), bias, mean, np.where(still, np.inf, scale))
+    def of_table(cls, moments: Moments, bias: float) -> InputMap:
+        """Standardise columns by their moments."""
+        return cls(Sphere(), bias, moments.mean, moments.scale)
 
     def stretched(self, factors: Array) -> InputMap:
         """The same with standardised columns multiplied by factors."""
@@ -107,6 +88,9 @@ class HarmonicFeatures:
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Rows as the kernel takes them, checked."""
+        columns = self.harmonics.n - self.inputs.is_table
+        if X.shape[1] != columns:
+            raise ValueError(f"{name} has {X.shape[1]} columns, but {columns} in the rows before")
         return self.inputs.space.check(self.inputs.rows(X), name)
 
     def write(self, rows: Any, out: Array) -> Array:

@@ -14,8 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.gp.base import SphericalGP
-from mercer.gp.blocks import sample
 from mercer.gp.bound import Bound
+from mercer.gp.distributed import is_dask
 from mercer.gp.evidence import Evidence
 from mercer.gp.prior import Prior
 from mercer.gp.statistics import collect
@@ -136,7 +136,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
             raise ValueError(f"noise must be a positive number, got {self.noise!r}")
         return kernel
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
         """Collect statistics in one pass and find the hyperparameters.
 
         Parameters
@@ -144,39 +144,43 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         X : array, memory map, sparse matrix or data frame of shape (m, d); or blocks
             Blocks are an iterable of pairs (X, y) or triples (X, y, weight), with ``y=None`` here, or
             :class:`ParquetBlocks`.  Means and standard deviations of columns are learnt in a pass of
-            their own; from an iterator, which can be read only once, in its first block.
+            their own; from an iterator, which can be read only once, in its first block.  Of Dask
+            arrays and data frames each partition is summed up where it is.
         y : array of shape (m,) or (m, q)
             Several outputs share the hyperparameters.
         sample_weight : array of shape (m,), optional
             How often each row counts.
+        checkpoint : path, optional
+            A file for the sums so far.  If a fit of the same model to the same rows was stopped, it
+            goes on from there; when the fit is done, the file is deleted.  It is a pickle: use only
+            what you wrote yourself.
         """
         blocks = self._blocks(X, y, sample_weight, multi_output=True, y_numeric=True)
-        targets = getattr(blocks, "y", None)
-        blocks = self._start(blocks)
+        kept = self._start(blocks, checkpoint)
         if self.ard:
-            blocks = self._stretch_inputs(blocks)
-        self.statistics_ = collect(self.features_, self._check_columns(blocks))
-        outputs = self.statistics_.shift.size
-        self._flat = outputs == 1 if targets is None else targets.ndim == 1
-        return self._finish(self._theta(), self.n_restarts)
+            if "scales" not in kept.results:
+                kept.keep("scales", self._learn_scales(blocks))
+            self.input_scales_ = kept.results["scales"]
+            stretched = self.features_.inputs.stretched(self.input_scales_)
+            self.features_ = replace(self.features_, inputs=stretched)
+        self.statistics_ = collect(self.features_, blocks, kept)
+        self._flat = self.statistics_.shift.size == 1 if blocks.flat is None else blocks.flat
+        self._finish(self._theta(), self.n_restarts)
+        kept.remove()
+        return self
 
-    def _stretch_inputs(self, blocks: Any) -> Any:
-        """Learn input scales from a sample of the rows; returns blocks for the pass that follows."""
+    def _learn_scales(self, blocks: Any) -> Array:
+        """Input scales from a sample of the rows."""
         if not self.features_.inputs.is_table:
             raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
         from mercer.gp.ard import learn_scales
 
-        X, y, blocks = sample(blocks, self.random_state)
+        X, y = blocks.sample(self.random_state)
         centre = y.mean(axis=0) if self.normalize_y else 0.0
         spread = y.std(axis=0) if self.normalize_y else 1.0
         y = (y - centre) / np.where(spread > 0, spread, 1.0)
         prior = Prior.of(self.amplitude, self.kernel_, self.features_.harmonics)
-        self.input_scales_ = learn_scales(
-            self.features_, prior, self.noise, X, y, _ARD_STEPS, self.random_state
-        )
-        stretched = self.features_.inputs.stretched(self.input_scales_)
-        self.features_ = replace(self.features_, inputs=stretched)
-        return blocks
+        return learn_scales(self.features_, prior, self.noise, X, y, _ARD_STEPS, self.random_state)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows; hyperparameters are optimised from where they are.
@@ -186,8 +190,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         if not hasattr(self, "statistics_"):
             return self.fit(X, y, sample_weight)
         blocks = self._blocks(X, y, sample_weight, reset=False, multi_output=True, y_numeric=True)
-        new = collect(self.features_, self._check_columns(blocks))
-        self.statistics_ = self.statistics_ + new
+        self.statistics_ = self.statistics_ + collect(self.features_, blocks)
         return self._finish(self.theta_, 0)
 
     def refit(self, kernel: Any = None, **params: Any) -> Self:
@@ -267,6 +270,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         Parameters
         ----------
         X : array of shape (m, d)
+            For Dask arrays and data frames the answer is a Dask array, not computed yet.
         return_std : bool
             Also return standard deviations, in the shape of the mean.
         return_cov : bool
@@ -276,6 +280,8 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         """
         if return_std and return_cov:
             raise ValueError("give return_std or return_cov, not both")
+        if is_dask(X):
+            return self._predict_lazily(X, return_std, return_cov, include_noise)
         rows = self._points(X)
         if not return_std and not return_cov:
             return self._in_units(self._means(rows, self._posterior.mean))
@@ -288,6 +294,15 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         mean, variance = self._moments(rows, [(self._posterior, self._prior)])
         std = np.sqrt(variance + noise) * self._scale_y
         return self._in_units(mean), std[:, 0] if self._flat else std
+
+    def _predict_lazily(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
+        check_is_fitted(self)
+        if return_cov:
+            raise ValueError("return_cov needs all rows at once; give an array that is in memory")
+        shape = () if self._flat else (len(self._scale_y),)
+        outputs = ((float, *shape),) * (1 + return_std)
+        options = {"return_std": return_std, "include_noise": include_noise}
+        return self._lazily("predict", X, *outputs, **options)
 
     def _in_units(self, mean: Array) -> Array:
         mean = mean * self._scale_y + self._mean_y

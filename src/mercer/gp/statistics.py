@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from mercer.engine.threads import run, threads_in_use
 from mercer.gp.blocks import Block
+from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.inputs import HarmonicFeatures
+from mercer.gp.passes import total
 
 Array = NDArray[np.float64]
 
@@ -129,34 +131,38 @@ class Statistics:
         return cls(**values | {name: kind(values[name]) for name, kind in kinds.items()})
 
 
-def collect(features: HarmonicFeatures, blocks: Iterable[Block]) -> Statistics:
+@dataclass(frozen=True, eq=False)
+class Collect:
+    """The job of the pass over the rows."""
+
+    features: HarmonicFeatures
+
+    def __call__(self, block: Block) -> Statistics:
+        """Statistics of a block."""
+        rows, y = self.features.check(block.X, block.called("X")), block.targets()
+        shift = y.mean(axis=0)
+        y = y - shift
+        _check_range(y, block.called("y"))
+        lanes = [_Lane(self.features, y.shape[1]) for _ in range(lanes_for(len(y)))]
+        add_rows(lanes, rows, y, block.weight)
+        found: Statistics = sum(lane.statistics(shift) for lane in lanes)  # type: ignore[assignment]
+        return found
+
+
+def collect(features: HarmonicFeatures, blocks: Any, checkpoint: Checkpoint | None = None) -> Statistics:
     """Statistics of blocks of rows, in one pass; memory for a block and a few matrices of M x M."""
-    total: Statistics | None = None
-    lanes: list[_Lane] = []
-    shift: Array | None = None
-    for X, y, weight in blocks:
-        rows = features.check(X)
-        if shift is None:
-            shift = y.mean(axis=0)
-            lanes = [_Lane(features, y.shape[1]) for _ in range(threads_in_use())]
-        if y.shape[1] != shift.size:
-            raise ValueError(f"y has {y.shape[1]} column(s), but {shift.size} in the rows before")
-        _check_range(y - shift)
-        add_rows(lanes, rows, y - shift, weight)
-    if shift is None:
-        raise ValueError("there are no rows")
-    for lane in lanes:
-        part = lane.statistics(shift)
-        total = part if total is None else total + part
-    assert total is not None
-    return total
+    kept = Checkpoint() if checkpoint is None else checkpoint
+    found: Statistics = total(blocks, Collect(features), "rows", kept, "statistics")
+    if not np.isfinite(found.squares).all():
+        raise ValueError("y varies so much that its square is no number; rescale it")
+    return found
 
 
-def _check_range(y: Array) -> None:
+def _check_range(y: Array, name: str) -> None:
     """Refuse targets whose squares leave the floating range: they would count as constant."""
     largest = np.abs(y).max(initial=0.0)
     if largest > 1e140 or 0 < largest < 1e-140:
-        raise ValueError(f"y varies by {largest:.3g}, whose square is no number; rescale it")
+        raise ValueError(f"{name} varies by {largest:.3g}, whose square is no number; rescale it")
 
 
 class Lane(Protocol):
@@ -164,6 +170,11 @@ class Lane(Protocol):
 
     def add(self, rows: Any, y: Array, weight: Array | None) -> None:
         """Add a few checked rows."""
+
+
+def lanes_for(rows: int) -> int:
+    """How many threads are worth while for so many rows."""
+    return min(threads_in_use(), -(-rows // ROWS))
 
 
 def add_rows(lanes: Sequence[Lane], rows: Any, y: Array, weight: Array | None) -> None:
@@ -178,7 +189,7 @@ def add_rows(lanes: Sequence[Lane], rows: Any, y: Array, weight: Array | None) -
             part = slice(start, start + ROWS)
             lanes[number].add(rows[part], y[part], None if weight is None else weight[part])
 
-    run(job, [(number,) for number in range(min(len(lanes), len(starts)))], stop)
+    run(job, [(number,) for number in range(len(lanes))], stop)
 
 
 class _Lane:

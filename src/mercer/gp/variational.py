@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.engine.threads import run, threads_in_use
+from mercer.engine.threads import run
 from mercer.gp.blocks import Block
 from mercer.gp.bound import Bound, Solution
+from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.evidence import Evidence
 from mercer.gp.inputs import HarmonicFeatures
 from mercer.gp.likelihoods import Likelihood
+from mercer.gp.passes import total
 from mercer.gp.prior import Prior, last_level
-from mercer.gp.statistics import ROWS, add_rows
+from mercer.gp.statistics import ROWS, add_rows, lanes_for
 
 Array = NDArray[np.float64]
 
@@ -25,6 +27,7 @@ Array = NDArray[np.float64]
 _SHORTEST = 1 / 64
 #: Steps of the hyperparameters between two passes: the sites they are found with are about to change.
 _FEW = 8
+_NO_ROWS = Bound(np.zeros((0, 0)), np.zeros((0, 1)), np.zeros(1), 0.0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,78 +124,115 @@ class Climb:
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
-    """A pass over the rows that finds sites for processes.
+class Likely:
+    """How targets depend on processes.
 
     Parameters
     ----------
     features : HarmonicFeatures
     likelihood : Likelihood
     offset : array of shape (q,)
-        Added to the processes, one for each column of targets.
+        Added to the processes.
     encode : callable
-        From the targets of a block to a matrix of q columns.
+        From a block to its targets, a matrix of q columns.
     """
 
     features: HarmonicFeatures
     likelihood: Likelihood
     offset: Array
-    encode: Callable[[Array], Array]
+    encode: Callable[[Block], Array]
 
-    def __call__(
-        self, blocks: Iterable[Block], latents: dict[int, Latent | None]
-    ) -> dict[int, tuple[Sites, float]]:
-        """Sites at the posteriors of processes, by number, and their mean log likelihoods.
 
-        Where there is no posterior yet, at the likelihood's first guess.
-        """
-        lanes = [_Lane(self, latents) for _ in range(threads_in_use())]
-        for X, y, weight in blocks:
-            add_rows(lanes, self.features.check(X), self.encode(y), weight)
-        found = {}
-        for place, number in enumerate(latents):
-            sites = Sites(
-                np.sum([lane.grams[place] for lane in lanes], axis=0),
-                np.sum([lane.linear[place] for lane in lanes], axis=0),
-                float(sum(lane.diagonal[place] for lane in lanes)),
-            )
-            found[number] = sites, float(sum(lane.values[place] for lane in lanes))
-        return found
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sites of some processes and their mean log likelihoods, over rows; those of two parts add up."""
+
+    grams: Array
+    linear: Array
+    diagonal: Array
+    values: Array
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def sites(self, place: int) -> tuple[Sites, float]:
+        """Sites of one of the processes, and its mean log likelihood."""
+        sites = Sites(self.grams[place], self.linear[place], float(self.diagonal[place]))
+        return sites, float(self.values[place])
+
+
+class Sweep:
+    """The job of a pass: sites for processes, at their posteriors.
+
+    Parameters
+    ----------
+    model : Likely
+    latents : dict of Latent or None
+        Processes by number; where there is no posterior yet, sites are those of the likelihood's first
+        guess.
+    """
+
+    def __init__(self, model: Likely, latents: Mapping[int, Latent | None]) -> None:
+        self.model = model
+        # The statistics behind a posterior stay at home.
+        self.beliefs = {
+            number: None if latent is None else (replace(latent.posterior, bound=_NO_ROWS), latent.prior)
+            for number, latent in latents.items()
+        }
+
+    def __call__(self, block: Block) -> Sums:
+        """Sums of a block."""
+        rows, y = self.model.features.check(block.X, block.called("X")), self.model.encode(block)
+        lanes = [_Lane(self) for _ in range(lanes_for(len(y)))]
+        add_rows(lanes, rows, y, block.weight)
+        sums = [Sums(lane.grams, lane.linear, lane.diagonal, lane.values) for lane in lanes]
+        return sum(sums[1:], sums[0])
 
 
 def infer(
-    sweep: Sweep,
-    blocks: Iterable[Block],
+    model: Likely,
+    blocks: Any,
     climbs: list[Climb],
     theta: Array,
     restarts: int,
     max_iter: int,
     rng: np.random.Generator,
-) -> int:
-    """Sweep until no process moves; returns the number of passes."""
-    first = sweep(blocks, dict.fromkeys(range(len(climbs))))
-    seeds = rng.spawn(len(climbs))
-    run(
-        lambda i: climbs[i].start(first[i][0], theta, restarts, seeds[i]),
-        [(i,) for i in range(len(climbs))],
-        what="hyperparameters",
-    )
-    for passes in range(1, max_iter + 1):
+    checkpoint: Checkpoint,
+) -> tuple[int, list[Climb]]:
+    """Sweep until no process moves; returns the number of passes, and the processes' ways."""
+
+    def sweep(passes: int, latents: Mapping[int, Latent | None]) -> dict[int, tuple[Sites, float]]:
+        sums = total(blocks, Sweep(model, latents), f"rows, pass {passes}", checkpoint, f"pass {passes}")
+        return {number: sums.sites(place) for place, number in enumerate(latents)}
+
+    done = 0
+    if "climbs" in checkpoint.results:
+        done, climbs = checkpoint.results["climbs"]
+    else:
+        first = sweep(0, dict.fromkeys(range(len(climbs))))
+        seeds = rng.spawn(len(climbs))
+        run(
+            lambda i: climbs[i].start(first[i][0], theta, restarts, seeds[i]),
+            [(i,) for i in range(len(climbs))],
+            what="hyperparameters",
+        )
+    for passes in range(done + 1, max_iter + 1):
         moving = {i: climb.latent for i, climb in enumerate(climbs) if climb.moving}
         if not moving:
-            return passes - 1
-        found = sweep(blocks, dict(moving))
-        tasks = [(climbs[i], *found[i]) for i in moving]
-        run(Climb.advance, tasks, what="hyperparameters")
-    return max_iter
+            return passes - 1, climbs
+        found = sweep(passes, moving)
+        run(Climb.advance, [(climbs[i], *found[i]) for i in moving], what="hyperparameters")
+        checkpoint.results.pop(f"pass {passes}")
+        checkpoint.keep("climbs", (passes, climbs))
+    return max_iter, climbs
 
 
 class _Lane:
     """Sums of one thread for :class:`Sites`."""
 
-    def __init__(self, sweep: Sweep, latents: dict[int, Latent | None]) -> None:
-        size, outputs = sweep.features.size, len(latents)
-        self._sweep, self._latents = sweep, latents
+    def __init__(self, sweep: Sweep) -> None:
+        size, outputs = sweep.model.features.size, len(sweep.beliefs)
+        self._sweep, self._model = sweep, sweep.model
         self._buffer, self._scaled = np.empty((ROWS, size)), np.empty((ROWS, size))
         self._product = np.empty((size, size))
         self.grams = np.zeros((outputs, size, size))
@@ -200,19 +240,20 @@ class _Lane:
         self.diagonal, self.values = np.zeros(outputs), np.zeros(outputs)
 
     def add(self, rows: Any, y: Array, weight: Array | None) -> None:
-        sweep = self._sweep
+        model = self._model
         weight = np.ones(len(y)) if weight is None else weight
         phi, scaled = self._buffer[: len(y)], self._scaled[: len(y)]
-        squared_lengths = sweep.features.write(rows, phi)
-        captured = last_level(phi, sweep.features.harmonics)
-        for place, (number, latent) in enumerate(self._latents.items()):
-            offset = float(sweep.offset[number])
-            if latent is None:
-                mean, variance = sweep.likelihood.start(y[:, number], offset), np.zeros(len(y))
+        squared_lengths = model.features.write(rows, phi)
+        captured = last_level(phi, model.features.harmonics)
+        for place, (number, belief) in enumerate(self._sweep.beliefs.items()):
+            offset = float(model.offset[number])
+            if belief is None:
+                mean, variance = model.likelihood.start(y[:, number], offset), np.zeros(len(y))
             else:
-                mean = (phi @ latent.posterior.mean)[:, 0]
-                variance = latent.prior.left(squared_lengths, captured) + latent.posterior.variance(phi)
-            terms = sweep.likelihood.expectations(y[:, number], mean + offset, variance)
+                posterior, prior = belief
+                mean = (phi @ posterior.mean)[:, 0]
+                variance = prior.left(squared_lengths, captured) + posterior.variance(phi)
+            terms = model.likelihood.expectations(y[:, number], mean + offset, variance)
             self.values[place] += weight @ terms.value
             if not np.isfinite(self.values[place]):
                 continue  # out of range: the step that led here is taken back

@@ -1,0 +1,229 @@
+"""Rows in partitions of Dask collections: sums are made where the rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer.engine.threads import blas_in_one_thread
+from mercer.gp.blocks import Block, checked, choice, columns
+
+Array = NDArray[np.float64]
+
+#: Sums that a worker adds up at a time, on the way to the sum of all.
+SPLIT_EVERY = 8
+#: Partitions between two looks at the clock, where a checkpoint is kept.
+ROUND = 32
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask collection."""
+    return hasattr(X, "__dask_graph__")
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """Partitions of X, y and weights, not computed yet.
+
+    Nothing but sums travels, and they add up in a tree.  Dask runs it: on the cluster whose client is in
+    use, or in threads.  What a worker had when it died is computed again by another.
+    """
+
+    X: list[Any]
+    y: list[Any]
+    weight: list[Any]
+    columns: int
+    flat: bool
+    names: tuple[str, ...]
+    repeatable = True
+
+    @classmethod
+    def of(cls, X: Any, y: Any, weight: Any) -> Partitions:
+        """Partitions of collections, checked as far as that goes without computing them."""
+        X = _table(X)
+        y = _beside(X, y, "y", (1, 2))
+        weight = None if weight is None else _beside(X, weight, "sample_weight", (1,))
+        parts = _delayed(X)
+        return cls(
+            parts,
+            _delayed(y),
+            [None] * len(parts) if weight is None else _delayed(weight),
+            int(X.shape[1]),
+            y.ndim == 1,
+            tuple(
+                str(c.name if hasattr(c, "name") else c._name) for c in (X, y, weight) if c is not None
+            ),
+        )
+
+    @property
+    def length(self) -> int:
+        """Number of partitions."""
+        return len(self.X)
+
+    def identity(self) -> str:
+        """Names that Dask gives to the same computations."""
+        return " ".join(self.names)
+
+    def sums(
+        self, job: Callable[[Block], Any], start: int, in_rounds: bool
+    ) -> Iterator[tuple[int, Any]]:
+        """What a job makes of the partitions, added up; each with the number of partitions done."""
+        import dask
+
+        step = ROUND if in_rounds else self.length
+        for first in range(start, self.length, step):
+            last = min(first + step, self.length)
+            # A node of its own: it is sent once to each worker, not with every partition.
+            shared = dask.delayed(job, pure=False, traverse=False)
+            parts = [
+                dask.delayed(_part)(shared, i, self.X[i], self.y[i], self.weight[i])
+                for i in range(first, last)
+            ]
+            while len(parts) > 1:
+                parts = [
+                    dask.delayed(_sum)(parts[i : i + SPLIT_EVERY])
+                    for i in range(0, len(parts), SPLIT_EVERY)
+                ]
+            # The state of a job is a few matrices of M x M, which must be sent.
+            with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
+                yield last, dask.compute(parts[0])[0]
+
+    def sample(self, seed: int) -> tuple[Array, Array]:
+        """Some rows at random, with their targets: those that would be taken of an array."""
+        import dask
+
+        lengths = dask.compute(*[dask.delayed(_length)(part) for part in self.X])
+        ends = np.cumsum(lengths)
+        chosen = choice(int(ends[-1]), seed)
+        parts = [
+            dask.delayed(_take)(
+                i, X, y, chosen[(chosen >= end - length) & (chosen < end)] - end + length
+            )
+            for i, (X, y, end, length) in enumerate(zip(self.X, self.y, ends, lengths, strict=True))
+            if length
+        ]
+        found = dask.compute(*parts)
+        return np.concatenate([X for X, _ in found]), np.concatenate([y for _, y in found])
+
+
+def lazily(model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any) -> Any:
+    """A method of a model, partition by partition, as Dask arrays that are not computed yet.
+
+    Parameters
+    ----------
+    model : estimator
+        As it is now: what is computed later does not change if it is fitted again.
+    method : str
+    X : Dask array or data frame
+    outputs : tuple of (dtype, *shape)
+        Of each array that the method returns; the shape without rows.
+    **options : further arguments of the method
+    """
+    import dask
+    import dask.array as da
+
+    X = _table(X)
+    shared = dask.delayed(copy(model), pure=False, traverse=False)
+    lengths = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * X.npartitions
+    found = [
+        dask.delayed(_call, nout=len(outputs))(shared, method, i, part, options)
+        for i, part in enumerate(_delayed(X))
+    ]
+    arrays = tuple(
+        da.concatenate(
+            [
+                da.from_delayed(part[place], (length, *shape), dtype=dtype)
+                for part, length in zip(found, lengths, strict=True)
+            ],
+            allow_unknown_chunksizes=True,
+        )
+        for place, (dtype, *shape) in enumerate(outputs)
+    )
+    return arrays if len(arrays) > 1 else arrays[0]
+
+
+def _table(X: Any) -> Any:
+    """A collection of two dimensions, in partitions of rows."""
+    if not hasattr(X, "ndim") or X.ndim != 2:
+        shape = getattr(X, "shape", type(X).__name__)
+        raise ValueError(f"X must be a Dask array or data frame with rows and columns, got {shape}")
+    if not hasattr(X, "columns"):
+        return X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
+    for name, dtype in X.dtypes.items():
+        if getattr(dtype, "kind", "O") not in "biuf":
+            raise ValueError(f"column {name!r} of X holds {dtype}, not numbers; encode or drop it")
+    return X
+
+
+def _beside(X: Any, y: Any, name: str, dimensions: tuple[int, ...]) -> Any:
+    """Targets or weights in the partitions of X."""
+    import dask.array as da
+
+    if not is_dask(y):
+        y = np.asarray(y)
+        if hasattr(X, "columns") or np.isnan(X.chunks[0]).any():
+            raise ValueError(
+                f"{name} is no Dask collection, and the numbers of rows in the partitions of X are not "
+                "known; take both from the same data frame"
+            )
+        y = da.from_array(y, chunks=-1)
+    if y.ndim not in dimensions:
+        raise ValueError(f"{name} has {y.ndim} dimensions; {' or '.join(map(str, dimensions))} needed")
+    known = all(hasattr(c, "chunks") and not np.isnan(c.chunks[0]).any() for c in (X, y))
+    if known:
+        if y.shape[0] != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows, but {name} has {y.shape[0]}")
+        return y.rechunk({0: X.chunks[0]} | ({1: -1} if y.ndim == 2 else {}))
+    if y.npartitions != X.npartitions:
+        raise ValueError(
+            f"X has {X.npartitions} partitions, but {name} has {y.npartitions}; take both from the same "
+            "collection, or repartition them alike"
+        )
+    divided = [c for c in (X, y) if getattr(c, "known_divisions", False)]
+    if len(divided) == 2 and X.divisions != y.divisions:
+        raise ValueError(f"X and {name} are divided at different indices; repartition them alike")
+    return y
+
+
+def _delayed(collection: Any) -> list[Any]:
+    """The partitions."""
+    parts = collection.to_delayed()
+    return list(parts.ravel() if hasattr(parts, "ravel") else parts)
+
+
+def _part(job: Callable[[Block], Any], number: int, X: Any, y: Any, weight: Any) -> Any:
+    """One partition's part of a sum.  Dask's threads share the cores: BLAS has one in each."""
+    with blas_in_one_thread():
+        block = checked(X, y, weight, f"partition {number}")
+        return None if block is None else job(block)
+
+
+def _sum(parts: list[Any]) -> Any:
+    found = [part for part in parts if part is not None]
+    return sum(found[1:], found[0]) if found else None
+
+
+def _length(X: Any) -> int:
+    return int(X.shape[0])
+
+
+def _take(number: int, X: Any, y: Any, chosen: NDArray[np.int64]) -> tuple[Array, Array]:
+    block = checked(X, y, None, f"partition {number}")
+    assert block is not None
+    rows = block.X[chosen]
+    return (rows.toarray() if sparse.issparse(rows) else rows), columns(block.targets()[chosen])
+
+
+def _call(model: Any, method: str, number: int, X: Any, options: dict[str, Any]) -> Any:
+    """Part of a prediction."""
+    with blas_in_one_thread():
+        try:
+            return getattr(model, method)(X, **options)
+        except ValueError as error:
+            raise ValueError(f"partition {number}: {error}") from None

@@ -1,0 +1,58 @@
+"""Means and standard deviations of columns, from parts that add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer.gp.blocks import Block
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sum of weights, weighted means, and sums of squared differences from them; of each column.
+
+    Those of two sets of rows follow from those of each (Chan's formula), so that no large sums cancel.
+    """
+
+    weight: float
+    mean: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, block: Block) -> Moments:
+        """Moments of some rows."""
+        X = block.X.toarray() if sparse.issparse(block.X) else block.X
+        w = np.ones(len(X)) if block.weight is None else block.weight
+        total = float(w.sum())
+        mean = w @ X / total if total > 0 else np.zeros(X.shape[1])
+        return cls(total, mean, w @ (X - mean) ** 2)
+
+    def __add__(self, other: Moments) -> Moments:
+        if self.mean.shape != other.mean.shape:
+            raise ValueError(f"X has {other.mean.size} columns, but {self.mean.size} in the rows before")
+        total = self.weight + other.weight
+        if total == 0:
+            return self
+        gap = other.mean - self.mean
+        return Moments(
+            total,
+            self.mean + gap * other.weight / total,
+            self.spread + other.spread + gap**2 * self.weight * other.weight / total,
+        )
+
+    @property
+    def scale(self) -> Array:
+        """Standard deviations; infinite where a column varies by less than its rounding.
+
+        Such a column is constant, and says nothing: dividing by infinity leaves zeros.
+        """
+        if self.weight == 0:
+            raise ValueError("there are no rows, or all weights are zero")
+        scale = np.sqrt(self.spread / self.weight)
+        return np.where(scale <= 8 * np.finfo(float).eps * np.abs(self.mean), np.inf, scale)
