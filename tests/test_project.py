@@ -20,6 +20,7 @@ LAYERS = [
     {"harmonics"},
     {"rkhs", "features", "testing", "datasets", "bounds", "families"},
     {"gp"},
+    {"gpytorch"},
     {"selection"},
     {"plotting"},
     {"report"},

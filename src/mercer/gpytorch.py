@@ -1,0 +1,408 @@
+"""Kernels of the sphere and the simplex for GPyTorch and BoTorch.
+
+:class:`Heat`, :class:`Matern` and :class:`ArcCosine` are ``gpytorch.kernels.Kernel`` with the values of
+the kernels of the same names in :mod:`mercer.kernels`.  Their hyperparameters are GPyTorch parameters
+with constraints and priors; inputs may be batches; gradients with respect to inputs and hyperparameters
+come from tables, not from a differentiated series.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from mercer import kernels
+from mercer.engine import arrays
+from mercer.kernels.base import check_spherical
+from mercer.kernels.radial import RadialKernel, tensor_parameters
+from mercer.spaces import Euclidean, RadialSpace, SphericalSpace
+
+with warnings.catch_warnings():
+    # GPyTorch compiles functions in a way that torch calls deprecated: no business of our users.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import gpytorch
+    from gpytorch.constraints import GreaterThan, Interval
+    from gpytorch.priors import Prior
+
+__all__ = ["ArcCosine", "Heat", "Matern"]
+
+#: Least time and length scale unless a constraint says otherwise: with less, the Gram matrix of any
+#: data is the identity, and Matern's table takes ever longer.
+_LEAST = 1e-4
+
+
+class ZonalKernel(gpytorch.kernels.Kernel):
+    """Base of the kernels of unit vectors, ``k(x, y) = s(x) s(y) f(x.y)``.
+
+    Parameters
+    ----------
+    law : RadialKernel
+        The kernel of :mod:`mercer.kernels` that gives f; its hyperparameter is a stand-in.
+    space : RadialSpace
+        What a row means.
+    **options
+        Of ``gpytorch.kernels.Kernel``.
+    """
+
+    #: A function of the angle between two rows, not of their difference.
+    is_stationary = False
+    active_dims: torch.Tensor | None
+
+    def __init__(self, law: RadialKernel, space: RadialSpace, **options: Any) -> None:
+        super().__init__(**options)
+        self.law = law
+        self.space = space
+
+    def forward(
+        self,
+        x1: torch.Tensor,
+        x2: torch.Tensor,
+        diag: bool = False,
+        last_dim_is_batch: bool = False,
+        **params: Any,
+    ) -> torch.Tensor:
+        """Gram matrix (..., N, M) of rows (..., N, n) and (..., M, n), or its diagonal.
+
+        Costs a matrix product, one look into a table per pair (two in training), and the making of a
+        table for each new value of the hyperparameter.
+        """
+        value, batch = self._hyperparameter(), tuple(self.batch_shape)
+        if last_dim_is_batch:
+            x1, x2 = (x.transpose(-1, -2).unsqueeze(-1) for x in (x1, x2))
+            value, batch = None if value is None else value.unsqueeze(-3), (*batch, 1)
+        left, left_scale = self._embed(x1, "x1")
+        right, right_scale = (left, left_scale) if x1 is x2 else self._embed(x2, "x2")
+        # A point meets itself at exactly one.  But k(x, y) at equal x and y has derivatives in each.
+        moving = torch.is_grad_enabled() and (x1.requires_grad or x2.requires_grad)
+        same = x1 is x2 or (not moving and torch.equal(x1, x2))
+        if diag:
+            w = torch.ones_like(left[..., 0]) if same else (left * right).sum(-1)
+            value = None if value is None else value.squeeze(-1)
+        else:
+            w = left @ right.mT
+            if same:
+                w.diagonal(dim1=-2, dim2=-1).fill_(1.0)
+        pairs = 1 if diag else 2
+        outer = torch.broadcast_shapes(batch, w.shape[:-pairs])
+        values = self._values(w.expand(*outer, *w.shape[-pairs:]), x1, value)
+        if left_scale is None or right_scale is None:
+            return values
+        return (
+            values
+            * (left_scale if diag else left_scale[..., :, None])
+            * (right_scale if diag else right_scale[..., None, :])
+        )
+
+    def _values(self, w: torch.Tensor, x: torch.Tensor, value: torch.Tensor | None) -> torch.Tensor:
+        """The law at cosines w, with a hyperparameter for each part of the batch."""
+        if value is not None and value.numel() > 1:
+            axis = next(i for i in range(-value.ndim, 0) if value.shape[i] > 1)
+            parts = zip(w.split(1, axis), value.split(1, axis), strict=True)
+            return torch.cat([self._values(part, x, own) for part, own in parts], axis)
+        law = copy.copy(self.law)
+        if value is not None:
+            setattr(law, law.continuous()[0], value.reshape(()))
+        rows = x.reshape(-1, x.shape[-1])
+        # Tables are applied to matrices; a batch is one with more rows.
+        values = arrays.apply(
+            w.reshape(-1, w.shape[-1]), law.profile(rows.shape[1]), tensor_parameters(law, rows)
+        )
+        return values.reshape(w.shape)
+
+    def _hyperparameter(self) -> torch.Tensor | None:
+        """The hyperparameter, of shape batch_shape + (1, 1), or None."""
+        return None
+
+    def _embed(self, x: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Unit vectors in place of rows, and the factors s."""
+        rows = self.space.check(x.reshape(-1, x.shape[-1]), name)
+        points, scales = self._points(rows, name)
+        return points.reshape(x.shape), None if scales is None else scales.reshape(x.shape[:-1])
+
+    def _points(self, rows: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor | None]:
+        return self.space.embed(rows)[0], None
+
+    def _register(
+        self, name: str, value: float, prior: Prior | None, constraint: Interval | None
+    ) -> None:
+        """Make a hyperparameter a GPyTorch parameter called ``raw_<name>``."""
+        self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.zeros(*self.batch_shape, 1, 1)))
+        self.register_constraint(f"raw_{name}", constraint or GreaterThan(_LEAST))
+        if prior is not None:
+            if not isinstance(prior, Prior):
+                raise TypeError(f"{name}_prior must be a gpytorch.priors.Prior, got {prior!r}")
+            self.register_prior(f"{name}_prior", prior, name)
+        self._set(name, value)
+
+    def _set(self, name: str, value: Any) -> None:
+        raw = getattr(self, f"raw_{name}")
+        constraint = getattr(self, f"raw_{name}_constraint")
+        value = torch.as_tensor(value).to(raw)
+        if not bool(torch.isfinite(value).all()) or not constraint.check(value):
+            raise ValueError(f"{name} = {value.tolist()} is not inside its constraint, {constraint}")
+        self.initialize(**{f"raw_{name}": constraint.inverse_transform(value)})
+
+    def _get(self, name: str) -> torch.Tensor:
+        return getattr(self, f"raw_{name}_constraint").transform(getattr(self, f"raw_{name}"))
+
+    def __getitem__(self, index: Any) -> ZonalKernel:
+        with self._all_columns() as columns:
+            part = super().__getitem__(index)
+        part.active_dims = columns
+        return part
+
+    def expand_batch(self, *sizes: Any) -> ZonalKernel:
+        """See ``gpytorch.kernels.Kernel``."""
+        with self._all_columns() as columns:
+            expanded = super().expand_batch(*sizes)
+        expanded.active_dims = columns
+        return expanded
+
+    @contextmanager
+    def _all_columns(self) -> Iterator[torch.Tensor | None]:
+        """Hide ``active_dims`` from GPyTorch, which takes all buffers for parts of the batch."""
+        columns, self.active_dims = self.active_dims, None
+        try:
+            yield columns
+        finally:
+            self.active_dims = columns
+
+    def extra_repr(self) -> str:
+        """Space and options."""
+        return repr(self.space)
+
+
+class Heat(ZonalKernel):
+    """The exact heat kernel on the sphere or the simplex, for GPyTorch.
+
+    ``k(x, y) = sum_l exp(-l (l + n - 2) t) N_l P_l(x.y)`` over its value at equal points; see
+    :class:`mercer.kernels.Heat`.
+
+    The time is the parameter ``raw_t_star``, or ``raw_t`` if ``t`` is given.  A new time takes a few
+    milliseconds.
+
+    Parameters
+    ----------
+    space : Sphere or Simplex
+    t : float, optional
+        Absolute time to begin with.
+    t_star : float
+        Time in units of ``log(n) / n`` to begin with, used unless ``t`` is given.
+    normalized : bool
+        Divide by the value at equal points.
+    t_prior, t_star_prior : gpytorch.priors.Prior, optional
+        Prior of the time, in the form it is given.
+    t_constraint, t_star_constraint : gpytorch.constraints.Interval, optional
+        Range of the time; by default from 1e-4.
+    batch_shape : torch.Size
+        A time of its own for each part of a batch.
+    active_dims : sequence of int, optional
+        Columns to use.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from mercer.gpytorch import Heat
+    >>> from mercer.spaces import Simplex
+    >>> kernel = Heat(Simplex(), t_star=0.5).double()
+    >>> counts = torch.tensor([[3.0, 0, 1], [2, 1, 1], [0, 5, 0]], dtype=torch.float64)
+    >>> kernel(counts).to_dense().detach().round(decimals=4)
+    tensor([[1.0000, 0.6972, 0.0433],
+            [0.6972, 1.0000, 0.2464],
+            [0.0433, 0.2464, 1.0000]], dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        space: SphericalSpace,
+        t: float | None = None,
+        t_star: float = 1.0,
+        normalized: bool = True,
+        t_prior: Prior | None = None,
+        t_star_prior: Prior | None = None,
+        t_constraint: Interval | None = None,
+        t_star_constraint: Interval | None = None,
+        batch_shape: torch.Size = torch.Size(),  # noqa: B008 (sizes are immutable)
+        active_dims: Any = None,
+    ) -> None:
+        law = kernels.Heat(space, t=t, t_star=t_star, normalized=normalized)
+        check_spherical(law)
+        law._validate()
+        super().__init__(law, space, batch_shape=batch_shape, active_dims=active_dims)
+        options = {"t": (t_prior, t_constraint), "t_star": (t_star_prior, t_star_constraint)}
+        (self._form,) = law.continuous()
+        (other,) = options.keys() - {self._form}
+        if options[other] != (None, None):
+            raise ValueError(
+                f"{other}_prior and {other}_constraint are for a time given as {other}; this one is "
+                f"given as {self._form}"
+            )
+        self._register(self._form, getattr(law, self._form), *options[self._form])
+
+    @property
+    def t(self) -> torch.Tensor | None:
+        """The absolute time, or None if it is ``t_star`` that was given."""
+        return self._get("t") if self._form == "t" else None
+
+    @t.setter
+    def t(self, value: Any) -> None:
+        self._set_time("t", value)
+
+    @property
+    def t_star(self) -> torch.Tensor | None:
+        """The time in units of ``log(n) / n``, or None if it is ``t`` that was given."""
+        return self._get("t_star") if self._form == "t_star" else None
+
+    @t_star.setter
+    def t_star(self, value: Any) -> None:
+        self._set_time("t_star", value)
+
+    def _set_time(self, form: str, value: Any) -> None:
+        if form != self._form:
+            raise ValueError(f"this kernel has its time as {self._form}; set that")
+        self._set(form, value)
+
+    def _hyperparameter(self) -> torch.Tensor:
+        return self._get(self._form)
+
+
+class Matern(ZonalKernel):
+    """The Matern kernel of the sphere or the simplex, for GPyTorch.
+
+    ``k(x, y) = sum_l a_l N_l P_l(x.y)`` with
+    ``a_l = (2 nu / lengthscale^2 + l (l + n - 2))^(-nu - (n - 1) / 2)``, over its value at equal points;
+    see :class:`mercer.kernels.Matern`.
+
+    The length scale is the parameter ``raw_lengthscale``.  In few dimensions a new one takes some tenths
+    of a second; :class:`Heat` is faster to train.
+
+    Parameters
+    ----------
+    space : Sphere or Simplex
+    nu : float
+        Smoothness, any positive number; it is not learned.
+    length_scale : float
+        Angle over which the kernel falls, to begin with.
+    normalized : bool
+        Divide by the value at equal points.
+    lengthscale_prior : gpytorch.priors.Prior, optional
+    lengthscale_constraint : gpytorch.constraints.Interval, optional
+        Range of the length scale; by default from 1e-4.
+    batch_shape : torch.Size
+        A length scale of its own for each part of a batch.
+    active_dims : sequence of int, optional
+        Columns to use.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from mercer.gpytorch import Matern
+    >>> from mercer.spaces import Sphere
+    >>> kernel = Matern(Sphere(), nu=1.5, length_scale=0.5)
+    >>> kernel(torch.tensor([[0.0, 0, 1], [0, 1, 1]])).to_dense().detach().round(decimals=4)
+    tensor([[1.0000, 0.2657],
+            [0.2657, 1.0000]])
+    """
+
+    has_lengthscale = True
+
+    def __init__(
+        self,
+        space: SphericalSpace,
+        nu: float = 2.5,
+        length_scale: float = 1.0,
+        normalized: bool = True,
+        lengthscale_prior: Prior | None = None,
+        lengthscale_constraint: Interval | None = None,
+        batch_shape: torch.Size = torch.Size(),  # noqa: B008 (sizes are immutable)
+        active_dims: Any = None,
+    ) -> None:
+        law = kernels.Matern(space, nu=nu, length_scale=length_scale, normalized=normalized)
+        check_spherical(law)
+        law._validate()
+        super().__init__(
+            law,
+            space,
+            batch_shape=batch_shape,
+            active_dims=active_dims,
+            lengthscale_prior=lengthscale_prior,
+            lengthscale_constraint=lengthscale_constraint or GreaterThan(_LEAST),
+        )
+        self._set("lengthscale", length_scale)
+
+    def _set_lengthscale(self, value: Any) -> None:
+        self._set("lengthscale", value)
+
+    def _hyperparameter(self) -> torch.Tensor:
+        return self.lengthscale
+
+    def extra_repr(self) -> str:
+        """Space and smoothness."""
+        return f"{self.space!r}, nu={self.law.nu}"
+
+
+class ArcCosine(ZonalKernel):
+    """The arc-cosine kernel, for GPyTorch: infinitely wide networks of step or ReLU units.
+
+    ``k(x, y) = |x|^p |y|^p s(theta)``; see :class:`mercer.kernels.ArcCosine`.  On sphere and simplex
+    rows have length one, and the kernel is the shape s alone.
+
+    It has nothing to learn; put it into a ``ScaleKernel``.
+
+    Parameters
+    ----------
+    space : Euclidean, Sphere or Simplex
+        Rows with their lengths, directions, or compositions.
+    order : {0, 1, 2}
+        Degree of the units.
+    depth : int
+        Number of layers.
+    normalized : bool
+        The shape s alone, without the norms.
+    batch_shape : torch.Size
+        Shape that results are expanded to.
+    active_dims : sequence of int, optional
+        Columns to use.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from mercer.gpytorch import ArcCosine
+    >>> ArcCosine(order=1)(torch.tensor([[1.0, 0.0], [0.0, 2.0]])).to_dense().round(decimals=4)
+    tensor([[1.0000, 0.6366],
+            [0.6366, 4.0000]])
+    """
+
+    law: kernels.ArcCosine
+
+    def __init__(
+        self,
+        space: Euclidean | SphericalSpace = Euclidean(),  # noqa: B008 (spaces are frozen)
+        order: int = 1,
+        depth: int = 1,
+        normalized: bool = False,
+        batch_shape: torch.Size = torch.Size(),  # noqa: B008 (sizes are immutable)
+        active_dims: Any = None,
+    ) -> None:
+        if not isinstance(space, Euclidean | SphericalSpace):
+            raise TypeError(f"space must be Euclidean(), Sphere() or Simplex(), got {space!r}")
+        law = kernels.ArcCosine(order, depth, normalized)
+        law._validate()
+        super().__init__(law, space, batch_shape=batch_shape, active_dims=active_dims)
+        # GPyTorch reads precision, device and batch shape off the parameters: there must be one.
+        place = torch.nn.Parameter(torch.empty(*self.batch_shape, 0), requires_grad=False)
+        self.register_parameter("place", place)
+
+    def _points(self, rows: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor | None]:
+        if isinstance(self.space, SphericalSpace):
+            return super()._points(rows, name)
+        return self.law._directions(rows, name), self.law._row_scale(rows)
+
+    def extra_repr(self) -> str:
+        """Space and law."""
+        return f"{self.space!r}, {self.law!r}"
