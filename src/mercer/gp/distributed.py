@@ -131,21 +131,19 @@ def lazily(model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...]
     X = _table(X)
     shared = dask.delayed(copy(model), pure=False, traverse=False)
     lengths = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * X.npartitions
-    found = [
-        dask.delayed(_call, nout=len(outputs))(shared, method, i, part, options)
-        for i, part in enumerate(_delayed(X))
-    ]
+    found = [dask.delayed(_call)(shared, method, i, part, options) for i, part in enumerate(_delayed(X))]
+    single = len(outputs) == 1
     arrays = tuple(
         da.concatenate(
             [
-                da.from_delayed(part[place], (length, *shape), dtype=dtype)
+                da.from_delayed(part if single else part[place], (length, *shape), dtype=dtype)
                 for part, length in zip(found, lengths, strict=True)
             ],
             allow_unknown_chunksizes=True,
         )
         for place, (dtype, *shape) in enumerate(outputs)
     )
-    return arrays if len(arrays) > 1 else arrays[0]
+    return arrays[0] if single else arrays
 
 
 def _table(X: Any) -> Any:
