@@ -12,6 +12,7 @@ import copy
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -136,13 +137,19 @@ class ZonalKernel(gpytorch.kernels.Kernel):
         if prior is not None:
             if not isinstance(prior, Prior):
                 raise TypeError(f"{name}_prior must be a gpytorch.priors.Prior, got {prior!r}")
-            self.register_prior(f"{name}_prior", prior, name)
-        self._set(name, value)
+            # Functions of the kernel that can be pickled, unlike those made from a name by GPyTorch.
+            self.register_prior(
+                f"{name}_prior",
+                prior,
+                partial(ZonalKernel._get, name=name),
+                partial(ZonalKernel._set, name=name),
+            )
+        self._set(value, name)
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set(self, value: Any, name: str) -> None:
         raw = getattr(self, f"raw_{name}")
         constraint = getattr(self, f"raw_{name}_constraint")
-        value = torch.as_tensor(value).to(raw)
+        value = torch.as_tensor(value, dtype=raw.dtype, device=raw.device)
         if not bool(torch.isfinite(value).all()) or not constraint.check(value):
             raise ValueError(f"{name} = {value.tolist()} is not inside its constraint, {constraint}")
         self.initialize(**{f"raw_{name}": constraint.inverse_transform(value)})
@@ -265,7 +272,7 @@ class Heat(ZonalKernel):
     def _set_time(self, form: str, value: Any) -> None:
         if form != self._form:
             raise ValueError(f"this kernel has its time as {self._form}; set that")
-        self._set(form, value)
+        self._set(value, form)
 
     def _hyperparameter(self) -> torch.Tensor:
         return self._get(self._form)
@@ -333,10 +340,10 @@ class Matern(ZonalKernel):
             lengthscale_prior=lengthscale_prior,
             lengthscale_constraint=lengthscale_constraint or GreaterThan(_LEAST),
         )
-        self._set("lengthscale", length_scale)
+        self._set(length_scale, "lengthscale")
 
     def _set_lengthscale(self, value: Any) -> None:
-        self._set("lengthscale", value)
+        self._set(value, "lengthscale")
 
     def _hyperparameter(self) -> torch.Tensor:
         return self.lengthscale
