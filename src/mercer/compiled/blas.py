@@ -13,6 +13,10 @@ from numba.extending import get_cython_function_address
 from mercer.compiled.jit import jit
 
 _POINTER = types.voidptr
+#: Parts in which a triangle is multiplied: more would save operations, and lose more in small products.
+_PARTS = 3
+#: Largest matrix that LAPACK factorizes faster without blocks.
+_SMALL = 80
 
 
 def _declare(module: str, name: str, arguments: int):
@@ -21,20 +25,40 @@ def _declare(module: str, name: str, arguments: int):
     return types.ExternalFunction(symbol, types.void(*[_POINTER] * arguments))
 
 
+_dgemm = _declare("cython_blas", "dgemm", 13)
 _dsyrk = _declare("cython_blas", "dsyrk", 10)
+_dpotf2 = _declare("cython_lapack", "dpotf2", 5)
 _dpotrf = _declare("cython_lapack", "dpotrf", 5)
 
 
 @jit()
-def subtract_squares(W, S, letters, numbers, factors):
-    """``S - W W'`` in place, the lower half; W the first r of l columns, S of shape (n, n).
+def multiply_triangle(L, C, W, letters, numbers, factors):
+    """``W = L C`` with a lower triangle L of shape (k, k), by products of strips that leave out zeros.
 
-    Fortran takes addresses: ``letters`` holds U and T, ``numbers`` n, r and l, ``factors`` -1 and 1.
+    Fortran takes addresses: ``letters`` holds U and N, ``factors`` -1, 1 and 0, and ``numbers`` has room
+    for four.  To Fortran all matrices are transposed.
     """
-    # To Fortran the lower half is the upper, and W is its transpose.
+    k = L.shape[0]
+    numbers[0], numbers[3] = C.shape[1], k
+    for part in range(_PARTS):
+        first, last = part * k // _PARTS, (part + 1) * k // _PARTS
+        if first < last:
+            numbers[1], numbers[2] = last - first, last
+            _dgemm(
+                letters[1:].ctypes, letters[1:].ctypes, numbers.ctypes, numbers[1:].ctypes,
+                numbers[2:].ctypes, factors[1:].ctypes, C.ctypes, numbers.ctypes, L[first:].ctypes,
+                numbers[3:].ctypes, factors[2:].ctypes, W[first:].ctypes, numbers.ctypes,
+            )  # fmt: skip
+
+
+@jit()
+def subtract_squares(W, S, letters, numbers, factors):
+    """``S - W'W`` in place, the lower half; other arguments as in :func:`multiply_triangle`."""
+    numbers[0], numbers[1] = W.shape[1], W.shape[0]
+    # To Fortran the lower half is the upper.
     _dsyrk(
         letters.ctypes, letters[1:].ctypes, numbers.ctypes, numbers[1:].ctypes, factors.ctypes,
-        W.ctypes, numbers[2:].ctypes, factors[1:].ctypes, S.ctypes, numbers.ctypes,
+        W.ctypes, numbers.ctypes, factors[1:].ctypes, S.ctypes, numbers.ctypes,
     )  # fmt: skip
 
 
@@ -42,9 +66,11 @@ def subtract_squares(W, S, letters, numbers, factors):
 def factorize(S, letters, numbers):
     """Replace the lower half of S by its Cholesky factor; tells whether S is positive definite.
 
-    Arguments as in :func:`subtract_squares`; the fourth of ``numbers`` takes LAPACK's answer.
+    Other arguments as in :func:`multiply_triangle`.
     """
-    _dpotrf(
-        letters.ctypes, numbers.ctypes, S.ctypes, numbers.ctypes, numbers[3:].ctypes
-    )  # fmt: skip
-    return numbers[3] == 0
+    numbers[0] = S.shape[0]
+    if S.shape[0] <= _SMALL:
+        _dpotf2(letters.ctypes, numbers.ctypes, S.ctypes, numbers.ctypes, numbers[2:].ctypes)
+    else:
+        _dpotrf(letters.ctypes, numbers.ctypes, S.ctypes, numbers.ctypes, numbers[2:].ctypes)
+    return numbers[2] == 0

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from mercer.compiled.blas import factorize, subtract_squares
+from mercer.compiled.blas import factorize, multiply_triangle, subtract_squares
 from mercer.compiled.jit import jit
 
 #: 1.5 * 2**52: adding it rounds to a whole number, left in the low bits.
@@ -53,52 +53,77 @@ def gaussian_block(X, columns, rate, out):
 
 @jit(fastmath={"contract", "reassoc"}, error_model="numpy")
 def mixture_log_determinants(
-    K, weights, scales, z, vectors, with_mean, squares, blocks, y_with_mean, y_squares, out
-):
+    K, z, xs, x_starts, a, x_roots, x_with_mean, x_squares, x_places, inverses,
+    ys, y_starts, b, y_roots, y_with_mean, y_squares, y_places, grams, out,
+):  # fmt: skip
     """Write the logarithms of the determinants of Schur complements, see ``engine.mixtures``.
 
-    One pair of clouds after the other, in buffers that stay in a core's own cache.  ``K`` has shape
-    (m k, g l): base kernel between m clouds y of k points and g clouds x of l; NaN where a matrix is not
-    positive definite.
+    One pair of clouds after the other, in buffers that stay in a core's own cache.  ``K`` holds the base
+    kernel between the points of clouds xs, one after the other, and those of clouds ys; the result is
+    NaN where a matrix is not positive definite.
     """
-    (g, m), k = out.shape, weights.shape[1]
-    size, rank = vectors.shape[1], vectors.shape[2] - 1
-    n = k + 1
-    centred, W, S = np.empty((n, size)), np.empty((n, rank + 1)), np.empty((n, n))
-    letters = np.array([ord("U"), ord("T")], dtype=np.uint8)
-    numbers = np.array([n, rank, rank + 1, 0], dtype=np.int32)
-    factors = np.array([-1.0, 1.0])
-    for x in range(g):
-        for y in range(m):
-            _centre(K, y * k, x * size, weights[y], scales[y], -z, centred)
-            np.dot(centred, vectors[x], W)
-            for i in range(rank):
-                W[k, i] += with_mean[x, i] * z
-            S[:] = blocks[y]
+    letters, factors = np.array([ord("U"), ord("N")], dtype=np.uint8), np.array([-1.0, 1.0, 0.0])
+    numbers = np.zeros(4, dtype=np.int32)
+    rows, columns = np.diff(x_starts)[xs].max(), np.diff(y_starts)[ys].max() + 1
+    room_C, room_W, room_S = np.empty(rows * columns), np.empty(rows * columns), np.empty(columns**2)
+    top = 0
+    for p in range(xs.size):
+        x = xs[p]
+        own = slice(x_starts[x], x_starts[x + 1])
+        k = own.stop - own.start
+        inverse = inverses[x_places[x] : x_places[x + 1]].reshape(k, k)
+        left = 0
+        for q in range(ys.size):
+            y = ys[q]
+            theirs = slice(y_starts[y], y_starts[y + 1])
+            n = theirs.stop - theirs.start
+            C = room_C[: k * (n + 1)].reshape(k, n + 1)
+            W = room_W[: k * (n + 1)].reshape(k, n + 1)
+            S = room_S[: (n + 1) ** 2].reshape(n + 1, n + 1)
+            S[:n, :n] = grams[y_places[y] : y_places[y + 1]].reshape(n, n)
+            both = _centre(K, top, left, a[own], b[theirs], x_roots[own], y_roots[theirs], C, S)
             for i in range(k):
-                S[k, i] += W[i, rank] * z - y_with_mean[y, i]
-            S[k, k] += (squares[x] + y_squares[y]) * z * z + 2 * W[k, rank] * z
+                C[i, n] = z * (x_with_mean[own.start + i] - C[i, n])
+            for j in range(n):
+                S[n, j] = z * (S[n, j] - y_with_mean[theirs.start + j])
+            S[n, n] = z * z * (x_squares[x] + y_squares[y] - 2 * both)
+            for j in range(n + 1):
+                S[j, j] += 1
+            multiply_triangle(inverse, C, W, letters, numbers, factors)
             subtract_squares(W, S, letters, numbers, factors)
-            out[x, y] = np.nan
+            out[p, q] = np.nan
             if factorize(S, letters, numbers):
                 total = 0.0
-                for i in range(n):
-                    total += math.log(S[i, i])
-                out[x, y] = 2 * total
+                for j in range(n + 1):
+                    total += math.log(S[j, j])
+                out[p, q] = 2 * total
+            left += n
+        top += k
 
 
 @jit(fastmath={"contract", "reassoc"})
-def _centre(K, top, left, weights, scales, last, out):
-    """Centre and scale the rows of a block of K, and put their mean, scaled, in one more row."""
-    mean = out[len(weights)]
-    mean[:] = 0.0
-    for j in range(len(weights)):
-        line = K[top + j, left : left + mean.size]
-        for i in range(mean.size):
-            mean[i] += weights[j] * line[i]
-    for j in range(len(weights)):
-        line, target = K[top + j, left : left + mean.size], out[j]
-        for i in range(mean.size):
-            target[i] = (line[i] - mean[i]) * scales[j]
-    for i in range(mean.size):
-        mean[i] *= last
+def _centre(K, top, left, a, b, x_roots, y_roots, C, S):
+    """Centre and scale a block of K to C, and return the product of the means of both clouds.
+
+    Products of centred points of x with the mean of y go to the last column of C, those of centred
+    points of y with the mean of x to the last row of S.
+    """
+    k, n, with_x = a.size, b.size, S[-1]
+    with_x[:] = 0.0
+    both = 0.0
+    for i in range(k):
+        line = K[top + i, left : left + n]
+        total = 0.0
+        for j in range(n):
+            total += b[j] * line[j]
+            with_x[j] += a[i] * line[j]
+        C[i, n] = total
+        both += a[i] * total
+    for i in range(k):
+        line, target, root, with_y = K[top + i, left : left + n], C[i], x_roots[i], C[i, n]
+        for j in range(n):
+            target[j] = (line[j] - with_y - (with_x[j] - both)) * (root * y_roots[j])
+        target[n] = root * (with_y - both)
+    for j in range(n):
+        with_x[j] = y_roots[j] * (with_x[j] - both)
+    return both

@@ -10,11 +10,13 @@ measures are functions of the spectrum of S.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dtrtri
 
 from mercer.engine.pairs import COLUMNS, ROWS, Base, Scratch, own_grams
 from mercer.engine.threads import run
@@ -23,8 +25,7 @@ from mercer.spaces.clouds import Clouds, Index
 Array = NDArray[np.float64]
 #: Error of an eigenvalue of a centred Gram matrix, relative to the values that were centred.
 _ROUNDING = 1e-13
-#: Eigenvalues of ``Sx / eta`` are left out if their sum is below this, or below a rounding of all.
-_LEFT_OUT = 1e-14
+_TOO_SMALL = "a covariance is not positive semidefinite; eta is too small for its rounding"
 
 
 class Mixtures(Protocol):
@@ -104,251 +105,168 @@ def _moments(P: Clouds) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class _Spectrum:
-    """A cloud x in the eigenvectors f of its covariance, ``|f|^2`` an eigenvalue of ``Sx / (2 eta)``.
+class _Sides:
+    """Clouds by their centred features, the columns of ``F = [sqrt(a_i / (2 eta)) (phi_i - m)]``.
 
-    Or several, along a first axis.
+    Arrays of all clouds one after the other: by points, by clouds, and matrices of k x k numbers each,
+    of which cloud i has those from ``places[i]`` on.
     """
 
-    #: Eigenvalues of ``Sx / eta``: (r,).
-    values: Array
-    #: ``f / sqrt(1 + |f|^2)`` and, last, the mean, as combinations of the points: (k, r + 1).
-    vectors: Array
-    #: Inner products of the former with the mean: (r,).
+    weights: Array
+    #: ``sqrt(a_i / (2 eta))``.
+    roots: Array
+    #: Inner products of the columns of F with the mean m.
     with_mean: Array
-    #: Squared length of the mean: ().
-    square: Array
+    #: Squared lengths of the means.
+    squares: Array
+    #: Gram matrices ``G = F'F``.
+    grams: Array
+    #: Inverses of the Cholesky factors of ``I + G``: lower triangles.
+    inverses: Array
+    places: NDArray[np.int64]
+    #: ``log |I + G|`` and ``log |I + 2 G|``.
+    halves: Array
+    wholes: Array
 
+    @classmethod
+    def of(cls, P: Clouds, base: Base, eta: float) -> Self:
+        """Centre, scale and factorize the Gram matrix of each cloud."""
+        places = np.concatenate([[0], np.cumsum(P.sizes**2)])
+        grams, inverses = np.empty((2, places[-1]))
+        with_mean, roots = np.empty(len(P.weights)), np.sqrt(P.weights / (2 * eta))
+        squares, halves, wholes = np.empty((3, len(P)))
 
-@dataclass(frozen=True)
-class _Block:
-    """A cloud y by its centred points, the columns of ``F = [sqrt(b_j / (2 eta)) (phi_j - m)]``."""
+        def factorize(i: int, K: Array) -> None:
+            own, place = slice(P.starts[i], P.starts[i + 1]), slice(places[i], places[i + 1])
+            means = K @ P.weights[own]
+            squares[i] = square = float(P.weights[own] @ means)
+            with_mean[own] = (means - square) * roots[own]
+            G = K - means - (means[:, None] - square)
+            G *= roots[own]
+            G *= roots[own, None]
+            values = _checked_eigenvalues(G, _ROUNDING * float(np.abs(K).max()) / eta, i)
+            halves[i], wholes[i] = np.log1p(values).sum(), np.log1p(2 * values).sum()
+            grams[place] = G.ravel()
+            inverses[place] = dtrtri(np.linalg.cholesky(_plus_one(G)), lower=1)[0].ravel()
 
-    #: Gram matrix ``F'F``: (k, k).
-    gram: Array
-    #: Inner products of the columns of F with the mean: (k,).
-    with_mean: Array
-    #: Squared length of the mean.
-    square: float
+        own_grams(P, base, factorize, "Gram matrices of clouds")
+        return cls(P.weights, roots, with_mean, squares, grams, inverses, places, halves, wholes)
+
+    def matrices(self, flat: Array, clouds: Index, k: int) -> Array:
+        """Matrices of some clouds, with zeros around those that are smaller than k x k."""
+        out = np.zeros((len(clouds), k, k))
+        for target, i in zip(out, clouds, strict=True):
+            own = flat[self.places[i] : self.places[i + 1]]
+            size = math.isqrt(own.size)
+            target[:size, :size] = own.reshape(size, size)
+        return out
 
 
 class KernelMixtures:
     """Covariances in the feature space of any base kernel, by block elimination.
 
-    The determinant of ``I + S / eta`` is that of ``I + F'F`` for the features F of both clouds and z.
-    The block of x is diagonal in the eigenvectors of its own covariance, found once per cloud, and
-    eliminated; what is left is a Schur complement on the points of y and z, for a tile in one batch.
+    The determinant of ``I + S / eta`` is that of ``I + J`` for the Gram matrix J of the centred features
+    of both clouds and of z.  The block of x is factorized once per cloud and eliminated; what is left is
+    a Schur complement on the points of y and z.
     """
 
     most: int | None = None
 
     def __init__(self, P: Clouds, Q: Clouds | None, base: Base, eta: float) -> None:
         self._P, self._Q = P, P if Q is None else Q
-        self._base, self._eta = base, eta
-        self._left = _spectra(P, base, eta)
-        self._right = _blocks(self._Q, base, eta)
+        self._base, self._z = base, 0.5 / math.sqrt(eta)
+        self._left = _Sides.of(P, base, eta)
+        self._right = self._left if Q is None else _Sides.of(Q, base, eta)
         self._scratch = Scratch()
 
     def log_determinants(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
-        x, K = self._left_side(left, right)
-        values = self._panel(right).log_determinants(x, K)
-        if np.isnan(values).any():
-            raise ValueError(
-                "a covariance is not positive semidefinite; eta is too small for its rounding"
-            )
-        values += np.log1p(x.values / 2).sum(axis=-1)[:, None]
-        return values
+        from mercer.compiled.measures import mixture_log_determinants
+
+        out = np.empty((len(left), len(right)))
+        index, _ = self._P.joined(left)
+        others, _ = self._Q.joined(right)
+        K = self._base_kernel(index, others)
+        x, y = self._left, self._right
+        mixture_log_determinants(
+            K, self._z, left, self._P.starts, x.weights, x.roots, x.with_mean, x.squares, x.places,
+            x.inverses, right, self._Q.starts, y.weights, y.roots, y.with_mean, y.squares, y.places,
+            y.grams, out,
+        )  # fmt: skip
+        if np.isnan(out).any():
+            raise ValueError(_TOO_SMALL)
+        out += x.halves[left, None]
+        return out
 
     def resolvent_traces(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
-        schur = self._eliminate(left, right)
-        half = schur.half
-        V = schur.W / np.sqrt(1 + half[:, None, None])
-        inverse = np.linalg.solve(schur.complement(), _plus_one(V @ V.swapaxes(-1, -2)))
-        kept = np.trace(inverse, axis1=-2, axis2=-1)
-        return (half / (1 + half)).sum(axis=-1)[:, None] + V.shape[-2] - kept
+        products, J = self._products(left, right)
+        inverses = self._left.matrices(self._left.inverses, left, products.shape[-2])[:, None]
+        W = inverses @ products
+        V = inverses.swapaxes(-1, -2) @ W
+        S = _plus_one(J - W.swapaxes(-1, -2) @ W)
+        kept = np.trace(np.linalg.solve(S, _plus_one(V.swapaxes(-1, -2) @ V)), axis1=-2, axis2=-1)
+        own = self._P.sizes[left, None] - (inverses**2).sum(axis=(-2, -1))
+        return own + J.shape[-1] - kept
 
     def spectra(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
-        schur = self._eliminate(left, right)
-        W, half = schur.W, schur.half[:, None]
-        size, r = W.shape[-2:]
-        joint = np.zeros((*W.shape[:2], r + size, r + size))
-        joint[..., np.arange(r), np.arange(r)] = half
+        products, J = self._products(left, right)
+        k = products.shape[-2]
+        grams = self._left.matrices(self._left.grams, left, k)[:, None]
+        joint = np.empty((*J.shape[:2], k + J.shape[-1], k + J.shape[-1]))
+        joint[..., :k, :k] = grams
         # eigvalsh reads what is below the diagonal
-        joint[..., r:, :r] = W * np.sqrt(1 + half[..., None, :])
-        joint[..., r:, r:] = schur.complement() + W @ W.swapaxes(-1, -2) - np.eye(size)
+        joint[..., k:, :k] = products.swapaxes(-1, -2)
+        joint[..., k:, k:] = J
         return _eigenvalues(joint)
 
     def own_log_determinants(self) -> Array:
         """See :class:`Mixtures`."""
-        return np.array([np.log1p(x.values).sum() for x in self._left])
+        return self._left.wholes
 
-    def _eliminate(self, left: Index, right: Index) -> _Schur:
-        """Eliminate each cloud x of a tile from ``I + F'F``, for all y."""
-        return self._panel(right).eliminate(*self._left_side(left, right))
+    def _base_kernel(self, index: Index, others: Index) -> Array:
+        K = self._scratch.empty("K", index.size, others.size)
+        return self._base(self._P.take(index.ravel()), self._Q.take(others.ravel()), K)
 
-    def _left_side(self, left: Index, right: Index) -> tuple[_Spectrum, Array]:
-        """Clouds x of a tile, and the base kernel between the points of all y and of all x."""
-        index, _ = self._P.padded(left)
-        points = self._panel(right).points
-        K = self._scratch.empty("K", self._panel(right).index.size, index.size)
-        K = self._base(points, self._P.take(index.ravel()), K)
-        return _stacked([self._left[i] for i in left], index.shape[1]), K
+    def _products(self, left: Index, right: Index) -> tuple[Array, Array]:
+        """Gram matrix J of g clouds x with m clouds y, each y with z: the part of x and y, that of y.
 
-    def _panel(self, right: Index) -> _Panel:
-        """Clouds y side by side; a thread keeps the last one, because tiles come column by column."""
-        scratch = self._scratch
-        if scratch.owner is not right:
-            blocks = [self._right[j] for j in right]
-            scratch.owner, scratch.panel = right, _Panel(self._Q, right, blocks, self._eta)
-        panel: _Panel = scratch.panel
-        return panel
-
-
-@dataclass(frozen=True)
-class _Schur:
-    """What is left of ``I + F'F`` on the k points of y and z after x: blocks - W W', plus a border.
-
-    For g clouds x and m clouds y.
-    """
-
-    #: Halved eigenvalues of ``Sx / eta``: (g, r).
-    half: Array
-    #: (g, m, k + 1, r).
-    W: Array
-    #: (m, k + 1, k + 1).
-    blocks: Array
-    #: (g, m, k).
-    border: Array
-    #: (g, m).
-    corner: Array
-
-    def complement(self) -> Array:
-        """The matrices, of shape (g, m, k + 1, k + 1)."""
-        R: Array = self.blocks - self.W @ self.W.swapaxes(-1, -2)
-        R[..., -1, :-1] += self.border
-        R[..., :-1, -1] += self.border
-        R[..., -1, -1] += self.corner
-        return R
+        Of shapes (g, m, k, n + 1) and (g, m, n + 1, n + 1), for k and n points, of which some are there
+        for the shape only, and weigh nothing.
+        """
+        (rows, a), (columns, b) = self._P.padded(left), self._Q.padded(right)
+        (g, k), (m, n) = rows.shape, columns.shape
+        x, y, z = self._left, self._right, self._z
+        K = self._base_kernel(rows, columns).reshape(g, k, m, n).swapaxes(1, 2)
+        with_y, with_x = np.vecdot(K, b[:, None]), np.vecdot(K.swapaxes(-1, -2), a[:, None, None])
+        both = np.vecdot(with_y, a[:, None])[..., None]
+        own, theirs = np.where(a > 0, x.roots[rows], 0), np.where(b > 0, y.roots[columns], 0)
+        products = np.empty((g, m, k, n + 1))
+        products[..., :n] = K - with_y[..., None] - (with_x - both)[..., None, :]
+        products[..., :n] *= own[:, None, :, None] * theirs[:, None]
+        mean = np.where(a > 0, x.with_mean[rows], 0)[:, None]
+        products[..., n] = z * (mean - own[:, None] * (with_y - both))
+        J = np.zeros((g, m, n + 1, n + 1))
+        J[..., :n, :n] = y.matrices(y.grams, right, n)
+        border = z * (theirs * (with_x - both) - np.where(b > 0, y.with_mean[columns], 0))
+        J[..., n, :n] = J[..., :n, n] = border
+        J[..., n, n] = z**2 * (x.squares[left, None] + y.squares[right] - 2 * both[..., 0])
+        return products, J
 
 
-class _Panel:
-    """Clouds y side by side, padded to the same number k of points of which some weigh nothing."""
-
-    def __init__(self, Q: Clouds, right: Index, blocks: list[_Block], eta: float) -> None:
-        self.index, self._weights = Q.padded(right)
-        self.points = Q.take(self.index.ravel())
-        self._scales = np.sqrt(self._weights / (2 * eta))
-        self._z = 0.5 / np.sqrt(eta)
-        m, k = self.index.shape
-        self._with_mean = np.zeros((m, k))
-        self._squares = np.array([y.square for y in blocks])
-        self._blocks = _plus_one(np.zeros((m, k + 1, k + 1)))
-        for j, y in enumerate(blocks):
-            size = len(y.gram)
-            self._with_mean[j, :size] = y.with_mean * self._z
-            self._blocks[j, :size, :size] += y.gram
-
-    def log_determinants(self, x: _Spectrum, K: Array) -> Array:
-        """Logarithms of the determinants of what :meth:`eliminate` leaves."""
-        from mercer.compiled.measures import mixture_log_determinants
-
-        out = np.empty((len(x.values), len(self.index)))
-        mixture_log_determinants(
-            K, self._weights, self._scales, self._z, x.vectors, x.with_mean, x.square,
-            self._blocks, self._with_mean, self._squares, out,
-        )  # fmt: skip
-        return out
-
-    def eliminate(self, x: _Spectrum, K: Array) -> _Schur:
-        """Eliminate x from ``I + F'F``; K is the base kernel between points of all y and of all x."""
-        g, size, _ = x.vectors.shape
-        m, k = self.index.shape
-        centred = self._centred(K).reshape(-1, g, size).swapaxes(0, 1)
-        products = (centred @ x.vectors).reshape(g, m, k + 1, -1)
-        W, mean = products[..., :-1], products[..., -1]
-        W[:, :, k] += x.with_mean[:, None] * self._z
-        border = mean[..., :k] * self._z - self._with_mean
-        corner = (x.square[:, None] + self._squares) * self._z**2 + 2 * mean[..., k] * self._z
-        return _Schur(x.values / 2, W, self._blocks, border, corner)
-
-    def _centred(self, K: Array) -> Array:
-        """Inner products of the columns of F, and of the part -my / 2 of z, with points, for all y."""
-        blocks = K.reshape(*self.index.shape, -1)
-        means = np.vecdot(self._weights[:, None], blocks.swapaxes(1, 2))[:, None]
-        return np.concatenate([(blocks - means) * self._scales[..., None], -self._z * means], axis=1)
-
-
-def _spectra(P: Clouds, base: Base, eta: float) -> list[_Spectrum]:
-    """Decompose the covariance of each cloud."""
-    found: list[Any] = [None] * len(P)
-
-    def decompose(i: int, K: Array) -> None:
-        a = P.weights[P.starts[i] : P.starts[i + 1]]
-        centred, means, square = _centred(K, a)
-        roots = np.sqrt(a / eta)
-        rounding = _ROUNDING * float(np.abs(K).max()) / eta
-        values, vectors = _leading(centred * roots * roots[:, None], rounding, i)
-        vectors *= roots[:, None] / np.sqrt(2 + values)
-        # Centred features, as combinations of the points that are not.
-        vectors -= a[:, None] * vectors.sum(axis=0)
-        combined = np.column_stack([vectors, a])
-        found[i] = _Spectrum(values, combined, vectors.T @ means, np.array(square))
-
-    own_grams(P, base, decompose, "spectra of clouds")
-    return found
-
-
-def _stacked(spectra: list[_Spectrum], k: int) -> _Spectrum:
-    """Several clouds of k points at most, with zeros where they have fewer points or eigenvalues."""
-    g, r = len(spectra), max(1, *(len(x.values) for x in spectra))
-    values, with_mean = np.zeros((2, g, r))
-    vectors = np.zeros((g, k, r + 1))
-    for i, x in enumerate(spectra):
-        size, rank = len(x.vectors), len(x.values)
-        values[i, :rank], with_mean[i, :rank] = x.values, x.with_mean
-        vectors[i, :size, :rank], vectors[i, :size, r] = x.vectors[:, :-1], x.vectors[:, -1]
-    return _Spectrum(values, vectors, with_mean, np.array([x.square for x in spectra]))
-
-
-def _blocks(P: Clouds, base: Base, eta: float) -> list[_Block]:
-    """Centre and scale the Gram matrix of each cloud."""
-    found: list[Any] = [None] * len(P)
-
-    def scale(i: int, K: Array) -> None:
-        a = P.weights[P.starts[i] : P.starts[i + 1]]
-        centred, means, square = _centred(K, a)
-        roots = np.sqrt(a / (2 * eta))
-        found[i] = _Block(centred * roots * roots[:, None], (means - square) * roots, square)
-
-    own_grams(P, base, scale, "Gram matrices of clouds")
-    return found
-
-
-def _centred(K: Array, a: Array) -> tuple[Array, Array, float]:
-    """Gram matrix of the centred features, products of the features with their mean, its square."""
-    means = K @ a
-    square = float(a @ means)
-    return K - means - (means[:, None] - square), means, square
-
-
-def _leading(block: Array, rounding: float, i: int) -> tuple[Array, Array]:
-    """Eigenvalues and -vectors without the smallest, whose sum does not matter.
-
-    A part E of the trace left out changes the logarithm of the determinant by at most E.
-    """
-    values, vectors = np.linalg.eigh(block)
+def _checked_eigenvalues(gram: Array, rounding: float, i: int) -> Array:
+    """Eigenvalues of the Gram matrix of cloud i, none of them negative but by rounding."""
+    values = _eigenvalues(gram)
     trace = np.abs(values).sum()
     if values[0] < -1e-8 * trace - rounding:
         raise ValueError(
             f"the base kernel is not positive semidefinite on cloud {i}: "
             f"it has the eigenvalue {values[0] / trace:.2g} relative to the trace"
         )
-    least = max(_LEFT_OUT, 2.3e-16 * trace)
-    dropped = int(np.searchsorted(np.cumsum(np.maximum(values, 0)), least, side="right"))
-    return values[dropped:], vectors[:, dropped:]
+    if values[0] <= -0.5:
+        raise ValueError(_TOO_SMALL)
+    return values
 
 
 def _plus_one(matrices: Array) -> Array:

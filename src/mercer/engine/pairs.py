@@ -37,9 +37,6 @@ class Scratch(threading.local):
 
     def __init__(self) -> None:
         self._flat: dict[str, Array] = {}
-        #: What was made last, and of what.
-        self.panel: Any = None
-        self.owner: Any = None
 
     def empty(self, name: str, *shape: int) -> Array:
         """An array without values; the last one of this name is overwritten."""
