@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -131,7 +131,10 @@ def lazily(model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...]
     X = _table(X)
     shared = dask.delayed(copy(model), pure=False, traverse=False)
     lengths = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * X.npartitions
-    found = [dask.delayed(_call)(shared, method, i, part, options) for i, part in enumerate(_delayed(X))]
+    found = [
+        dask.delayed(_call)(shared, method, i, part, outputs, options)
+        for i, part in enumerate(_delayed(X))
+    ]
     single = len(outputs) == 1
     arrays = tuple(
         da.concatenate(
@@ -218,8 +221,13 @@ def _take(number: int, X: Any, y: Any, chosen: NDArray[np.int64]) -> tuple[Array
     return (rows.toarray() if sparse.issparse(rows) else rows), columns(block.targets()[chosen])
 
 
-def _call(model: Any, method: str, number: int, X: Any, options: dict[str, Any]) -> Any:
+def _call(
+    model: Any, method: str, number: int, X: Any, outputs: Sequence[Any], options: dict[str, Any]
+) -> Any:
     """Part of a prediction."""
+    if X.shape[0] == 0:
+        empty = [np.empty((0, *shape), dtype=dtype) for dtype, *shape in outputs]
+        return empty if len(empty) > 1 else empty[0]
     with blas_in_one_thread():
         try:
             return getattr(model, method)(X, **options)
