@@ -18,8 +18,8 @@ def gaussian_block(X, columns, rate, out):
     """Write ``exp(-rate |x - y|^2)`` for rows x of X and columns y, from differences.
 
     The exponential is ``2^n exp(r)`` with ``|r| <= log(2) / 2``, by a Taylor polynomial of degree 13
-    (relative truncation error 4e-18), all in operations that compilers turn into vectors.  Values
-    below 1e-306 come out as zero.
+    (relative truncation error 4e-18) in parts that do not wait for each other, all in operations that
+    compilers turn into vectors.  Values below 1e-306 come out as zero.
     """
     for i in range(X.shape[0]):
         line = out[i]
@@ -35,18 +35,13 @@ def gaussian_block(X, columns, rate, out):
             shifted = np.float64(x * 1.4426950408889634 + _ROUNDER)
             n = shifted - _ROUNDER
             r = (x - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10
-            p = r * (1 / 6227020800.0) + 1 / 479001600.0
-            p = p * r + 1 / 39916800.0
-            p = p * r + 1 / 3628800.0
-            p = p * r + 1 / 362880.0
-            p = p * r + 1 / 40320.0
-            p = p * r + 1 / 5040.0
-            p = p * r + 1 / 720.0
-            p = p * r + 1 / 120.0
-            p = p * r + 1 / 24.0
-            p = p * r + 1 / 6.0
-            p = p * r + 0.5
-            p = np.float64(p * r * r + r + 1.0)
+            r2 = r * r
+            r4 = r2 * r2
+            p = (1 + r) + r2 * (0.5 + r * (1 / 6.0))
+            q = (1 / 24.0 + r * (1 / 120.0)) + r2 * (1 / 720.0 + r * (1 / 5040.0))
+            s = (1 / 40320.0 + r * (1 / 362880.0)) + r2 * (1 / 3628800.0 + r * (1 / 39916800.0))
+            t = 1 / 479001600.0 + r * (1 / 6227020800.0)
+            p = np.float64((p + r4 * q) + (r4 * r4) * (s + r4 * t))
             value = np.int64(p.view(np.int64) + (shifted.view(np.int64) << 52)).view(np.float64)
             line[j] = value if x > -706.0 else 0.0
 
