@@ -25,8 +25,8 @@ class InverseGeneralizedVariance(CloudKernel):
     machines want ``normalized=True`` or a very large C.  Rounding leaves a relative error near
     1e-15 / eta for a base kernel with values near 1.
 
-    For clouds of k points a pair costs of the order of k^3 operations, after the covariance of each
-    cloud has been decomposed once; where the base kernel has explicit features of dimension D <= k,
+    For clouds of k points a pair costs of the order of k^3 operations, after the Gram matrix of each
+    cloud has been factorized once; where the base kernel has explicit features of dimension D <= k,
     it costs D^3 / 3.
 
     Parameters
