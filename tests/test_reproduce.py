@@ -14,7 +14,7 @@ from mercer import reproduce
 from mercer.cli import app
 from mercer.reproduce import data, gbm, output, parametrix, sp500, sphere_heat, webkb, webkb_pairs
 from mercer.reproduce.experiment import Claim, Context, Measured, Result, Table, plain, within
-from mercer.reproduce.protocol import KERNELS, Scores, measured
+from mercer.reproduce.protocol import KERNELS, Scores, error_saved, measured
 
 #: Invented data always, and the real where there is any.
 FOLDERS = [None, *filter(None, [os.environ.get("MERCER_DATA")])]
@@ -62,22 +62,22 @@ def test_quick_form(name: str, folder, tmp_path, monkeypatch) -> None:
 def test_same_numbers_again_and_after_an_interruption(tmp_path, monkeypatch) -> None:
     monkeypatch.delenv("MERCER_DATA", raising=False)
     first, second = tmp_path / "first", tmp_path / "second"
-    tables = [plain(t) for t in reproduce.run("sp500", quick=True, results=first)[0].tables]
-    kept, copied = first / "cache" / "sp500", second / "cache" / "sp500"
+    tables = [plain(t) for t in reproduce.run("webkb-pairs", quick=True, results=first)[0].tables]
+    kept, copied = first / "cache" / "webkb-pairs", second / "cache" / "webkb-pairs"
     ledgers = sorted(kept.glob("*.jsonl"))
     assert ledgers
     shutil.copytree(kept, copied)
     for path in copied.glob("*.jsonl"):  # half of the work is lost
         lines = path.read_text().splitlines()
         path.write_text("\n".join(lines[: len(lines) // 2]) + '\n{"fit": "cut o')
-    result, run = reproduce.run("sp500", quick=True, results=second)
+    result, run = reproduce.run("webkb-pairs", quick=True, results=second)
     assert [plain(t) for t in result.tables] == tables
     assert run.resumed
-    assert "with fits kept from an earlier run" in (second / "sp500.md").read_text()
+    assert "with fits kept from an earlier run" in (second / "webkb-pairs.md").read_text()
     for one in ledgers:
         known, redone = ({strict(x)["fit"] for x in _whole(p)} for p in (one, copied / one.name))
         assert redone == known
-    other = reproduce.run("sp500", quick=True, results=tmp_path / "third", seed=1)[0].tables
+    other = reproduce.run("webkb-pairs", quick=True, results=tmp_path / "third", seed=1)[0].tables
     assert [plain(t) for t in other] != tables
 
 
@@ -142,7 +142,7 @@ def test_every_file_has_a_sum() -> None:
 def saved(rows, one: str, other: str) -> list[float]:
     """Part of the error of one kernel that another saves, in %."""
     i, j = KERNELS.index(one), KERNELS.index(other)
-    return [100 * (1 - (100 - row[i]) / (100 - row[j])) for row in rows]
+    return [error_saved(Measured(row[i]), Measured(row[j])) for row in rows]
 
 
 @pytest.mark.parametrize(

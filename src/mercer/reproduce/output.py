@@ -79,20 +79,21 @@ def write(result: Result, run: Run, folder: Path) -> list[Path]:
     paths[0].write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     paths[1].write_text(page(content, run.experiment) + _kept(paths[1]))
     for ending, figure in result.figures.items():
-        for kind in ("png", "svg"):
-            path = folder / f"{name}-{ending}.{kind}"
-            # Without a date and with fixed names inside, equal figures are equal files.
-            extra = {"metadata": {"Date": None}} if kind == "svg" else {}
-            _save(figure, path, extra)
-            paths.append(path)
+        paths += _save(figure, folder / f"{name}-{ending}")
     return paths
 
 
-def _save(figure: Any, path: Path, extra: dict[str, Any]) -> None:
+def _save(figure: Any, path: Path) -> list[Path]:
+    """A figure as PNG and SVG; equal figures give equal files."""
     import matplotlib
 
+    paths = [path.with_suffix(".png"), path.with_suffix(".svg")]
+    # Names inside an SVG are random without a salt, and it has a date unless told otherwise.
     with matplotlib.rc_context({"svg.hashsalt": "mercer", "svg.fonttype": "none"}):
-        figure.savefig(path, dpi=150, **extra)
+        figure.savefig(paths[0], dpi=150)
+        figure.set_layout_engine("none")  # laid out already, and slow to do again
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths
 
 
 def _kept(path: Path) -> str:

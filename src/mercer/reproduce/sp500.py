@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from mercer.reproduce import standin
 from mercer.reproduce.drawing import published_beside
 from mercer.reproduce.experiment import Claim, Context, Experiment, Measured, Result, Table
-from mercer.reproduce.protocol import KERNELS, NOTE, RUNS, Scores, contest, measured, score
+from mercer.reproduce.protocol import KERNELS, NOTE, RUNS, Scores, contest, error_saved, measured, score
 from mercer.spaces import Sphere
 
 Array = NDArray[np.float64]
@@ -44,7 +45,10 @@ def load(context: Context) -> tuple[Array, Any]:
 def run(context: Context) -> Result:
     """Table 4."""
     X, y = load(context)
-    steps, repeats = ((2, 5), 1) if context.quick else (range(1, 6), RUNS)
+    steps: Sequence[int] = range(1, 6)
+    if context.quick:
+        steps = (5,) if context.invented else (2, 5)
+    repeats = 1 if context.quick else RUNS
     found: dict[int, list[dict[str, Scores]]] = {}
     for i, step in enumerate(steps):
         part = np.ascontiguousarray(X[:, ::step])
@@ -92,11 +96,20 @@ def claims(
     gap = max(abs(cell.gap) for n in known for cell in protocol[n])
     many = [n for n in known if n > 155]
     best = all(protocol[n][4].value > max(c.value for c in protocol[n]) - 1e-9 for n in many)
+    less = {
+        other: [error_saved(protocol[n][4], protocol[n][KERNELS.index(other)]) for n in many]
+        for other in ("rbf", "prx")
+    }
     ahead = [n for n in known if contest(found[n], "ext", "prx").p < 0.05]
     told = f"at n = {', '.join(map(str, ahead))}" if ahead else "at no n"
     return [
         Claim(f"Every score is within 3 points of the published one (largest gap {gap:.2f}).", gap <= 3),
-        Claim("With more returns than stocks the exact kernel's protocol score is the best.", best),
+        Claim(
+            "With more returns than stocks the exact kernel's protocol score is the best: its error is "
+            f"{min(less['rbf']):.0f} to {max(less['rbf']):.0f} % below the Gaussian's (published: 29 to "
+            f"51) and {min(less['prx']):.0f} to {max(less['prx']):.0f} % below the parametrix's "
+            "(published: 17 to 51).", best,
+        ),
         Claim(
             "On the whole sphere the exact kernel is more accurate than the parametrix: nested scores "
             f"tell the two apart {told} (p < 0.05).", len(ahead) == len(known),

@@ -31,6 +31,7 @@ from mercer.reproduce.protocol import (
     RUNS,
     Scores,
     contest,
+    error_saved,
     measured,
     outer_folds,
     score,
@@ -271,7 +272,7 @@ def claims(
     gaps = [abs(cell.gap) for cell in cells]
     near = sum(gap <= 3 for gap in gaps)
     margin = min(min(c.value for c in row[2:]) - max(c.value for c in row[:2]) for row in rows)
-    saved = [100 * (1 - (100 - row[4].value) / (100 - row[1].value)) for row in one.values()]
+    saved = [error_saved(row[4], row[1]) for row in one.values()]
     header = [row for setting, row in found.items() if setting.header]
     return [
         Claim(

@@ -111,13 +111,17 @@ def report(found: dict[str, dict[int, dict[str, Array]]], folds: int) -> Result:
     """Tables, claims and the figure."""
     overlap = 1 / (folds - 1)
     tables = []
+    cells: dict[str, dict[int, list[Measured]]] = {}
     for task, sizes in found.items():
         lines: list[list[Any]] = []
+        cells[task] = {}
         for size, rates in sizes.items():
-            cells = [Measured(float(r.mean()), corrected_interval(r, overlap)) for r in rates.values()]
+            cells[task][size] = [
+                Measured(float(r.mean()), corrected_interval(r, overlap)) for r in rates.values()
+            ]
             p = corrected_test(rates["linear"] - rates["diffusion"], overlap)
             q = corrected_test(rates["diffusion"] - rates["exact heat"], overlap)
-            lines.append([size, *cells, f"{p:.2g}", f"{q:.2g}"])
+            lines.append([size, *cells[task][size], f"{p:.2g}", f"{q:.2g}"])
         tables.append(
             Table(
                 f"{task[0].upper()}{task[1:]}",
@@ -127,7 +131,7 @@ def report(found: dict[str, dict[int, dict[str, Array]]], folds: int) -> Result:
                 "and corrected p-values of paired differences.",
             )
         )
-    return Result(tables, claims(found), {"errors": draw(found)})
+    return Result(tables, claims(found), {"errors": draw(cells)})
 
 
 def claims(found: dict[str, dict[int, dict[str, Array]]]) -> list[Claim]:
@@ -164,14 +168,14 @@ def claims(found: dict[str, dict[int, dict[str, Array]]]) -> list[Claim]:
     ]
 
 
-def draw(found: dict[str, dict[int, dict[str, Array]]]) -> Figure:
-    """Error against training pages, with bars of twice the standard error of the mean."""
+def draw(cells: dict[str, dict[int, list[Measured]]]) -> Figure:
+    """Error against training pages, with the intervals of the tables."""
     figure = Figure(figsize=(10, 4), layout="constrained")
-    for ax, (task, sizes) in zip(figure.subplots(1, len(found)), found.items(), strict=True):
-        for name, line in LINES.items():
-            rates = [sizes[size][name] for size in sizes]
-            bars = [2 * rate.std(ddof=1) / np.sqrt(len(rate)) for rate in rates]
-            means = [rate.mean() for rate in rates]
+    for ax, (task, sizes) in zip(figure.subplots(1, len(cells)), cells.items(), strict=True):
+        for i, (name, line) in enumerate(LINES.items()):
+            means = [row[i].value for row in sizes.values()]
+            ends = np.array([row[i].interval for row in sizes.values()])
+            bars = np.abs(ends - np.array(means)[:, None]).T
             ax.errorbar(list(sizes), means, bars, fmt=line, color=COLORS[name], capsize=2, label=name)
         ax.set(title=task, xlabel="training pages", ylabel="error in %")
         ax.legend(frameon=False)
