@@ -5,6 +5,7 @@ import numpy as np
 
 from mercer.kernels import (
     ArcCosine,
+    AxialHeat,
     Constant,
     Cosine,
     Exponential,
@@ -55,6 +56,7 @@ KERNELS = [
     Matern(Simplex(), nu=2.5, length_scale=0.5, normalized=False),
     Spectral(Sphere(), weights=[1.0, 0.5, 0.0, 0.2]),
     Spectral(Simplex(), weights=fading),
+    AxialHeat(Sphere(), t_star=0.5),
     Cosine(),
     Cosine(Simplex()),
     ArcCosine(order=0),

@@ -1,9 +1,9 @@
 """Regression on UCI sets with the published splits: accuracy, test log-likelihood, coverage and time.
 
 ``python -m benchmarks.experiments.uci FOLDER`` reads ``FOLDER/uci_regression`` and prints one table;
-``--splits 2`` takes two splits of each set, ``--features 500`` is the number of harmonics and of inducing
-points.  ``--results FILE`` keeps each run in a file as it ends: the same command goes on where it stopped,
-and several files of parts (``--sets``, ``--methods``) can be joined.  GPyTorch's SGPR needs
+``--splits 2`` takes two splits of each set, ``--features 500`` is the number of harmonics and of
+inducing points.  ``--results FILE`` keeps each run in a file as it ends: the same command goes on
+where it stopped, and files of parts (``--sets``, ``--methods``) can be joined.  GPyTorch's SGPR needs
 ``pip install mercer[gpytorch]``.  Sets without published splits get random ones of a tenth.
 """
 
@@ -64,7 +64,7 @@ def harmonics(kernel: str, features: int, **options) -> Method:
 
 
 def exact(X, y, new):
-    """Scikit-learn's process with a scale for each column, on a random part of the rows if there are more."""
+    """Scikit-learn's process with a scale for each column, on some of the rows if there are more."""
     chosen = np.random.default_rng(0).permutation(len(y))[:EXACT]
     scaler = StandardScaler().fit(X)
     kernel = ConstantKernel() * RBF(np.ones(X.shape[1])) + WhiteKernel(0.1)
@@ -89,7 +89,9 @@ def boosting(X, y, new):
 def methods(features: int) -> dict[str, Method]:
     return {
         "ArcCosine": harmonics("ArcCosine", features),
-        "Heat": harmonics("Heat", features),
+        "AxialHeat": harmonics("AxialHeat", features),
+        "AxialHeat, scales": harmonics("AxialHeat", features, ard=True),
+        "AxialHeat, scales, x4": harmonics("AxialHeat", 4 * features, ard=True),
         "SGPR": sgpr(features),
         f"exact GP, {EXACT} rows": exact,
         "gradient boosting": boosting,

@@ -2,104 +2,138 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from mercer.engine.threads import progress
+from mercer.gp.blocks import ArrayBlocks
+from mercer.gp.bound import Bound, Solution
+from mercer.gp.evidence import Evidence
 from mercer.gp.inputs import HarmonicFeatures
 from mercer.gp.prior import Prior
+from mercer.gp.statistics import collect
 
 Array = NDArray[np.float64]
 
-#: Rows of a batch, and the rate of Adam's steps in the logarithms of scales.
-_BATCH = 1024
-_RATE = 0.05
+#: Rows whose features are differentiated at a time.
+_ROWS = 2048
+#: Most features that scales are learnt with: there may be more afterwards.
+_FEATURES = 500
+#: Range of the logarithms of the factors: a column at the lower end has left the table.
+_RANGE = (-6.0, 6.0)
 
 
-def learn_scales(
-    features: HarmonicFeatures, prior: Prior, noise: float, X: Array, y: Array, steps: int, seed: int
-) -> Array:
-    """Factors for standardised columns that raise the bound of batches of rows.
+@dataclass(frozen=True, eq=False)
+class ScaledEvidence:
+    """The bound as a function of the logarithms of column factors, followed by those of Evidence.
 
-    Each step takes a batch of rows and moves the logarithms of the factors, of the amplitude and of
-    the noise along the gradient of its collapsed bound (Adam).  The kernel's own hyperparameters stay.
+    The derivative by the features of a row needs no more than the posterior at hand: with weights of
+    mean mu and covariance S it is ``((y - phi mu) mu - S phi + a phi') / s``, where a phi' are the
+    features of an incomplete last level times their prior variance.  The rest is the chain rule.
+
+    An evaluation costs two passes over the rows, O(m M^2 + M^3).
 
     Parameters
     ----------
     features : HarmonicFeatures
-        Of a table.
-    prior : Prior
-    noise : float
+        Of a table, with all factors one.
+    kernel : Kernel
     X, y : arrays of shape (m, d) and (m, q)
         Raw rows, and standardised targets.
-    steps : int
-    seed : int
+    """
+
+    features: HarmonicFeatures
+    kernel: Any
+    X: Array
+    y: Array
+
+    def evidence(self, log_factors: Array) -> Evidence:
+        """The bound at fixed factors."""
+        inputs = self.features.inputs.stretched(np.exp(log_factors))
+        features = replace(self.features, inputs=inputs)
+        sums = collect(features, ArrayBlocks(self.X, self.y)).shifted(np.zeros(self.y.shape[1]))
+        bound = Bound(sums.gram, sums.linear, sums.squares, sums.weight, sums.rows)
+        return Evidence(bound, features.harmonics, sums.diagonal, self.kernel)
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """The bound and its derivatives."""
+        d = self.X.shape[1]
+        evidence = self.evidence(theta[:d])
+        value, others = evidence.value_and_gradient(theta[d:])
+        solution, prior, _ = evidence.solve(theta[d:])
+        slopes = np.zeros(d)
+        for start in range(0, len(self.y), _ROWS):
+            part = slice(start, start + _ROWS)
+            slopes += self._slopes(self.X[part], self.y[part], theta[:d], solution, prior)
+        return value, np.concatenate([slopes, others])
+
+    def _slopes(self, X: Array, y: Array, log_factors: Array, solution: Solution, prior: Prior) -> Array:
+        """Derivatives by the logarithms of the factors, of a few rows."""
+        moving = torch.tensor(log_factors, requires_grad=True)
+        still = torch.zeros(1, dtype=torch.float64)  # the constant column
+        rows = torch.as_tensor(self.features.inputs.rows(X)) * torch.cat([moving, still]).exp()
+        lengths = torch.linalg.vector_norm(rows, dim=1)
+        power = lengths**self.features.power
+        features = self.features.harmonics.evaluate(rows / lengths[:, None]) * power[:, None]
+        by_features, by_square = _row_slopes(features.detach().numpy(), y, solution, prior)
+        total = (features * torch.as_tensor(by_features)).sum() + by_square * (power**2).sum()
+        (slopes,) = torch.autograd.grad(total, moving)
+        return np.asarray(slopes.numpy())
+
+
+def _row_slopes(phi: Array, y: Array, solution: Solution, prior: Prior) -> tuple[Array, float]:
+    """Derivatives of the bound by the features of each row, and by its ``|x|^(2p)``."""
+    outputs, mean = y.shape[1], solution.mean
+    by_features = (y - phi @ mean) @ mean.T - outputs * solution.covariance_product(phi)
+    if prior.harmonics.shares[-1] < 1:
+        last = prior.harmonics.counts[-1]
+        by_features[:, -last:] += outputs * prior.variances[-1] * phi[:, -last:]
+    by_square = -0.5 * outputs * float(prior.left(1.0, 0.0))
+    return by_features / solution.noise, by_square / solution.noise
+
+
+def learn_scales(
+    features: HarmonicFeatures, kernel: Any, theta: Array, X: Array, y: Array, max_iter: int
+) -> Array:
+    """Factors for standardised columns that maximise the bound of the given rows, by L-BFGS.
+
+    Amplitude, noise and the kernel's hyperparameters are optimised along with them.
+
+    Parameters
+    ----------
+    features, kernel, X, y
+        See :class:`ScaledEvidence`.
+    theta : array
+        Where :class:`Evidence` starts.
+    max_iter : int
 
     Returns
     -------
     array of shape (d,)
     """
-    rng = np.random.default_rng(seed)
-    rows = torch.as_tensor(features.inputs.rows(X))
-    targets = torch.as_tensor(y)
-    variances = torch.as_tensor(prior.variances)
-    scales = torch.zeros(X.shape[1], dtype=torch.float64, requires_grad=True)
-    others = torch.tensor([0.0, math.log(noise)], dtype=torch.float64, requires_grad=True)
-    optimiser = torch.optim.Adam([scales, others], lr=_RATE)
-    average = torch.zeros_like(scales)
-    kept = max(steps // 4, 1)
-    with progress(steps, "input scales") as advance:
-        for step in range(steps):
-            batch = torch.as_tensor(rng.choice(len(rows), min(_BATCH, len(rows)), replace=False))
-            optimiser.zero_grad()
-            factors = torch.cat([scales.exp(), torch.ones(1, dtype=torch.float64)])
-            loss = -_bound(
-                features,
-                prior,
-                variances * others[0].exp(),
-                others,
-                rows[batch] * factors,
-                targets[batch],
-            )
-            loss.backward()
-            optimiser.step()
-            with torch.no_grad():
-                # Scales that do not matter drift; columns then leave the table, within reason.
-                scales.clamp_(-6.0, 6.0)
-                if step >= steps - kept:
-                    average += scales / kept
-            advance()
-    return np.exp(average.detach().numpy())
+    harmonics = replace(features.harmonics, max_features=min(features.size, _FEATURES))
+    task = ScaledEvidence(replace(features, harmonics=harmonics), kernel, X, y)
+    d, count = X.shape[1], y.size
+    start = np.zeros(d)
+    first = task.evidence(start)
+    theta, _ = first.maximise(theta, 0, np.random.default_rng(0))
+    bounds = np.concatenate([np.tile(_RANGE, (d, 1)), first.bounds])
 
+    def descent(theta: Array) -> tuple[float, Array]:
+        try:
+            value, gradient = task.value_and_gradient(theta)
+        except np.linalg.LinAlgError:
+            return 1e10, np.zeros_like(theta)  # noise below the rounding of so many rows
+        return -value / count, -gradient / count
 
-def _bound(
-    features: HarmonicFeatures,
-    prior: Prior,
-    variances: torch.Tensor,
-    others: torch.Tensor,
-    rows: torch.Tensor,
-    y: torch.Tensor,
-) -> torch.Tensor:
-    """The collapsed bound of a batch, for each row; see :class:`mercer.gp.bound.Bound`."""
-    lengths = torch.linalg.vector_norm(rows, dim=1)
-    phi: Any = features.harmonics.evaluate(rows / lengths[:, None])
-    weight = lengths**features.power
-    phi = phi * weight[:, None]
-    noise = others[1].exp()
-    scaled = phi * variances.sqrt()
-    B = torch.eye(len(variances), dtype=torch.float64) + scaled.T @ scaled / noise
-    L = torch.linalg.cholesky(B)
-    c = torch.linalg.solve_triangular(L, scaled.T @ y / noise, upper=False)
-    count, outputs = y.shape
-    last = (phi[:, -features.harmonics.counts[-1] :] ** 2).sum()
-    left = prior.left(1.0, 0.0) / prior.amplitude * (weight**2).sum()
-    if features.harmonics.shares[-1] < 1:
-        left = left - float(prior.levels.weights[-1]) * last
-    left = left * others[0].exp() * prior.amplitude
-    log_det = 2 * torch.log(torch.diagonal(L)).sum()
-    value = outputs * (count * torch.log(2 * math.pi * noise) + log_det + left / noise)
-    return -0.5 * (value + (y**2).sum() / noise - (c**2).sum()) / count
+    with progress(max_iter, "input scales") as advance:
+        found = minimize(
+            descent, np.concatenate([start, theta]), jac=True, method="L-BFGS-B", bounds=bounds,
+            callback=lambda _: advance(), options={"maxiter": max_iter, "ftol": 1e-6, "gtol": 1e-4},
+        )  # fmt: skip
+    return np.asarray(np.exp(found.x[:d]))

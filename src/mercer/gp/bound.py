@@ -149,6 +149,15 @@ class Solution:
         # Rounding can take a variance of nearly zero below it.
         return np.maximum((scaled**2).sum(axis=1) - explained, 0.0)
 
+    def covariance_product(self, phi: Array) -> Array:
+        """Rows of features times the posterior covariance of the weights."""
+        roots = np.sqrt(self.variances)
+        scaled = phi * roots
+        if self.inverse is not None:
+            return (scaled @ self.inverse.T) @ self.inverse * roots
+        assert self.projected is not None
+        return (scaled - (scaled @ self.projected.T) @ self.projected) * roots
+
     def explained_covariance(self, phi: Array) -> Array:
         """How far the data lower the covariance of ``phi w`` between each pair of rows."""
         scaled = phi * np.sqrt(self.variances)

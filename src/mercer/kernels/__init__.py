@@ -1,6 +1,7 @@
 """Kernels: a space and a law each."""
 
 from mercer.kernels.algebra import Constant, Exponentiation, Product, Sum
+from mercer.kernels.axial import AxialHeat
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds import CloudKernel
 from mercer.kernels.divergence import KullbackLeibler
@@ -23,6 +24,7 @@ from mercer.kernels.walks import Exponential, Power, VonNeumann
 
 __all__ = [
     "ArcCosine",
+    "AxialHeat",
     "CloudKernel",
     "Constant",
     "Cosine",

@@ -1,0 +1,47 @@
+"""The heat kernel of axes."""
+
+import numpy as np
+import pytest
+
+from mercer.harmonics import SphericalHarmonics
+from mercer.kernels import AxialHeat, Heat
+from mercer.kernels.levels import level_weights, weighty_levels
+from mercer.spaces import Graph, Simplex, Sphere
+
+
+@pytest.mark.parametrize("n", [2, 3, 9, 200])
+@pytest.mark.parametrize("t_star", [0.2, 1.0])
+def test_is_the_even_part_of_the_heat_kernel(n: int, t_star: float) -> None:
+    X = np.random.default_rng(0).normal(size=(8, n))
+    heat = Heat(Sphere(), t_star=t_star)
+    both = heat(X) + heat(X, -X)
+    axial = AxialHeat(Sphere(), t_star=t_star)(X)
+    np.testing.assert_allclose(axial, both / both[0, 0], atol=1e-13)
+    np.testing.assert_allclose(AxialHeat(Sphere(), t_star=t_star)(X, -X), axial, atol=1e-14)
+
+
+def test_even_levels_only() -> None:
+    assert weighty_levels(AxialHeat(Sphere()), 6)[:4] == (0, 2, 4, 6)
+    weights = level_weights(AxialHeat(Sphere(), t=0.2), 6, (0, 2))
+    heat = level_weights(Heat(Sphere(), t=0.2), 6, (0, 2))
+    assert weights.weights[1] / weights.weights[0] == pytest.approx(heat.weights[1] / heat.weights[0])
+    levels = SphericalHarmonics(6, weighty_levels(AxialHeat(Sphere()), 6), 462)
+    assert levels.level_numbers == (0, 2, 4, 6)
+
+
+def test_counts() -> None:
+    counts = np.random.default_rng(0).poisson(3.0, size=(5, 4)) + 1
+    roots = np.sqrt(counts / counts.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(
+        AxialHeat(Simplex(), t=0.2)(counts), AxialHeat(Sphere(), t=0.2)(roots), atol=1e-14
+    )
+
+
+def test_bad_parameters() -> None:
+    X = np.eye(3)
+    with pytest.raises(TypeError, match="axes are points of Sphere"):
+        AxialHeat(Graph(np.ones((3, 3)) - np.eye(3)), t=1.0)(np.arange(3))
+    with pytest.raises(ValueError, match="t of AxialHeat must be"):
+        AxialHeat(Sphere(), t=0.0)(X)
+    with pytest.raises(ValueError, match="give t or t_star, not both"):
+        AxialHeat(Sphere(), t=1.0, t_star=2.0)(X)
