@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -90,9 +91,11 @@ class Partitions:
                     dask.delayed(_sum)(parts[i : i + SPLIT_EVERY])
                     for i in range(0, len(parts), SPLIT_EVERY)
                 ]
-            # The state of a job is a few matrices of M x M, which must be sent.
-            with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-                yield last, dask.compute(parts[0])[0]
+            with warnings.catch_warnings():
+                # The state of a job is a few matrices of M x M, and must be sent.
+                warnings.filterwarnings("ignore", message="Sending large graph")
+                found = dask.compute(parts[0])[0]
+            yield last, found
 
     def sample(self, seed: int) -> tuple[Array, Array]:
         """Some rows at random, with their targets: those that would be taken of an array."""
