@@ -261,6 +261,10 @@ def test_text_labels_and_bad_rows_of_files(tmp_path) -> None:
         model.fit(source).predict_proba(X), model.fit(X, labels).predict_proba(X), atol=1e-10
     )
     assert list(model.classes_) == ["high", "low"]
+    with pytest.raises(ValueError, match="rows must be a whole number from 1, got 0"):
+        model.fit(ParquetBlocks(tmp_path, target="y", rows=0))
+    with pytest.raises(ValueError, match="all weights are zero"):
+        SphericalGPRegressor(Heat(Sphere())).fit([(X, y, np.zeros(200))])
     with pytest.raises(ValueError, match="could not convert string"):
         SphericalGPRegressor().fit(source)
     with pytest.raises(ValueError, match="some labels are numbers"):

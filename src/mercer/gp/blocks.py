@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
+from mercer.kernels.base import is_whole
+
 Array = NDArray[np.float64]
 
 #: Rows of one block of an array.
@@ -286,6 +288,8 @@ class ParquetSource:
         """File, number in the file and rows of each row group that has any."""
         from pyarrow.parquet import ParquetFile
 
+        if not is_whole(self.given.rows) or self.given.rows < 1:
+            raise ValueError(f"rows must be a whole number from 1, got {self.given.rows!r}")
         found = []
         for path in self.given.files():
             with ParquetFile(path) as file:

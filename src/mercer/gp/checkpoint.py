@@ -52,9 +52,12 @@ class Checkpoint:
         """Write everything."""
         if self.path is not None:
             part = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
-            with open(part, "wb") as file:
-                pickle.dump((self._description, self.results), file, protocol=5)
-            os.replace(part, self.path)
+            try:
+                with open(part, "wb") as file:
+                    pickle.dump((self._description, self.results), file, protocol=5)
+                os.replace(part, self.path)
+            finally:
+                part.unlink(missing_ok=True)
         self._saved = time.monotonic()
 
     def keep(self, name: str, value: Any) -> None:

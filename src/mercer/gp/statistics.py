@@ -153,6 +153,8 @@ def collect(features: HarmonicFeatures, blocks: Any, checkpoint: Checkpoint | No
     """Statistics of blocks of rows, in one pass; memory for a block and a few matrices of M x M."""
     kept = Checkpoint() if checkpoint is None else checkpoint
     found: Statistics = total(blocks, Collect(features), "rows", kept, "statistics")
+    if found.weight == 0:
+        raise ValueError("all weights are zero; give rows that count")
     if not np.isfinite(found.squares).all():
         raise ValueError("y varies so much that its square is no number; rescale it")
     return found

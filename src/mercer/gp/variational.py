@@ -216,6 +216,8 @@ def infer(
             [(i,) for i in range(len(climbs))],
             what="hyperparameters",
         )
+        checkpoint.results.pop("pass 0")
+        checkpoint.keep("climbs", (0, climbs))
     for passes in range(done + 1, max_iter + 1):
         moving = {i: climb.latent for i, climb in enumerate(climbs) if climb.moving}
         if not moving:
