@@ -65,14 +65,14 @@ class ScaledEvidence:
         d = self.X.shape[1]
         evidence = self.evidence(theta[:d])
         value, others = evidence.value_and_gradient(theta[d:])
-        solution, prior, _ = evidence.solve(theta[d:])
+        by_rows = _RowSlopes.of(*evidence.solve(theta[d:])[:2])
         slopes = np.zeros(d)
         for start in range(0, len(self.y), _ROWS):
             part = slice(start, start + _ROWS)
-            slopes += self._slopes(self.X[part], self.y[part], theta[:d], solution, prior)
+            slopes += self._slopes(self.X[part], self.y[part], theta[:d], by_rows)
         return value, np.concatenate([slopes, others])
 
-    def _slopes(self, X: Array, y: Array, log_factors: Array, solution: Solution, prior: Prior) -> Array:
+    def _slopes(self, X: Array, y: Array, log_factors: Array, by_rows: _RowSlopes) -> Array:
         """Derivatives by the logarithms of the factors, of a few rows."""
         moving = torch.tensor(log_factors, requires_grad=True)
         still = torch.zeros(1, dtype=torch.float64)  # the constant column
@@ -80,21 +80,34 @@ class ScaledEvidence:
         lengths = torch.linalg.vector_norm(rows, dim=1)
         power = lengths**self.features.power
         features = self.features.harmonics.evaluate(rows / lengths[:, None]) * power[:, None]
-        by_features, by_square = _row_slopes(features.detach().numpy(), y, solution, prior)
-        total = (features * torch.as_tensor(by_features)).sum() + by_square * (power**2).sum()
+        by_features = torch.as_tensor(by_rows(features.detach().numpy(), y))
+        total = (features * by_features).sum() + by_rows.of_square * (power**2).sum()
         (slopes,) = torch.autograd.grad(total, moving)
         return np.asarray(slopes.numpy())
 
 
-def _row_slopes(phi: Array, y: Array, solution: Solution, prior: Prior) -> tuple[Array, float]:
-    """Derivatives of the bound by the features of each row, and by its ``|x|^(2p)``."""
-    outputs, mean = y.shape[1], solution.mean
-    by_features = (y - phi @ mean) @ mean.T - outputs * solution.covariance_product(phi)
-    if prior.harmonics.shares[-1] < 1:
-        last = prior.harmonics.counts[-1]
-        by_features[:, -last:] += outputs * prior.variances[-1] * phi[:, -last:]
-    by_square = -0.5 * outputs * float(prior.left(1.0, 0.0))
-    return by_features / solution.noise, by_square / solution.noise
+@dataclass(frozen=True, eq=False)
+class _RowSlopes:
+    """Derivatives of the bound by the features of a row, and (``of_square``) by its ``|x|^(2p)``."""
+
+    mean: Array
+    noise: float
+    matrix: Array
+    of_square: float
+
+    @classmethod
+    def of(cls, solution: Solution, prior: Prior) -> _RowSlopes:
+        outputs, matrix = solution.quadratic.size, solution.covariance
+        if prior.harmonics.shares[-1] < 1:
+            # What an incomplete level captures is not left over.
+            last = np.arange(len(matrix) - prior.harmonics.counts[-1], len(matrix))
+            matrix[last, last] -= prior.variances[-1]
+        left = float(prior.left(1.0, 0.0))
+        scale = outputs / solution.noise
+        return cls(solution.mean, solution.noise, scale * matrix, -0.5 * scale * left)
+
+    def __call__(self, phi: Array, y: Array) -> Array:
+        return (y - phi @ self.mean) @ (self.mean.T / self.noise) - phi @ self.matrix
 
 
 def learn_scales(

@@ -149,14 +149,16 @@ class Solution:
         # Rounding can take a variance of nearly zero below it.
         return np.maximum((scaled**2).sum(axis=1) - explained, 0.0)
 
-    def covariance_product(self, phi: Array) -> Array:
-        """Rows of features times the posterior covariance of the weights."""
+    @property
+    def covariance(self) -> Array:
+        """Posterior covariance of the features' weights, shape (M, M)."""
         roots = np.sqrt(self.variances)
-        scaled = phi * roots
         if self.inverse is not None:
-            return (scaled @ self.inverse.T) @ self.inverse * roots
+            scaled = self.inverse * roots
+            return scaled.T @ scaled
         assert self.projected is not None
-        return (scaled - (scaled @ self.projected.T) @ self.projected) * roots
+        scaled = self.projected * roots
+        return np.diag(self.variances) - scaled.T @ scaled
 
     def explained_covariance(self, phi: Array) -> Array:
         """How far the data lower the covariance of ``phi w`` between each pair of rows."""
