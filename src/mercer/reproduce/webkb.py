@@ -269,7 +269,7 @@ def claims(
     cells = [cell for row in rows for cell in row if cell.published is not None]
     if not cells:
         return []
-    gaps = [abs(cell.gap) for cell in cells]
+    gaps = [round(abs(cell.gap), 9) for cell in cells]  # 77.2 is within 3 points of 74.2
     near = sum(gap <= 3 for gap in gaps)
     margin = min(min(c.value for c in row[2:]) - max(c.value for c in row[:2]) for row in rows)
     saved = [error_saved(row[4], row[1]) for row in one.values()]
