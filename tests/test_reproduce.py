@@ -14,7 +14,7 @@ from mercer import reproduce
 from mercer.cli import app
 from mercer.reproduce import data, gbm, output, parametrix, sp500, sphere_heat, webkb, webkb_pairs
 from mercer.reproduce.experiment import Claim, Context, Measured, Result, Table, plain, within
-from mercer.reproduce.protocol import KERNELS, Scores, error_saved, measured
+from mercer.reproduce.protocol import KERNELS, Scores, error_saved, first_best, measured
 
 #: Invented data always, and the real where there is any.
 FOLDERS = [None, *filter(None, [os.environ.get("MERCER_DATA")])]
@@ -189,6 +189,7 @@ def test_scores_of_the_best_setting_per_run_and_over_runs() -> None:
         for means in ([80.0, 84.0, 83.0], [90.0, 80.0, 88.0])
     )
     assert first["lin"].best == 1
+    assert first_best(np.array([0.1, 0.3, 0.1 + 0.2])) == 1, "0.1 + 0.2 is 0.30000000000000004"
     assert measured([first, second], "lin").value == pytest.approx((84 + 90) / 2)
     assert measured([first, second], "lin", "one setting").value == pytest.approx((83 + 88) / 2)
     assert measured([first, second], "lin", "nested", 71.0) == Measured(70.0, (70.0, 70.0), 71.0)

@@ -51,7 +51,7 @@ class Scores:
     @property
     def best(self) -> int:
         """Number of the setting with the best mean."""
-        return int(np.argmax(self.grid.mean(axis=1)))
+        return first_best(self.grid.mean(axis=1))
 
     @property
     def protocol(self) -> Array:
@@ -112,12 +112,17 @@ def measured(
     """
     scores = [run[name] for run in runs]
     if kind == "one setting":
-        best = int(np.argmax(np.mean([s.grid.mean(axis=1) for s in scores], axis=0)))
+        best = first_best(np.mean([s.grid.mean(axis=1) for s in scores], axis=0))
         folds = np.concatenate([s.grid[best] for s in scores])
     else:
         folds = np.concatenate([getattr(s, kind) for s in scores])
     low, high = corrected_interval(folds, OVERLAP)
     return Measured(float(folds.mean()), (low, min(high, 100.0)), published)
+
+
+def first_best(means: Array) -> int:
+    """The first of the best; settings that are level are not told apart by rounding."""
+    return int(np.argmax(np.round(means, 9)))
 
 
 def error_saved(one: Measured, other: Measured) -> float:
