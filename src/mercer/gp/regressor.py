@@ -41,7 +41,8 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
     Parameters
     ----------
     kernel : Kernel, optional
-        ``ArcCosine()`` (the default), or ``Heat``, ``Matern`` or another SpectralKernel on a sphere.
+        ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
+        ``Matern`` or another SpectralKernel on a sphere.
     max_features : int
         Number of harmonics M; see :class:`mercer.harmonics.SphericalHarmonics` for which.
     levels : int or sequence of int, optional
