@@ -107,6 +107,19 @@ def test_outputs_names_and_empty_partitions() -> None:
     assert len(mean) == len(std) == len(inside)
 
 
+def test_small_files_that_dask_joins(tmp_path) -> None:
+    X, y = table(600)
+    whole = pd.DataFrame(X, columns=NAMES).assign(y=y, w=1.0)
+    for i in range(6):
+        whole[100 * i : 100 * (i + 1)].to_parquet(tmp_path / f"{i}.parquet")
+    data = dd.read_parquet(tmp_path)
+    assert len(data["y"].to_delayed()) < data.npartitions  # of one column, more than of three
+    model = SphericalGPRegressor(max_features=40)
+    expected = model.fit(X, y).predict(X)
+    got = model.fit(data[NAMES], data["y"], data["w"]).predict(data[NAMES])
+    np.testing.assert_allclose(got.compute(), expected, atol=1e-10)
+
+
 def test_more_rows_arrive() -> None:
     X, y = table(600)
     whole = SphericalGPRegressor(max_features=40, optimize=False).fit(X[:300], y[:300])

@@ -197,7 +197,8 @@ def _beside(X: Any, y: Any, name: str, dimensions: tuple[int, ...]) -> Any:
 
 def _delayed(collection: Any) -> list[Any]:
     """The partitions."""
-    parts = collection.to_delayed()
+    # Dask might join small files of one column, but not of eight: y would no longer go with X.
+    parts = collection.to_delayed(optimize_graph=False)
     return list(parts.ravel() if hasattr(parts, "ravel") else parts)
 
 
