@@ -124,6 +124,6 @@ ax.xaxis.get_major_locator().set_params(integer=True)
 plt.show()
 
 # %%
-# Both kernels that know the sphere's distances find the peak in all four runs; in two dimensions they are
-# nearly the same kernel. Four runs are few, and the function matters: with peaks narrower by half, sixteen
-# looks were not enough for any of the three.
+# Both kernels that know the sphere's distances find the peak in all four runs; in two dimensions they
+# are nearly the same kernel. Four runs are few, and the function matters: with narrower peaks (``WIDTHS``
+# of 8, 4, 4 and 3) sixteen looks were not enough for any of the three.

