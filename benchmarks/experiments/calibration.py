@@ -3,7 +3,7 @@
 ``python -m benchmarks.experiments.calibration FOLDER`` takes the digits and the breast cancer data of
 scikit-learn, and WebKB word counts from ``FOLDER/webkb`` if they are there.  Half of the rows train, the
 others test, in ``--splits`` random ways.  C and the width of the machine's kernel are chosen, and its
-decision values calibrated (a sigmoid, three folds) inside the training half; the process is fitted to it once.
+decision values calibrated (a sigmoid, three folds), inside the training half.
 """
 
 from __future__ import annotations
