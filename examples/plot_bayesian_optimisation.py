@@ -125,5 +125,5 @@ plt.show()
 
 # %%
 # Both kernels that know the sphere's distances find the peak in all four runs; in two dimensions they
-# are nearly the same kernel. Four runs are few, and the function matters: with narrower peaks (``WIDTHS``
+# are nearly the same kernel. Four runs are few, and the function matters: with narrower peaks (WIDTHS
 # of 8, 4, 4 and 3) sixteen looks were not enough for any of the three.
