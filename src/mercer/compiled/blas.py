@@ -7,6 +7,7 @@ which call them can be kept on disk.
 from __future__ import annotations
 
 import llvmlite.binding
+import numpy as np
 from numba import types
 from numba.extending import get_cython_function_address
 
@@ -29,6 +30,7 @@ _dgemm = _declare("cython_blas", "dgemm", 13)
 _dsyrk = _declare("cython_blas", "dsyrk", 10)
 _dpotf2 = _declare("cython_lapack", "dpotf2", 5)
 _dpotrf = _declare("cython_lapack", "dpotrf", 5)
+_dtrtri = _declare("cython_lapack", "dtrtri", 6)
 
 
 @jit()
@@ -74,3 +76,22 @@ def factorize(S, letters, numbers):
     else:
         _dpotrf(letters.ctypes, numbers.ctypes, S.ctypes, numbers.ctypes, numbers[2:].ctypes)
     return numbers[2] == 0
+
+
+@jit()
+def invert_factor(S, letters, numbers):
+    """Replace S by the inverse of its Cholesky factor; returns ``log |S|``, NaN if S is not positive.
+
+    Other threads run meanwhile, unlike in SciPy's routines.  Other arguments as in
+    :func:`multiply_triangle`.
+    """
+    if not factorize(S, letters, numbers):
+        return np.nan
+    log_det = 0.0
+    for i in range(S.shape[0]):
+        log_det += 2 * np.log(S[i, i])
+        S[i, i + 1 :] = 0.0
+    _dtrtri(
+        letters.ctypes, letters[1:].ctypes, numbers.ctypes, S.ctypes, numbers.ctypes, numbers[2:].ctypes
+    )
+    return log_det

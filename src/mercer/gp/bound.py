@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 Array = NDArray[np.float64]
 
@@ -64,16 +63,16 @@ class Bound:
         return roots[:, None] * vectors.T, (vectors.T @ self.linear) / roots[:, None]
 
     def _solve_all(self, variances: Array, roots: Array, noise: float) -> Solution:
-        B = self.gram * (roots[:, None] * (roots / noise))
+        B = np.multiply(roots[:, None], self.gram, order="C")
+        B *= roots / noise
         B[np.diag_indices_from(B)] += 1.0
         inverse, log_det = _inverse_factor(B)
         c = roots[:, None] * self.linear / noise
         half = inverse @ c
         beta = inverse.T @ half
         quadratic = self.squares / noise - (half**2).sum(axis=0)
-        return Solution(
-            self, variances, noise, log_det, quadratic, beta, (inverse**2).sum(axis=0), inverse, None
-        )
+        shrinkage = np.einsum("ij,ij->j", inverse, inverse)
+        return Solution(self, variances, noise, log_det, quadratic, beta, shrinkage, inverse, None)
 
     def _solve_few(self, variances: Array, roots: Array, noise: float) -> Solution:
         assert self._factor is not None
@@ -173,12 +172,12 @@ class Solution:
 
 def _inverse_factor(B: Array) -> tuple[Array, float]:
     """``L^-1`` and ``log |B|`` for ``B = L L'``; B is overwritten."""
-    factor, failed = lapack.dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
-    if failed:
+    from mercer.compiled.blas import invert_factor
+
+    log_det = invert_factor(B, np.frombuffer(b"UN", np.uint8), np.zeros(4, np.int32))
+    if math.isnan(log_det):
         raise np.linalg.LinAlgError(
             "the Gram matrix of the features is not positive definite to working precision; is the "
             "noise too small?"
         )
-    log_det = 2 * float(np.log(np.diagonal(factor)).sum())
-    inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
-    return np.ascontiguousarray(inverse), log_det
+    return B, log_det
