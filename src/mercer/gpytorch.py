@@ -32,8 +32,8 @@ with warnings.catch_warnings():
 
 __all__ = ["ArcCosine", "Heat", "Matern"]
 
-#: Least time and length scale unless a constraint says otherwise: with less, the Gram matrix of any
-#: data is the identity, and Matern's table takes ever longer.
+#: Least time and length scale unless a constraint says otherwise: an optimiser may try zero, which has
+#: no table, and close to it those of Matern take ever longer.
 _LEAST = 1e-4
 
 
@@ -73,31 +73,25 @@ class ZonalKernel(gpytorch.kernels.Kernel):
         table for each new value of the hyperparameter.
         """
         value, batch = self._hyperparameter(), tuple(self.batch_shape)
+        one = x1 is x2
         if last_dim_is_batch:
             x1, x2 = (x.transpose(-1, -2).unsqueeze(-1) for x in (x1, x2))
             value, batch = None if value is None else value.unsqueeze(-3), (*batch, 1)
         left, left_scale = self._embed(x1, "x1")
-        right, right_scale = (left, left_scale) if x1 is x2 else self._embed(x2, "x2")
+        right, right_scale = (left, left_scale) if one else self._embed(x2, "x2")
         # A point meets itself at exactly one.  But k(x, y) at equal x and y has derivatives in each.
         moving = torch.is_grad_enabled() and (x1.requires_grad or x2.requires_grad)
-        same = x1 is x2 or (not moving and torch.equal(x1, x2))
-        if diag:
-            w = torch.ones_like(left[..., 0]) if same else (left * right).sum(-1)
-            value = None if value is None else value.squeeze(-1)
-        else:
-            w = left @ right.mT
-            if same:
-                w.diagonal(dim1=-2, dim2=-1).fill_(1.0)
+        w = _cosines(left, right, one or (not moving and torch.equal(x1, x2)), diag)
         pairs = 1 if diag else 2
+        if diag and value is not None:
+            value = value.squeeze(-1)
         outer = torch.broadcast_shapes(batch, w.shape[:-pairs])
         values = self._values(w.expand(*outer, *w.shape[-pairs:]), x1, value)
         if left_scale is None or right_scale is None:
             return values
-        return (
-            values
-            * (left_scale if diag else left_scale[..., :, None])
-            * (right_scale if diag else right_scale[..., None, :])
-        )
+        if diag:
+            return values * left_scale * right_scale
+        return values * left_scale[..., :, None] * right_scale[..., None, :]
 
     def _values(self, w: torch.Tensor, x: torch.Tensor, value: torch.Tensor | None) -> torch.Tensor:
         """The law at cosines w, with a hyperparameter for each part of the batch."""
@@ -182,6 +176,16 @@ class ZonalKernel(gpytorch.kernels.Kernel):
     def extra_repr(self) -> str:
         """Space and options."""
         return repr(self.space)
+
+
+def _cosines(left: torch.Tensor, right: torch.Tensor, same: bool, diag: bool) -> torch.Tensor:
+    """Inner products of unit vectors, all pairs or those of the diagonal; exact where they are one."""
+    if diag:
+        return torch.ones_like(left[..., 0]) if same else (left * right).sum(-1)
+    w = left @ right.mT
+    if same:
+        w.diagonal(dim1=-2, dim2=-1).fill_(1.0)
+    return w
 
 
 class Heat(ZonalKernel):
