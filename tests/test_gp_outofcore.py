@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ from mercer.gp import (
     SphericalGPPoissonRegressor,
     SphericalGPRegressor,
 )
+from mercer.gp.distributed import Partitions
 from mercer.gp.inputs import HarmonicFeatures
 from mercer.kernels import Heat
 from mercer.spaces import Sphere
@@ -224,6 +226,19 @@ def test_stopped_dask_goes_on(tmp_path, written, monkeypatch) -> None:
     np.testing.assert_allclose(model.predict(X), expected, atol=1e-10)
 
 
+def test_dask_frames_are_told_apart() -> None:
+    def identity(X: np.ndarray, y: np.ndarray) -> str:
+        # Columns that are called like attributes of Dask's.
+        data = dd.from_pandas(
+            pd.DataFrame(X, columns=["name", "chunks", "c"]).assign(y=y), npartitions=2
+        )
+        return Partitions.of(data[["name", "chunks", "c"]], data["y"], None).identity()
+
+    X, y = table(30)
+    assert identity(X, y) == identity(X, y)
+    assert len({identity(X, y), identity(2 * X, y), identity(X, 2 * y)}) == 3
+
+
 def test_sums_are_written_now_and_then(tmp_path, monkeypatch) -> None:
     X, y = table(200)
     path, sizes = tmp_path / "sums", []
@@ -245,7 +260,11 @@ def test_sample_of_files_is_that_of_an_array(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("mercer.gp.blocks.SAMPLE", 70)
     X, y = table(300)
     write(tmp_path, X, y)
+    for path in tmp_path.iterdir():  # an index that pandas writes as a column is none
+        frame = pd.read_parquet(path)
+        frame.set_axis(np.random.default_rng(0).permutation(len(frame))).to_parquet(path)
     got = ParquetSource(ParquetBlocks(tmp_path, target="y", rows=33)).sample(5)
+    assert got[0].shape[1] == 3
     for ours, theirs in zip(got, ArrayBlocks(X, y).sample(5), strict=True):
         assert len(ours) == 70
         np.testing.assert_array_equal(ours, theirs)
@@ -265,7 +284,7 @@ def test_text_labels_and_bad_rows_of_files(tmp_path) -> None:
         model.fit(ParquetBlocks(tmp_path, target="y", rows=0))
     with pytest.raises(ValueError, match="all weights are zero"):
         SphericalGPRegressor(Heat(Sphere())).fit([(X, y, np.zeros(200))])
-    with pytest.raises(ValueError, match="could not convert string"):
+    with pytest.raises(ValueError, match=r"y of .*parquet, .*could not convert string"):
         SphericalGPRegressor().fit(source)
     with pytest.raises(ValueError, match="some labels are numbers"):
         model.fit([(X, labels), (X, y > 0)])

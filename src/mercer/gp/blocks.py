@@ -41,7 +41,10 @@ class Block:
 
     def targets(self) -> Array:
         """Targets as a checked matrix of doubles."""
-        y = columns(self.y)
+        try:
+            y = columns(self.y)
+        except ValueError as error:
+            raise ValueError(f"{self.called('y')}: {error}") from None
         _refuse_nan(~np.isfinite(y).all(axis=1), self.called("y"))
         return y
 
@@ -310,7 +313,8 @@ class ParquetSource:
         extra = [] if given.weight is None else [given.weight]
         if given.columns is not None:
             return list(given.columns), targets, extra
-        present = read_schema(given.files()[0]).names
+        # pandas writes the index of rows as a column, and takes it for no column when it reads.
+        present = [c for c in read_schema(given.files()[0]).names if not c.startswith("__index_level_")]
         return [c for c in present if c not in (*targets, *extra)], targets, extra
 
     @property

@@ -41,12 +41,14 @@ class Partitions:
     weight: list[Any]
     columns: int
     flat: bool
-    names: tuple[str, ...]
+    token: str
     repeatable = True
 
     @classmethod
     def of(cls, X: Any, y: Any, weight: Any) -> Partitions:
         """Partitions of collections, checked as far as that goes without computing them."""
+        from dask.base import tokenize
+
         X = _table(X)
         y = _beside(X, y, "y", (1, 2))
         weight = None if weight is None else _beside(X, weight, "sample_weight", (1,))
@@ -57,9 +59,7 @@ class Partitions:
             [None] * len(parts) if weight is None else _delayed(weight),
             int(X.shape[1]),
             y.ndim == 1,
-            tuple(
-                str(c.name if hasattr(c, "name") else c._name) for c in (X, y, weight) if c is not None
-            ),
+            tokenize(X, y, weight),
         )
 
     @property
@@ -68,8 +68,8 @@ class Partitions:
         return len(self.X)
 
     def identity(self) -> str:
-        """Names that Dask gives to the same computations."""
-        return " ".join(self.names)
+        """What Dask calls the same computations."""
+        return self.token
 
     def sums(
         self, job: Callable[[Block], Any], start: int, in_rounds: bool
@@ -133,7 +133,7 @@ def lazily(model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...]
 
     X = _table(X)
     shared = dask.delayed(copy(model), pure=False, traverse=False)
-    lengths = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * X.npartitions
+    lengths = _sizes(X)
     found = [
         dask.delayed(_call)(shared, method, i, part, outputs, options)
         for i, part in enumerate(_delayed(X))
@@ -165,13 +165,20 @@ def _table(X: Any) -> Any:
     return X
 
 
+def _sizes(collection: Any) -> tuple[float, ...]:
+    """Rows of each partition, NaN where that is not known; a data frame never knows."""
+    if hasattr(collection, "divisions"):
+        return (np.nan,) * collection.npartitions
+    return tuple(collection.chunks[0])
+
+
 def _beside(X: Any, y: Any, name: str, dimensions: tuple[int, ...]) -> Any:
     """Targets or weights in the partitions of X."""
     import dask.array as da
 
     if not is_dask(y):
         y = np.asarray(y)
-        if hasattr(X, "columns") or np.isnan(X.chunks[0]).any():
+        if np.isnan(_sizes(X)).any():
             raise ValueError(
                 f"{name} is no Dask collection, and the numbers of rows in the partitions of X are not "
                 "known; take both from the same data frame"
@@ -179,8 +186,7 @@ def _beside(X: Any, y: Any, name: str, dimensions: tuple[int, ...]) -> Any:
         y = da.from_array(y, chunks=-1)
     if y.ndim not in dimensions:
         raise ValueError(f"{name} has {y.ndim} dimensions; {' or '.join(map(str, dimensions))} needed")
-    known = all(hasattr(c, "chunks") and not np.isnan(c.chunks[0]).any() for c in (X, y))
-    if known:
+    if not np.isnan([*_sizes(X), *_sizes(y)]).any():
         if y.shape[0] != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows, but {name} has {y.shape[0]}")
         return y.rechunk({0: X.chunks[0]} | ({1: -1} if y.ndim == 2 else {}))
