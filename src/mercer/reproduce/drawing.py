@@ -33,4 +33,7 @@ def published_beside(
     ax.set_xticks(np.arange(len(rows)), [str(key) for key in rows])
     ax.set(xlabel=xlabel, ylabel="accuracy in %")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, ncols=len(names), fontsize=9, title="ours; open marks: published")
+    ax.legend(
+        frameon=False, ncols=len(names), fontsize=9, title="ours; open marks: published",
+        loc="lower center", bbox_to_anchor=(0.5, 1.0),
+    )  # fmt: skip
