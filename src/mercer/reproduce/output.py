@@ -111,7 +111,7 @@ def page(content: dict[str, Any], experiment: Experiment) -> str:
     parts += [f"```console\n$ {facts['command']}\n```"]
     parts += [
         f"Run on {facts['date']} with Python {facts['python']}, {versions}; {facts['threads']} threads, "
-        f"{_duration(facts['seconds'])}, of processors {_duration(facts['processor_seconds'])}"
+        f"{_duration(facts['seconds'])} (processors: {_duration(facts['processor_seconds'])})"
         f"{', with fits kept from an earlier run' * facts['resumed']}."
     ]
     if content["claims"]:
