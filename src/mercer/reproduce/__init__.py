@@ -111,7 +111,7 @@ def run(
     target.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter(), time.process_time()
     cache = target / "cache" / name
-    resumed = cache.is_dir()
+    resumed = any(path.stat().st_size for path in cache.glob("*.jsonl"))
     result = experiment.run(Context(folder, quick, cache, seed, progress))
     if quick and experiment.files:
         result = replace(result, claims=())  # a part of the experiment settles nothing
