@@ -141,10 +141,11 @@ def run(context: Context) -> Result:
 def report(data: Mutations, sizes: dict[str, int], table: dict[str, Gene], genes: list[Gene]) -> Result:
     """Tables, claims and the figures."""
     tables = [_named(sizes, table)]
-    if genes:
-        tables += [_ratios(genes), _bounds(genes, len(data.frequent))]
-    figures = {"ratios": _figure_2(genes), "bounds": _figure_3(genes)} if len(genes) > 1 else {}
-    return Result(tables, claims(genes) if len(genes) > 1 else [], figures)
+    if len(genes) < 2:
+        return Result(tables, [])
+    tables += [_ratios(genes), _bounds(genes, len(data.frequent))]
+    figures = {"ratios": _figure_2(genes), "bounds": _figure_3(genes)}
+    return Result(tables, claims(genes), figures)
 
 
 def _named(sizes: dict[str, int], table: dict[str, Gene]) -> Table:
@@ -171,10 +172,9 @@ def _ratios(genes: list[Gene]) -> Table:
         row: list[Any] = [f"{one}/{other}"]
         for kind in ("protocol", "nested"):
             values = _ratio(genes, one, other, kind)
-            error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-            slope = np.polyfit(sizes, values, 1)[0] if np.ptp(sizes) else np.nan
+            error = values.std(ddof=1) / np.sqrt(len(values))
             row += [f"{values.mean():.3f} ± {1.96 * error:.3f}", f"{100 * np.mean(values > 1):.0f} %"]
-            row += [f"{slope:+.4f}"]
+            row += [f"{np.polyfit(sizes, values, 1)[0]:+.4f}" if np.ptp(sizes) else "none"]
         lines.append(row)
     columns = ["ratio"]
     for kind in ("protocol", "nested"):
@@ -190,8 +190,8 @@ def _ratio(genes: list[Gene], one: str, other: str, kind: str = "protocol") -> A
 
 
 def _bounds(genes: list[Gene], dimension: int) -> Table:
-    def correlation(x: list[float], y: list[float]) -> float:
-        return float(np.corrcoef(x, y)[0, 1]) if np.ptp(x) and np.ptp(y) else float("nan")
+    def correlation(x: list[float], y: list[float]) -> float | str:
+        return float(np.corrcoef(x, y)[0, 1]) if np.ptp(x) and np.ptp(y) else "none"
 
     linear = [gene.linear.effective_sample_size for gene in genes]
     cosine = [gene.cosine.effective_sample_size for gene in genes]
