@@ -20,6 +20,22 @@ def test_is_the_even_part_of_the_heat_kernel(n: int, t_star: float) -> None:
     np.testing.assert_allclose(AxialHeat(Sphere(), t_star=t_star)(X, -X), axial, atol=1e-14)
 
 
+@pytest.mark.parametrize("n", [2, 3, 30, 200])
+@pytest.mark.parametrize("t_star", [0.5, 1.0])
+def test_absolute_form_is_the_even_part_too(n: int, t_star: float) -> None:
+    X = np.random.default_rng(0).normal(size=(8, n))
+    heat = Heat(Sphere(), t_star=t_star, normalized=False)
+    both = (heat(X) + heat(X, -X)) / 2
+    axial = AxialHeat(Sphere(), t_star=t_star, normalized=False)
+    np.testing.assert_allclose(axial(X), both, rtol=1e-11, atol=1e-12 * both[0, 0])
+    np.testing.assert_allclose(axial.diag(X), np.diag(both), rtol=1e-11)
+    levels = weighty_levels(axial, n)[:3]
+    ours, theirs = level_weights(axial, n, levels), level_weights(heat, n, levels)
+    np.testing.assert_allclose(ours.weights, theirs.weights, rtol=1e-11)
+    assert ours.total == pytest.approx(both[0, 0], rel=1e-11)
+    assert axial.log_self_similarity(n) == pytest.approx(np.log(both[0, 0]), abs=1e-11)
+
+
 def test_even_levels_only() -> None:
     assert weighty_levels(AxialHeat(Sphere()), 6)[:4] == (0, 2, 4, 6)
     weights = level_weights(AxialHeat(Sphere(), t=0.2), 6, (0, 2))

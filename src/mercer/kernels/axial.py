@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels.spectral import SpectralKernel
 from mercer.kernels.time import DiffusionTime
-from mercer.spaces import SphericalSpace
+from mercer.spaces import SphericalSpace, zonal
 
 
 class AxialHeat(SpectralKernel, DiffusionTime):
@@ -17,6 +17,7 @@ class AxialHeat(SpectralKernel, DiffusionTime):
 
     ``a_l = exp(-l (l + n - 2) t)`` on the even levels of the sphere and 0 on the odd ones: the even part
     ``(G(w; t) + G(-w; t)) / 2`` of the heat kernel, which is that of the real projective space.
+    The absolute form is divided by the area of the sphere, as that of :class:`Heat` is.
 
     For axes without a direction, such as normals of planes and fibres.  Beside that for tables in a
     Gaussian process: their rows lie on one half of the sphere, where even harmonics can say as much
@@ -73,3 +74,7 @@ class AxialHeat(SpectralKernel, DiffusionTime):
         alpha = n / 2 - 1
         levels = np.rint(np.sqrt(np.real(eigenvalues) + alpha**2) - alpha)
         return np.where(levels % 2 == 0, -eigenvalues * self._time(n), -np.inf)
+
+    def log_self_similarity(self, n: int) -> float:
+        """See :class:`SpectralKernel`; includes the area of the sphere, as that of Heat does."""
+        return super().log_self_similarity(n) - zonal.log_area(n)

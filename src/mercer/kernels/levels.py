@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from mercer.kernels.axial import AxialHeat
 from mercer.kernels.base import log_derivative, number
 from mercer.kernels.heat import Heat
 from mercer.kernels.matern import Matern
@@ -98,7 +99,7 @@ def _spectral_weights(kernel: SpectralKernel, n: int, numbers: NDArray[np.int64]
     slopes, share_slopes = slopes - total_slopes, share_slopes - share * total_slopes
     factor = 1.0
     if not kernel.normalized:
-        log_factor = log_total - (zonal.log_area(n) if isinstance(kernel, Heat) else 0.0)
+        log_factor = log_total - (zonal.log_area(n) if isinstance(kernel, Heat | AxialHeat) else 0.0)
         if abs(log_factor) > _LOG_MOST:
             raise ValueError(f"{kernel!r} is exp({log_factor:.6g}) on the diagonal; use normalized=True")
         factor = math.exp(log_factor)
