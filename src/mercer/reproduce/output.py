@@ -76,8 +76,8 @@ def write(result: Result, run: Run, folder: Path) -> list[Path]:
         "tables": [plain(table) for table in result.tables],
         "figures": list(result.figures),
     }
-    paths[0].write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    paths[1].write_text(page(content, run.experiment) + _kept(paths[1]))
+    paths[0].write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    paths[1].write_text(page(content, run.experiment) + _kept(paths[1]), encoding="utf-8")
     for ending, figure in result.figures.items():
         paths += _save(figure, folder / f"{name}-{ending}")
     return paths
@@ -98,7 +98,7 @@ def _save(figure: Any, path: Path) -> list[Path]:
 
 def _kept(path: Path) -> str:
     """The discussion of a page that is there already."""
-    before = path.read_text() if path.exists() else ""
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
     return _DISCUSSION + before.partition(_DISCUSSION)[2] if _DISCUSSION in before else ""
 
 
