@@ -94,8 +94,10 @@ class SphericalHarmonics:
             raise ValueError(f"max_features must be a whole number from 1, got {self.max_features!r}")
         if self.levels is None and self.max_features is None:
             raise ValueError("give levels, max_features or both")
-        if self.levels is not None and not _whole(self.levels, 1):
-            object.__setattr__(self, "levels", _level_numbers(self.levels))
+        if self.levels is not None:
+            levels: Any = self.levels
+            levels = int(levels) if _whole(levels, 1) else _level_numbers(levels)
+            object.__setattr__(self, "levels", levels)
         if self.max_features is None and self.n_features > _MOST:
             raise ValueError(
                 f"{self.levels!r} levels in dimension {self.n} are {self.n_features} functions; "

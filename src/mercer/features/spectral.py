@@ -38,7 +38,8 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
     On sphere and simplex the u are spherical harmonics and f their level's weight a_l; see
     :class:`mercer.harmonics.SphericalHarmonics`.  Of a level with more harmonics than are left, B of
     the N_l are taken and scaled by ``sqrt(N_l / B)``, so that ``F @ F.T`` is the truncated kernel in the
-    mean over ``random_state``.  Tensors are differentiable.
+    mean over ``random_state``.  A small part of a level scatters widely, and ``error_`` says so: choose
+    ``n_components`` that fill levels.  Tensors are differentiable.
 
     No entry of ``F @ F.T`` is off by more than ``error_``; on a graph it is the largest weight left out,
     and good to about 1e-6 of it.  For a kernel with ``normalized=True`` rows are then scaled to length

@@ -30,8 +30,11 @@ class Moments:
         X = block.X.toarray() if sparse.issparse(block.X) else block.X
         w = np.ones(len(X)) if block.weight is None else block.weight
         total = float(w.sum())
-        mean = w @ X / total if total > 0 else np.zeros(X.shape[1])
-        return cls(total, mean, w @ (X - mean) ** 2)
+        # Counted from the first row, a constant column has no rounding, however many rows there are.
+        moved = X - X[0]
+        _check_range(np.abs(moved).max(axis=0), block)
+        mean = w @ moved / total if total > 0 else np.zeros(X.shape[1])
+        return cls(total, X[0] + mean, w @ (moved - mean) ** 2)
 
     def __add__(self, other: Moments) -> Moments:
         if self.mean.shape != other.mean.shape:
@@ -56,3 +59,14 @@ class Moments:
             raise ValueError("there are no rows, or all weights are zero")
         scale = np.sqrt(self.spread / self.weight)
         return np.where(scale <= 8 * np.finfo(float).eps * np.abs(self.mean), np.inf, scale)
+
+
+def _check_range(largest: Array, block: Block) -> None:
+    """Refuse columns whose squares leave the floating range: they would count as constant."""
+    bad = (largest > 1e151) | ((largest > 0) & (largest < 1e-151))
+    if bad.any():
+        column = int(bad.argmax())
+        raise ValueError(
+            f"column {column} of {block.called('X')} varies by {largest[column]:.3g}, whose square is "
+            "no number; rescale it"
+        )
