@@ -2,20 +2,25 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from sklearn.svm import SVC
 from typer.testing import CliRunner
 
 from mercer import reproduce
+from mercer.bounds import vc_bound
 from mercer.cli import app
+from mercer.kernels import Linear
 from mercer.reproduce import data, gbm, output, parametrix, sp500, sphere_heat, webkb, webkb_pairs
 from mercer.reproduce.experiment import Claim, Context, Measured, Result, Table, plain, within
 from mercer.reproduce.protocol import KERNELS, Scores, error_saved, first_best, measured
 
+PAGES = Path(__file__).parents[1] / "docs" / "reproduce"
 #: Invented data always, and the real where there is any.
 FOLDERS = [None, *filter(None, [os.environ.get("MERCER_DATA")])]
 
@@ -49,6 +54,12 @@ def test_quick_form(name: str, folder, tmp_path, monkeypatch) -> None:
     assert run.command in page
     assert "## What differs from the source" in page
     assert not (needs and result.claims), "a part of an experiment settles nothing"
+    differs = page.partition("## What differs from the source\n\n")[2]
+    if needs and folder is None:
+        assert differs == "The data is invented, and this is a small part of the experiment.\n"
+    else:
+        assert differs.startswith(output.OF_FULL_RUN)
+    assert not re.search(r"(five|[2-9]) (runs|repeats)", page.partition("## What differs")[0])
     for ending in result.figures:
         for kind in ("png", "svg"):
             assert (tmp_path / f"{name}-{ending}.{kind}").stat().st_size > 5000
@@ -142,7 +153,7 @@ def test_every_file_has_a_sum() -> None:
 def saved(rows, one: str, other: str) -> list[float]:
     """Part of the error of one kernel that another saves, in %."""
     i, j = KERNELS.index(one), KERNELS.index(other)
-    return [error_saved(Measured(row[i]), Measured(row[j])) for row in rows]
+    return [error_saved(row[i], row[j]) for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +173,80 @@ def test_published_numbers_agree_with_what_is_said_of_them(rows, one, other, low
     found = saved(rows, one, other)
     assert low <= min(found)
     assert max(found) <= high
+
+
+def test_both_readings_of_the_protocol_are_judged() -> None:
+    def row(*values: float) -> list[Measured]:
+        return [Measured(value, published=80.0) for value in values]
+
+    near, apart = webkb.near_and_apart("so", [row(77, 77, 81, 82, 83), row(78, 78, 82, 82, 82.5)])
+    assert near.holds
+    assert apart.holds
+    assert "so: 10 of 10 are, the largest gap is 3.00" in near.text
+    assert "so: the least margin is 4.00" in apart.text
+    near, apart = webkb.near_and_apart("so", [row(77, 77, 81, 82, 83.1), row(78, 78.1, 82, 82, 82)])
+    assert not near.holds
+    assert not apart.holds
+    assert "9 of 10 are, the largest gap is 3.10" in near.text
+    assert "the least margin is 3.90" in apart.text
+    page = strict((PAGES / "webkb.json").read_text())
+    told = [(claim["text"].split(":")[1], claim["holds"]) for claim in page["claims"][:4]]
+    assert told == [
+        (" 39 of 40 are, the largest gap is 3.02.", False),
+        (" the least margin is 3.99.", False),
+        (" 40 of 40 are, the largest gap is 2.65.", True),
+        (" the least margin is 4.14.", True),
+    ]
+
+
+def gene(rate: float) -> gbm.Gene:
+    """A gene that the exact kernel imputes better than others, in nested scores."""
+    scores = {
+        name: Scores(np.full((1, 5), 60.0), np.full(5, rate if name == "ext" else 50.0), [])
+        for name in KERNELS
+    }
+    X, y = np.eye(4), np.array([0, 0, 1, 1])
+    bound = vc_bound(SVC(kernel=Linear()).fit(X, y), X)
+    return gbm.Gene("G", int(rate), [scores], bound, bound)
+
+
+def test_errors_and_slopes_need_five_genes() -> None:
+    few, enough = ([gene(rate) for rate in np.linspace(51, 60, n)] for n in (4, 5))
+    for genes, given in ((few, False), (enough, True)):
+        ratios = {row[0]: row[1:] for row in gbm._ratios(genes).rows}
+        assert ratios["ext/prx"][3].startswith("1.110")
+        assert ("±" in ratios["ext/prx"][3]) == given
+        assert (ratios["ext/prx"][5] == "none") != given
+    assert {row[1] for row in gbm._bounds(few, 4).rows[3:]} == {"none"}
+
+
+def test_genes_are_judged_by_nested_scores() -> None:
+    by_gap = {
+        gap: {claim.text.split(":")[1].split()[2]: claim.holds for claim in gbm.claims(genes)[:4]}
+        for gap in (4, -4)
+        for genes in [[gene(50 + gap + i / 10) for i in range(6)]]
+    }
+    assert by_gap[4] == {"rbf/lin": False, "ext/cos": True, "ext/rbf": False, "ext/prx": True}
+    assert by_gap[-4] == {"rbf/lin": False, "ext/cos": False, "ext/rbf": True, "ext/prx": False}
+
+
+def test_gene_that_was_not_run_is_not_called_rare() -> None:
+    table = gbm._named({"NFX1": 5, "P2RX7": 4}, {"COL1A2": gene(55)})
+    reasons = {row[0]: row[4] for row in table.rows if row[3] == "ours"}
+    assert reasons["NFX1"] == "not run"
+    assert reasons["P2RX7"] == reasons["ZMYM4"] == "too few mutants"
+    assert "cross-validation, one run;" in table.note
+
+
+def test_published_ranges_are_those_of_the_published_scores() -> None:
+    rows = [row for n, row in sp500.PUBLISHED.items() if n > 155]
+    assert sp500._saved(rows, "rbf") == "29 to 50"
+    assert sp500._saved(rows, "prx") == "17 to 50"
+    row = [Measured(v) for v in (50.0, 50.0, 50.0, 50.0, 60.0)]
+    claim = webkb.error_cut([row])
+    assert "20 to 20 %" in claim.text
+    assert "published scores: 42 to 45 %" in claim.text
+    assert not claim.holds
 
 
 def test_second_coefficient() -> None:

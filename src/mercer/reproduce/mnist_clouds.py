@@ -21,8 +21,8 @@ from mercer.kernels import (
 from mercer.reproduce import standin
 from mercer.reproduce.drawing import published_beside
 from mercer.reproduce.experiment import Claim, Context, Experiment, Measured, Result, Table
+from mercer.reproduce.protocol import percent_interval
 from mercer.selection import KernelSearchCV
-from mercer.selection.statistics import corrected_interval
 
 Array = NDArray[np.float64]
 IMAGES, LABELS = "mnist/t10k-images-idx3-ubyte.gz", "mnist/t10k-labels-idx1-ubyte.gz"
@@ -104,17 +104,19 @@ def report(found: dict[int, list[Array]], fewer: dict[int, int]) -> Result:
     """The table, claims and the figure."""
     cells = {
         size: [
-            Measured(float(rate.mean()), corrected_interval(rate, 1 / (FOLDS - 1)), known)
+            Measured(float(rate.mean()), percent_interval(rate, 1 / (FOLDS - 1)), known)
             for rate, known in zip(rates, PUBLISHED[size], strict=True)
         ]
         for size, rates in found.items()
     }
+    repeats = next(iter(found.values()))[0].size // FOLDS
     table = Table(
         "Table 1: misclassification", ["pixels", "fewer in", *KERNELS],
         [[size, fewer[size], *row] for size, row in cells.items()],
-        'In %: ours [95 % interval] (published), mean over folds and repeats.  "Fewer in" counts the '
-        "images that have fewer black pixels than wanted; they keep all they have.  C is chosen inside "
-        "each training part, so these are nested scores.",
+        f"In %: ours [95 % interval, cut at 0 and 100] (published), mean over {FOLDS} folds"
+        f"{f' and {repeats} repeats' if repeats > 1 else ''}.  "
+        '"Fewer in" counts the images that have fewer black pixels than wanted; they keep all they '
+        "have.  C is chosen inside each training part, so these are nested scores.",
     )  # fmt: skip
     figure = Figure(figsize=(9, 4), layout="constrained")
     ax = figure.subplots()

@@ -26,6 +26,7 @@ INVENTED = (
     "show that the code runs and nothing else."
 )
 PARTIAL = "QUICK RUN: a small part of the experiment, with small grids.  Not the published protocol."
+OF_FULL_RUN = "This was a quick run.  What follows is said of the full one.  "
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,15 @@ def page(content: dict[str, Any], experiment: Experiment) -> str:
             parts.append(table["note"])
     for ending in content["figures"]:
         parts.append(f"![{experiment.title}: {ending}]({experiment.name}-{ending}.png)")
-    parts += ["## What differs from the source", experiment.differs]
+    parts += ["## What differs from the source", _differs(content["warnings"], experiment)]
     return "\n\n".join(parts) + "\n"
+
+
+def _differs(warnings: Sequence[str], experiment: Experiment) -> str:
+    """What is not as in the publication; of invented data nothing is said that is true of the real."""
+    if INVENTED in warnings:
+        return "The data is invented, and this is a small part of the experiment."
+    return (OF_FULL_RUN if PARTIAL in warnings else "") + experiment.differs
 
 
 def _duration(seconds: float) -> str:

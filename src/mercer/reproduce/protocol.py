@@ -29,13 +29,23 @@ OVERLAP = 1 / (FOLDS - 1)
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 TIMES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 T_STARS = (0.3, 0.5, 0.7, 1.0, 1.4, 2.0)
-#: What the tables say of their numbers.
-NOTE = (
-    "Accuracy in %: ours [95 % interval] (published).  Protocol: the best mean over the grid in 5-fold "
-    "cross-validation, mean of five runs; too good, because the grid was chosen on the same folds.  "
-    "Nested: parameters chosen by 3-fold cross-validation inside each training part.  Intervals have "
-    "the correction of Nadeau and Bengio for training parts that overlap, and end at 100."
-)
+
+
+def note(runs: int) -> str:
+    """What the tables say of their numbers.
+
+    Examples
+    --------
+    >>> "mean of 5 runs" in note(5), "one run" in note(1)
+    (True, True)
+    """
+    return (
+        "Accuracy in %: ours [95 % interval] (published).  Protocol: the best mean over the grid in "
+        f"5-fold cross-validation, {'one run' if runs == 1 else f'mean of {runs} runs'}; too good, "
+        "because the grid was chosen on the same folds.  Nested: parameters chosen by 3-fold "
+        "cross-validation inside each training part.  Intervals have the correction of Nadeau and "
+        "Bengio for training parts that overlap, and are cut at 0 and 100."
+    )
 
 
 @dataclass(frozen=True)
@@ -116,8 +126,19 @@ def measured(
         folds = np.concatenate([s.grid[best] for s in scores])
     else:
         folds = np.concatenate([getattr(s, kind) for s in scores])
-    low, high = corrected_interval(folds, OVERLAP)
-    return Measured(float(folds.mean()), (low, min(high, 100.0)), published)
+    return Measured(float(folds.mean()), percent_interval(folds, OVERLAP), published)
+
+
+def percent_interval(folds: Array, overlap: float) -> tuple[float, float]:
+    """Corrected interval of a percentage, cut at 0 and 100.
+
+    Examples
+    --------
+    >>> percent_interval(np.array([0.0, 0.0, 100.0]), 0.5)
+    (0.0, 100.0)
+    """
+    low, high = corrected_interval(folds, overlap)
+    return max(low, 0.0), min(high, 100.0)
 
 
 def first_best(means: Array) -> int:
@@ -125,9 +146,9 @@ def first_best(means: Array) -> int:
     return int(np.argmax(np.round(means, 9)))
 
 
-def error_saved(one: Measured, other: Measured) -> float:
-    """Part of another kernel's error that one saves, in %; none where there is no error."""
-    return 100 * (one.value - other.value) / (100 - other.value) if other.value < 100 else 0.0
+def error_saved(one: float, other: float) -> float:
+    """Part of the error that one accuracy saves of another's, in %; none where there is no error."""
+    return 100 * (one - other) / (100 - other) if other < 100 else 0.0
 
 
 @dataclass(frozen=True)

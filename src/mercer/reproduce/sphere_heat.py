@@ -85,8 +85,10 @@ def run(context: Context) -> Result:
             values = [profile(k, n, np.array([math.pi]))[0] for k in (exact, flat)]
             ends.append([n, t, values[0], _slope(exact, n), values[1], _slope(flat, n)])
     profiles = Table(
-        "At the antipode", ["n", "t*, t", "exact", "its slope", "parametrix", "its slope"], ends,
-        "Kernels divided by their value at angle 0; slopes by a one-sided difference over 1e-4.",
+        "At the antipode", ["n", "time", "exact", "its slope", "parametrix", "its slope"], ends,
+        "Time: t* of the exact kernel, whose t is t* log(n)/n, and t of the parametrix, as in the "
+        "paper's figure; so the two kernels of a row are not at the same t.  Kernels divided by their "
+        "value at angle 0; slopes by a one-sided difference over 1e-4.",
     )  # fmt: skip
     steepest = max(abs(row[3]) for row in ends)
     kink = min(abs(row[5]) for row in ends)

@@ -13,8 +13,9 @@ from sklearn.model_selection import StratifiedKFold
 from mercer.kernels import Gaussian, Heat, Kernel, Linear, Parametrix
 from mercer.reproduce import standin
 from mercer.reproduce.experiment import Claim, Context, Experiment, Measured, Progress, Result, Table
+from mercer.reproduce.protocol import percent_interval
 from mercer.selection import KernelSearchCV
-from mercer.selection.statistics import corrected_interval, corrected_test
+from mercer.selection.statistics import corrected_test
 from mercer.spaces import Simplex
 
 Array = NDArray[np.float64]
@@ -117,7 +118,7 @@ def report(found: dict[str, dict[int, dict[str, Array]]], folds: int) -> Result:
         cells[task] = {}
         for size, rates in sizes.items():
             cells[task][size] = [
-                Measured(float(r.mean()), corrected_interval(r, overlap)) for r in rates.values()
+                Measured(float(r.mean()), percent_interval(r, overlap)) for r in rates.values()
             ]
             p = corrected_test(rates["linear"] - rates["diffusion"], overlap)
             q = corrected_test(rates["diffusion"] - rates["exact heat"], overlap)
@@ -127,8 +128,8 @@ def report(found: dict[str, dict[int, dict[str, Array]]], folds: int) -> Result:
                 f"{task[0].upper()}{task[1:]}",
                 ["training pages", *LINES, "p: linear, diffusion", "p: diffusion, exact heat"],
                 lines,
-                f"Error in %, mean over {folds} folds at the best setting of the grid [95 % interval], "
-                "and corrected p-values of paired differences.",
+                f"Error in %, mean over {folds} folds at the best setting of the grid [95 % interval, "
+                "cut at 0 and 100], and corrected p-values of paired differences.",
             )
         )
     return Result(tables, claims(found), {"errors": draw(cells)})
