@@ -35,11 +35,22 @@ class Checkpoint:
         self.save()  # a folder that cannot be written to is better known before the work
 
     def _load(self, path: Path) -> dict[str, Any]:
-        try:
-            with open(path, "rb") as file:
-                description, results = pickle.load(file)
-        except (pickle.UnpicklingError, EOFError, ValueError, TypeError) as error:
-            raise ValueError(f"{path} is no checkpoint of a fit: {error}; give another path") from None
+        with open(path, "rb") as file:
+            try:
+                content = pickle.load(file)
+            except Exception as error:  # a pickle of something else may do and lack anything
+                raise ValueError(
+                    f"{path} is no checkpoint of a fit: {error}; give another path"
+                ) from None
+        if not (
+            isinstance(content, tuple)
+            and len(content) == 2
+            and all(isinstance(part, dict) for part in content)
+        ):
+            raise ValueError(
+                f"{path} is no checkpoint of a fit but a {type(content).__name__}; give another path"
+            )
+        description, results = content
         for part, text in self._description.items():
             if description.get(part) != text:
                 raise ValueError(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,10 +126,25 @@ class Statistics:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what :meth:`save` wrote."""
-        with np.load(path, allow_pickle=False) as stored:
-            values: dict[str, Any] = {f.name: stored[f.name] for f in fields(cls)}
         kinds = {"diagonal": float, "weight": float, "rows": int, "fingerprint": str}
-        return cls(**values | {name: kind(values[name]) for name, kind in kinds.items()})
+        try:
+            # Opened here: NumPy leaves a file open that it cannot read.
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
+                values: dict[str, Any] = {f.name: stored[f.name] for f in fields(cls)}
+            found = cls(**values | {name: kind(values[name]) for name, kind in kinds.items()})
+            found._check_shapes()
+        except (KeyError, TypeError, ValueError, EOFError, BadZipFile) as error:
+            raise ValueError(
+                f"{path} holds no statistics: {error}; give a file that Statistics.save has written"
+            ) from None
+        return found
+
+    def _check_shapes(self) -> None:
+        M, q = self.gram.shape[:1], self.shift.shape
+        shapes = {"gram": M + M, "linear": M + q, "features": M, "targets": q, "squares": q}
+        for name, shape in shapes.items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +169,12 @@ def collect(features: HarmonicFeatures, blocks: Any, checkpoint: Checkpoint | No
     """Statistics of blocks of rows, in one pass; memory for a block and a few matrices of M x M."""
     kept = Checkpoint() if checkpoint is None else checkpoint
     found: Statistics = total(blocks, Collect(features), "rows", kept, "statistics")
+    if found.fingerprint != features.fingerprint:
+        # Blocks of an iterator are scaled by the first of them, those of a list by all.
+        raise ValueError(
+            "the checkpoint was made with other features, of blocks given as an iterator or not; give "
+            "them in the same way, or delete the checkpoint"
+        )
     if found.weight == 0:
         raise ValueError("all weights are zero; give rows that count")
     if not np.isfinite(found.squares).all():
