@@ -197,13 +197,14 @@ def test_blocks_and_files(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("mercer.gp.blocks.ROWS", 64)
     X, y, _ = labels(200)
     whole = SphericalGPClassifier(max_features=30).fit(X, y)
-    pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_parquet(tmp_path / "0.parquet")
-    for source in (
-        [(X[:77], y[:77]), (X[77:], y[77:])],
-        ParquetBlocks(tmp_path, target="y", rows=41),
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame.assign(y=y).to_parquet(tmp_path / "0.parquet")
+    for source, rows in (
+        ([(X[:77], y[:77]), (X[77:], y[77:])], X),
+        (ParquetBlocks(tmp_path, target="y", rows=41), frame),
     ):
         model = SphericalGPClassifier(max_features=30).fit(source)
-        np.testing.assert_allclose(model.predict_proba(X), whole.predict_proba(X), atol=1e-6)
+        np.testing.assert_allclose(model.predict_proba(rows), whole.predict_proba(X), atol=1e-6)
     with pytest.raises(ValueError, match="read only once"):
         SphericalGPClassifier().fit(iter([(X, y)]))
 

@@ -200,11 +200,12 @@ def test_blocks_files_and_memory_maps_give_the_same_answer(tmp_path, monkeypatch
         ),
     ]
     expected = whole.predict(X[:20], return_std=True)
-    for model in others[:3]:
+    named = pd.DataFrame(X[:20], columns=["a", "b", "c"])
+    for model, rows in zip(others[:3], (X[:20], X[:20], named), strict=True):
         assert model.statistics_.rows == 300
         np.testing.assert_allclose(model.statistics_.gram, whole.statistics_.gram, atol=1e-9)
         # The optimum is flat: hyperparameters are the same to fewer digits than statistics.
-        np.testing.assert_allclose(model.predict(X[:20], return_std=True), expected, rtol=1e-6)
+        np.testing.assert_allclose(model.predict(rows, return_std=True), expected, rtol=1e-6)
     assert others[3].statistics_.rows == 100
 
 

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
+from mercer.gp.headers import Labels, check_labels, labels
+from mercer.gp.marks import END, check_count, check_mark
+from mercer.gp.schema import Roles
 from mercer.kernels.base import is_whole
 
 Array = NDArray[np.float64]
@@ -43,10 +46,15 @@ class Block:
         """Targets as a checked matrix of doubles."""
         try:
             y = columns(self.y)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise ValueError(f"{self.called('y')}: {error}") from None
         _refuse_nan(~np.isfinite(y).all(axis=1), self.called("y"))
         return y
+
+    def take(self, chosen: NDArray[np.int64]) -> Block:
+        """Some of the rows."""
+        weight = None if self.weight is None else self.weight[chosen]
+        return Block(self.X[chosen], self.y[chosen], weight, self.name)
 
     def labels(self) -> NDArray[Any]:
         """Labels as a checked vector, of whatever kind."""
@@ -58,19 +66,20 @@ class Block:
 
 def checked(X: Any, y: Any, weight: Any, name: str) -> Block | None:
     """A block of somebody else's; None if it has no rows."""
-    rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
-    y = np.asarray(y)
-    weight = None if weight is None else np.asarray(weight, dtype=float)
+    rows = _length(X, f"X of {name}")
+    y = _dense(y, f"y of {name}")
+    weight = None if weight is None else _dense(weight, f"weight of {name}", float)
     for part, what in ((y, "y"), (weight, "weight")):
         if part is not None and len(part) != rows:
             raise ValueError(f"{name} has {rows} rows of X but {len(part)} of {what}")
     if rows == 0:
         return None
     block = Block(X, y, weight, name)
-    X = check_array(
-        X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, input_name=block.called("X")
-    )
-    X = as_floats(X)
+    try:
+        X = check_array(X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
+        X = as_floats(X)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{block.called('X')}: {error}") from None
     values = X.data if sparse.issparse(X) else X
     if not np.isfinite(values).all():
         dense = X.toarray() if sparse.issparse(X) else X
@@ -82,6 +91,41 @@ def checked(X: Any, y: Any, weight: Any, name: str) -> Block | None:
         if weight.min() < 0:
             raise ValueError(f"{block.called('weight')} has negative entries, in row {weight.argmin()}")
     return Block(X, y, weight, name)
+
+
+def joined(blocks: Sequence[Block], most: int | None = None) -> Block:
+    """Rows of some blocks as one, dense, with targets in columns; the first of them, if too many."""
+    X = np.concatenate([b.X.toarray() if sparse.issparse(b.X) else b.X for b in blocks])
+    weight = None
+    if any(b.weight is not None for b in blocks):
+        weight = np.concatenate([np.ones(len(b.y)) if b.weight is None else b.weight for b in blocks])
+    part = slice(most)
+    return Block(
+        X[part],
+        np.concatenate([b.targets() for b in blocks])[part],
+        None if weight is None else weight[part],
+    )
+
+
+def _length(X: Any, name: str) -> int:
+    """Number of rows of whatever was given as points."""
+    shape = X.shape if hasattr(X, "shape") else (len(X),) if hasattr(X, "__len__") else ()
+    if not shape:
+        raise ValueError(f"{name} is a single {type(X).__name__}; give rows and columns")
+    return int(shape[0])
+
+
+def _dense(part: Any, name: str, dtype: Any = None) -> NDArray[Any]:
+    """Targets or weights as an array with rows."""
+    if sparse.issparse(part):
+        raise ValueError(f"{name} is sparse; give an array: toarray()")
+    try:
+        found = np.asarray(part, dtype=dtype)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name}: {error}") from None
+    if found.ndim == 0:
+        raise ValueError(f"{name} is a single {type(part).__name__}; give one number a row")
+    return found
 
 
 def _refuse_nan(bad: Any, name: str) -> None:
@@ -99,6 +143,7 @@ class ArrayBlocks:
     y: NDArray[Any]
     weight: Array | None = None
     repeatable = True
+    names = None
 
     @property
     def length(self) -> int:
@@ -127,18 +172,17 @@ class ArrayBlocks:
             name = f"the rows from {part.start} on" if part.start else ""
             yield Block(as_floats(self.X[part]), self.y[part], weight, name)
 
-    def sample(self, seed: int) -> tuple[Array, Array]:
-        """Some rows at random, with their targets."""
-        chosen = choice(self.length, seed)
-        X = as_floats(self.X[chosen])
-        return (X.toarray() if sparse.issparse(X) else X), columns(self.y[chosen])
+    def sample(self, seed: int) -> Block:
+        """Some rows at random."""
+        rows = Block(self.X, self.y, self.weight).take(choice(self.length, seed))
+        return joined([Block(as_floats(rows.X), rows.y, rows.weight)])
 
 
 class StreamBlocks:
     """Blocks ``(X, y)`` or ``(X, y, weight)`` of somebody else's, checked as they come.
 
-    ``marks`` is None, or a list of hashes of the blocks seen before: blocks must agree with it, and
-    are added to it.
+    ``marks`` is None, or a list of hashes of the blocks seen before and of their end: blocks must agree
+    with it, and are added to it.
     """
 
     length = None
@@ -147,6 +191,9 @@ class StreamBlocks:
     def __init__(self, source: Iterable[Any]) -> None:
         self.source = source
         self.marks: list[str] | None = None
+        self._labels: tuple[Labels, Labels] | None = None
+        self._begun: Iterator[Any] | None = None
+        self._confirmed = False
 
     @property
     def repeatable(self) -> bool:
@@ -158,42 +205,69 @@ class StreamBlocks:
         """Number of columns of the first block."""
         return int(self.first().X.shape[1])
 
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns if the blocks are data frames."""
+        if self._labels is None:
+            self.first()
+        assert self._labels is not None
+        found = self._labels[0]
+        return found if found is not None and all(isinstance(name, str) for name in found) else None
+
     def identity(self) -> str:
         """Nothing: what the blocks are is seen as they come."""
         return ""
 
     def read(self, start: int = 0) -> Iterator[Block]:
         """Blocks, from a certain row on; those before are taken from the source and left alone."""
-        done = 0
-        for number, raw in enumerate(self.source):
-            if self.marks is not None:
-                self._mark(number, raw)
-            block = self._block(number, raw)
+        done = count = 0
+        for raw in self._raws():
+            block = self._block(count, raw)
             if done >= start:
                 yield block
             done += len(block.y)
+            count += 1
         if done < start:
             raise ValueError(
                 f"there are {done} rows, but the checkpoint was made after {start}; give the same "
                 "blocks again, or delete the checkpoint"
             )
+        self._end(count)
 
-    def _mark(self, number: int, raw: Any) -> None:
-        assert self.marks is not None
-        mark = str(joblib.hash(raw))
-        if number == len(self.marks):
-            self.marks.append(mark)
-        elif self.marks[number] != mark:
-            raise ValueError(
-                f"block {number} is not the one that the checkpoint was made with; give the same blocks "
-                "again, or delete the checkpoint"
-            )
+    def confirm(self) -> Iterator[int]:
+        """Compare all blocks with their marks, once: where sums are there, but rows might be others."""
+        if self.marks is None or self._confirmed:
+            return
+        count = 0
+        for _ in self._raws():
+            count += 1
+            yield count
+        self._end(count)
+
+    def _raws(self) -> Iterator[Any]:
+        """What the source holds, compared with the marks."""
+        if self.marks is not None and isinstance(self.source, list | tuple):
+            check_count(self.marks, len(self.source))
+        source, self._begun = self._begun or iter(self.source), None
+        for number, raw in enumerate(source):
+            if self.marks is not None:
+                check_mark(self.marks, number, str(joblib.hash(raw)))
+            yield raw
+
+    def _end(self, count: int) -> None:
+        if self.marks is not None:
+            check_mark(self.marks, count, END)
+            self._confirmed = True
 
     def _block(self, number: int, raw: Any) -> Block:
         if not isinstance(raw, tuple | list) or len(raw) not in (2, 3):
             raise TypeError(
                 f"block {number} is {type(raw).__name__}; give pairs (X, y) or triples (X, y, weight)"
             )
+        here = labels(raw[0]), labels(raw[1])
+        first = self._labels = here if self._labels is None else self._labels
+        check_labels(first[0], here[0], f"X of block {number}")
+        check_labels(first[1], here[1], f"y of block {number}")
         block = checked(raw[0], raw[1], raw[2] if len(raw) == 3 else None, f"block {number}")
         if block is None:
             raise ValueError(f"block {number} has no rows; leave it out")
@@ -203,25 +277,21 @@ class StreamBlocks:
         """The first block, which is not used up."""
         return self._head(1)[0]
 
-    def sample(self, seed: int) -> tuple[Array, Array]:
-        """The first rows, with their targets; they are not used up."""
-        taken = self._head(SAMPLE)
-        X = np.concatenate([b.X.toarray() if sparse.issparse(b.X) else b.X for b in taken])
-        return X[:SAMPLE], np.concatenate([b.targets() for b in taken])[:SAMPLE]
+    def sample(self, seed: int) -> Block:
+        """The first rows; they are not used up."""
+        return joined(self._head(SAMPLE), SAMPLE)
 
     def _head(self, rows: int) -> list[Block]:
-        """Blocks with so many rows, put back afterwards."""
-        once, source = not self.repeatable, iter(self.source)
+        """Blocks with so many rows; the next pass begins with them."""
+        source = self._begun or iter(self.source)
         raws: list[Any] = []
         blocks: list[Block] = []
-        while sum(len(b.y) for b in blocks) < rows:
-            raw = next(source, None)
-            if raw is None:
-                break
+        for raw in source:
             raws.append(raw)
             blocks.append(self._block(len(blocks), raw))
-        if once:
-            self.source = chain(raws, source)
+            if sum(len(b.y) for b in blocks) >= rows:
+                break
+        self._begun = chain(raws, source)
         if not blocks:
             raise ValueError("there are no rows")
         return blocks
@@ -269,10 +339,11 @@ class ParquetBlocks:
 
     def files(self) -> list[Path]:
         """The files, in order."""
-        if not isinstance(self.path, str | Path):
-            return [Path(p) for p in self.path]
-        path = Path(self.path)
-        found = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if isinstance(self.path, str | Path):
+            path = Path(self.path)
+            found = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        else:
+            found = [Path(p) for p in self.path]
         if not found or not all(p.exists() for p in found):
             raise FileNotFoundError(f"no Parquet file at {self.path}")
         return found
@@ -296,30 +367,20 @@ class ParquetSource:
         found = []
         for path in self.given.files():
             with ParquetFile(path) as file:
-                missing = [c for c in self._wanted if c not in file.schema_arrow.names]
-                if missing:
-                    raise ValueError(f"{path} has no column {missing[0]!r}")
+                self._roles.check(path, file.schema_arrow)
                 counts = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
             found += [(path, g, count) for g, count in enumerate(counts) if count]
         return found
 
     @cached_property
-    def _names(self) -> tuple[list[str], list[str], list[str]]:
-        """Columns of X, of y and of weights."""
-        from pyarrow.parquet import read_schema
-
+    def _roles(self) -> Roles:
         given = self.given
-        targets = [given.target] if isinstance(given.target, str) else list(given.target)
-        extra = [] if given.weight is None else [given.weight]
-        if given.columns is not None:
-            return list(given.columns), targets, extra
-        # pandas writes the index of rows as a column, and takes it for no column when it reads.
-        present = [c for c in read_schema(given.files()[0]).names if not c.startswith("__index_level_")]
-        return [c for c in present if c not in (*targets, *extra)], targets, extra
+        return Roles.of(given.files()[0], given.target, given.columns, given.weight)
 
     @property
-    def _wanted(self) -> list[str]:
-        return [name for names in self._names for name in names]
+    def names(self) -> list[str]:
+        """Names of the columns of X."""
+        return self._roles.points
 
     @property
     def length(self) -> int:
@@ -329,12 +390,12 @@ class ParquetSource:
     @property
     def columns(self) -> int:
         """Number of columns of X."""
-        return len(self._names[0])
+        return len(self.names)
 
     def identity(self) -> str:
         """The same for the same columns of files that have not changed."""
         stats = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in self.given.files()]
-        return str(joblib.hash((stats, self._names, self.given.rows)))
+        return str(joblib.hash((stats, self._roles, self.given.rows)))
 
     def read(self, start: int = 0) -> Iterator[Block]:
         """Blocks, from a certain row on; row groups that end before it are not touched."""
@@ -347,37 +408,34 @@ class ParquetSource:
             first = 0
             with ParquetFile(path) as file:
                 for batch in file.iter_batches(
-                    self.given.rows, row_groups=[group], columns=self._wanted
+                    self.given.rows, row_groups=[group], columns=self._roles.all
                 ):
                     if first >= start:
                         name = f"{path}, row group {group}, rows from {first} on"
-                        block = checked(*_batch(batch, *self._names), name)
+                        block = checked(*_batch(batch, self._roles), name)
                         assert block is not None
                         yield block
                     first += batch.num_rows
             start = 0
 
-    def sample(self, seed: int) -> tuple[Array, Array]:
-        """Some rows at random, with their targets."""
+    def sample(self, seed: int) -> Block:
+        """Some rows at random."""
         chosen, first = choice(self.length, seed), 0
-        rows, targets = [], []
+        parts = []
         for block in self.read():
-            here = chosen[(chosen >= first) & (chosen < first + len(block.y))] - first
+            parts.append(block.take(chosen[(chosen >= first) & (chosen < first + len(block.y))] - first))
             first += len(block.y)
-            rows.append(block.X[here])
-            targets.append(block.targets()[here])
-        return np.concatenate(rows), np.concatenate(targets)
+        return joined(parts)
 
 
-def _batch(
-    batch: Any, names: list[str], targets: list[str], extra: list[str]
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+def _batch(batch: Any, roles: Roles) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
     """Columns of a record batch as arrays."""
 
     def stack(wanted: list[str]) -> NDArray[Any]:
         return np.column_stack([batch.column(c).to_numpy(zero_copy_only=False) for c in wanted])
 
-    return stack(names), stack(targets), stack(extra).ravel() if extra else None
+    weight = stack(roles.weights).ravel() if roles.weights else None
+    return stack(roles.points), stack(roles.targets), weight
 
 
 def as_blocks(source: Any) -> Any:
@@ -399,15 +457,24 @@ def choice(rows: int, seed: int) -> NDArray[np.int64]:
 
 def as_floats(X: Any) -> Any:
     """Rows in double precision."""
+    _refuse_dates(X.dtype)
     return X.astype(float) if sparse.issparse(X) else np.asarray(X, dtype=float)
 
 
 def columns(y: Any) -> Array:
     """Targets as a matrix of doubles."""
-    y = np.asarray(y, dtype=float)
+    y = np.asarray(y)
+    _refuse_dates(y.dtype)
+    y = y.astype(float, copy=False)
     if y.ndim not in (1, 2):
         raise ValueError(f"y has shape {y.shape}; one or two dimensions are needed")
     return y[:, None] if y.ndim == 1 else y
+
+
+def _refuse_dates(dtype: Any) -> None:
+    """NumPy would take dates for numbers of nanoseconds, or of days."""
+    if dtype.kind in "mM":
+        raise ValueError(f"{dtype} is no number; encode dates and times")
 
 
 def one_column(y: NDArray[Any]) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from mercer.engine.threads import blas_in_one_thread
-from mercer.gp.blocks import Block, checked, choice, columns
+from mercer.gp.blocks import Block, checked, choice, joined
 
 Array = NDArray[np.float64]
 
@@ -43,6 +42,7 @@ class Partitions:
     flat: bool
     token: str
     repeatable = True
+    names = None
 
     @classmethod
     def of(cls, X: Any, y: Any, weight: Any) -> Partitions:
@@ -97,8 +97,8 @@ class Partitions:
                 found = dask.compute(parts[0])[0]
             yield last, found
 
-    def sample(self, seed: int) -> tuple[Array, Array]:
-        """Some rows at random, with their targets: those that would be taken of an array."""
+    def sample(self, seed: int) -> Block:
+        """Some rows at random: those that would be taken of an array."""
         import dask
 
         lengths = dask.compute(*[dask.delayed(_length)(part) for part in self.X])
@@ -106,13 +106,14 @@ class Partitions:
         chosen = choice(int(ends[-1]), seed)
         parts = [
             dask.delayed(_take)(
-                i, X, y, chosen[(chosen >= end - length) & (chosen < end)] - end + length
+                i, X, y, weight, chosen[(chosen >= end - length) & (chosen < end)] - end + length
             )
-            for i, (X, y, end, length) in enumerate(zip(self.X, self.y, ends, lengths, strict=True))
+            for i, (X, y, weight, end, length) in enumerate(
+                zip(self.X, self.y, self.weight, ends, lengths, strict=True)
+            )
             if length
         ]
-        found = dask.compute(*parts)
-        return np.concatenate([X for X, _ in found]), np.concatenate([y for _, y in found])
+        return joined(dask.compute(*parts))
 
 
 def lazily(model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any) -> Any:
@@ -224,11 +225,10 @@ def _length(X: Any) -> int:
     return int(X.shape[0])
 
 
-def _take(number: int, X: Any, y: Any, chosen: NDArray[np.int64]) -> tuple[Array, Array]:
-    block = checked(X, y, None, f"partition {number}")
+def _take(number: int, X: Any, y: Any, weight: Any, chosen: NDArray[np.int64]) -> Block:
+    block = checked(X, y, weight, f"partition {number}")
     assert block is not None
-    rows = block.X[chosen]
-    return (rows.toarray() if sparse.issparse(rows) else rows), columns(block.targets()[chosen])
+    return block.take(chosen)
 
 
 def _call(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mercer.engine.threads import progress
-from mercer.gp.blocks import Block
+from mercer.gp.blocks import Block, StreamBlocks
 from mercer.gp.checkpoint import Checkpoint
 
 
@@ -33,6 +33,7 @@ def total(
     """
     start, found, done = checkpoint.results.get(name, (0, None, False))
     if done:
+        _confirm(blocks)
         return found
     try:
         with progress(blocks.length or 0, what) as advance:
@@ -50,6 +51,14 @@ def total(
         raise ValueError("there are no rows")
     checkpoint.keep(name, (start, found, True))
     return found
+
+
+def _confirm(blocks: Any) -> None:
+    """Make sure that the sum of an earlier run was over these rows; all but streams told it before."""
+    if isinstance(blocks, StreamBlocks):
+        with progress(0, "blocks, as before") as advance:
+            for _ in blocks.confirm():
+                advance()
 
 
 def _parts(blocks: Any, job: Any, start: int, in_rounds: bool) -> Iterator[tuple[int, Any]]:
