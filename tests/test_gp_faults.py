@@ -210,6 +210,18 @@ def test_bad_parts_of_blocks_are_named(block, message: str) -> None:
         small().fit([(X, Y), block])
 
 
+def test_bad_columns_of_frames_are_named() -> None:
+    days = pd.date_range("2020-01-01", periods=60)
+    for frame, message in (
+        (FRAME.assign(d=days), r"X of block 0: column 'd' holds datetime64\[.*not numbers"),
+        (FRAME.assign(d="low"), "X of block 0: column 'd' holds .*not numbers: could not convert"),
+        (FRAME.set_axis(["a", "a", "b"], axis=1), "X of block 0: .*unique column names"),
+        (FRAME.set_axis(["a", 1, "b"], axis=1), "X of block 0: .*all input features have string"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            small().fit([(frame, Y)])
+
+
 def test_dates_are_no_targets() -> None:
     with pytest.raises(ValueError, match=r"datetime64\[D\] is no number"):
         small().fit(X, np.arange(60).astype("M8[D]"))
@@ -223,6 +235,8 @@ def test_columns_of_files_are_checked_before_the_work(tmp_path) -> None:
         ({"target": "y", "columns": []}, "columns is empty"),
         ({"target": "y", "columns": "abc"}, "columns must be a list of names, got 'abc'"),
         ({"target": []}, "target is empty"),
+        ({"target": "y", "columns": ["a", "a"]}, "the column 'a' is named twice"),
+        ({"target": "y", "columns": ["a", "y"]}, "the column 'y' is named twice"),
         ({"target": "y"}, "column 'text' of .*0.parquet holds .*string, not numbers"),
         ({"target": "y", "columns": ["a", "day"]}, "column 'day' of .*0.parquet holds timestamp"),
         ({"target": "y", "columns": ["a"], "weight": "text"}, "column 'text' of .*0.parquet holds"),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
-from mercer.gp.headers import Labels, check_labels, labels
+from mercer.gp.headers import Labels, check_labels, column_without_numbers, labels
 from mercer.gp.marks import END, check_count, check_mark
 from mercer.gp.schema import Roles
 from mercer.kernels.base import is_whole
@@ -79,7 +79,7 @@ def checked(X: Any, y: Any, weight: Any, name: str) -> Block | None:
         X = check_array(X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
         X = as_floats(X)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{block.called('X')}: {error}") from None
+        raise ValueError(f"{block.called('X')}: {column_without_numbers(X)}{error}") from None
     values = X.data if sparse.issparse(X) else X
     if not np.isfinite(values).all():
         dense = X.toarray() if sparse.issparse(X) else X
@@ -264,10 +264,11 @@ class StreamBlocks:
             raise TypeError(
                 f"block {number} is {type(raw).__name__}; give pairs (X, y) or triples (X, y, weight)"
             )
-        here = labels(raw[0]), labels(raw[1])
+        X, y = f"X of block {number}", f"y of block {number}"
+        here = labels(raw[0], X), labels(raw[1], y)
         first = self._labels = here if self._labels is None else self._labels
-        check_labels(first[0], here[0], f"X of block {number}")
-        check_labels(first[1], here[1], f"y of block {number}")
+        check_labels(first[0], here[0], X)
+        check_labels(first[1], here[1], y)
         block = checked(raw[0], raw[1], raw[2] if len(raw) == 3 else None, f"block {number}")
         if block is None:
             raise ValueError(f"block {number} has no rows; leave it out")

@@ -10,15 +10,28 @@ from sklearn.utils.validation import _get_feature_names
 Labels = list[Any] | None
 
 
-def labels(table: Any) -> Labels:
+def labels(table: Any, what: str) -> Labels:
     """What the columns of a data frame are called; None if they have no names but their places."""
-    names = _get_feature_names(table)
+    try:
+        names = _get_feature_names(table)
+    except (ValueError, TypeError) as error:  # a name twice, or names of several kinds
+        raise ValueError(f"{what}: {error}") from None
     if names is not None:
         return list(names)
     if not isinstance(table, pd.DataFrame):
         return None
     found: list[Any] = table.columns.tolist()
     return None if found == list(range(len(found))) else found
+
+
+def column_without_numbers(table: Any) -> str:
+    """For messages: a column of a data frame that cannot be taken for numbers, if there is one."""
+    if isinstance(table, pd.DataFrame):
+        for name, column in table.items():
+            # pandas takes dates for numbers of nanoseconds.
+            if column.dtype.kind in "mM" or pd.to_numeric(column, errors="coerce").isna().any():
+                return f"column {name!r} holds {column.dtype}, not numbers: "
+    return ""
 
 
 def check_labels(first: Labels, here: Labels, what: str) -> None:

@@ -41,6 +41,12 @@ class Roles:
             points = [c for c in present if c not in (*targets, *weights)]
             if not points:
                 raise ValueError(f"{file} has no column to predict from beside {', '.join(present)}")
+        named = [*points, *targets]
+        twice = [name for name in named if named.count(name) > 1]
+        if twice:
+            raise ValueError(
+                f"the column {twice[0]!r} is named twice in columns and target; name it once"
+            )
         return cls(points, targets, weights)
 
     @property
