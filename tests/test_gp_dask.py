@@ -101,10 +101,10 @@ def test_outputs_names_and_empty_partitions() -> None:
     np.testing.assert_allclose(model.predict(X_ := inside[NAMES]), again.predict(X_), atol=1e-10)
     with pytest.raises(ValueError, match="feature names"):
         model.predict(data[["b", "a", "c"]])
-    with pytest.raises(ValueError, match="there are no rows"):
-        model.fit(data[data["a"] > 1e9][NAMES], data[data["a"] > 1e9]["y"])
     mean, std = dask.compute(*model.predict(some[NAMES], return_std=True))
     assert len(mean) == len(std) == len(inside)
+    with pytest.raises(ValueError, match="there are no rows"):
+        model.fit(data[data["a"] > 1e9][NAMES], data[data["a"] > 1e9]["y"])
 
 
 def test_small_files_that_dask_joins(tmp_path) -> None:
@@ -148,11 +148,12 @@ def test_sample_for_input_scales_is_that_of_an_array(monkeypatch) -> None:
     data = frame(X, y)
     data = data[data["a"] > 4.5]  # sizes of partitions are not known
     inside = data.compute()
-    expected = ArrayBlocks(inside[NAMES].to_numpy(), inside["y"].to_numpy()).sample(3)
-    got = Partitions.of(data[NAMES], data["y"], None).sample(3)
-    for ours, theirs in zip(got, expected, strict=True):
-        assert len(ours) == 100
-        np.testing.assert_array_equal(ours, theirs)
+    arrays = [inside[part].to_numpy() for part in (NAMES, "y", "a")]
+    got = Partitions.of(data[NAMES], data["y"], data["a"]).sample(3)
+    expected = ArrayBlocks(*arrays).sample(3)
+    for part in ("X", "y", "weight"):
+        assert len(getattr(got, part)) == 100
+        np.testing.assert_array_equal(getattr(got, part), getattr(expected, part))
 
 
 def test_prediction_is_of_the_model_as_it_was() -> None:

@@ -45,18 +45,22 @@ class ScaledEvidence:
     kernel : Kernel
     X, y : arrays of shape (m, d) and (m, q)
         Raw rows, and standardised targets.
+    weight : array of shape (m,), optional
     """
 
     features: HarmonicFeatures
     kernel: Any
     X: Array
     y: Array
+    weight: Array | None = None
 
     def evidence(self, log_factors: Array) -> Evidence:
         """The bound at fixed factors."""
         inputs = self.features.inputs.stretched(np.exp(log_factors))
         features = replace(self.features, inputs=inputs)
-        sums = collect(features, ArrayBlocks(self.X, self.y)).shifted(np.zeros(self.y.shape[1]))
+        sums = collect(features, ArrayBlocks(self.X, self.y, self.weight)).shifted(
+            np.zeros(self.y.shape[1])
+        )
         bound = Bound(sums.gram, sums.linear, sums.squares, sums.weight, sums.rows)
         return Evidence(bound, features.harmonics, sums.diagonal, self.kernel)
 
@@ -68,20 +72,24 @@ class ScaledEvidence:
         by_rows = _RowSlopes.of(*evidence.solve(theta[d:])[:2])
         slopes = np.zeros(d)
         for start in range(0, len(self.y), _ROWS):
-            part = slice(start, start + _ROWS)
-            slopes += self._slopes(self.X[part], self.y[part], theta[:d], by_rows)
+            slopes += self._slopes(slice(start, start + _ROWS), theta[:d], by_rows)
         return value, np.concatenate([slopes, others])
 
-    def _slopes(self, X: Array, y: Array, log_factors: Array, by_rows: _RowSlopes) -> Array:
+    def _slopes(self, part: slice, log_factors: Array, by_rows: _RowSlopes) -> Array:
         """Derivatives by the logarithms of the factors, of a few rows."""
+        y = self.y[part]
+        weight = np.ones(len(y)) if self.weight is None else self.weight[part]
         moving = torch.tensor(log_factors, requires_grad=True)
         still = torch.zeros(1, dtype=torch.float64)  # the constant column
-        rows = torch.as_tensor(self.features.inputs.rows(X)) * torch.cat([moving, still]).exp()
+        rows = (
+            torch.as_tensor(self.features.inputs.rows(self.X[part])) * torch.cat([moving, still]).exp()
+        )
         lengths = torch.linalg.vector_norm(rows, dim=1)
         power = lengths**self.features.power
         features = self.features.harmonics.evaluate(rows / lengths[:, None]) * power[:, None]
-        by_features = torch.as_tensor(by_rows(features.detach().numpy(), y))
-        total = (features * by_features).sum() + by_rows.of_square * (power**2).sum()
+        by_features = torch.as_tensor(by_rows(features.detach().numpy(), y) * weight[:, None])
+        squares = torch.as_tensor(weight) @ power**2
+        total = (features * by_features).sum() + by_rows.of_square * squares
         (slopes,) = torch.autograd.grad(total, moving)
         return np.asarray(slopes.numpy())
 
@@ -111,7 +119,13 @@ class _RowSlopes:
 
 
 def learn_scales(
-    features: HarmonicFeatures, kernel: Any, theta: Array, X: Array, y: Array, max_iter: int
+    features: HarmonicFeatures,
+    kernel: Any,
+    theta: Array,
+    X: Array,
+    y: Array,
+    weight: Array | None,
+    max_iter: int,
 ) -> Array:
     """Factors for standardised columns that maximise the bound of the given rows, by L-BFGS.
 
@@ -119,7 +133,7 @@ def learn_scales(
 
     Parameters
     ----------
-    features, kernel, X, y
+    features, kernel, X, y, weight
         See :class:`ScaledEvidence`.
     theta : array
         Where :class:`Evidence` starts.
@@ -130,8 +144,9 @@ def learn_scales(
     array of shape (d,)
     """
     harmonics = replace(features.harmonics, max_features=min(features.size, _FEATURES))
-    task = ScaledEvidence(replace(features, harmonics=harmonics), kernel, X, y)
-    d, count = X.shape[1], y.size
+    task = ScaledEvidence(replace(features, harmonics=harmonics), kernel, X, y, weight)
+    d = X.shape[1]
+    count = y.size if weight is None else y.shape[1] * float(weight.sum())
     start = np.zeros(d)
     first = task.evidence(start)
     theta, _ = first.maximise(theta, 0, np.random.default_rng(0))

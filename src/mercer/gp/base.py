@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -71,10 +72,14 @@ class SphericalGP(BaseEstimator):
 
     def _blocks(self, X: Any, y: Any, sample_weight: Any, reset: bool = True, **check: Any) -> Any:
         """Checked blocks of whatever was given."""
+        if reset:
+            self._forget()
         if y is None:
             if sample_weight is not None:
                 raise ValueError("give weights with the blocks, as triples (X, y, weight)")
-            return as_blocks(X)
+            blocks = as_blocks(X)
+            self._check_names(blocks.names, reset)
+            return blocks
         if is_dask(X):
             self._check_frame(X, reset)
             return Partitions.of(X, y, sample_weight)
@@ -82,6 +87,34 @@ class SphericalGP(BaseEstimator):
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
         return ArrayBlocks(X, y, sample_weight)
+
+    def _forget(self) -> None:
+        """Drop what was learnt before: a fit that fails must not leave half of another."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
+    def _check_names(self, names: Any, reset: bool) -> None:
+        """Learn or check the names of columns of blocks."""
+        if names is None:
+            return
+        if reset:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif list(names) != list(getattr(self, "feature_names_in_", names)):
+            raise ValueError(
+                f"the columns of X are {', '.join(names)}; in the rows before they were "
+                f"{', '.join(self.feature_names_in_)}, in this order"
+            )
+
+    def _warn_of_constants(self, where: str) -> None:
+        """Name columns that were left out for what may be a chance."""
+        scale = self.features_.inputs.scale
+        if scale is not None and np.isinf(scale).any():
+            columns = ", ".join(map(str, np.flatnonzero(np.isinf(scale))))
+            warnings.warn(
+                f"column(s) {columns} of X are constant in {where} and are left out for good; begin "
+                "with rows in which they vary",
+                stacklevel=3,
+            )
 
     def _check_frame(self, X: Any, reset: bool) -> None:
         """Learn or check names and number of columns of a Dask collection, which is not computed."""
@@ -117,11 +150,15 @@ class SphericalGP(BaseEstimator):
             spherical = isinstance(kernel.space, SphericalSpace)
             inputs = InputMap(kernel.space if spherical else Sphere())
         self.n_features_in_ = blocks.columns
+        if inputs.dimension(self.n_features_in_) < 2:
+            raise ValueError("X has one column, and points of a sphere at least two; see inputs='table'")
         self.kernel_ = kernel
         self.features_ = HarmonicFeatures.of(
             kernel, inputs, inputs.dimension(self.n_features_in_), self.levels, self.max_features,
             self.random_state,
         )  # fmt: skip
+        if not blocks.repeatable:
+            self._warn_of_constants("the first block")
         return checkpoint
 
     def _compatible(self, kernel: Any) -> Any:
@@ -185,7 +222,7 @@ class SphericalGP(BaseEstimator):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "features_")
+        return hasattr(self, "elbo_")
 
     def _rng(self) -> np.random.Generator:
         """Random numbers for restarts."""

@@ -302,7 +302,8 @@ class StreamBlocks:
 class ParquetBlocks:
     """Rows of Parquet files, a batch at a time.
 
-    Files are read in the order of their names, and never as a whole.
+    Files are read in the order of their names, and never as a whole.  A model that is fitted to them
+    knows the names of its columns, as after a data frame.
 
     Parameters
     ----------

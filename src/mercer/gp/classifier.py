@@ -220,7 +220,10 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
         """
         blocks = self._repeatable(self._blocks(X, y, sample_weight))
         if isinstance(blocks, ArrayBlocks):
-            check_classification_targets(blocks.y)
+            try:
+                check_classification_targets(blocks.y)
+            except TypeError:
+                raise ValueError("labels in y are of several kinds; give numbers or text") from None
         kept = self._start(blocks, checkpoint)
         tally = total(blocks, LabelTally.of, "labels", kept, "labels")
         self.classes_ = tally.labels

@@ -28,8 +28,9 @@ def column_without_numbers(table: Any) -> str:
     """For messages: a column of a data frame that cannot be taken for numbers, if there is one."""
     if isinstance(table, pd.DataFrame):
         for name, column in table.items():
-            # pandas takes dates for numbers of nanoseconds.
-            if column.dtype.kind in "mM" or pd.to_numeric(column, errors="coerce").isna().any():
+            # pandas takes dates for numbers of nanoseconds; what is missing is another error.
+            lost = pd.to_numeric(column, errors="coerce").isna() & column.notna()
+            if column.dtype.kind in "mM" or lost.any():
                 return f"column {name!r} holds {column.dtype}, not numbers: "
     return ""
 

@@ -18,6 +18,9 @@ from mercer.spaces.spherical import row_lengths
 
 Array = NDArray[np.float64]
 
+#: Longest row whose squares of squares are numbers.
+_LONGEST = 1e70
+
 
 @dataclass(frozen=True, eq=False)
 class InputMap:
@@ -91,7 +94,12 @@ class HarmonicFeatures:
         columns = self.harmonics.n - self.inputs.is_table
         if X.shape[1] != columns:
             raise ValueError(f"{name} has {X.shape[1]} columns, but {columns} in the rows before")
-        return self.inputs.space.check(self.inputs.rows(X), name)
+        rows = self.inputs.space.check(self.inputs.rows(X), name)
+        if self.power:
+            long = row_lengths(rows) > _LONGEST
+            if long.any():
+                raise ValueError(f"row {int(long.argmax())} of {name} is too long for floating numbers")
+        return rows
 
     def write(self, rows: Any, out: Array) -> Array:
         """Write the features of checked rows; returns ``|x|^(2p)`` of each."""

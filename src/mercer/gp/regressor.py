@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.gp.base import SphericalGP
 from mercer.gp.bound import Bound
 from mercer.gp.distributed import is_dask
-from mercer.gp.evidence import Evidence
+from mercer.gp.evidence import AMPLITUDES, Evidence
 from mercer.gp.statistics import collect
 
 Array = NDArray[np.float64]
@@ -176,22 +176,31 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
             raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
         from mercer.gp.ard import learn_scales
 
-        X, y = blocks.sample(self.random_state)
-        centre = y.mean(axis=0) if self.normalize_y else 0.0
-        spread = y.std(axis=0) if self.normalize_y else 1.0
-        y = (y - centre) / np.where(spread > 0, spread, 1.0)
-        return learn_scales(self.features_, self.kernel_, self._theta(), X, y, _ARD_STEPS)
+        rows = blocks.sample(self.random_state)
+        y = rows.y
+        if self.normalize_y:
+            y = y - np.average(y, axis=0, weights=rows.weight)
+            spread = np.sqrt(np.average(y**2, axis=0, weights=rows.weight))
+            y = y / np.where(spread > 0, spread, 1.0)
+        return learn_scales(
+            self.features_, self.kernel_, self._theta(), rows.X, y, rows.weight, _ARD_STEPS
+        )
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows; hyperparameters are optimised from where they are.
 
-        Columns are standardised as in the first call.
+        Columns are standardised as in the first call, and those that are constant in it are left out,
+        with a warning.
         """
         if not hasattr(self, "statistics_"):
-            return self.fit(X, y, sample_weight)
+            self.fit(X, y, sample_weight)
+            self._warn_of_constants("the first rows")
+            return self
         blocks = self._blocks(X, y, sample_weight, reset=False, multi_output=True, y_numeric=True)
         self.statistics_ = self.statistics_ + collect(self.features_, blocks)
-        return self._finish(self.theta_, 0)
+        # Few rows may have looked like noise alone; from there no step leads back.
+        flat = self.amplitude_ <= 10 * AMPLITUDES[0]
+        return self._finish(self._theta() if flat else self.theta_, 0)
 
     def refit(self, kernel: Any = None, **params: Any) -> Self:
         """Fit again from the statistics that are kept, perhaps with another kernel or other parameters.
