@@ -178,6 +178,7 @@ def test_the_first_block_is_looked_at_without_a_pass_of_its_own() -> None:
         b"cmercer.gp\nMissing\n.",
         b"",
     ],
+    ids=["one key", "two keys", "numbers", "list", "module", "class", "empty"],
 )
 def test_foreign_files_are_no_checkpoints(tmp_path, content: bytes) -> None:
     path = tmp_path / "sums"
@@ -214,7 +215,10 @@ def test_bad_columns_of_frames_are_named() -> None:
     days = pd.date_range("2020-01-01", periods=60)
     for frame, message in (
         (FRAME.assign(d=days), r"X of block 0: column 'd' holds datetime64\[.*not numbers"),
-        (FRAME.assign(d="low"), "X of block 0: column 'd' holds .*not numbers: could not convert"),
+        (
+            FRAME.assign(a=np.nan, d="low"),
+            "X of block 0: column 'd' holds .*not numbers: could not convert",
+        ),
         (FRAME.set_axis(["a", "a", "b"], axis=1), "X of block 0: .*unique column names"),
         (FRAME.set_axis(["a", 1, "b"], axis=1), "X of block 0: .*all input features have string"),
     ):
