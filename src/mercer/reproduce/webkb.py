@@ -228,8 +228,8 @@ def _on_others(found: dict[Setting, Row]) -> Table:
         lines.append([setting.per_class, row.words, where, *cells])
     return Table(
         "Test on all other pages", ["m_r", "n", "pages", *KERNELS], lines,
-        "Accuracy / balanced accuracy in %, mean of the runs.  The other pages need not be balanced, and "
-        "they are not what k-means thinks typical.",
+        "Accuracy / balanced accuracy in %, mean of the runs.  The other pages need not be balanced, "
+        "and they are not what k-means thinks typical.",
     )  # fmt: skip
 
 
