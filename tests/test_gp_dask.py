@@ -244,7 +244,9 @@ def cluster():
     usual = {name: logging.getLogger(name).level for name in ("distributed", "distributed.nanny")}
     for name in usual:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    patient = {f"distributed.comm.timeouts.{name}": "120s" for name in ("connect", "tcp")}
     with (
+        dask.config.set(patient),  # a busy machine is slow to start processes
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
             silence_logs=logging.CRITICAL,
