@@ -12,7 +12,8 @@ import pytest
 from scipy import sparse
 
 from mercer.gp import ParquetBlocks, SphericalGPClassifier, SphericalGPRegressor, Statistics
-from mercer.gp.blocks import ArrayBlocks, ParquetSource, StreamBlocks
+from mercer.gp.blocks import ArrayBlocks, StreamBlocks
+from mercer.gp.parquet import ParquetSource
 from mercer.kernels import Heat
 from mercer.spaces import Sphere
 

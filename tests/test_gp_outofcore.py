@@ -256,7 +256,8 @@ def test_sums_are_written_now_and_then(tmp_path, monkeypatch) -> None:
 
 
 def test_sample_of_files_is_that_of_an_array(tmp_path, monkeypatch) -> None:
-    from mercer.gp.blocks import ArrayBlocks, ParquetSource
+    from mercer.gp.blocks import ArrayBlocks
+    from mercer.gp.parquet import ParquetSource
 
     monkeypatch.setattr("mercer.gp.blocks.SAMPLE", 70)
     X, y = table(300)

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from mercer.engine.threads import progress
 from mercer.gp.blocks import ArrayBlocks
 from mercer.gp.bound import Bound, Solution
-from mercer.gp.evidence import Evidence
+from mercer.gp.evidence import Evidence, descending
 from mercer.gp.inputs import HarmonicFeatures
 from mercer.gp.prior import Prior
 from mercer.gp.statistics import collect
@@ -152,16 +152,10 @@ def learn_scales(
     theta, _ = first.maximise(theta, 0, np.random.default_rng(0))
     bounds = np.concatenate([np.tile(_RANGE, (d, 1)), first.bounds])
 
-    def descent(theta: Array) -> tuple[float, Array]:
-        try:
-            value, gradient = task.value_and_gradient(theta)
-        except np.linalg.LinAlgError:
-            return 1e10, np.zeros_like(theta)  # noise below the rounding of so many rows
-        return -value / count, -gradient / count
-
     with progress(max_iter, "input scales") as advance:
         found = minimize(
-            descent, np.concatenate([start, theta]), jac=True, method="L-BFGS-B", bounds=bounds,
-            callback=lambda _: advance(), options={"maxiter": max_iter, "ftol": 1e-6, "gtol": 1e-4},
+            descending(task.value_and_gradient, count), np.concatenate([start, theta]), jac=True,
+            method="L-BFGS-B", bounds=bounds, callback=lambda _: advance(),
+            options={"maxiter": max_iter, "ftol": 1e-6, "gtol": 1e-4},
         )  # fmt: skip
     return np.asarray(np.exp(found.x[:d]))

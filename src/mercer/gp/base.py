@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,13 @@ from sklearn.utils.validation import (
 
 from mercer import __version__
 from mercer.engine.threads import run
-from mercer.gp.blocks import ArrayBlocks, StreamBlocks, as_blocks, as_floats
+from mercer.gp.blocks import ArrayBlocks, StreamBlocks, as_floats
 from mercer.gp.bound import Solution
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.distributed import Partitions, is_dask, lazily
 from mercer.gp.inputs import HarmonicFeatures, InputMap, is_table_kernel
 from mercer.gp.moments import Moments
+from mercer.gp.parquet import ParquetBlocks, ParquetSource
 from mercer.gp.passes import total
 from mercer.gp.prior import Prior, last_level
 from mercer.gp.statistics import ROWS
@@ -77,7 +79,7 @@ class SphericalGP(BaseEstimator):
         if y is None:
             if sample_weight is not None:
                 raise ValueError("give weights with the blocks, as triples (X, y, weight)")
-            blocks = as_blocks(X)
+            blocks = _given_with_targets(X)
             self._check_names(blocks.names, reset)
             return blocks
         if is_dask(X):
@@ -232,3 +234,15 @@ class SphericalGP(BaseEstimator):
 def _parts(rows: int) -> list[tuple[slice]]:
     """Tiles of rows, as tasks of threads."""
     return [(slice(start, min(start + ROWS, rows)),) for start in range(0, rows, ROWS)]
+
+
+def _given_with_targets(source: Any) -> Any:
+    """Blocks of something that is given without targets."""
+    if isinstance(source, ParquetBlocks):
+        return ParquetSource(source)
+    if hasattr(source, "shape") or isinstance(source, str | bytes) or not isinstance(source, Iterable):
+        raise ValueError(
+            "This estimator requires y to be passed, but the target y is None: give X and y, an "
+            "iterable of blocks (X, y), or ParquetBlocks"
+        )
+    return StreamBlocks(source)

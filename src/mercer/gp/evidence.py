@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,15 +152,23 @@ class Evidence:
     def _climb(self, start: Array, max_iter: int) -> tuple[Array, float]:
         scale = max(self.bound.count, 1.0) * self.bound.squares.size
 
-        def descent(theta: Array) -> tuple[float, Array]:
-            try:
-                value, gradient = self.value_and_gradient(theta)
-            except np.linalg.LinAlgError:
-                return 1e10, np.zeros_like(theta)  # noise below the rounding of so many rows
-            return -value / scale, -gradient / scale
-
         found = minimize(
-            descent, start, jac=True, method="L-BFGS-B", bounds=self.bounds,
-            options={"maxiter": max_iter, "ftol": 1e-9, "gtol": 1e-6},
+            descending(self.value_and_gradient, scale), start, jac=True, method="L-BFGS-B",
+            bounds=self.bounds, options={"maxiter": max_iter, "ftol": 1e-9, "gtol": 1e-6},
         )  # fmt: skip
         return found.x, -float(found.fun) * scale
+
+
+def descending(
+    value_and_gradient: Callable[[Array], tuple[float, Array]], scale: float
+) -> Callable[[Array], tuple[float, Array]]:
+    """A bound turned over for a minimiser, in units of ``scale``; high where it cannot be computed."""
+
+    def descent(theta: Array) -> tuple[float, Array]:
+        try:
+            value, gradient = value_and_gradient(theta)
+        except np.linalg.LinAlgError:
+            return 1e10, np.zeros_like(theta)  # noise below the rounding of so many rows
+        return -value / scale, -gradient / scale
+
+    return descent

@@ -10,7 +10,7 @@ from sklearn.utils.validation import _get_feature_names
 Labels = list[Any] | None
 
 
-def labels(table: Any, what: str) -> Labels:
+def column_labels(table: Any, what: str) -> Labels:
     """What the columns of a data frame are called; None if they have no names but their places."""
     try:
         names = _get_feature_names(table)

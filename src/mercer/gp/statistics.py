@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any, Protocol, Self
 from zipfile import BadZipFile
@@ -161,8 +163,7 @@ class Collect:
         _check_range(y, block.called("y"))
         lanes = [_Lane(self.features, y.shape[1]) for _ in range(lanes_for(len(y)))]
         add_rows(lanes, rows, y, block.weight)
-        found: Statistics = sum(lane.statistics(shift) for lane in lanes)  # type: ignore[assignment]
-        return found
+        return reduce(add, [lane.statistics(shift) for lane in lanes])
 
 
 def collect(features: HarmonicFeatures, blocks: Any, checkpoint: Checkpoint | None = None) -> Statistics:

@@ -1,0 +1,161 @@
+"""Rows of Parquet files, in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.gp.blocks import Block, checked, choice, joined
+from mercer.gp.schema import Roles
+from mercer.kernels.base import is_whole
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ParquetBlocks:
+    """Rows of Parquet files, a batch at a time.
+
+    Files are read in the order of their names, and never as a whole.  A model that is fitted to them
+    knows the names of its columns, as after a data frame.
+
+    Parameters
+    ----------
+    path : path of a file or of a folder of ``*.parquet`` files, or a sequence of files
+    target : str or list of str
+        Column or columns to predict.
+    columns : sequence of str, optional
+        Columns to predict from; by default all that are left.
+    weight : str, optional
+        Column of sample weights.
+    rows : int
+        Rows of a batch, at most; a batch ends where a row group of a file ends.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from mercer.gp import ParquetBlocks
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0], "y": [3.0, 5.0]})
+    ...     frame.to_parquet(f"{folder}/0.parquet")
+    ...     [(X.shape, y.ravel()) for X, y, weight in ParquetBlocks(folder, target="y")]
+    [((2, 2), array([3., 5.]))]
+    """
+
+    path: Any
+    target: str | Sequence[str]
+    columns: Sequence[str] | None = None
+    weight: str | None = None
+    rows: int = 65_536
+
+    def __iter__(self) -> Iterator[tuple[Array, NDArray[Any], Array | None]]:
+        for block in ParquetSource(self).read():
+            yield block.X, block.y, block.weight
+
+    def files(self) -> list[Path]:
+        """The files, in order."""
+        if isinstance(self.path, str | Path):
+            path = Path(self.path)
+            found = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        else:
+            found = [Path(p) for p in self.path]
+        if not found or not all(p.exists() for p in found):
+            raise FileNotFoundError(f"no Parquet file at {self.path}")
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetSource:
+    """Blocks of Parquet files, with what their footers tell."""
+
+    given: ParquetBlocks
+    repeatable = True
+    flat = None
+
+    @cached_property
+    def _groups(self) -> list[tuple[Path, int, int]]:
+        """File, number in the file and rows of each row group that has any."""
+        from pyarrow.parquet import ParquetFile
+
+        if not is_whole(self.given.rows) or self.given.rows < 1:
+            raise ValueError(f"rows must be a whole number from 1, got {self.given.rows!r}")
+        found = []
+        for path in self.given.files():
+            with ParquetFile(path) as file:
+                self._roles.check(path, file.schema_arrow)
+                counts = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+            found += [(path, g, count) for g, count in enumerate(counts) if count]
+        return found
+
+    @cached_property
+    def _roles(self) -> Roles:
+        given = self.given
+        return Roles.of(given.files()[0], given.target, given.columns, given.weight)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of X."""
+        return self._roles.points
+
+    @property
+    def length(self) -> int:
+        """Number of rows."""
+        return sum(count for _, _, count in self._groups)
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of X."""
+        return len(self.names)
+
+    def identity(self) -> str:
+        """The same for the same columns of files that have not changed."""
+        stats = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in self.given.files()]
+        return str(joblib.hash((stats, self._roles, self.given.rows)))
+
+    def read(self, start: int = 0) -> Iterator[Block]:
+        """Blocks, from a certain row on; row groups that end before it are not touched."""
+        from pyarrow.parquet import ParquetFile
+
+        for path, group, count in self._groups:
+            if start >= count:
+                start -= count
+                continue
+            first = 0
+            with ParquetFile(path) as file:
+                for batch in file.iter_batches(
+                    self.given.rows, row_groups=[group], columns=self._roles.all
+                ):
+                    if first >= start:
+                        name = f"{path}, row group {group}, rows from {first} on"
+                        block = checked(*_batch(batch, self._roles), name)
+                        assert block is not None
+                        yield block
+                    first += batch.num_rows
+            start = 0
+
+    def sample(self, seed: int) -> Block:
+        """Some rows at random."""
+        chosen, first = choice(self.length, seed), 0
+        parts = []
+        for block in self.read():
+            parts.append(block.take(chosen[(chosen >= first) & (chosen < first + len(block.y))] - first))
+            first += len(block.y)
+        return joined(parts)
+
+
+def _batch(batch: Any, roles: Roles) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+    """Columns of a record batch as arrays."""
+
+    def stack(wanted: list[str]) -> NDArray[Any]:
+        return np.column_stack([batch.column(c).to_numpy(zero_copy_only=False) for c in wanted])
+
+    weight = stack(roles.weights).ravel() if roles.weights else None
+    return stack(roles.points), stack(roles.targets), weight
