@@ -77,6 +77,13 @@ def series(d: int, order: int) -> list[np.ndarray]:
     return v
 
 
+@pytest.fixture(autouse=True)
+def _digits():
+    """Other tests leave other precisions behind."""
+    with mp.workdps(60):
+        yield
+
+
 def truth(d: int, t: float, order: int, w: float) -> mp.mpf:
     """Kernel of an order >= 1 by power series, for w > -0.86."""
     r = mp.acos(mp.mpf(w))
