@@ -39,7 +39,7 @@ def run(
     """
     if len(tasks) == 1:
         return job(*tasks[0])
-    with blas_in_one_thread() as threads, progress(len(tasks), what) as advance:
+    with blas_in_one_thread() as threads, _spared(None), progress(len(tasks), what) as advance:
         if threads == 1:
             for task in tasks:
                 job(*task)
@@ -121,6 +121,8 @@ class _BlasLimit:
     lock = threading.Lock()
     users = 0
     limiter: Any = None
+    #: Threads that a run may use meanwhile, if anyone has said so.
+    spared: int | None = None
 
 
 @contextmanager
@@ -140,7 +142,28 @@ def blas_in_one_thread() -> Iterator[int]:
                 _BlasLimit.limiter.restore_original_limits()
 
 
+@contextmanager
+def threads_for_runs() -> Iterator[None]:
+    """Hold BLAS to one thread, and leave its threads to each :func:`run` inside.
+
+    For runs with small products between them: BLAS's own threads stay busy for a while after each.
+    """
+    with blas_in_one_thread() as threads, _spared(threads):
+        yield
+
+
+@contextmanager
+def _spared(threads: int | None) -> Iterator[None]:
+    before, _BlasLimit.spared = _BlasLimit.spared, threads
+    try:
+        yield
+    finally:
+        _BlasLimit.spared = before
+
+
 def threads_in_use() -> int:
-    """Threads that BLAS may use now: the number that environment and joblib have agreed on."""
+    """Threads to use now: the number that environment and joblib have agreed on for BLAS."""
+    if _BlasLimit.spared is not None:
+        return _BlasLimit.spared
     blas = [lib.num_threads for lib in _controller().select(user_api="blas").lib_controllers]
     return max(blas, default=1)

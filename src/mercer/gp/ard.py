@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from mercer.engine.threads import progress
-from mercer.gp.blocks import ArrayBlocks
+from mercer.gp.blocks import ArrayBlocks, Block
 from mercer.gp.bound import Bound, Solution
 from mercer.gp.evidence import Evidence, descending
 from mercer.gp.inputs import HarmonicFeatures
@@ -62,18 +62,19 @@ class ScaledEvidence:
             np.zeros(self.y.shape[1])
         )
         bound = Bound(sums.gram, sums.linear, sums.squares, sums.weight, sums.rows)
-        return Evidence(bound, features.harmonics, sums.diagonal, self.kernel)
+        return Evidence(bound, features, sums.diagonal, self.kernel)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """The bound and its derivatives."""
         d = self.X.shape[1]
         evidence = self.evidence(theta[:d])
-        value, others = evidence.value_and_gradient(theta[d:])
-        by_rows = _RowSlopes.of(*evidence.solve(theta[d:])[:2])
+        solution, prior, left = evidence.solve(theta[d:])
+        others = evidence.slopes(solution, prior, left)
+        by_rows = _RowSlopes.of(solution, prior)
         slopes = np.zeros(d)
         for start in range(0, len(self.y), _ROWS):
             slopes += self._slopes(slice(start, start + _ROWS), theta[:d], by_rows)
-        return value, np.concatenate([slopes, others])
+        return solution.value(left), np.concatenate([slopes, others])
 
     def _slopes(self, part: slice, log_factors: Array, by_rows: _RowSlopes) -> Array:
         """Derivatives by the logarithms of the factors, of a few rows."""
@@ -106,9 +107,9 @@ class _RowSlopes:
     @classmethod
     def of(cls, solution: Solution, prior: Prior) -> _RowSlopes:
         outputs, matrix = solution.quadratic.size, solution.covariance
-        if prior.harmonics.shares[-1] < 1:
+        if prior.features.whole is not None:
             # What an incomplete level captures is not left over.
-            last = np.arange(len(matrix) - prior.harmonics.counts[-1], len(matrix))
+            last = np.arange(len(matrix) - prior.features.counts[-1], len(matrix))
             matrix[last, last] -= prior.variances[-1]
         left = float(prior.left(1.0, 0.0))
         scale = outputs / solution.noise
@@ -122,9 +123,7 @@ def learn_scales(
     features: HarmonicFeatures,
     kernel: Any,
     theta: Array,
-    X: Array,
-    y: Array,
-    weight: Array | None,
+    rows: Block,
     max_iter: int,
 ) -> Array:
     """Factors for standardised columns that maximise the bound of the given rows, by L-BFGS.
@@ -133,10 +132,12 @@ def learn_scales(
 
     Parameters
     ----------
-    features, kernel, X, y, weight
+    features, kernel
         See :class:`ScaledEvidence`.
     theta : array
         Where :class:`Evidence` starts.
+    rows : Block
+        With standardised targets.
     max_iter : int
 
     Returns
@@ -144,9 +145,9 @@ def learn_scales(
     array of shape (d,)
     """
     harmonics = replace(features.harmonics, max_features=min(features.size, _FEATURES))
-    task = ScaledEvidence(replace(features, harmonics=harmonics), kernel, X, y, weight)
-    d = X.shape[1]
-    count = y.size if weight is None else y.shape[1] * float(weight.sum())
+    features = replace(features, harmonics=harmonics)
+    task = ScaledEvidence(features, kernel, rows.X, rows.y, rows.weight)
+    d = rows.X.shape[1]
     start = np.zeros(d)
     first = task.evidence(start)
     theta, _ = first.maximise(theta, 0, np.random.default_rng(0))
@@ -154,8 +155,8 @@ def learn_scales(
 
     with progress(max_iter, "input scales") as advance:
         found = minimize(
-            descending(task.value_and_gradient, count), np.concatenate([start, theta]), jac=True,
-            method="L-BFGS-B", bounds=bounds, callback=lambda _: advance(),
+            descending(task.value_and_gradient, rows.target_weight), np.concatenate([start, theta]),
+            jac=True, method="L-BFGS-B", bounds=bounds, callback=lambda _: advance(),
             options={"maxiter": max_iter, "ftol": 1e-6, "gtol": 1e-4},
         )  # fmt: skip
     return np.asarray(np.exp(found.x[:d]))

@@ -24,11 +24,11 @@ from mercer.gp.blocks import ArrayBlocks, StreamBlocks, as_floats
 from mercer.gp.bound import Solution
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.distributed import Partitions, is_dask, lazily
-from mercer.gp.inputs import HarmonicFeatures, InputMap, is_table_kernel
+from mercer.gp.inputs import Features, HarmonicFeatures, InputMap, is_table_kernel
 from mercer.gp.moments import Moments
 from mercer.gp.parquet import ParquetBlocks, ParquetSource
 from mercer.gp.passes import total
-from mercer.gp.prior import Prior, last_level
+from mercer.gp.prior import Prior
 from mercer.gp.statistics import ROWS
 from mercer.kernels import ArcCosine
 from mercer.kernels.base import is_whole
@@ -54,7 +54,7 @@ class SphericalGP(BaseEstimator):
     n_restarts: int
     random_state: int
 
-    features_: HarmonicFeatures
+    features_: Features
     kernel_: Any
 
     def _validate(self) -> Any:
@@ -199,7 +199,7 @@ class SphericalGP(BaseEstimator):
             phi = np.empty((part.stop - part.start, self.features_.size))
             scale = self.features_.write(rows[part], phi)
             mean[part] = phi @ weights
-            captured = last_level(phi, self.features_.harmonics)
+            captured = self.features_.captured(phi)
             for i, (posterior, prior) in enumerate(posteriors):
                 variance[part, i] = prior.left(scale, captured) + posterior.variance(phi)
 

@@ -47,6 +47,11 @@ class Block:
         _refuse_nan(~np.isfinite(y).all(axis=1), self.called("y"))
         return y
 
+    @property
+    def target_weight(self) -> float:
+        """Sum of the weights of all targets."""
+        return self.y.size if self.weight is None else self.y[:1].size * float(self.weight.sum())
+
     def take(self, chosen: NDArray[np.int64]) -> Block:
         """Some of the rows."""
         weight = None if self.weight is None else self.weight[chosen]

@@ -66,7 +66,7 @@ class Bound:
         B = np.multiply(roots[:, None], self.gram, order="C")
         B *= roots / noise
         B[np.diag_indices_from(B)] += 1.0
-        inverse, log_det = _inverse_factor(B)
+        inverse, log_det = inverse_factor(B)
         c = roots[:, None] * self.linear / noise
         half = inverse @ c
         beta = inverse.T @ half
@@ -80,7 +80,7 @@ class Bound:
         scaled = F * roots
         C = scaled @ scaled.T / noise
         C[np.diag_indices_from(C)] += 1.0
-        inverse, log_det = _inverse_factor(C)
+        inverse, log_det = inverse_factor(C)
         half = inverse @ z
         beta = scaled.T @ (inverse.T @ half) / noise
         quadratic = (self.squares - (z**2).sum(axis=0) + (half**2).sum(axis=0)) / noise
@@ -170,7 +170,7 @@ class Solution:
         return scaled @ scaled.T - part @ part.T
 
 
-def _inverse_factor(B: Array) -> tuple[Array, float]:
+def inverse_factor(B: Array) -> tuple[Array, float]:
     """``L^-1`` and ``log |B|`` for ``B = L L'``; B is overwritten."""
     from mercer.compiled.blas import invert_factor
 

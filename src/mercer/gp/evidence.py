@@ -14,8 +14,8 @@ from scipy.optimize import minimize
 
 from mercer.engine.threads import blas_in_one_thread, run
 from mercer.gp.bound import Bound, Solution
+from mercer.gp.inputs import Features
 from mercer.gp.prior import Prior
-from mercer.harmonics import SphericalHarmonics
 
 Array = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class Evidence:
     Parameters
     ----------
     bound : Bound
-    harmonics : SphericalHarmonics
+    features : Features
     diagonal : float
         Sum of ``w |x|^(2p)`` over rows.
     kernel : Kernel
@@ -46,7 +46,7 @@ class Evidence:
     """
 
     bound: Bound
-    harmonics: SphericalHarmonics
+    features: Features
     diagonal: float
     kernel: Any
     fixed_noise: bool = False
@@ -67,7 +67,7 @@ class Evidence:
     def solve(self, theta: Array) -> tuple[Solution, Prior, float]:
         """Posterior and prior at theta, and the variance that the features leave out of all rows."""
         amplitude, noise, kernel = self.split(theta)
-        prior = Prior.of(amplitude, kernel, self.harmonics)
+        prior = Prior.of(amplitude, kernel, self.features)
         return self.bound.solve(prior.variances, noise), prior, prior.left(self.diagonal, self._captured)
 
     def value(self, theta: Array) -> float:
@@ -77,8 +77,12 @@ class Evidence:
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """The bound and its derivatives."""
-        solution, prior, left = self.solve(theta)
-        starts = np.concatenate([[0], np.cumsum(self.harmonics.counts)[:-1]])
+        solved = self.solve(theta)
+        return solved[0].value(solved[2]), self.slopes(*solved)
+
+    def slopes(self, solution: Solution, prior: Prior, left: float) -> Array:
+        """Derivatives of the bound, where it was solved."""
+        starts = np.concatenate([[0], np.cumsum(self.features.counts)[:-1]])
         by_level = np.add.reduceat(solution.slopes(), starts)
         from_left = solution.left_slope()
         own = [by_level.sum() + from_left * left]
@@ -86,12 +90,12 @@ class Evidence:
             own.append(solution.noise_slope(left))
         left_slopes = prior.left_slopes(self.diagonal, self._captured)
         of_kernel = by_level @ prior.levels.slopes + from_left * left_slopes
-        return solution.value(left), np.concatenate([own, of_kernel])
+        return np.concatenate([own, of_kernel])
 
     @property
     def _captured(self) -> float:
         """Sum over rows of the squares of the last level's features."""
-        return float(np.diagonal(self.bound.gram)[-self.harmonics.counts[-1] :].sum())
+        return float(np.diagonal(self.bound.gram)[-self.features.counts[-1] :].sum())
 
     def maximise(
         self, start: Array, restarts: int, rng: np.random.Generator, max_iter: int = 200

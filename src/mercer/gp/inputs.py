@@ -1,8 +1,9 @@
-"""From rows to harmonics: the features of sparse Gaussian processes on the sphere."""
+"""From rows to features: what sparse Gaussian processes on the sphere see of them."""
 
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from scipy import sparse
 
 from mercer.gp.moments import Moments
 from mercer.harmonics import SphericalHarmonics
-from mercer.kernels.levels import radial_power, weighty_levels
+from mercer.kernels.levels import LevelWeights, level_weights, radial_power, weighty_levels
 from mercer.spaces import Simplex, Sphere, SphericalSpace
 from mercer.spaces.spherical import row_lengths
 
@@ -66,8 +67,87 @@ class InputMap:
         return columns + 1 if self.is_table else columns
 
 
+class Features(ABC):
+    """Functions of rows that a process is seen through, in groups of equal prior variance.
+
+    The groups are levels of the sphere.  The functions of all but the last are complete: their squares
+    add up to the same number at all unit vectors.
+    """
+
+    inputs: InputMap
+    #: The power p of ``|x|`` that all functions have as a factor.
+    power: int
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Dimension of the space around the sphere."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> tuple[int, ...]:
+        """Number of functions in each group."""
+
+    @property
+    @abstractmethod
+    def whole(self) -> float | None:
+        """What squares of the last group would add up to if it were complete; None if it is."""
+
+    @abstractmethod
+    def level_weights(self, kernel: Any) -> LevelWeights:
+        """Prior variances of the groups for a kernel, and what they leave out."""
+
+    @abstractmethod
+    def _write(self, points: Array, out: Array) -> None:
+        """Write the functions at unit vectors."""
+
+    @property
+    @abstractmethod
+    def _identity(self) -> tuple[Any, ...]:
+        """What tells these functions from others."""
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return sum(self.counts)
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Rows as the kernel takes them, checked."""
+        columns = self.n - self.inputs.is_table
+        if X.shape[1] != columns:
+            raise ValueError(f"{name} has {X.shape[1]} columns, but {columns} in the rows before")
+        rows = self.inputs.space.check(self.inputs.rows(X), name)
+        if self.power:
+            long = row_lengths(rows) > _LONGEST
+            if long.any():
+                raise ValueError(f"row {int(long.argmax())} of {name} is too long for floating numbers")
+        return rows
+
+    def write(self, rows: Any, out: Array) -> Array:
+        """Write the features of checked rows; returns ``|x|^(2p)`` of each."""
+        points = self.inputs.space.embed(rows)[0]
+        self._write(points.toarray() if sparse.issparse(points) else points, out)
+        if self.power == 0:
+            return np.ones(len(out))
+        lengths = row_lengths(rows) ** self.power
+        out *= lengths[:, None]
+        return lengths**2
+
+    def captured(self, phi: Array) -> Array:
+        """Sums of squares of the features of the last group."""
+        return (phi[:, -self.counts[-1] :] ** 2).sum(axis=1)
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same features: statistics of different ones must not be added."""
+        inputs = self.inputs
+        parts = (inputs.space, inputs.bias, inputs.mean, inputs.scale, self.power, *self._identity)
+        shown = [p.tobytes().hex() if isinstance(p, np.ndarray) else repr(p) for p in parts]
+        return hashlib.sha256(";".join(shown).encode()).hexdigest()
+
+
 @dataclass(frozen=True, eq=False)
-class HarmonicFeatures:
+class HarmonicFeatures(Features):
     """Features ``|x|^p phi_lk(x / |x|)`` of rows."""
 
     inputs: InputMap
@@ -85,40 +165,31 @@ class HarmonicFeatures:
         return cls(inputs, harmonics, radial_power(kernel))
 
     @property
-    def size(self) -> int:
-        """Number of features."""
-        return self.harmonics.n_features
-
-    def check(self, X: Any, name: str = "X") -> Any:
-        """Rows as the kernel takes them, checked."""
-        columns = self.harmonics.n - self.inputs.is_table
-        if X.shape[1] != columns:
-            raise ValueError(f"{name} has {X.shape[1]} columns, but {columns} in the rows before")
-        rows = self.inputs.space.check(self.inputs.rows(X), name)
-        if self.power:
-            long = row_lengths(rows) > _LONGEST
-            if long.any():
-                raise ValueError(f"row {int(long.argmax())} of {name} is too long for floating numbers")
-        return rows
-
-    def write(self, rows: Any, out: Array) -> Array:
-        """Write the features of checked rows; returns ``|x|^(2p)`` of each."""
-        points = self.inputs.space.embed(rows)[0]
-        points = points.toarray() if sparse.issparse(points) else points
-        self.harmonics.write(points, out)
-        if self.power == 0:
-            return np.ones(len(out))
-        lengths = row_lengths(rows) ** self.power
-        out *= lengths[:, None]
-        return lengths**2
+    def n(self) -> int:
+        """See :class:`Features`."""
+        return self.harmonics.n
 
     @property
-    def fingerprint(self) -> str:
-        """The same for the same features: statistics of different ones must not be added."""
-        inputs = self.inputs
-        parts = [repr((inputs.space, inputs.bias, self.harmonics, self.power))]
-        parts += [a.tobytes().hex() for a in (inputs.mean, inputs.scale) if a is not None]
-        return hashlib.sha256("".join(parts).encode()).hexdigest()
+    def counts(self) -> tuple[int, ...]:
+        """See :class:`Features`."""
+        return self.harmonics.counts
+
+    @property
+    def whole(self) -> float | None:
+        """See :class:`Features`; squares of a full level add up to N_l everywhere."""
+        share = self.harmonics.shares[-1]
+        return None if share == 1 else self.counts[-1] / share
+
+    def level_weights(self, kernel: Any) -> LevelWeights:
+        """See :class:`Features`."""
+        return level_weights(kernel, self.n, self.harmonics.level_numbers)
+
+    def _write(self, points: Array, out: Array) -> None:
+        self.harmonics.write(points, out)
+
+    @property
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.harmonics,)
 
 
 def is_table_kernel(kernel: Any, inputs: str) -> bool:

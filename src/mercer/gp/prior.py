@@ -8,35 +8,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.harmonics import SphericalHarmonics
-from mercer.kernels.levels import LevelWeights, level_weights
+from mercer.gp.inputs import Features
+from mercer.kernels.levels import LevelWeights
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """A Gaussian process with the covariance ``amplitude * kernel``, seen through harmonics."""
+    """A Gaussian process with the covariance ``amplitude * kernel``, seen through features."""
 
     amplitude: float
     levels: LevelWeights
-    harmonics: SphericalHarmonics
+    features: Features
 
     @classmethod
-    def of(cls, amplitude: float, kernel: Any, harmonics: SphericalHarmonics) -> Prior:
+    def of(cls, amplitude: float, kernel: Any, features: Features) -> Prior:
         """The prior of a kernel with its present hyperparameters."""
-        return cls(amplitude, level_weights(kernel, harmonics.n, harmonics.level_numbers), harmonics)
+        return cls(amplitude, features.level_weights(kernel), features)
 
     @property
     def variances(self) -> Array:
         """Prior variance of the weight of each feature."""
-        return self.amplitude * np.repeat(self.levels.weights, self.harmonics.counts)
+        return self.amplitude * np.repeat(self.levels.weights, self.features.counts)
 
     def left(self, diagonal: Any, captured: Any) -> Any:
         """Variance that the features leave out, where ``|x|^(2p)`` is ``diagonal``.
 
-        Squares of the harmonics of a full level add up to N_l everywhere and leave nothing;
-        ``captured`` is what those of the last level add up to, which may lack some.
+        Complete groups leave nothing; ``captured`` is what the squares of the last one add up to, which
+        may lack some.
         """
         return self.amplitude * (
             self.levels.rest * diagonal + self.levels.weights[-1] * self._missing(diagonal, captured)
@@ -48,12 +48,6 @@ class Prior:
         return self.amplitude * (self.levels.rest_slopes * diagonal + last)
 
     def _missing(self, diagonal: Any, captured: Any) -> Any:
-        share = self.harmonics.shares[-1]
-        if share == 1:
+        if self.features.whole is None:
             return 0.0
-        return np.maximum(self.harmonics.counts[-1] / share * diagonal - captured, 0.0)
-
-
-def last_level(phi: Array, harmonics: SphericalHarmonics) -> Array:
-    """Sums of squares of the features of the last level."""
-    return (phi[:, -harmonics.counts[-1] :] ** 2).sum(axis=1)
+        return np.maximum(self.features.whole * diagonal - captured, 0.0)

@@ -14,10 +14,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.gp.base import SphericalGP
+from mercer.gp.blocks import Block
 from mercer.gp.bound import Bound
 from mercer.gp.distributed import is_dask
 from mercer.gp.evidence import AMPLITUDES, Evidence
+from mercer.gp.inputs import Features, HarmonicFeatures
 from mercer.gp.statistics import collect
+from mercer.gp.zonal import ZonalFeatures
 
 Array = NDArray[np.float64]
 
@@ -111,6 +114,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         inputs: str = "auto",
         bias: float = 1.0,
         ard: bool = False,
+        features: str = "harmonics",
         normalize_y: bool = True,
         amplitude: float = 1.0,
         noise: float = 0.1,
@@ -124,6 +128,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         self.inputs = inputs
         self.bias = bias
         self.ard = ard
+        self.features = features
         self.normalize_y = normalize_y
         self.amplitude = amplitude
         self.noise = noise
@@ -135,6 +140,10 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         kernel = super()._validate()
         if not (isinstance(self.noise, int | float | np.number) and 0 < self.noise < math.inf):
             raise ValueError(f"noise must be a positive number, got {self.noise!r}")
+        if self.features not in ("harmonics", "zonal"):
+            raise ValueError(f"features must be 'harmonics' or 'zonal', got {self.features!r}")
+        if self.features == "zonal" and self.levels is not None:
+            raise ValueError("levels are of harmonics; leave them out with features='zonal'")
         return kernel
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
@@ -158,33 +167,39 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         """
         blocks = self._blocks(X, y, sample_weight, multi_output=True, y_numeric=True)
         kept = self._start(blocks, checkpoint)
-        if self.ard:
-            if "scales" not in kept.results:
-                kept.keep("scales", self._learn_scales(blocks))
-            self.input_scales_ = kept.results["scales"]
-            stretched = self.features_.inputs.stretched(self.input_scales_)
-            self.features_ = replace(self.features_, inputs=stretched)
+        if self.ard or self.features == "zonal":
+            if "features" not in kept.results:
+                kept.keep("features", self._learn_features(blocks))
+            scales, self.features_ = kept.results["features"]
+            if self.ard:
+                self.input_scales_ = scales
+            if isinstance(self.features_, ZonalFeatures):
+                self.kernel_ = self.features_.kernel
         self.statistics_ = collect(self.features_, blocks, kept)
         self._flat = self.statistics_.shift.size == 1 if blocks.flat is None else blocks.flat
         self._finish(self._theta(), self.n_restarts)
         kept.remove()
         return self
 
-    def _learn_scales(self, blocks: Any) -> Array:
-        """Input scales from a sample of the rows."""
-        if not self.features_.inputs.is_table:
+    def _learn_features(self, blocks: Any) -> tuple[Array, Features]:
+        """Input scales (or ones) and features, from a sample of the rows."""
+        if self.ard and not self.features_.inputs.is_table:
             raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
+        rows = blocks.sample(self.random_state)
+        if self.normalize_y:
+            rows = _standardised(rows)
+        if self.features == "zonal":
+            from mercer.gp.places import learn_places
+
+            return learn_places(
+                self.features_.inputs, self.kernel_, self._theta(), rows, self.max_features, self.ard,
+                self.random_state,
+            )  # fmt: skip
         from mercer.gp.ard import learn_scales
 
-        rows = blocks.sample(self.random_state)
-        y = rows.y
-        if self.normalize_y:
-            y = y - np.average(y, axis=0, weights=rows.weight)
-            spread = np.sqrt(np.average(y**2, axis=0, weights=rows.weight))
-            y = y / np.where(spread > 0, spread, 1.0)
-        return learn_scales(
-            self.features_, self.kernel_, self._theta(), rows.X, y, rows.weight, _ARD_STEPS
-        )
+        assert isinstance(self.features_, HarmonicFeatures)
+        scales = learn_scales(self.features_, self.kernel_, self._theta(), rows, _ARD_STEPS)
+        return scales, replace(self.features_, inputs=self.features_.inputs.stretched(scales))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows; hyperparameters are optimised from where they are.
@@ -221,6 +236,8 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         self.set_params(**params)
         self._validate()
         if kernel is not None:
+            if isinstance(self.features_, ZonalFeatures):
+                raise ValueError("zonal features are functions of the kernel; call fit instead")
             self.kernel_ = self._compatible(kernel)
             self.kernel = kernel
         return self._finish(self._theta(), self.n_restarts)
@@ -246,7 +263,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
     def _make_evidence(self) -> Evidence:
         s = self.statistics_.scaled(self._mean_y, self._scale_y)
         bound = Bound(s.gram, s.linear, s.squares, s.weight, s.rows)
-        return Evidence(bound, self.features_.harmonics, s.diagonal, self.kernel_)
+        return Evidence(bound, self.features_, s.diagonal, self.kernel_)
 
     def _log_scale(self) -> float:
         """What the units of the targets add to the evidence."""
@@ -358,3 +375,10 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _standardised(rows: Block) -> Block:
+    """Rows with targets of mean zero and variance one, unless they are constant."""
+    y = rows.y - np.average(rows.y, axis=0, weights=rows.weight)
+    spread = np.sqrt(np.average(y**2, axis=0, weights=rows.weight))
+    return replace(rows, y=y / np.where(spread > 0, spread, 1.0))

@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 from mercer.engine.threads import run, threads_in_use
 from mercer.gp.blocks import Block
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.inputs import HarmonicFeatures
+from mercer.gp.inputs import Features
 from mercer.gp.passes import total
 
 Array = NDArray[np.float64]
 
 #: Rows whose features are in memory at a time, in each thread.
 ROWS = 1024
+#: Fewest rows that are worth a thread.
+_FEW = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +155,7 @@ class Statistics:
 class Collect:
     """The job of the pass over the rows."""
 
-    features: HarmonicFeatures
+    features: Features
 
     def __call__(self, block: Block) -> Statistics:
         """Statistics of a block."""
@@ -166,7 +168,7 @@ class Collect:
         return reduce(add, [lane.statistics(shift) for lane in lanes])
 
 
-def collect(features: HarmonicFeatures, blocks: Any, checkpoint: Checkpoint | None = None) -> Statistics:
+def collect(features: Features, blocks: Any, checkpoint: Checkpoint | None = None) -> Statistics:
     """Statistics of blocks of rows, in one pass; memory for a block and a few matrices of M x M."""
     kept = Checkpoint() if checkpoint is None else checkpoint
     found: Statistics = total(blocks, Collect(features), "rows", kept, "statistics")
@@ -199,19 +201,20 @@ class Lane(Protocol):
 
 def lanes_for(rows: int) -> int:
     """How many threads are worth while for so many rows."""
-    return min(threads_in_use(), -(-rows // ROWS))
+    return min(threads_in_use(), -(-rows // _FEW))
 
 
 def add_rows(lanes: Sequence[Lane], rows: Any, y: Array, weight: Array | None) -> None:
     """Add rows to the lanes, each in a thread of its own."""
-    starts = range(0, len(y), ROWS)
+    size = min(ROWS, -(-len(y) // len(lanes)))  # few rows are shared alike
+    starts = range(0, len(y), size)
     stop = threading.Event()
 
     def job(number: int) -> None:
         for start in starts[number :: len(lanes)]:
             if stop.is_set():
                 return
-            part = slice(start, start + ROWS)
+            part = slice(start, start + size)
             lanes[number].add(rows[part], y[part], None if weight is None else weight[part])
 
     run(job, [(number,) for number in range(len(lanes))], stop)
@@ -220,7 +223,7 @@ def add_rows(lanes: Sequence[Lane], rows: Any, y: Array, weight: Array | None) -
 class _Lane:
     """Sums of one thread for :class:`Statistics`."""
 
-    def __init__(self, features: HarmonicFeatures, outputs: int) -> None:
+    def __init__(self, features: Features, outputs: int) -> None:
         M = features.size
         self._features = features
         self._buffer = np.empty((ROWS, M))

@@ -15,10 +15,10 @@ from mercer.gp.blocks import Block
 from mercer.gp.bound import Bound, Solution
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.evidence import Evidence
-from mercer.gp.inputs import HarmonicFeatures
+from mercer.gp.inputs import Features
 from mercer.gp.likelihoods import Likelihood
 from mercer.gp.passes import total
-from mercer.gp.prior import Prior, last_level
+from mercer.gp.prior import Prior
 from mercer.gp.statistics import ROWS, add_rows, lanes_for
 
 Array = NDArray[np.float64]
@@ -70,9 +70,7 @@ class Climb:
     is known after the next pass, and where it fell the step is halved.
     """
 
-    def __init__(
-        self, features: HarmonicFeatures, kernel: Any, optimize: bool, rows: int, tol: float
-    ) -> None:
+    def __init__(self, features: Features, kernel: Any, optimize: bool, rows: int, tol: float) -> None:
         self._features, self._kernel, self._optimize = features, kernel, optimize
         self._rows, self._tol = rows, tol
         self._step = 1.0
@@ -114,8 +112,7 @@ class Climb:
 
     def _evidence(self, sites: Sites) -> Evidence:
         bound = Bound(sites.gram, sites.linear[:, None], np.zeros(1), 0.0, self._rows)
-        harmonics = self._features.harmonics
-        return Evidence(bound, harmonics, sites.diagonal, self._kernel, fixed_noise=True)
+        return Evidence(bound, self._features, sites.diagonal, self._kernel, fixed_noise=True)
 
     def _latent(self, sites: Sites, theta: Array) -> Latent:
         evidence = self._evidence(sites)
@@ -129,7 +126,7 @@ class Likely:
 
     Parameters
     ----------
-    features : HarmonicFeatures
+    features : Features
     likelihood : Likelihood
     offset : array of shape (q,)
         Added to the processes.
@@ -137,7 +134,7 @@ class Likely:
         From a block to its targets, a matrix of q columns.
     """
 
-    features: HarmonicFeatures
+    features: Features
     likelihood: Likelihood
     offset: Array
     encode: Callable[[Block], Array]
@@ -246,7 +243,7 @@ class _Lane:
         weight = np.ones(len(y)) if weight is None else weight
         phi, scaled = self._buffer[: len(y)], self._scaled[: len(y)]
         squared_lengths = model.features.write(rows, phi)
-        captured = last_level(phi, model.features.harmonics)
+        captured = model.features.captured(phi)
         for place, (number, belief) in enumerate(self._sweep.beliefs.items()):
             offset = float(model.offset[number])
             if belief is None:

@@ -1,0 +1,330 @@
+"""Places of zonal functions, learnt by gradients of the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import minimize
+
+from mercer.engine.threads import progress, run, threads_for_runs
+from mercer.gp.blocks import ArrayBlocks, Block
+from mercer.gp.bound import Bound, Solution
+from mercer.gp.evidence import AMPLITUDES, NOISES, Evidence, descending
+from mercer.gp.inputs import InputMap
+from mercer.gp.statistics import add_rows, collect, lanes_for
+from mercer.gp.zonal import JITTER, ZonalFeatures, strips, with_fixed_parameters
+from mercer.kernels.levels import radial_power
+
+Array = NDArray[np.float64]
+
+#: Rows of the first search, and steps of L-BFGS with these and with all rows of the sample.
+FEW, FIRST_STEPS, STEPS = 2000, 20, 25
+#: Common factors of the columns, or of the kernel's hyperparameters, among which the search begins.
+_STARTS = (-2.8, -2.1, -1.4, -0.7, 0.0, 0.7)
+#: Places of the first search.
+SCOUTS = 200
+#: Unit of a place's coordinates.  A place matters far less than a scale, of which it is one of
+#: hundreds; L-BFGS needs far fewer steps if a unit of each matters alike.
+_REACH = 10.0
+#: Steps that L-BFGS remembers.
+_MEMORY = 30
+#: Range of the logarithms of factors, and of coordinates.
+_FACTORS, _COORDINATES = (-6.0, 6.0), (-1e3, 1e3)
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedEvidence:
+    """The bound of some rows as a function of everything that zonal features depend on.
+
+    ``theta`` holds the logarithms of column factors (if ``scaled``), then those of :class:`Evidence`
+    (amplitude, noise, the kernel's free hyperparameters), then the places, row by row in units of
+    ``_REACH``.  Places of a table have its columns, standardised; factors move them along with the rows.
+
+    With features ``phi = L^-1 k``, weights of posterior mean mu and covariance S, amplitude a and noise
+    s, the derivatives of the bound are ``L^-T ((a - S) phi + mu (y - phi'mu)) / s`` by the values k of
+    the kernel at a row, and ``-L^-T (mu mu' / a + a G / s - 1 + S / a) L^-1 / 2`` by its matrix at the
+    places.  The rest is the chain rule.  An evaluation costs two passes over the rows, O(m M^2 + M^3).
+
+    Parameters
+    ----------
+    inputs : InputMap
+        With all factors one.
+    kernel : Kernel
+    rows : Block
+        Raw rows, standardised targets in columns, weights or None.
+    scaled : bool
+        Whether a table's columns have factors.
+    """
+
+    inputs: InputMap
+    kernel: Any
+    rows: Block
+    scaled: bool
+
+    @cached_property
+    def points(self) -> Array:
+        """Rows in the space around the sphere, before factors; their lengths count for some kernels."""
+        X = self.rows.X
+        if not self.inputs.is_table and radial_power(self.kernel) == 0:
+            X = self.inputs.space.embed(self.inputs.space.check(X))[0]
+        X = X.toarray() if sparse.issparse(X) else X
+        return np.asarray(self.inputs.rows(X), dtype=float)
+
+    @property
+    def _own(self) -> tuple[int, int]:
+        """Where the parameters of Evidence begin and end in theta."""
+        first = self.rows.X.shape[1] if self.scaled else 0
+        return first, first + 2 + len(self.kernel.theta)
+
+    def theta(self, factors: Array, own: Array, places: Array) -> Array:
+        """Put theta together."""
+        logs = np.log(factors) if self.scaled else np.zeros(0)
+        return np.concatenate([logs, own, places.ravel() / _REACH])
+
+    def split(self, theta: Array) -> tuple[Array, Array, Array]:
+        """Factors of columns, parameters of Evidence, and places of theta."""
+        first, last = self._own
+        factors = np.exp(theta[:first]) if self.scaled else np.ones(self.rows.X.shape[1])
+        return factors, theta[first:last], theta[last:].reshape(-1, self.rows.X.shape[1]) * _REACH
+
+    @property
+    def bounds(self) -> Array:
+        """Lower and upper end of everything in theta but places."""
+        first = self._own[0]
+        own = np.log([AMPLITUDES, NOISES])
+        return np.concatenate([np.tile(_FACTORS, (first, 1)), own, self.kernel.bounds.reshape(-1, 2)])
+
+    def _around(self, factors: Array, places: Array) -> tuple[Array, Array]:
+        """Factors of all coordinates of the space around the sphere, and places in it."""
+        if not self.inputs.is_table:
+            return factors, places
+        bias = np.full((len(places), 1), self.inputs.bias)
+        return np.append(factors, 1.0), np.concatenate([places * factors, bias], axis=1)
+
+    def features(self, theta: Array) -> ZonalFeatures:
+        """The features of theta."""
+        factors, own, places = self.split(theta)
+        inputs = self.inputs.stretched(factors) if self.scaled else self.inputs
+        kernel = self.kernel.clone_with_theta(own[2:])
+        return ZonalFeatures.of(kernel, inputs, unit(self._around(factors, places)[1])[0])
+
+    def evidence(self, features: ZonalFeatures) -> Evidence:
+        """The bound at given features, of amplitude and noise."""
+        block = self.rows
+        sums = collect(features, ArrayBlocks(block.X, block.y, block.weight))
+        sums = sums.shifted(np.zeros(block.y.shape[1]))
+        bound = Bound(sums.gram, sums.linear, sums.squares, sums.weight, sums.rows)
+        return Evidence(bound, features, sums.diagonal, with_fixed_parameters(self.kernel))
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """The bound and its derivatives."""
+        factors, own, places = self.split(theta)
+        around, raw = self._around(factors, places)
+        features = self.features(theta)
+        evidence = self.evidence(features)
+        solution, prior, left = evidence.solve(own[:2])
+        outward = _Outward.of(features, solution)
+        lanes = [_Lane(features, outward, around) for _ in range(lanes_for(len(self.points)))]
+        add_rows(lanes, self.points, self.rows.y, self.rows.weight)
+        by_places = sum(lane.places for lane in lanes) + 2 * outward.between_places(features)
+        by_raw = through_length(by_places, *unit(raw))
+        by_factors = sum(lane.factors for lane in lanes) + (by_raw * raw).sum(axis=0)
+        by_total = solution.left_slope() * prior.amplitude * evidence.diagonal
+        by_parameters = sum(lane.parameters for lane in lanes) + outward.of_parameters(
+            features, by_total
+        )
+        d = len(factors)
+        gradient = [
+            by_factors[:d] if self.scaled else np.zeros(0),
+            evidence.slopes(solution, prior, left),
+            by_parameters,
+            (by_raw * around)[:, :d].ravel() * _REACH,
+        ]
+        return solution.value(left), np.concatenate(gradient)
+
+    def starts(self, own: Array) -> list[tuple[Array, Array]]:
+        """Factors and parameters of Evidence about the given ones, from short to long ranges."""
+        d = self.rows.X.shape[1]
+        if self.scaled:
+            return [(np.full(d, np.exp(shift)), own) for shift in _STARTS]
+        if len(own) == 2:
+            return [(np.ones(d), own)]
+        low, high = self.kernel.bounds.T
+        moved = [np.clip(own[2:] + 2 * shift, low, high) for shift in (*_STARTS, *np.negative(_STARTS))]
+        return [(np.ones(d), np.concatenate([own[:2], theta])) for theta in moved]
+
+    def begin(self, own: Array, places: Array) -> Array:
+        """The best of the starts, by the bound of a few places at its best amplitude and noise."""
+        best, most = None, -np.inf
+        for factors, parameters in self.starts(own):
+            features = self.features(self.theta(factors, parameters, places))
+            found, value = self.evidence(features).maximise(parameters[:2], 0, np.random.default_rng(0))
+            if best is None or value > most:
+                best, most = (factors, np.concatenate([found, parameters[2:]])), value
+        assert best is not None
+        return self.theta(*best, places)
+
+    def climb(self, theta: Array, steps: int, advance: Callable[[], None]) -> Array:
+        """Maximise the bound over everything, by L-BFGS."""
+        own = self.bounds
+        bounds = np.concatenate([own, np.tile(_COORDINATES, (len(theta) - len(own), 1))])
+        descent = descending(self.value_and_gradient, self.rows.target_weight)
+        found = minimize(
+            descent, theta, jac=True, method="L-BFGS-B", bounds=bounds, callback=lambda _: advance(),
+            options={"maxiter": steps, "maxcor": _MEMORY, "ftol": 1e-7, "gtol": 1e-6},
+        )  # fmt: skip
+        return np.asarray(found.x)
+
+
+def learn_places(
+    inputs: InputMap, kernel: Any, own: Array, rows: Block, size: int, scaled: bool, seed: int
+) -> tuple[Array, ZonalFeatures]:
+    """Zonal features that maximise the bound of some rows, and the factors of columns they go with.
+
+    Places begin at random rows.  The search begins with a few rows and goes on with all of them.
+
+    Parameters
+    ----------
+    inputs, kernel, rows, scaled
+        See :class:`PlacedEvidence`; with factors the kernel's own hyperparameters stay as they are, for
+        they stretch the same thing.
+    own : array
+        Where :class:`Evidence` starts.
+    size : int
+        Most places.
+    seed : int
+
+    Returns
+    -------
+    factors : array of shape (d,)
+    features : ZonalFeatures
+        Their kernel has the hyperparameters that were found, fixed.
+    """
+    rows = rows.take(np.random.default_rng(seed).permutation(len(rows.y)))
+    if scaled:
+        kernel, own = with_fixed_parameters(kernel), own[:2]
+    task = PlacedEvidence(inputs, kernel, rows, scaled)
+    few = replace(task, rows=rows.take(np.arange(min(FEW, len(rows.y)))))
+    columns = rows.X.shape[1]
+    distinct = np.unique(task.points[:, :columns], axis=0, return_index=True)[1]
+    places = task.points[np.sort(distinct)[:size], :columns]
+    with threads_for_runs(), progress(FIRST_STEPS + STEPS, "places") as advance:
+        theta = few.climb(few.begin(own, places[:SCOUTS]), FIRST_STEPS, advance)
+        factors, own, moved = few.split(theta)
+        theta = task.theta(factors, own, np.concatenate([moved, places[SCOUTS:]]))
+        theta = task.climb(theta, STEPS, advance)
+    factors, parameters, _ = task.split(theta)
+    features = task.features(theta)
+    fixed = with_fixed_parameters(kernel.clone_with_theta(parameters[2:]))
+    return factors, ZonalFeatures.of(fixed, features.inputs, features.places)
+
+
+def unit(raw: Array) -> tuple[Array, Array]:
+    """Directions and lengths of rows."""
+    lengths = np.linalg.norm(raw, axis=1, keepdims=True)
+    return raw / lengths, lengths
+
+
+def through_length(by_directions: Array, directions: Array, lengths: Array) -> Array:
+    """Derivatives by vectors, from those by their directions."""
+    along = np.einsum("ij,ij->i", by_directions, directions)[:, None]
+    return (by_directions - along * directions) / lengths
+
+
+@dataclass(frozen=True, eq=False)
+class _Outward:
+    """Derivatives of the bound by values of the kernel."""
+
+    alpha: Array
+    matrix: Array
+    between: Array
+    noise: float
+    of_square: float
+
+    @classmethod
+    def of(cls, features: ZonalFeatures, solution: Solution) -> _Outward:
+        a, s, q = float(solution.variances[0]), solution.noise, solution.quadratic.size
+        mean, covariance, white = solution.mean, solution.covariance, features.whitening
+        diagonal = np.diag_indices_from(covariance)
+        inner = covariance * (-q / s)
+        inner[diagonal] += q * a / s
+        between = solution.bound.gram * (q * a / s) + covariance * (q / a) + mean @ (mean.T / a)
+        between[diagonal] -= q
+        between *= -0.5
+        outside: dict[str, Array] = {}
+
+        def job(name: str, matrix: Array) -> None:
+            outside[name] = congruent(white, matrix)
+
+        run(job, [("matrix", inner), ("between", between)])
+        of_square = solution.left_slope() * a * features.zones.total
+        return cls(white.T @ mean, outside["matrix"], outside["between"], s, of_square)
+
+    def between_places(self, features: ZonalFeatures) -> Array:
+        """Half the derivatives by the places, of their matrix."""
+        slopes = self.between * features.zones.slopes(features.places @ features.places.T)
+        slopes[np.diag_indices_from(slopes)] = 0.0
+        return slopes @ features.places
+
+    def of_parameters(self, features: ZonalFeatures, by_total: float) -> Array:
+        """Derivatives by the kernel's hyperparameters, of the places' matrix and of k(x, x)."""
+        w = features.places @ features.places.T
+        w[np.diag_indices_from(w)] = 1.0
+        found = []
+        for slopes in features.zones.parameter_slopes(w):
+            total = float(slopes[0, 0])
+            jitter = JITTER * total * float(np.trace(self.between))
+            found.append(float((self.between * slopes).sum()) + jitter + by_total * total)
+        return np.array(found)
+
+
+def congruent(lower: Array, matrix: Array) -> Array:
+    """``L' A L`` for a lower triangle L and a symmetric A, leaving out zeros and one half."""
+    out = np.empty_like(matrix)
+    for first, last in strips(len(matrix)):
+        part = matrix[first:, first:] @ lower[first:, first:last]
+        out[first:, first:last] = lower[first:, first:].T @ part
+        out[first:last, last:] = out[last:, first:last].T
+    return out
+
+
+class _Lane:
+    """Sums of derivatives over the rows of one thread."""
+
+    def __init__(self, features: ZonalFeatures, outward: _Outward, around: Array) -> None:
+        self._zones, self._power = features.zones, features.power
+        self._directions, self._outward, self._around = features.places, outward, around
+        self.places = np.zeros_like(features.places)
+        self.factors = np.zeros(features.n)
+        self.parameters = np.zeros(len(features.zones.kernel.free()))
+
+    def add(self, rows: Array, y: Array, weight: Array | None) -> None:
+        outward, zones = self._outward, self._zones
+        raw = rows * self._around
+        points, lengths = unit(raw)
+        powers = lengths**self._power
+        w = points @ self._directions.T
+        values = zones.values(w.copy())
+        scaled = values * powers if self._power else values
+        residuals = (y - scaled @ outward.alpha) / outward.noise
+        by_values = scaled @ outward.matrix
+        by_values += residuals @ outward.alpha.T
+        weights = powers if weight is None else powers * weight[:, None]
+        if self._power or weight is not None:
+            by_values *= weights
+        by_lengths = np.zeros_like(lengths)
+        if self._power:
+            along = np.einsum("ij,ij->i", by_values, values)[:, None]
+            by_lengths = self._power * (along + 2 * outward.of_square * weights * powers) / lengths
+        for i, slopes in enumerate(zones.parameter_slopes(w)):
+            self.parameters[i] += np.einsum("ij,ij->", by_values, slopes)
+        by_values *= zones.slopes(w)
+        self.places += by_values.T @ points
+        by_raw = through_length(by_values @ self._directions, points, lengths) + by_lengths * points
+        self.factors += (by_raw * raw).sum(axis=0)

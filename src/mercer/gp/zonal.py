@@ -1,0 +1,144 @@
+"""Zonal functions of a kernel at places on the sphere, as features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from mercer.gp.bound import inverse_factor
+from mercer.gp.inputs import Features, InputMap
+from mercer.kernels.levels import LevelWeights, radial_power
+from mercer.spaces import Simplex, Sphere
+
+Array = NDArray[np.float64]
+
+#: Added to the diagonal of the kernel matrix of the places, relative to it.
+JITTER = 1e-6
+#: Strips in which a product with a triangle is computed, to leave out zeros.
+_STRIPS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class ZonalFeatures(Features):
+    """Features ``|x|^p L^-1 (s(v_1.x), ..., s(v_M.x))`` of unit vectors x, for places v_j.
+
+    s is the zonal kernel at unit vectors and ``L L'`` its matrix at the places, so that the features
+    have independent weights of one prior variance: they are what a process is at M inducing points,
+    in other coordinates.
+
+    Parameters
+    ----------
+    inputs : InputMap
+    power : int
+    kernel : Kernel
+    places : array of shape (M, n)
+        Unit vectors.
+    """
+
+    inputs: InputMap
+    power: int
+    kernel: Any
+    places: Array
+
+    @classmethod
+    def of(cls, kernel: Any, inputs: InputMap, places: Array) -> ZonalFeatures:
+        """Features of a kernel."""
+        found = cls(inputs, radial_power(kernel), kernel, places)
+        _ = found.whitening  # once, before threads ask for it
+        return found
+
+    @property
+    def n(self) -> int:
+        """See :class:`Features`."""
+        return self.places.shape[1]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """See :class:`Features`; there is one group."""
+        return (len(self.places),)
+
+    @property
+    def whole(self) -> float | None:
+        """See :class:`Features`."""
+        return self.zones.total
+
+    def level_weights(self, kernel: Any) -> LevelWeights:
+        """See :class:`Features`: variances are one, for the kernel that the features are made of."""
+        free = len(kernel.theta)
+        return LevelWeights(np.ones(1), self.zones.total, 0.0, np.zeros((1, free)), np.zeros(free))
+
+    @cached_property
+    def zones(self) -> Zones:
+        """The kernel as a function of the cosine."""
+        return Zones.of(self.kernel, self.n)
+
+    @cached_property
+    def whitening(self) -> Array:
+        """``L^-1``, lower triangular."""
+        gram = self.zones.values(self.places @ self.places.T)
+        gram[np.diag_indices_from(gram)] = self.zones.total * (1 + JITTER)
+        return inverse_factor(gram)[0]
+
+    def _write(self, points: Array, out: Array) -> None:
+        values = self.zones.values(points @ self.places.T)
+        for first, last in strips(len(self.places)):
+            np.matmul(values[:, :last], self.whitening[first:last, :last].T, out=out[:, first:last])
+
+    @property
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.kernel, self.places)
+
+
+@dataclass(frozen=True, eq=False)
+class Zones:
+    """A zonal kernel at unit vectors: a function s(w) of the cosine, and its derivatives."""
+
+    kernel: Any
+    n: int
+
+    @classmethod
+    def of(cls, kernel: Any, n: int) -> Zones:
+        """Take a kernel of a simplex for one of the whole sphere, where places may go."""
+        if isinstance(kernel.space, Simplex):
+            kernel = clone(kernel).set_params(space=Sphere())
+        return cls(kernel, n)
+
+    @cached_property
+    def total(self) -> float:
+        """s(1)."""
+        return float(self.values(np.ones((1, 1)))[0, 0])
+
+    def values(self, w: Array) -> Array:
+        """s(w), in place of w."""
+        self.kernel.profile(self.n).apply(w)
+        return w
+
+    def slopes(self, w: Array) -> Array:
+        """Derivatives by w."""
+        found = w.copy()
+        self.kernel.profile(self.n).derivative.apply(found)
+        return found
+
+    def parameter_slopes(self, w: Array) -> Iterator[Array]:
+        """Derivatives by the logarithms of the free hyperparameters."""
+        for name in self.kernel.free():
+            found = w.copy()
+            self.kernel.gradient_profile(self.n, name).apply(found)
+            yield found
+
+
+def strips(size: int) -> list[tuple[int, int]]:
+    """Strips of a triangle of some size."""
+    return list(pairwise(np.linspace(0, size, _STRIPS + 1).astype(int).tolist()))
+
+
+def with_fixed_parameters(kernel: Any) -> Any:
+    """A kernel without free hyperparameters."""
+    return clone(kernel).set_params(**{f"{name}_bounds": "fixed" for name in kernel.continuous()})
