@@ -18,20 +18,21 @@ from mercer.gp.bound import Bound, Solution
 from mercer.gp.evidence import AMPLITUDES, NOISES, Evidence, descending
 from mercer.gp.inputs import InputMap
 from mercer.gp.statistics import add_rows, collect, lanes_for
-from mercer.gp.zonal import JITTER, ZonalFeatures, strips, with_fixed_parameters
+from mercer.gp.zonal import JITTER, TILE, ZonalFeatures, Zones, strips, with_fixed_parameters
 from mercer.kernels.levels import radial_power
 
 Array = NDArray[np.float64]
 
-#: Rows of the first search, and steps of L-BFGS with these and with all rows of the sample.
-FEW, FIRST_STEPS, STEPS = 2000, 20, 25
+#: Rows and places of the first search.
+FEW, SCOUTS = 2000, 200
+#: Steps of L-BFGS in it, and then with all places: fewer where rows are few, for most are places.
+FIRST_STEPS, STEPS, MORE_STEPS = 20, 20, 30
 #: Common factors of the columns, or of the kernel's hyperparameters, among which the search begins.
 _STARTS = (-2.8, -2.1, -1.4, -0.7, 0.0, 0.7)
-#: Places of the first search.
-SCOUTS = 200
-#: Unit of a place's coordinates.  A place matters far less than a scale, of which it is one of
-#: hundreds; L-BFGS needs far fewer steps if a unit of each matters alike.
-_REACH = 10.0
+#: Most that the unit of a place's coordinates is in standardised columns, or coordinates of the sphere.
+#: Usually it is the width of the kernel: a place matters far less than a scale, being one of hundreds,
+#: and L-BFGS needs far fewer steps if a unit of each matters alike.
+_FARTHEST = 10.0
 #: Steps that L-BFGS remembers.
 _MEMORY = 30
 #: Range of the logarithms of factors, and of coordinates.
@@ -43,8 +44,8 @@ class PlacedEvidence:
     """The bound of some rows as a function of everything that zonal features depend on.
 
     ``theta`` holds the logarithms of column factors (if ``scaled``), then those of :class:`Evidence`
-    (amplitude, noise, the kernel's free hyperparameters), then the places, row by row in units of
-    ``_REACH``.  Places of a table have its columns, standardised; factors move them along with the rows.
+    (amplitude, noise, the kernel's free hyperparameters), then the places, row by row in ``units``.
+    Places of a table have its columns, standardised; factors move them along with the rows.
 
     With features ``phi = L^-1 k``, weights of posterior mean mu and covariance S, amplitude a and noise
     s, the derivatives of the bound are ``L^-T ((a - S) phi + mu (y - phi'mu)) / s`` by the values k of
@@ -60,12 +61,15 @@ class PlacedEvidence:
         Raw rows, standardised targets in columns, weights or None.
     scaled : bool
         Whether a table's columns have factors.
+    units : array of shape (d,)
+        Of the coordinates of places.
     """
 
     inputs: InputMap
     kernel: Any
     rows: Block
     scaled: bool
+    units: Array
 
     @cached_property
     def points(self) -> Array:
@@ -85,13 +89,13 @@ class PlacedEvidence:
     def theta(self, factors: Array, own: Array, places: Array) -> Array:
         """Put theta together."""
         logs = np.log(factors) if self.scaled else np.zeros(0)
-        return np.concatenate([logs, own, places.ravel() / _REACH])
+        return np.concatenate([logs, own, (places / self.units).ravel()])
 
     def split(self, theta: Array) -> tuple[Array, Array, Array]:
         """Factors of columns, parameters of Evidence, and places of theta."""
         first, last = self._own
         factors = np.exp(theta[:first]) if self.scaled else np.ones(self.rows.X.shape[1])
-        return factors, theta[first:last], theta[last:].reshape(-1, self.rows.X.shape[1]) * _REACH
+        return factors, theta[first:last], theta[last:].reshape(-1, self.rows.X.shape[1]) * self.units
 
     @property
     def bounds(self) -> Array:
@@ -144,7 +148,7 @@ class PlacedEvidence:
             by_factors[:d] if self.scaled else np.zeros(0),
             evidence.slopes(solution, prior, left),
             by_parameters,
-            (by_raw * around)[:, :d].ravel() * _REACH,
+            ((by_raw * around)[:, :d] * self.units).ravel(),
         ]
         return solution.value(left), np.concatenate(gradient)
 
@@ -169,6 +173,14 @@ class PlacedEvidence:
                 best, most = (factors, np.concatenate([found, parameters[2:]])), value
         assert best is not None
         return self.theta(*best, places)
+
+    def with_units(self, theta: Array) -> tuple[PlacedEvidence, Array]:
+        """The same with units of places that suit the factors of theta, and theta in them."""
+        factors, own, places = self.split(theta)
+        kernel = self.kernel.clone_with_theta(own[2:])
+        width = _width(Zones.of(kernel, self.points.shape[1]))
+        task = replace(self, units=np.minimum(width / factors, _FARTHEST))
+        return task, task.theta(factors, own, places)
 
     def climb(self, theta: Array, steps: int, advance: Callable[[], None]) -> Array:
         """Maximise the bound over everything, by L-BFGS."""
@@ -209,20 +221,33 @@ def learn_places(
     rows = rows.take(np.random.default_rng(seed).permutation(len(rows.y)))
     if scaled:
         kernel, own = with_fixed_parameters(kernel), own[:2]
-    task = PlacedEvidence(inputs, kernel, rows, scaled)
-    few = replace(task, rows=rows.take(np.arange(min(FEW, len(rows.y)))))
     columns = rows.X.shape[1]
+    task = PlacedEvidence(inputs, kernel, rows, scaled, np.ones(columns))
+    few = replace(task, rows=rows.take(np.arange(min(FEW, len(rows.y)))))
     distinct = np.unique(task.points[:, :columns], axis=0, return_index=True)[1]
     places = task.points[np.sort(distinct)[:size], :columns]
-    with threads_for_runs(), progress(FIRST_STEPS + STEPS, "places") as advance:
-        theta = few.climb(few.begin(own, places[:SCOUTS]), FIRST_STEPS, advance)
+    steps = STEPS if len(rows.y) <= FEW else MORE_STEPS
+    with threads_for_runs(), progress(FIRST_STEPS + steps, "places") as advance:
+        theta = few.begin(own, places[:SCOUTS])
+        few, theta = few.with_units(theta)
+        theta = few.climb(theta, FIRST_STEPS, advance)
         factors, own, moved = few.split(theta)
         theta = task.theta(factors, own, np.concatenate([moved, places[SCOUTS:]]))
-        theta = task.climb(theta, STEPS, advance)
+        task, theta = task.with_units(theta)
+        theta = task.climb(theta, steps, advance)
     factors, parameters, _ = task.split(theta)
     features = task.features(theta)
     fixed = with_fixed_parameters(kernel.clone_with_theta(parameters[2:]))
     return factors, ZonalFeatures.of(fixed, features.inputs, features.places)
+
+
+def _width(zones: Zones) -> float:
+    """Angle at which a kernel has fallen to half."""
+    angles = np.geomspace(1e-4, np.pi, 400)
+    values = zones.values(np.cos(angles)[None, :])[0]
+    return (
+        float(angles[np.argmax(values < zones.total / 2)]) if values.min() < zones.total / 2 else np.pi
+    )
 
 
 def unit(raw: Array) -> tuple[Array, Array]:
@@ -252,11 +277,13 @@ class _Outward:
         a, s, q = float(solution.variances[0]), solution.noise, solution.quadratic.size
         mean, covariance, white = solution.mean, solution.covariance, features.whitening
         diagonal = np.diag_indices_from(covariance)
-        inner = covariance * (-q / s)
+        between = solution.bound.gram * (-0.5 * q * a / s)
+        between -= covariance * (0.5 * q / a)
+        between -= mean @ (mean.T / (2 * a))
+        between[diagonal] += 0.5 * q
+        inner = covariance
+        inner *= -q / s
         inner[diagonal] += q * a / s
-        between = solution.bound.gram * (q * a / s) + covariance * (q / a) + mean @ (mean.T / a)
-        between[diagonal] -= q
-        between *= -0.5
         outside: dict[str, Array] = {}
 
         def job(name: str, matrix: Array) -> None:
@@ -268,7 +295,9 @@ class _Outward:
 
     def between_places(self, features: ZonalFeatures) -> Array:
         """Half the derivatives by the places, of their matrix."""
-        slopes = self.between * features.zones.slopes(features.places @ features.places.T)
+        w = features.places @ features.places.T
+        slopes = features.zones.slopes(w, out=np.empty_like(w))
+        slopes *= self.between
         slopes[np.diag_indices_from(slopes)] = 0.0
         return slopes @ features.places
 
@@ -277,7 +306,7 @@ class _Outward:
         w = features.places @ features.places.T
         w[np.diag_indices_from(w)] = 1.0
         found = []
-        for slopes in features.zones.parameter_slopes(w):
+        for slopes in features.zones.parameter_slopes(w, out=np.empty_like(w)):
             total = float(slopes[0, 0])
             jitter = JITTER * total * float(np.trace(self.between))
             found.append(float((self.between * slopes).sum()) + jitter + by_total * total)
@@ -300,31 +329,42 @@ class _Lane:
     def __init__(self, features: ZonalFeatures, outward: _Outward, around: Array) -> None:
         self._zones, self._power = features.zones, features.power
         self._directions, self._outward, self._around = features.places, outward, around
+        # Kernel values and residuals side by side: one product for both.
+        self._stacked = np.concatenate([outward.matrix, outward.alpha.T])
+        M, width = outward.alpha.shape
+        self._buffers = [np.empty((TILE, k)) for k in (M, M, M + width, M)]
         self.places = np.zeros_like(features.places)
         self.factors = np.zeros(features.n)
         self.parameters = np.zeros(len(features.zones.kernel.free()))
 
     def add(self, rows: Array, y: Array, weight: Array | None) -> None:
-        outward, zones = self._outward, self._zones
+        """Add a few rows, in tiles that stay in the cache."""
+        for start in range(0, len(y), TILE):
+            part = slice(start, start + TILE)
+            self._add(rows[part], y[part], None if weight is None else weight[part, None])
+
+    def _add(self, rows: Array, y: Array, weight: Array | None) -> None:
         raw = rows * self._around
         points, lengths = unit(raw)
         powers = lengths**self._power
-        w = points @ self._directions.T
-        values = zones.values(w.copy())
-        scaled = values * powers if self._power else values
-        residuals = (y - scaled @ outward.alpha) / outward.noise
-        by_values = scaled @ outward.matrix
-        by_values += residuals @ outward.alpha.T
-        weights = powers if weight is None else powers * weight[:, None]
-        if self._power or weight is not None:
-            by_values *= weights
+        w, slopes, stacked, by_values = (buffer[: len(y)] for buffer in self._buffers)
+        values = stacked[:, : w.shape[1]]
+        np.matmul(points, self._directions.T, out=w)
+        np.copyto(slopes, w)
+        np.multiply(self._zones.values(slopes), powers, out=values)
+        stacked[:, w.shape[1] :] = (y - values @ self._outward.alpha) / self._outward.noise
+        np.matmul(stacked, self._stacked, out=by_values)
         by_lengths = np.zeros_like(lengths)
+        if weight is not None:
+            by_values *= weight
         if self._power:
             along = np.einsum("ij,ij->i", by_values, values)[:, None]
-            by_lengths = self._power * (along + 2 * outward.of_square * weights * powers) / lengths
-        for i, slopes in enumerate(zones.parameter_slopes(w)):
-            self.parameters[i] += np.einsum("ij,ij->", by_values, slopes)
-        by_values *= zones.slopes(w)
+            squares = powers**2 if weight is None else weight * powers**2
+            by_lengths = self._power * (along + 2 * self._outward.of_square * squares) / lengths
+            by_values *= powers
+        for i, slope in enumerate(self._zones.parameter_slopes(w, out=slopes)):
+            self.parameters[i] += np.einsum("ij,ij->", by_values, slope)
+        by_values *= self._zones.slopes(w, out=slopes)
         self.places += by_values.T @ points
         by_raw = through_length(by_values @ self._directions, points, lengths) + by_lengths * points
         self.factors += (by_raw * raw).sum(axis=0)

@@ -21,8 +21,10 @@ Array = NDArray[np.float64]
 
 #: Added to the diagonal of the kernel matrix of the places, relative to it.
 JITTER = 1e-6
-#: Strips in which a product with a triangle is computed, to leave out zeros.
-_STRIPS = 4
+#: Width of strips in which a product with a triangle is computed, to leave out zeros.
+_STRIP = 128
+#: Rows whose kernel values are in memory at a time.
+TILE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +89,13 @@ class ZonalFeatures(Features):
         return inverse_factor(gram)[0]
 
     def _write(self, points: Array, out: Array) -> None:
-        values = self.zones.values(points @ self.places.T)
-        for first, last in strips(len(self.places)):
-            np.matmul(values[:, :last], self.whitening[first:last, :last].T, out=out[:, first:last])
+        buffer = np.empty((TILE, len(self.places)))
+        for start in range(0, len(points), TILE):
+            part = out[start : start + TILE]
+            values = np.matmul(points[start : start + TILE], self.places.T, out=buffer[: len(part)])
+            self.zones.values(values)
+            for first, last in strips(len(self.places)):
+                np.matmul(values[:, :last], self.whitening[first:last, :last].T, out=part[:, first:last])
 
     @property
     def _identity(self) -> tuple[Any, ...]:
@@ -120,23 +126,23 @@ class Zones:
         self.kernel.profile(self.n).apply(w)
         return w
 
-    def slopes(self, w: Array) -> Array:
+    def slopes(self, w: Array, out: Array) -> Array:
         """Derivatives by w."""
-        found = w.copy()
-        self.kernel.profile(self.n).derivative.apply(found)
-        return found
+        np.copyto(out, w)
+        self.kernel.profile(self.n).derivative.apply(out)
+        return out
 
-    def parameter_slopes(self, w: Array) -> Iterator[Array]:
-        """Derivatives by the logarithms of the free hyperparameters."""
+    def parameter_slopes(self, w: Array, out: Array) -> Iterator[Array]:
+        """Derivatives by the logarithms of the free hyperparameters, one after the other."""
         for name in self.kernel.free():
-            found = w.copy()
-            self.kernel.gradient_profile(self.n, name).apply(found)
-            yield found
+            np.copyto(out, w)
+            self.kernel.gradient_profile(self.n, name).apply(out)
+            yield out
 
 
 def strips(size: int) -> list[tuple[int, int]]:
     """Strips of a triangle of some size."""
-    return list(pairwise(np.linspace(0, size, _STRIPS + 1).astype(int).tolist()))
+    return list(pairwise([*range(0, size, _STRIP), size]))
 
 
 def with_fixed_parameters(kernel: Any) -> Any:
