@@ -1,8 +1,8 @@
 """Regression on UCI sets with the published splits: accuracy, test log-likelihood, coverage and time.
 
 ``python -m benchmarks.experiments.uci FOLDER`` reads ``FOLDER/uci_regression`` and prints one table;
-``--splits 2`` takes two splits of each set, ``--features 500`` is the number of harmonics and of
-inducing points.  ``--results FILE`` keeps each run in a file as it ends: the same command goes on
+``--splits 2 --first 3`` takes splits 3 and 4 of each set, ``--features 500`` is the number of features
+and of inducing points.  ``--results FILE`` keeps each run in a file as it ends: the same command goes on
 where it stopped, and files of parts (``--sets``, ``--methods``) can be joined.  GPyTorch's SGPR needs
 ``pip install mercer[gpytorch]``.  Sets without published splits get random ones of a tenth.
 """
@@ -160,6 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="number of the first split")
     parser.add_argument("--features", type=int, default=500)
     parser.add_argument("--rows", type=int, help="most training rows, for all methods")
     parser.add_argument("--sets", nargs="+", default=SETS)
@@ -172,12 +173,12 @@ def main() -> None:
     warm_up([available[label] for label in arguments.methods or available])
     for name in arguments.sets:
         X, y, splits = read(arguments.folder / "uci_regression", name)
-        for number, test in enumerate(splits[: arguments.splits]):
+        for number in range(arguments.first, min(arguments.first + arguments.splits, len(splits))):
             for label in arguments.methods or available:
                 if (name, label, number) in done:
                     continue
                 result = {"set": name, "method": label, "split": number}
-                result |= scores(available[label], X, y, test, arguments.rows)
+                result |= scores(available[label], X, y, splits[number], arguments.rows)
                 results.append(result)
                 if arguments.results is not None:
                     with arguments.results.open("a") as file:

@@ -21,8 +21,8 @@ Array = NDArray[np.float64]
 
 #: Rows of one block of an array.
 ROWS = 16_384
-#: Rows of a sample.
-SAMPLE = 20_000
+#: Rows of a sample, unless they are so wide that it would have more numbers than this.
+SAMPLE, _NUMBERS = 20_000, 40_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ class ArrayBlocks:
 
     def sample(self, seed: int) -> Block:
         """Some rows at random."""
-        rows = Block(self.X, self.y, self.weight).take(choice(self.length, seed))
+        rows = Block(self.X, self.y, self.weight).take(choice(self.length, self.columns, seed))
         return joined([Block(as_floats(rows.X), rows.y, rows.weight)])
 
 
@@ -281,7 +281,8 @@ class StreamBlocks:
 
     def sample(self, seed: int) -> Block:
         """The first rows; they are not used up."""
-        return joined(self._head(SAMPLE), SAMPLE)
+        size = sample_size(self.columns)
+        return joined(self._head(size), size)
 
     def _head(self, rows: int) -> list[Block]:
         """Blocks with so many rows; the next pass begins with them."""
@@ -299,9 +300,15 @@ class StreamBlocks:
         return blocks
 
 
-def choice(rows: int, seed: int) -> NDArray[np.int64]:
+def sample_size(columns: int) -> int:
+    """Most rows of a sample, which is dense."""
+    return min(SAMPLE, max(_NUMBERS // columns, 1000))
+
+
+def choice(rows: int, columns: int, seed: int) -> NDArray[np.int64]:
     """Numbers of the rows of a sample, in order."""
-    return np.sort(np.random.default_rng(seed).choice(rows, min(rows, SAMPLE), replace=False))
+    size = min(rows, sample_size(columns))
+    return np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
 
 
 def as_floats(X: Any) -> Any:

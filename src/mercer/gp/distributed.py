@@ -103,7 +103,7 @@ class Partitions:
 
         lengths = dask.compute(*[dask.delayed(_length)(part) for part in self.X])
         ends = np.cumsum(lengths)
-        chosen = choice(int(ends[-1]), seed)
+        chosen = choice(int(ends[-1]), self.columns, seed)
         parts = [
             dask.delayed(_take)(
                 i, X, y, weight, chosen[(chosen >= end - length) & (chosen < end)] - end + length

@@ -143,7 +143,7 @@ class ParquetSource:
 
     def sample(self, seed: int) -> Block:
         """Some rows at random."""
-        chosen, first = choice(self.length, seed), 0
+        chosen, first = choice(self.length, self.columns, seed), 0
         parts = []
         for block in self.read():
             parts.append(block.take(chosen[(chosen >= first) & (chosen < first + len(block.y))] - first))

@@ -1,25 +1,21 @@
-"""Places of zonal functions, learnt by gradients of the bound."""
+"""The search for places of zonal features."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.optimize import minimize
 
-from mercer.engine.threads import progress, run, threads_for_runs
-from mercer.gp.blocks import ArrayBlocks, Block
-from mercer.gp.bound import Bound, Solution
-from mercer.gp.evidence import AMPLITUDES, NOISES, Evidence, descending
+from mercer.engine.threads import progress, threads_for_runs
+from mercer.gp.blocks import Block
+from mercer.gp.evidence import descending
 from mercer.gp.inputs import InputMap
-from mercer.gp.statistics import add_rows, collect, lanes_for
-from mercer.gp.zonal import JITTER, TILE, ZonalFeatures, Zones, strips, with_fixed_parameters
-from mercer.kernels.levels import radial_power
+from mercer.gp.placed import PlacedEvidence
+from mercer.gp.zonal import ZonalFeatures, Zones, with_fixed_parameters
 
 Array = NDArray[np.float64]
 
@@ -27,171 +23,18 @@ Array = NDArray[np.float64]
 FEW, SCOUTS = 2000, 200
 #: Steps of L-BFGS in it, and then with all places: fewer where rows are few, for most are places.
 FIRST_STEPS, STEPS, MORE_STEPS = 20, 20, 30
-#: Common factors of the columns, or of the kernel's hyperparameters, among which the search begins.
-_STARTS = (-2.8, -2.1, -1.4, -0.7, 0.0, 0.7)
+#: Where the search may begin: common factors of the columns in units of the usual one, and logarithms of
+#: factors of the kernel's hyperparameters.
+_STARTS = (0.3, 0.6, 1.2, 2.5, 5.0, 10.0)
+_MOVES = (-6.0, -4.0, -2.0, 0.0, 2.0, 4.0)
 #: Most that the unit of a place's coordinates is in standardised columns, or coordinates of the sphere.
 #: Usually it is the width of the kernel: a place matters far less than a scale, being one of hundreds,
 #: and L-BFGS needs far fewer steps if a unit of each matters alike.
 _FARTHEST = 10.0
-#: Steps that L-BFGS remembers.
-_MEMORY = 30
-#: Range of the logarithms of factors, and of coordinates.
-_FACTORS, _COORDINATES = (-6.0, 6.0), (-1e3, 1e3)
-
-
-@dataclass(frozen=True, eq=False)
-class PlacedEvidence:
-    """The bound of some rows as a function of everything that zonal features depend on.
-
-    ``theta`` holds the logarithms of column factors (if ``scaled``), then those of :class:`Evidence`
-    (amplitude, noise, the kernel's free hyperparameters), then the places, row by row in ``units``.
-    Places of a table have its columns, standardised; factors move them along with the rows.
-
-    With features ``phi = L^-1 k``, weights of posterior mean mu and covariance S, amplitude a and noise
-    s, the derivatives of the bound are ``L^-T ((a - S) phi + mu (y - phi'mu)) / s`` by the values k of
-    the kernel at a row, and ``-L^-T (mu mu' / a + a G / s - 1 + S / a) L^-1 / 2`` by its matrix at the
-    places.  The rest is the chain rule.  An evaluation costs two passes over the rows, O(m M^2 + M^3).
-
-    Parameters
-    ----------
-    inputs : InputMap
-        With all factors one.
-    kernel : Kernel
-    rows : Block
-        Raw rows, standardised targets in columns, weights or None.
-    scaled : bool
-        Whether a table's columns have factors.
-    units : array of shape (d,)
-        Of the coordinates of places.
-    """
-
-    inputs: InputMap
-    kernel: Any
-    rows: Block
-    scaled: bool
-    units: Array
-
-    @cached_property
-    def points(self) -> Array:
-        """Rows in the space around the sphere, before factors; their lengths count for some kernels."""
-        X = self.rows.X
-        if not self.inputs.is_table and radial_power(self.kernel) == 0:
-            X = self.inputs.space.embed(self.inputs.space.check(X))[0]
-        X = X.toarray() if sparse.issparse(X) else X
-        return np.asarray(self.inputs.rows(X), dtype=float)
-
-    @property
-    def _own(self) -> tuple[int, int]:
-        """Where the parameters of Evidence begin and end in theta."""
-        first = self.rows.X.shape[1] if self.scaled else 0
-        return first, first + 2 + len(self.kernel.theta)
-
-    def theta(self, factors: Array, own: Array, places: Array) -> Array:
-        """Put theta together."""
-        logs = np.log(factors) if self.scaled else np.zeros(0)
-        return np.concatenate([logs, own, (places / self.units).ravel()])
-
-    def split(self, theta: Array) -> tuple[Array, Array, Array]:
-        """Factors of columns, parameters of Evidence, and places of theta."""
-        first, last = self._own
-        factors = np.exp(theta[:first]) if self.scaled else np.ones(self.rows.X.shape[1])
-        return factors, theta[first:last], theta[last:].reshape(-1, self.rows.X.shape[1]) * self.units
-
-    @property
-    def bounds(self) -> Array:
-        """Lower and upper end of everything in theta but places."""
-        first = self._own[0]
-        own = np.log([AMPLITUDES, NOISES])
-        return np.concatenate([np.tile(_FACTORS, (first, 1)), own, self.kernel.bounds.reshape(-1, 2)])
-
-    def _around(self, factors: Array, places: Array) -> tuple[Array, Array]:
-        """Factors of all coordinates of the space around the sphere, and places in it."""
-        if not self.inputs.is_table:
-            return factors, places
-        bias = np.full((len(places), 1), self.inputs.bias)
-        return np.append(factors, 1.0), np.concatenate([places * factors, bias], axis=1)
-
-    def features(self, theta: Array) -> ZonalFeatures:
-        """The features of theta."""
-        factors, own, places = self.split(theta)
-        inputs = self.inputs.stretched(factors) if self.scaled else self.inputs
-        kernel = self.kernel.clone_with_theta(own[2:])
-        return ZonalFeatures.of(kernel, inputs, unit(self._around(factors, places)[1])[0])
-
-    def evidence(self, features: ZonalFeatures) -> Evidence:
-        """The bound at given features, of amplitude and noise."""
-        block = self.rows
-        sums = collect(features, ArrayBlocks(block.X, block.y, block.weight))
-        sums = sums.shifted(np.zeros(block.y.shape[1]))
-        bound = Bound(sums.gram, sums.linear, sums.squares, sums.weight, sums.rows)
-        return Evidence(bound, features, sums.diagonal, with_fixed_parameters(self.kernel))
-
-    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
-        """The bound and its derivatives."""
-        factors, own, places = self.split(theta)
-        around, raw = self._around(factors, places)
-        features = self.features(theta)
-        evidence = self.evidence(features)
-        solution, prior, left = evidence.solve(own[:2])
-        outward = _Outward.of(features, solution)
-        lanes = [_Lane(features, outward, around) for _ in range(lanes_for(len(self.points)))]
-        add_rows(lanes, self.points, self.rows.y, self.rows.weight)
-        by_places = sum(lane.places for lane in lanes) + 2 * outward.between_places(features)
-        by_raw = through_length(by_places, *unit(raw))
-        by_factors = sum(lane.factors for lane in lanes) + (by_raw * raw).sum(axis=0)
-        by_total = solution.left_slope() * prior.amplitude * evidence.diagonal
-        by_parameters = sum(lane.parameters for lane in lanes) + outward.of_parameters(
-            features, by_total
-        )
-        d = len(factors)
-        gradient = [
-            by_factors[:d] if self.scaled else np.zeros(0),
-            evidence.slopes(solution, prior, left),
-            by_parameters,
-            ((by_raw * around)[:, :d] * self.units).ravel(),
-        ]
-        return solution.value(left), np.concatenate(gradient)
-
-    def starts(self, own: Array) -> list[tuple[Array, Array]]:
-        """Factors and parameters of Evidence about the given ones, from short to long ranges."""
-        d = self.rows.X.shape[1]
-        if self.scaled:
-            return [(np.full(d, np.exp(shift)), own) for shift in _STARTS]
-        if len(own) == 2:
-            return [(np.ones(d), own)]
-        low, high = self.kernel.bounds.T
-        moved = [np.clip(own[2:] + 2 * shift, low, high) for shift in (*_STARTS, *np.negative(_STARTS))]
-        return [(np.ones(d), np.concatenate([own[:2], theta])) for theta in moved]
-
-    def begin(self, own: Array, places: Array) -> Array:
-        """The best of the starts, by the bound of a few places at its best amplitude and noise."""
-        best, most = None, -np.inf
-        for factors, parameters in self.starts(own):
-            features = self.features(self.theta(factors, parameters, places))
-            found, value = self.evidence(features).maximise(parameters[:2], 0, np.random.default_rng(0))
-            if best is None or value > most:
-                best, most = (factors, np.concatenate([found, parameters[2:]])), value
-        assert best is not None
-        return self.theta(*best, places)
-
-    def with_units(self, theta: Array) -> tuple[PlacedEvidence, Array]:
-        """The same with units of places that suit the factors of theta, and theta in them."""
-        factors, own, places = self.split(theta)
-        kernel = self.kernel.clone_with_theta(own[2:])
-        width = _width(Zones.of(kernel, self.points.shape[1]))
-        task = replace(self, units=np.minimum(width / factors, _FARTHEST))
-        return task, task.theta(factors, own, places)
-
-    def climb(self, theta: Array, steps: int, advance: Callable[[], None]) -> Array:
-        """Maximise the bound over everything, by L-BFGS."""
-        own = self.bounds
-        bounds = np.concatenate([own, np.tile(_COORDINATES, (len(theta) - len(own), 1))])
-        descent = descending(self.value_and_gradient, self.rows.target_weight)
-        found = minimize(
-            descent, theta, jac=True, method="L-BFGS-B", bounds=bounds, callback=lambda _: advance(),
-            options={"maxiter": steps, "maxcor": _MEMORY, "ftol": 1e-7, "gtol": 1e-6},
-        )  # fmt: skip
-        return np.asarray(found.x)
+#: Range of coordinates, in units.
+_COORDINATES = (-1e3, 1e3)
+#: Steps that L-BFGS remembers at least and at most, and numbers that it may remember.
+_MEMORY, _NUMBERS = (5, 30), 10**7
 
 
 def learn_places(
@@ -228,143 +71,58 @@ def learn_places(
     places = task.points[np.sort(distinct)[:size], :columns]
     steps = STEPS if len(rows.y) <= FEW else MORE_STEPS
     with threads_for_runs(), progress(FIRST_STEPS + steps, "places") as advance:
-        theta = few.begin(own, places[:SCOUTS])
-        few, theta = few.with_units(theta)
-        theta = few.climb(theta, FIRST_STEPS, advance)
+        theta = _begin(few, own, places[:SCOUTS])
+        few, theta = _with_units(few, theta)
+        theta = _climb(few, theta, FIRST_STEPS, advance)
         factors, own, moved = few.split(theta)
         theta = task.theta(factors, own, np.concatenate([moved, places[SCOUTS:]]))
-        task, theta = task.with_units(theta)
-        theta = task.climb(theta, steps, advance)
+        task, theta = _with_units(task, theta)
+        theta = _climb(task, theta, steps, advance)
     factors, parameters, _ = task.split(theta)
     features = task.features(theta)
     fixed = with_fixed_parameters(kernel.clone_with_theta(parameters[2:]))
     return factors, ZonalFeatures.of(fixed, features.inputs, features.places)
 
 
-def _width(zones: Zones) -> float:
-    """Angle at which a kernel has fallen to half."""
-    angles = np.geomspace(1e-4, np.pi, 400)
-    values = zones.values(np.cos(angles)[None, :])[0]
-    return (
-        float(angles[np.argmax(values < zones.total / 2)]) if values.min() < zones.total / 2 else np.pi
-    )
+def _starts(task: PlacedEvidence, own: Array) -> list[tuple[Array, Array]]:
+    """Factors of columns and parameters of Evidence, from long ranges of the kernel to short ones."""
+    ones = np.ones(task.rows.X.shape[1])
+    if task.scaled:
+        return [(ones * start * task.usual_factor, own) for start in _STARTS]
+    if len(own) == 2:
+        return [(ones, own)]
+    low, high = task.kernel.bounds.T
+    moved = [np.clip(own[2:] + move, low, high) for move in _MOVES]
+    return [(ones, np.concatenate([own[:2], theta])) for theta in moved]
 
 
-def unit(raw: Array) -> tuple[Array, Array]:
-    """Directions and lengths of rows."""
-    lengths = np.linalg.norm(raw, axis=1, keepdims=True)
-    return raw / lengths, lengths
+def _begin(task: PlacedEvidence, own: Array, places: Array) -> Array:
+    """The best of the starts, each at its best amplitude and noise."""
+    found = []
+    for factors, parameters in _starts(task, own):
+        evidence = task.evidence(task.features(task.theta(factors, parameters, places)))
+        best, value = evidence.maximise(parameters[:2], 0, np.random.default_rng(0))
+        found.append((value, task.theta(factors, np.concatenate([best, parameters[2:]]), places)))
+    return max(found, key=lambda pair: pair[0])[1]
 
 
-def through_length(by_directions: Array, directions: Array, lengths: Array) -> Array:
-    """Derivatives by vectors, from those by their directions."""
-    along = np.einsum("ij,ij->i", by_directions, directions)[:, None]
-    return (by_directions - along * directions) / lengths
+def _with_units(task: PlacedEvidence, theta: Array) -> tuple[PlacedEvidence, Array]:
+    """The same with units of places that suit the factors of theta, and theta in them."""
+    factors, own, places = task.split(theta)
+    kernel = task.kernel.clone_with_theta(own[2:])
+    width = Zones.of(kernel, task.points.shape[1]).width
+    task = replace(task, units=np.minimum(width / factors, _FARTHEST))
+    return task, task.theta(factors, own, places)
 
 
-@dataclass(frozen=True, eq=False)
-class _Outward:
-    """Derivatives of the bound by values of the kernel."""
-
-    alpha: Array
-    matrix: Array
-    between: Array
-    noise: float
-    of_square: float
-
-    @classmethod
-    def of(cls, features: ZonalFeatures, solution: Solution) -> _Outward:
-        a, s, q = float(solution.variances[0]), solution.noise, solution.quadratic.size
-        mean, covariance, white = solution.mean, solution.covariance, features.whitening
-        diagonal = np.diag_indices_from(covariance)
-        between = solution.bound.gram * (-0.5 * q * a / s)
-        between -= covariance * (0.5 * q / a)
-        between -= mean @ (mean.T / (2 * a))
-        between[diagonal] += 0.5 * q
-        inner = covariance
-        inner *= -q / s
-        inner[diagonal] += q * a / s
-        outside: dict[str, Array] = {}
-
-        def job(name: str, matrix: Array) -> None:
-            outside[name] = congruent(white, matrix)
-
-        run(job, [("matrix", inner), ("between", between)])
-        of_square = solution.left_slope() * a * features.zones.total
-        return cls(white.T @ mean, outside["matrix"], outside["between"], s, of_square)
-
-    def between_places(self, features: ZonalFeatures) -> Array:
-        """Half the derivatives by the places, of their matrix."""
-        w = features.places @ features.places.T
-        slopes = features.zones.slopes(w, out=np.empty_like(w))
-        slopes *= self.between
-        slopes[np.diag_indices_from(slopes)] = 0.0
-        return slopes @ features.places
-
-    def of_parameters(self, features: ZonalFeatures, by_total: float) -> Array:
-        """Derivatives by the kernel's hyperparameters, of the places' matrix and of k(x, x)."""
-        w = features.places @ features.places.T
-        w[np.diag_indices_from(w)] = 1.0
-        found = []
-        for slopes in features.zones.parameter_slopes(w, out=np.empty_like(w)):
-            total = float(slopes[0, 0])
-            jitter = JITTER * total * float(np.trace(self.between))
-            found.append(float((self.between * slopes).sum()) + jitter + by_total * total)
-        return np.array(found)
-
-
-def congruent(lower: Array, matrix: Array) -> Array:
-    """``L' A L`` for a lower triangle L and a symmetric A, leaving out zeros and one half."""
-    out = np.empty_like(matrix)
-    for first, last in strips(len(matrix)):
-        part = matrix[first:, first:] @ lower[first:, first:last]
-        out[first:, first:last] = lower[first:, first:].T @ part
-        out[first:last, last:] = out[last:, first:last].T
-    return out
-
-
-class _Lane:
-    """Sums of derivatives over the rows of one thread."""
-
-    def __init__(self, features: ZonalFeatures, outward: _Outward, around: Array) -> None:
-        self._zones, self._power = features.zones, features.power
-        self._directions, self._outward, self._around = features.places, outward, around
-        # Kernel values and residuals side by side: one product for both.
-        self._stacked = np.concatenate([outward.matrix, outward.alpha.T])
-        M, width = outward.alpha.shape
-        self._buffers = [np.empty((TILE, k)) for k in (M, M, M + width, M)]
-        self.places = np.zeros_like(features.places)
-        self.factors = np.zeros(features.n)
-        self.parameters = np.zeros(len(features.zones.kernel.free()))
-
-    def add(self, rows: Array, y: Array, weight: Array | None) -> None:
-        """Add a few rows, in tiles that stay in the cache."""
-        for start in range(0, len(y), TILE):
-            part = slice(start, start + TILE)
-            self._add(rows[part], y[part], None if weight is None else weight[part, None])
-
-    def _add(self, rows: Array, y: Array, weight: Array | None) -> None:
-        raw = rows * self._around
-        points, lengths = unit(raw)
-        powers = lengths**self._power
-        w, slopes, stacked, by_values = (buffer[: len(y)] for buffer in self._buffers)
-        values = stacked[:, : w.shape[1]]
-        np.matmul(points, self._directions.T, out=w)
-        np.copyto(slopes, w)
-        np.multiply(self._zones.values(slopes), powers, out=values)
-        stacked[:, w.shape[1] :] = (y - values @ self._outward.alpha) / self._outward.noise
-        np.matmul(stacked, self._stacked, out=by_values)
-        by_lengths = np.zeros_like(lengths)
-        if weight is not None:
-            by_values *= weight
-        if self._power:
-            along = np.einsum("ij,ij->i", by_values, values)[:, None]
-            squares = powers**2 if weight is None else weight * powers**2
-            by_lengths = self._power * (along + 2 * self._outward.of_square * squares) / lengths
-            by_values *= powers
-        for i, slope in enumerate(self._zones.parameter_slopes(w, out=slopes)):
-            self.parameters[i] += np.einsum("ij,ij->", by_values, slope)
-        by_values *= self._zones.slopes(w, out=slopes)
-        self.places += by_values.T @ points
-        by_raw = through_length(by_values @ self._directions, points, lengths) + by_lengths * points
-        self.factors += (by_raw * raw).sum(axis=0)
+def _climb(task: PlacedEvidence, theta: Array, steps: int, advance: Callable[[], None]) -> Array:
+    """Maximise the bound over everything, by L-BFGS."""
+    own = task.bounds
+    bounds = np.concatenate([own, np.tile(_COORDINATES, (len(theta) - len(own), 1))])
+    memory = int(np.clip(_NUMBERS // len(theta), *_MEMORY))
+    found = minimize(
+        descending(task.value_and_gradient, task.rows.target_weight), theta, jac=True,
+        method="L-BFGS-B", bounds=bounds, callback=lambda _: advance(),
+        options={"maxiter": steps, "maxcor": memory, "ftol": 1e-7, "gtol": 1e-6},
+    )  # fmt: skip
+    return np.asarray(found.x)

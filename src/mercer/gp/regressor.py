@@ -20,7 +20,7 @@ from mercer.gp.distributed import is_dask
 from mercer.gp.evidence import AMPLITUDES, Evidence
 from mercer.gp.inputs import Features, HarmonicFeatures
 from mercer.gp.statistics import collect
-from mercer.gp.zonal import ZonalFeatures
+from mercer.gp.zonal import ZonalFeatures, with_fixed_parameters
 
 Array = NDArray[np.float64]
 
@@ -191,6 +191,8 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         if self.features == "zonal":
             from mercer.gp.places import learn_places
 
+            if not self.optimize:
+                self.kernel_ = with_fixed_parameters(self.kernel_)
             return learn_places(
                 self.features_.inputs, self.kernel_, self._theta(), rows, self.max_features, self.ard,
                 self.random_state,

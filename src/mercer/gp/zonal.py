@@ -121,6 +121,13 @@ class Zones:
         """s(1)."""
         return float(self.values(np.ones((1, 1)))[0, 0])
 
+    @cached_property
+    def width(self) -> float:
+        """The angle at which s has fallen to half, or pi."""
+        angles = np.geomspace(1e-4, np.pi, 400)
+        below = self.values(np.cos(angles)[None, :])[0] < self.total / 2
+        return float(angles[np.argmax(below)]) if below.any() else np.pi
+
     def values(self, w: Array) -> Array:
         """s(w), in place of w."""
         self.kernel.profile(self.n).apply(w)
