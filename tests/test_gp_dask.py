@@ -63,7 +63,7 @@ def test_classes_and_counts_are_those_in_memory() -> None:
     labels = np.array(["low", "middle", "high"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
     counts = rng.poisson(np.exp(np.sin(X[:, 0])))
     blocks = da.from_array(X, chunks=(170, 3))
-    model = SphericalGPClassifier(max_features=30, max_iter=6)
+    model = SphericalGPClassifier(max_features=30, tol=1e-3)
     expected = model.fit(X, labels).predict_proba(X)
     classes, odds = model.predict(X), model.decision_function(X)
     data = frame(X, labels)
@@ -73,7 +73,7 @@ def test_classes_and_counts_are_those_in_memory() -> None:
         np.testing.assert_allclose(model.predict_proba(rows).compute(), expected, atol=1e-10)
         np.testing.assert_allclose(model.decision_function(rows).compute(), odds, atol=1e-8)
         assert (model.predict(rows).compute() == classes).all()
-    two = SphericalGPClassifier(max_features=30, max_iter=6).fit(blocks, da.from_array(y > 100))
+    two = SphericalGPClassifier(max_features=30, tol=1e-3).fit(blocks, da.from_array(y > 100))
     assert two.decision_function(blocks).compute().shape == (600,)
     poisson = SphericalGPPoissonRegressor(max_features=30)
     expected = poisson.fit(X, counts).predict(X, return_std=True)
@@ -298,7 +298,7 @@ def test_answer_survives_the_death_of_a_worker(cluster, tmp_path) -> None:
     assert seen["victim"] not in cluster.run(os.getpid).values()
 
     labels = np.where(y > 100, "high", "low")
-    classifier = SphericalGPClassifier(max_features=40, max_iter=4)
+    classifier = SphericalGPClassifier(max_features=40, tol=1e-3)
     expected = classifier.fit(X, labels).predict_proba(X)
     classifier.fit(da.from_array(X, chunks=(300, 3)), da.from_array(labels, chunks=300))
     np.testing.assert_allclose(classifier.predict_proba(X), expected, atol=1e-10)

@@ -309,3 +309,20 @@ def test_pages_are_written_in_any_locale(tmp_path) -> None:
     assert run.returncode == 0, run.stderr.decode()
     for ending in ("md", "json"):
         assert "\u03b7 small" in (tmp_path / f"sphere-heat.{ending}").read_text(encoding="utf-8")
+
+
+def test_a_refused_refit_leaves_the_model_as_it_was() -> None:
+    model = small().fit(X, Y)
+    before = model.predict(X)
+    for change in ({"noise": -1.0}, {"kernel": Heat(Sphere()), "noise": 0.5}):
+        with pytest.raises(ValueError, match=r"noise must be|needs other features"):
+            model.refit(**change)
+    assert model.noise == 0.1
+    np.testing.assert_array_equal(model.refit().predict(X), before)
+
+
+def test_kernels_and_priors_of_other_kinds_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"the kernel must be ArcCosine, or Heat, .*got 'rbf'"):
+        SphericalGPRegressor("rbf").fit(X, Y)
+    with pytest.raises(ValueError, match="class_prior must hold 2 probabilities"):
+        SphericalGPClassifier(class_prior={0: 0.5, 1: 0.5}, max_features=10).fit(X, Y > 0)

@@ -277,7 +277,7 @@ def test_text_labels_and_bad_rows_of_files(tmp_path) -> None:
     labels = np.where(y > 100, "high", "low")
     write(tmp_path, X, labels)
     source = ParquetBlocks(tmp_path, target="y", rows=30)
-    model = SphericalGPClassifier(max_features=20, max_iter=3)
+    model = SphericalGPClassifier(max_features=20, tol=1e-2)
     named = pd.DataFrame(X, columns=["a", "b", "c"])
     np.testing.assert_allclose(
         model.fit(source).predict_proba(named), model.fit(X, labels).predict_proba(X), atol=1e-10

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.utils.estimator_checks import check_estimator
 
 from mercer.gp import ParquetBlocks, SphericalGPRegressor
 from mercer.gp.blocks import Block
@@ -137,15 +138,15 @@ def bump(m: int, seed: int = 0):
 
 
 def test_places_reach_further_than_harmonics() -> None:
-    X, y = bump(1500)
+    X, y = bump(1000)
     new, truth = bump(500, seed=1)
     kernel = Matern(Sphere(), nu=2.5, length_scale=0.2)
     options = {"inputs": "table", "max_features": 60, "ard": True}
     zonal = SphericalGPRegressor(kernel, features="zonal", **options).fit(X, y)
     harmonic = SphericalGPRegressor(AxialHeat(Sphere()), **options).fit(X, y)
-    assert zonal.elbo_ > harmonic.elbo_ + 500
+    assert zonal.elbo_ > harmonic.elbo_ + 100
     assert zonal.score(new, truth) > max(0.95, harmonic.score(new, truth))
-    assert zonal.input_scales_[:2].min() > 4 * zonal.input_scales_[2:].max()
+    assert zonal.input_scales_[:2].min() > 2 * zonal.input_scales_[2:].max()
     assert zonal.features_.size == 60
     again = SphericalGPRegressor(kernel, features="zonal", **options).fit(X, y)
     np.testing.assert_array_equal(again.predict(new), zonal.predict(new))
@@ -231,6 +232,10 @@ def test_dask_and_checkpoints(tmp_path, monkeypatch) -> None:
     np.testing.assert_allclose(
         model.fit(X, y, checkpoint=tmp_path / "sums").predict(X), whole, atol=1e-9
     )
+
+
+def test_works_as_a_scikit_learn_estimator() -> None:
+    check_estimator(SphericalGPRegressor(features="zonal", max_features=20), on_skip=None)
 
 
 @pytest.mark.parametrize("ard", [False, True])

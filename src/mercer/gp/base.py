@@ -59,8 +59,9 @@ class SphericalGP(BaseEstimator):
 
     def _validate(self) -> Any:
         """Check the parameters; returns the kernel."""
-        kernel = ArcCosine() if self.kernel is None else clone(self.kernel)
+        kernel = ArcCosine() if self.kernel is None else self.kernel
         check_zonal(kernel)
+        kernel = clone(kernel)
         is_table_kernel(kernel, self.inputs)
         for name, least in (("max_features", 1), ("n_restarts", 0), ("random_state", 0)):
             value = getattr(self, name)
@@ -165,8 +166,8 @@ class SphericalGP(BaseEstimator):
 
     def _compatible(self, kernel: Any) -> Any:
         """Check that a kernel can use the features that statistics were collected for."""
-        kernel = clone(kernel)
         check_zonal(kernel)
+        kernel = clone(kernel)
         power, space = radial_power(kernel), self.features_.inputs.space
         table = is_table_kernel(kernel, self.inputs)
         right_space = table if self.features_.inputs.is_table else kernel.space == space

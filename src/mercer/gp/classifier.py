@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer.gp.base import SphericalGP
@@ -39,7 +41,7 @@ class _VariationalGP(SphericalGP):
         amplitude: float = 1.0,
         optimize: bool = True,
         n_restarts: int = 0,
-        max_iter: int = 50,
+        max_iter: int = 100,
         tol: float = 1e-5,
         random_state: int = 0,
     ) -> None:
@@ -90,6 +92,12 @@ class _VariationalGP(SphericalGP):
             model, blocks, climbs, theta, self.n_restarts, self.max_iter, self._rng(), checkpoint
         )
         checkpoint.remove()
+        if any(climb.moving for climb in climbs):
+            warnings.warn(
+                f"the bound was still rising after {self.max_iter} passes; raise max_iter, or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         self._latents = [climb.accepted for climb in climbs]
         self.elbo_ = sum(climb.bound for climb in climbs)
         self.kernels_ = [latent.kernel for latent in self._latents]
@@ -188,7 +196,7 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
         class_prior: Any = None,
         optimize: bool = True,
         n_restarts: int = 0,
-        max_iter: int = 50,
+        max_iter: int = 100,
         tol: float = 1e-5,
         random_state: int = 0,
     ) -> None:
@@ -243,7 +251,10 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
         """Odds by which the classes are more frequent in use than in training."""
         if self.class_prior is None:
             return np.ones_like(frequencies)
-        prior = np.asarray(self.class_prior, dtype=float)
+        try:
+            prior = np.asarray(self.class_prior, dtype=float)
+        except (TypeError, ValueError):  # a dictionary, names
+            prior = np.zeros(0)
         if prior.shape != frequencies.shape or not (prior >= 0).all() or abs(prior.sum() - 1) > 1e-6:
             raise ValueError(
                 f"class_prior must hold {len(frequencies)} probabilities that add up to one, in the "

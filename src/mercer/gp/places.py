@@ -61,14 +61,17 @@ def learn_places(
     features : ZonalFeatures
         Their kernel has the hyperparameters that were found, fixed.
     """
-    rows = rows.take(np.random.default_rng(seed).permutation(len(rows.y)))
+    rng = np.random.default_rng(seed)
+    if rows.weight is not None:
+        rows = rows.take(np.flatnonzero(rows.weight))
+    rows = rows.take(rng.permutation(len(rows.y)))
     if scaled:
         kernel, own = with_fixed_parameters(kernel), own[:2]
     columns = rows.X.shape[1]
     task = PlacedEvidence(inputs, kernel, rows, scaled, np.ones(columns))
     few = replace(task, rows=rows.take(np.arange(min(FEW, len(rows.y)))))
-    distinct = np.unique(task.points[:, :columns], axis=0, return_index=True)[1]
-    places = task.points[np.sort(distinct)[:size], :columns]
+    # A row that occurs several times is no likelier than others, and is one place.
+    places = rng.permutation(np.unique(task.points[:, :columns], axis=0))[:size]
     steps = STEPS if len(rows.y) <= FEW else MORE_STEPS
     with threads_for_runs(), progress(FIRST_STEPS + steps, "places") as advance:
         theta = _begin(few, own, places[:SCOUTS])

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -47,7 +47,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
         ``Matern`` or another SpectralKernel on a sphere.
     max_features : int
-        Number of harmonics M; see :class:`mercer.harmonics.SphericalHarmonics` for which.
+        Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
@@ -55,9 +55,14 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
     bias : float
         The constant column, in units of the standardised ones.
     ard : bool
-        Learn a scale for each column of a table from at most 20000 rows and 500 features, by gradients
-        of the bound through the features (needs torch; 40 steps of two passes over those rows each).
-        Columns that do not matter shrink.
+        Learn a scale for each column of a table from at most 20000 rows, by gradients of the bound (40
+        steps of two passes over those rows each).  Columns that do not matter shrink.  With harmonics
+        it needs torch, and at most 500 features are used for it.
+    features : {"harmonics", "zonal"}
+        "zonal" takes ``max_features`` functions ``k(v, .)`` of the kernel instead of harmonics.  The
+        places v are learnt from at most 20000 rows, along with the scales if ``ard``, else with the
+        kernel's hyperparameters.  It follows uneven functions more closely with as many features, and
+        takes longer; ``refit`` cannot change the kernel.
     normalize_y : bool
         Subtract the mean of the targets and divide by their standard deviation.
     amplitude, noise : float
@@ -80,8 +85,8 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         Bound on the log evidence of the targets.
     statistics_ : Statistics
         All that is kept of the rows.
-    features_ : HarmonicFeatures
-        Input map and harmonics.
+    features_ : HarmonicFeatures or ZonalFeatures
+        Input map, and harmonics or places.
     input_scales_ : array of shape (d,)
         With ``ard``: factors of the standardised columns.
 
@@ -235,13 +240,14 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         for name in params:
             if name not in free:
                 raise ValueError(f"refit cannot change {name}; it can change {', '.join(free)}")
+        if kernel is not None and isinstance(self.features_, ZonalFeatures):
+            raise ValueError("zonal features are functions of the kernel; call fit instead")
+        clone(self).set_params(**params)._validate()
+        fresh = self.kernel_ if kernel is None else self._compatible(kernel)
         self.set_params(**params)
-        self._validate()
         if kernel is not None:
-            if isinstance(self.features_, ZonalFeatures):
-                raise ValueError("zonal features are functions of the kernel; call fit instead")
-            self.kernel_ = self._compatible(kernel)
             self.kernel = kernel
+        self.kernel_ = fresh
         return self._finish(self._theta(), self.n_restarts)
 
     def _theta(self) -> Array:
