@@ -265,6 +265,12 @@ def test_bad_input_is_refused() -> None:
         SphericalGPRegressor(features="zonal", levels=3).fit(X, y)
     with pytest.raises(ValueError, match="ard scales the columns"):
         SphericalGPRegressor(Heat(Sphere()), features="zonal", ard=True).fit(X, y)
+    for kernel in (Heat(Sphere()), ArcCosine()):
+        broken = SphericalGPRegressor(kernel, inputs="points", features="zonal")
+        with pytest.raises(ValueError, match="row 7 of X is all zeros"):
+            broken.fit(np.where(np.arange(30)[:, None] == 7, 0.0, X), y)
+        with pytest.raises(ValueError, match="weights of a sample of the rows are zero"):
+            broken.fit([(X, y, np.zeros(30))])
     model = SphericalGPRegressor(features="zonal", max_features=10).fit(X, y)
     with pytest.raises(ValueError, match="functions of the kernel; call fit"):
         model.refit(ArcCosine(order=2))

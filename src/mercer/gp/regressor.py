@@ -191,6 +191,13 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         if self.ard and not self.features_.inputs.is_table:
             raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
         rows = blocks.sample(self.random_state)
+        try:
+            self.features_.check(rows.X)
+        except ValueError:
+            collect(self.features_, blocks)  # names the row as it was given
+            raise
+        if rows.weight is not None and not rows.weight.any():
+            raise ValueError("all weights of a sample of the rows are zero; give rows that count")
         if self.normalize_y:
             rows = _standardised(rows)
         if self.features == "zonal":
