@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="number of the first split")
     parser.add_argument("--features", type=int, default=500)
-    parser.add_argument("--rows", type=int, help="most training rows, for all methods")
+    parser.add_argument("--rows", type=int, default=10_000, help="most training rows, for all methods")
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--methods", nargs="+", help="labels of the table; by default all")
     parser.add_argument("--results", type=Path, help="file that keeps each run")
