@@ -6,7 +6,7 @@ A function that is flat almost everywhere, with three narrow hills: 60 harmonics
 and cannot follow it, 60 functions of a Matérn kernel move to where something happens.
 
 :class:`~mercer.gp.SphericalGPRegressor` learns the places (dots) by gradients of a lower bound of the
-evidence when ``features="zonal"``; everything else is the same. Pictures show the predicted mean.
+evidence when ``features="zonal"``. Pictures show the predicted mean.
 """
 
 import matplotlib.pyplot as plt

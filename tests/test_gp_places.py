@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.datasets import make_friedman1
 from sklearn.utils.estimator_checks import check_estimator
 
 from mercer.gp import ParquetBlocks, SphericalGPRegressor
@@ -123,7 +124,9 @@ def test_posterior_is_that_of_the_dense_model(kernel, m: int) -> None:
     np.testing.assert_allclose(got, scale**2 * covariance, atol=1e-8)
     trace = 1.7 * kernel.diag(rows).sum() - np.trace(Q)
     bound = evidence(Q, 0.05, z) - trace / 0.1 - m * np.log(scale)
-    assert model.elbo_ == pytest.approx(bound, abs=1e-7)
+    # A kernel with a cusp magnifies the rounding of the cosine where a row is a place.
+    rough = kernel.get_params().get("nu") == 0.5
+    assert model.elbo_ == pytest.approx(bound, abs=1e-5 if rough else 1e-7)
     exact = evidence(1.7 * kernel(rows), 0.05, z) - m * np.log(scale)
     assert model.elbo_ <= exact + 1e-7
     if m == 12:  # what is left is the jitter, times high powers of |x| for one of the kernels
@@ -150,6 +153,15 @@ def test_places_reach_further_than_harmonics() -> None:
     assert zonal.features_.size == 60
     again = SphericalGPRegressor(kernel, features="zonal", **options).fit(X, y)
     np.testing.assert_array_equal(again.predict(new), zonal.predict(new))
+
+
+@pytest.mark.parametrize("length", [0.02, 1.0, 50.0])
+def test_the_search_begins_anywhere(length: float) -> None:
+    # From a long or a short range alone the way would lead to noise.
+    X, y = make_friedman1(400, noise=1.0, random_state=0)
+    options = {"inputs": "table", "features": "zonal", "max_features": 50}
+    model = SphericalGPRegressor(Matern(Sphere(), nu=2.5, length_scale=length), **options)
+    assert model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.75
 
 
 def test_hyperparameters_without_scales() -> None:
@@ -198,6 +210,8 @@ def test_other_sources_of_rows(tmp_path) -> None:
         model = SphericalGPRegressor(kernel, **options).fit(source)
         rows = pd.DataFrame(X, columns=list("abc")) if isinstance(source, ParquetBlocks) else X
         np.testing.assert_allclose(model.predict(rows), whole.predict(X), atol=1e-6)
+    with pytest.warns(UserWarning, match="only 20 places for max_features=30; begin with more rows"):
+        SphericalGPRegressor(kernel, **options).partial_fit(X[:20], y[:20])
     part = SphericalGPRegressor(kernel, **options).partial_fit(X[:400], y[:400])
     places = part.features_.places
     part.partial_fit(X[400:], y[400:])
@@ -235,7 +249,7 @@ def test_dask_and_checkpoints(tmp_path, monkeypatch) -> None:
 
 
 def test_works_as_a_scikit_learn_estimator() -> None:
-    check_estimator(SphericalGPRegressor(features="zonal", max_features=20), on_skip=None)
+    check_estimator(SphericalGPRegressor(features="zonal", max_features=8), on_skip=None)
 
 
 @pytest.mark.parametrize("ard", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -22,11 +23,11 @@ Array = NDArray[np.float64]
 #: Rows and places of the first search.
 FEW, SCOUTS = 2000, 200
 #: Steps of L-BFGS in it, and then with all places: fewer where rows are few, for most are places.
-FIRST_STEPS, STEPS, MORE_STEPS = 20, 20, 30
-#: Where the search may begin: common factors of the columns in units of the usual one, and logarithms of
-#: factors of the kernel's hyperparameters.
+FIRST_STEPS, STEPS, MORE_STEPS = 20, 20, 25
+#: Where the search may begin: common factors of the columns in units of the usual one, or parts of the
+#: ranges of the kernel's hyperparameters.
 _STARTS = (0.3, 0.6, 1.2, 2.5, 5.0, 10.0)
-_MOVES = (-6.0, -4.0, -2.0, 0.0, 2.0, 4.0)
+_PARTS = np.linspace(0.1, 0.9, 9)
 #: Most that the unit of a place's coordinates is in standardised columns, or coordinates of the sphere.
 #: Usually it is the width of the kernel: a place matters far less than a scale, being one of hundreds,
 #: and L-BFGS needs far fewer steps if a unit of each matters alike.
@@ -95,16 +96,19 @@ def _starts(task: PlacedEvidence, own: Array) -> list[tuple[Array, Array]]:
     if len(own) == 2:
         return [(ones, own)]
     low, high = task.kernel.bounds.T
-    moved = [np.clip(own[2:] + move, low, high) for move in _MOVES]
-    return [(ones, np.concatenate([own[:2], theta])) for theta in moved]
+    thetas = [own[2:], *(low + part * (high - low) for part in _PARTS)]
+    return [(ones, np.concatenate([own[:2], theta])) for theta in thetas]
 
 
 def _begin(task: PlacedEvidence, own: Array, places: Array) -> Array:
     """The best of the starts, each at its best amplitude and noise."""
     found = []
     for factors, parameters in _starts(task, own):
-        evidence = task.evidence(task.features(task.theta(factors, parameters, places)))
-        best, value = evidence.maximise(parameters[:2], 0, np.random.default_rng(0))
+        features = task.features(task.theta(factors, parameters, places))
+        # A kernel of long range hardly varies from row to row, unless its amplitude is large: from a
+        # small one the way leads to noise alone.
+        usual = parameters[:2] - [math.log(features.variation), 0.0]
+        best, value = task.evidence(features).maximise(usual, 0, np.random.default_rng(0))
         found.append((value, task.theta(factors, np.concatenate([best, parameters[2:]]), places)))
     return max(found, key=lambda pair: pair[0])[1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -29,7 +30,7 @@ _ARD_STEPS = 40
 
 
 class SphericalGPRegressor(RegressorMixin, SphericalGP):
-    """Gaussian process regression by spherical harmonics, in one pass over the rows.
+    """Gaussian process regression by spherical harmonics or inducing points, in one pass over the rows.
 
     ``y = f(x) + noise``, f a Gaussian process with a zonal kernel ``sum_l a_l N_l P_l``.  The inducing
     features are the harmonics of the sphere; their prior covariance is diagonal and they do not depend
@@ -59,21 +60,23 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         steps of two passes over those rows each).  Columns that do not matter shrink.  With harmonics
         it needs torch, and at most 500 features are used for it.
     features : {"harmonics", "zonal"}
-        "zonal" takes ``max_features`` functions ``k(v, .)`` of the kernel instead of harmonics.  The
-        places v are learnt from at most 20000 rows, along with the scales if ``ard``, else with the
-        kernel's hyperparameters.  It follows uneven functions more closely with as many features, and
-        takes longer; ``refit`` cannot change the kernel.
+        "zonal" takes ``max_features`` functions ``k(v, .)`` of the kernel instead of harmonics: inducing
+        points v, called places.  They are learnt from a random sample of at most 20000 rows (of an
+        iterator: the first ones), along with the scales if ``ard``, else with the kernel's
+        hyperparameters; amplitude and noise are found from all rows.  It follows uneven functions more
+        closely with as many features, and takes longer.
     normalize_y : bool
         Subtract the mean of the targets and divide by their standard deviation.
     amplitude, noise : float
         Variances of f (times ``k(x, x)``) and of the noise in units of the targets' variance; where
         optimisation starts, or what is used.
     optimize : bool
-        Maximise the bound over amplitude, noise and the kernel's hyperparameters.
+        Maximise the bound over amplitude, noise and the kernel's hyperparameters.  Scales and places are
+        learnt in any case.
     n_restarts : int
-        Further starts of the optimisation, without another pass.
+        Further starts of the optimisation from the sums, without another pass.
     random_state : int
-        Seed of restarts and of directions of incomplete levels.
+        Seed of restarts, of directions of incomplete levels, and of samples and first places.
 
     Attributes
     ----------
@@ -219,11 +222,17 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         """Add rows; hyperparameters are optimised from where they are.
 
         Columns are standardised as in the first call, and those that are constant in it are left out,
-        with a warning.
+        with a warning.  Zonal features, and scales, are those of the first call too.
         """
         if not hasattr(self, "statistics_"):
             self.fit(X, y, sample_weight)
             self._warn_of_constants("the first rows")
+            if self.features == "zonal" and self.features_.size < self.max_features:
+                warnings.warn(
+                    f"the first rows have only {self.features_.size} places for max_features="
+                    f"{self.max_features}; begin with more rows",
+                    stacklevel=2,
+                )
             return self
         blocks = self._blocks(X, y, sample_weight, reset=False, multi_output=True, y_numeric=True)
         self.statistics_ = self.statistics_ + collect(self.features_, blocks)
@@ -290,7 +299,8 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         Parameters
         ----------
         theta : array, optional
-            Logarithms of amplitude, noise and the kernel's hyperparameters; by default those in use.
+            Logarithms of amplitude, noise and (with harmonics) the kernel's hyperparameters; by default
+            those in use.
         eval_gradient : bool
             Also return the derivatives.
         """

@@ -81,6 +81,12 @@ class ZonalFeatures(Features):
         """The kernel as a function of the cosine."""
         return Zones.of(self.kernel, self.n)
 
+    @property
+    def variation(self) -> float:
+        """Prior variance, at unit amplitude, about the mean over the places; at least the jitter."""
+        gram = self.zones.values(self.places @ self.places.T)
+        return max(self.zones.total - float(gram.mean()), JITTER * self.zones.total)
+
     @cached_property
     def whitening(self) -> Array:
         """``L^-1``, lower triangular."""
