@@ -15,7 +15,7 @@ import pytest
 from distributed import Client, LocalCluster
 from scipy import sparse
 
-from mercer.engine.threads import blas_in_one_thread, threads_in_use
+from mercer.engine.threads import blas_in_one_thread, run, threads_for_runs, threads_in_use
 from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, SphericalGPRegressor
 from mercer.gp.blocks import ArrayBlocks
 from mercer.gp.distributed import Partitions
@@ -302,3 +302,23 @@ def test_answer_survives_the_death_of_a_worker(cluster, tmp_path) -> None:
     expected = classifier.fit(X, labels).predict_proba(X)
     classifier.fit(da.from_array(X, chunks=(300, 3)), da.from_array(labels, chunks=300))
     np.testing.assert_allclose(classifier.predict_proba(X), expected, atol=1e-10)
+
+
+def test_threads_for_runs_belong_to_one_thread() -> None:
+    before, seen = threads_in_use(), []
+    with threads_for_runs():
+        assert threads_in_use() == before
+        worker = threading.Thread(target=lambda: seen.append(threads_in_use()))
+        worker.start()
+        worker.join()
+        run(lambda _: seen.append(threads_in_use()), [(0,), (1,)])
+    # Others, and those inside a run, have one each.
+    assert seen == [1, 1, 1]
+    first, second = threads_for_runs(), threads_for_runs()
+    first.__enter__()
+    worker = threading.Thread(target=second.__enter__)
+    worker.start()
+    worker.join()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert threads_in_use() == before

@@ -8,7 +8,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.utils.estimator_checks import check_estimator
 
 from mercer.gp import ParquetBlocks, SphericalGPRegressor
-from mercer.gp.blocks import Block
+from mercer.gp.blocks import ArrayBlocks, Block, drawn
 from mercer.gp.inputs import InputMap
 from mercer.gp.moments import Moments
 from mercer.gp.placed import PlacedEvidence, congruent
@@ -164,6 +164,38 @@ def test_the_search_begins_anywhere(length: float) -> None:
     assert model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.75
 
 
+def test_scales_make_up_for_the_bias_and_for_wide_kernels() -> None:
+    X, y = bump(400)
+    bounds = []
+    for bias, length in ((1.0, 0.2), (1e-3, 0.2), (1e4, 0.2), (1.0, 1.0), (1.0, 30.0)):
+        options = {"inputs": "table", "features": "zonal", "max_features": 40, "bias": bias}
+        kernel = Matern(Sphere(), nu=2.5, length_scale=length)
+        bounds.append(SphericalGPRegressor(kernel, ard=True, **options).fit(X, y).elbo_)
+    np.testing.assert_allclose(bounds[1:3], bounds[0], rtol=1e-3)
+    np.testing.assert_allclose(bounds[3:], bounds[0], rtol=0.1)
+    assert bounds[3] == bounds[4]
+
+
+def test_samples_are_of_rows_that_count() -> None:
+    rng = np.random.default_rng(0)
+    X, y = bump(5000)
+    weight = np.zeros(5000)
+    weight[rng.choice(5000, 300, replace=False)] = 2.0
+    sample = ArrayBlocks(X, y, weight).sample(0)
+    np.testing.assert_array_equal(sample.X, X[weight > 0])
+    parts = [Block(X[i : i + 700], y[i : i + 700], weight[i : i + 700]) for i in range(0, 5000, 700)]
+    np.testing.assert_array_equal(drawn(parts, 400, 0).X, X[weight > 0])
+    few = drawn(parts, 60, 0)
+    assert few.X.shape == (60, 4)
+    assert (few.weight == 2.0).all()
+    # Rows of all parts are as likely, in their order.
+    places = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in few.X]
+    assert places == sorted(places)
+    assert 1800 < np.mean(places) < 3200
+    plain = [Block(X[i : i + 700], y[i : i + 700], None) for i in range(0, 5000, 700)]
+    assert drawn(plain, 1000, 0).X.shape == (1000, 4)
+
+
 def test_hyperparameters_without_scales() -> None:
     X, y = bump(600)
     model = SphericalGPRegressor(
@@ -283,7 +315,7 @@ def test_bad_input_is_refused() -> None:
         broken = SphericalGPRegressor(kernel, inputs="points", features="zonal")
         with pytest.raises(ValueError, match="row 7 of X is all zeros"):
             broken.fit(np.where(np.arange(30)[:, None] == 7, 0.0, X), y)
-        with pytest.raises(ValueError, match="weights of a sample of the rows are zero"):
+        with pytest.raises(ValueError, match="are zero; give rows that count"):
             broken.fit([(X, y, np.zeros(30))])
     model = SphericalGPRegressor(features="zonal", max_features=10).fit(X, y)
     with pytest.raises(ValueError, match="functions of the kernel; call fit"):

@@ -121,8 +121,15 @@ class _BlasLimit:
     lock = threading.Lock()
     users = 0
     limiter: Any = None
-    #: Threads that a run may use meanwhile, if anyone has said so.
-    spared: int | None = None
+
+
+class _Spared(threading.local):
+    """Threads that runs of this thread may use although BLAS is limited, if anyone has said so."""
+
+    threads: int | None = None
+
+
+_SPARED = _Spared()
 
 
 @contextmanager
@@ -154,16 +161,16 @@ def threads_for_runs() -> Iterator[None]:
 
 @contextmanager
 def _spared(threads: int | None) -> Iterator[None]:
-    before, _BlasLimit.spared = _BlasLimit.spared, threads
+    before, _SPARED.threads = _SPARED.threads, threads
     try:
         yield
     finally:
-        _BlasLimit.spared = before
+        _SPARED.threads = before
 
 
 def threads_in_use() -> int:
     """Threads to use now: the number that environment and joblib have agreed on for BLAS."""
-    if _BlasLimit.spared is not None:
-        return _BlasLimit.spared
+    if _SPARED.threads is not None:
+        return _SPARED.threads
     blas = [lib.num_threads for lib in _controller().select(user_api="blas").lib_controllers]
     return max(blas, default=1)

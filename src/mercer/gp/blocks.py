@@ -174,8 +174,10 @@ class ArrayBlocks:
             yield Block(as_floats(self.X[part]), self.y[part], weight, name)
 
     def sample(self, seed: int) -> Block:
-        """Some rows at random."""
-        rows = Block(self.X, self.y, self.weight).take(choice(self.length, self.columns, seed))
+        """Some rows that count, at random."""
+        counting = np.arange(self.length) if self.weight is None else np.flatnonzero(self.weight)
+        chosen = counting[choice(len(counting), self.columns, seed)]
+        rows = Block(self.X, self.y, self.weight).take(chosen)
         return joined([Block(as_floats(rows.X), rows.y, rows.weight)])
 
 
@@ -280,9 +282,9 @@ class StreamBlocks:
         return self._head(1)[0]
 
     def sample(self, seed: int) -> Block:
-        """The first rows; they are not used up."""
+        """Some rows that count, at random; of an iterator the first rows, which are not used up."""
         size = sample_size(self.columns)
-        return joined(self._head(size), size)
+        return drawn(self.read(), size, seed) if self.repeatable else joined(self._head(size), size)
 
     def _head(self, rows: int) -> list[Block]:
         """Blocks with so many rows; the next pass begins with them."""
@@ -298,6 +300,27 @@ class StreamBlocks:
         if not blocks:
             raise ValueError("there are no rows")
         return blocks
+
+
+def drawn(blocks: Iterable[Block], size: int, seed: int) -> Block:
+    """So many rows that count, at random, from blocks that are read once; all, if there are fewer."""
+    rng = np.random.default_rng(seed)
+    kept: list[tuple[Array, Block]] = []
+    for block in blocks:
+        counting = np.arange(len(block.y)) if block.weight is None else np.flatnonzero(block.weight)
+        kept.append((rng.random(len(counting)), block.take(counting)))
+        if sum(len(keys) for keys, _ in kept) > 2 * size:
+            kept = _smallest(kept, size)
+    return joined([block for _, block in _smallest(kept, size)])
+
+
+def _smallest(kept: list[tuple[Array, Block]], size: int) -> list[tuple[Array, Block]]:
+    """Rows with the smallest keys."""
+    keys = np.concatenate([keys for keys, _ in kept])
+    if len(keys) <= size:
+        return kept
+    last = np.partition(keys, size - 1)[size - 1]
+    return [(keys[keys <= last], block.take(np.flatnonzero(keys <= last))) for keys, block in kept]
 
 
 def sample_size(columns: int) -> int:

@@ -89,15 +89,23 @@ class PlacedEvidence:
     @property
     def bounds(self) -> Array:
         """Lower and upper end of everything in theta but places."""
-        first = self._own[0]
-        factors = np.tile(np.log(self.usual_factor * np.array(_FACTORS)), (first, 1))
-        return np.concatenate([factors, np.log([AMPLITUDES, NOISES]), self.kernel.bounds.reshape(-1, 2)])
+        own = np.concatenate([np.log([AMPLITUDES, NOISES]), self.kernel.bounds.reshape(-1, 2)])
+        if not self.scaled:
+            return own
+        factors = np.log(self.usual_factor * np.array(_FACTORS))
+        return np.concatenate([np.tile(factors, (self._own[0], 1)), own])
+
+    def width(self, own: Array) -> float:
+        """The kernel's width in coordinates, at given hyperparameters."""
+        kernel = self.kernel.clone_with_theta(own[2:])
+        angle = Zones.of(kernel, self.points.shape[1]).width
+        return angle * self.inputs.bias if self.inputs.is_table else angle
 
     @cached_property
     def usual_factor(self) -> float:
         """The factor with which all columns together move a row by about the kernel's width."""
-        width = Zones.of(self.kernel, self.points.shape[1]).width
-        return width / math.sqrt(self.rows.X.shape[1])
+        own = np.concatenate([np.zeros(2), self.kernel.theta])
+        return self.width(own) / math.sqrt(self.rows.X.shape[1])
 
     def _around(self, factors: Array, places: Array) -> tuple[Array, Array]:
         """Factors of all coordinates of the space around the sphere, and places in it."""

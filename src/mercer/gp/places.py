@@ -15,7 +15,7 @@ from mercer.engine.threads import progress, threads_for_runs
 from mercer.gp.blocks import Block
 from mercer.gp.evidence import descending
 from mercer.gp.inputs import InputMap
-from mercer.gp.placed import PlacedEvidence
+from mercer.gp.placed import PlacedEvidence, unit
 from mercer.gp.zonal import ZonalFeatures, Zones, with_fixed_parameters
 
 Array = NDArray[np.float64]
@@ -32,8 +32,9 @@ _PARTS = np.linspace(0.1, 0.9, 9)
 #: Usually it is the width of the kernel: a place matters far less than a scale, being one of hundreds,
 #: and L-BFGS needs far fewer steps if a unit of each matters alike.
 _FARTHEST = 10.0
-#: Range of coordinates, in units.
-_COORDINATES = (-1e3, 1e3)
+#: Widest kernel, as an angle, that scales are learnt with: the cap of the sphere that rows fill is then
+#: nearly flat, and scales can make up for everything else.
+_WIDEST = 0.3
 #: Steps that L-BFGS remembers at least and at most, and numbers that it may remember.
 _MEMORY, _NUMBERS = (5, 30), 10**7
 
@@ -48,8 +49,8 @@ def learn_places(
     Parameters
     ----------
     inputs, kernel, rows, scaled
-        See :class:`PlacedEvidence`; with factors the kernel's own hyperparameters stay as they are, for
-        they stretch the same thing.
+        See :class:`PlacedEvidence`.  With factors the kernel's own hyperparameters stay as they are,
+        unless it is wide: they stretch the same thing.
     own : array
         Where :class:`Evidence` starts.
     size : int
@@ -66,13 +67,14 @@ def learn_places(
     if rows.weight is not None:
         rows = rows.take(np.flatnonzero(rows.weight))
     rows = rows.take(rng.permutation(len(rows.y)))
-    if scaled:
-        kernel, own = with_fixed_parameters(kernel), own[:2]
     columns = rows.X.shape[1]
+    if scaled:
+        kernel, own = with_fixed_parameters(_narrowed(kernel, columns + 1)), own[:2]
     task = PlacedEvidence(inputs, kernel, rows, scaled, np.ones(columns))
     few = replace(task, rows=rows.take(np.arange(min(FEW, len(rows.y)))))
+    points = task.points[:, :columns] if inputs.is_table else unit(task.points)[0]
     # A row that occurs several times is no likelier than others, and is one place.
-    places = rng.permutation(np.unique(task.points[:, :columns], axis=0))[:size]
+    places = rng.permutation(np.unique(points, axis=0))[:size]
     steps = STEPS if len(rows.y) <= FEW else MORE_STEPS
     with threads_for_runs(), progress(FIRST_STEPS + steps, "places") as advance:
         theta = _begin(few, own, places[:SCOUTS])
@@ -88,6 +90,18 @@ def learn_places(
     return factors, ZonalFeatures.of(fixed, features.inputs, features.places)
 
 
+def _narrowed(kernel: Any, n: int) -> Any:
+    """A kernel of moderate width, if its hyperparameters can make it so."""
+    if len(kernel.theta) == 0 or Zones.of(kernel, n).width <= _WIDEST:
+        return kernel
+    low, high = kernel.bounds.T
+    for part in reversed(_PARTS):
+        narrower = kernel.clone_with_theta(low + part * (high - low))
+        if Zones.of(narrower, n).width <= _WIDEST:
+            break
+    return narrower
+
+
 def _starts(task: PlacedEvidence, own: Array) -> list[tuple[Array, Array]]:
     """Factors of columns and parameters of Evidence, from long ranges of the kernel to short ones."""
     ones = np.ones(task.rows.X.shape[1])
@@ -101,31 +115,35 @@ def _starts(task: PlacedEvidence, own: Array) -> list[tuple[Array, Array]]:
 
 
 def _begin(task: PlacedEvidence, own: Array, places: Array) -> Array:
-    """The best of the starts, each at its best amplitude and noise."""
-    found = []
+    """The best of the starts, each at its best amplitude and noise; those that fail are left out."""
+    found, failure = [], None
     for factors, parameters in _starts(task, own):
-        features = task.features(task.theta(factors, parameters, places))
+        try:
+            features = task.features(task.theta(factors, parameters, places))
+        except ValueError as error:  # out of the floating range
+            failure = error
+            continue
         # A kernel of long range hardly varies from row to row, unless its amplitude is large: from a
         # small one the way leads to noise alone.
         usual = parameters[:2] - [math.log(features.variation), 0.0]
         best, value = task.evidence(features).maximise(usual, 0, np.random.default_rng(0))
         found.append((value, task.theta(factors, np.concatenate([best, parameters[2:]]), places)))
+    if failure is not None and not found:
+        raise failure
     return max(found, key=lambda pair: pair[0])[1]
 
 
 def _with_units(task: PlacedEvidence, theta: Array) -> tuple[PlacedEvidence, Array]:
     """The same with units of places that suit the factors of theta, and theta in them."""
     factors, own, places = task.split(theta)
-    kernel = task.kernel.clone_with_theta(own[2:])
-    width = Zones.of(kernel, task.points.shape[1]).width
-    task = replace(task, units=np.minimum(width / factors, _FARTHEST))
+    task = replace(task, units=np.minimum(task.width(own) / factors, _FARTHEST))
     return task, task.theta(factors, own, places)
 
 
 def _climb(task: PlacedEvidence, theta: Array, steps: int, advance: Callable[[], None]) -> Array:
     """Maximise the bound over everything, by L-BFGS."""
     own = task.bounds
-    bounds = np.concatenate([own, np.tile(_COORDINATES, (len(theta) - len(own), 1))])
+    bounds = np.concatenate([own, np.tile((-np.inf, np.inf), (len(theta) - len(own), 1))])
     memory = int(np.clip(_NUMBERS // len(theta), *_MEMORY))
     found = minimize(
         descending(task.value_and_gradient, task.rows.target_weight), theta, jac=True,

@@ -56,9 +56,10 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
     bias : float
         The constant column, in units of the standardised ones.
     ard : bool
-        Learn a scale for each column of a table from at most 20000 rows, by gradients of the bound (40
-        steps of two passes over those rows each).  Columns that do not matter shrink.  With harmonics
-        it needs torch, and at most 500 features are used for it.
+        Learn a scale for each column of a table from at most 20000 rows, by gradients of the bound (at
+        most 45 steps of two passes over those rows each).  Columns that do not matter shrink.  With
+        harmonics it needs torch, and at most 500 features are used for it.  With zonal features it
+        takes the place of learning the kernel's own range, which is narrowed if need be.
     features : {"harmonics", "zonal"}
         "zonal" takes ``max_features`` functions ``k(v, .)`` of the kernel instead of harmonics: inducing
         points v, called places.  They are learnt from a random sample of at most 20000 rows (of an
@@ -199,7 +200,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         except ValueError:
             collect(self.features_, blocks)  # names the row as it was given
             raise
-        if rows.weight is not None and not rows.weight.any():
+        if len(rows.y) == 0 or (rows.weight is not None and not rows.weight.any()):
             raise ValueError("all weights of a sample of the rows are zero; give rows that count")
         if self.normalize_y:
             rows = _standardised(rows)
@@ -406,4 +407,5 @@ def _standardised(rows: Block) -> Block:
     """Rows with targets of mean zero and variance one, unless they are constant."""
     y = rows.y - np.average(rows.y, axis=0, weights=rows.weight)
     spread = np.sqrt(np.average(y**2, axis=0, weights=rows.weight))
-    return replace(rows, y=y / np.where(spread > 0, spread, 1.0))
+    varies = spread > 1e-12 * np.abs(rows.y).max(axis=0)
+    return replace(rows, y=y / np.where(varies, spread, 1.0))
