@@ -32,9 +32,13 @@ _PARTS = np.linspace(0.1, 0.9, 9)
 #: Usually it is the width of the kernel: a place matters far less than a scale, being one of hundreds,
 #: and L-BFGS needs far fewer steps if a unit of each matters alike.
 _FARTHEST = 10.0
+#: Steps that amplitude and noise of a start are found in.
+_TRIAL_STEPS = 10
 #: Widest kernel, as an angle, that scales are learnt with: the cap of the sphere that rows fill is then
 #: nearly flat, and scales can make up for everything else.
 _WIDEST = 0.3
+#: Numbers in an array that the C library learns from how much memory to retain (32 MB at most).
+_RETAINED = 4_000_000
 #: Steps that L-BFGS remembers at least and at most, and numbers that it may remember.
 _MEMORY, _NUMBERS = (5, 30), 10**7
 
@@ -76,6 +80,9 @@ def learn_places(
     # A row that occurs several times is no likelier than others, and is one place.
     places = rng.permutation(np.unique(points, axis=0))[:size]
     steps = STEPS if len(rows.y) <= FEW else MORE_STEPS
+    # The C library gives freed arrays back to the system, and a step would wait for all of them anew,
+    # unless one as large has been freed before; this one is never touched.
+    np.empty(_RETAINED)
     with threads_for_runs(), progress(FIRST_STEPS + steps, "places") as advance:
         theta = _begin(few, own, places[:SCOUTS])
         few, theta = _with_units(few, theta)
@@ -126,7 +133,7 @@ def _begin(task: PlacedEvidence, own: Array, places: Array) -> Array:
         # A kernel of long range hardly varies from row to row, unless its amplitude is large: from a
         # small one the way leads to noise alone.
         usual = parameters[:2] - [math.log(features.variation), 0.0]
-        best, value = task.evidence(features).maximise(usual, 0, np.random.default_rng(0))
+        best, value = task.evidence(features).maximise(usual, 0, np.random.default_rng(0), _TRIAL_STEPS)
         found.append((value, task.theta(factors, np.concatenate([best, parameters[2:]]), places)))
     if failure is not None and not found:
         raise failure
