@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 #: Rows and places of the first search.
 FEW, SCOUTS = 2000, 200
 #: Steps of L-BFGS in it, and then with all places: fewer where rows are few, for most are places.
-FIRST_STEPS, STEPS, MORE_STEPS = 20, 20, 25
+FIRST_STEPS, STEPS, MORE_STEPS = 20, 20, 30
 #: Where the search may begin: common factors of the columns in units of the usual one, or parts of the
 #: ranges of the kernel's hyperparameters.
 _STARTS = (0.3, 0.6, 1.2, 2.5, 5.0, 10.0)

@@ -57,7 +57,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         The constant column, in units of the standardised ones.
     ard : bool
         Learn a scale for each column of a table from at most 20000 rows, by gradients of the bound (at
-        most 45 steps of two passes over those rows each).  Columns that do not matter shrink.  With
+        most 50 steps of two passes over those rows each).  Columns that do not matter shrink.  With
         harmonics it needs torch, and at most 500 features are used for it.  With zonal features it
         takes the place of learning the kernel's own range, which is narrowed if need be.
     features : {"harmonics", "zonal"}
