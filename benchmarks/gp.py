@@ -3,6 +3,7 @@
 ``python -m benchmarks.gp`` runs all of the following, each in a process of its own; or name some:
 
 - ``memory``: 10^6 rows of 8 columns with 504 features, and other kernels from the same statistics;
+- ``places``: the same rows with as many zonal features at learnt places;
 - ``files``: 10^7 rows of Parquet files, written to a temporary folder (0.7 GB) before the clock starts;
 - ``dask``: 10^6 rows in 16 partitions, on a cluster of two processes, beside the same in memory;
 - ``classes``: a classifier of 10^5 rows.
@@ -66,17 +67,33 @@ def memory(count: int) -> list[Line]:
     new, truth = rows(10_000, seed=1)
     model = SphericalGPRegressor(max_features=FEATURES)
     lines = [(f"fit, ArcCosine, {count} rows", *timed(lambda: model.fit(X, y)), peak())]
-    mean, std = model.predict(new, return_std=True)
-    error = np.sqrt(np.mean((mean - truth) ** 2))
-    covered = np.mean(np.abs(mean - truth) < 1.96 * std)
-    note = f"RMSE {error:.3f} (noise 0.3), coverage of 95 % intervals {covered:.3f}"
-    lines.append(("predict, 10000 rows", *timed(lambda: model.predict(new, return_std=True)), note))
+    lines.append(prediction(model, new, truth))
     table = SphericalGPRegressor(Heat(Sphere()), inputs="table", max_features=FEATURES)
     lines.append((f"fit, Heat, {count} rows", *timed(lambda: table.fit(X, y)), peak()))
     for kernel in (Matern(Sphere(), nu=2.5), Heat(Sphere(), t_star=0.3)):
         spent = timed(lambda kernel=kernel: table.refit(kernel))
         lines.append((f"refit, {kernel!r}", *spent, "from the statistics"))
     return lines
+
+
+def prediction(model: SphericalGPRegressor, new: np.ndarray, truth: np.ndarray) -> Line:
+    """Time of predictions, and how good they are."""
+    mean, std = model.predict(new, return_std=True)
+    error = np.sqrt(np.mean((mean - truth) ** 2))
+    covered = np.mean(np.abs(mean - truth) < 1.96 * std)
+    note = f"RMSE {error:.3f} (noise 0.3), coverage of 95 % intervals {covered:.3f}"
+    return f"predict, {len(new)} rows", *timed(lambda: model.predict(new, return_std=True)), note
+
+
+def places(count: int) -> list[Line]:
+    X, y = rows(count)
+    kernel = Matern(Sphere(), nu=2.5)
+    model = SphericalGPRegressor(
+        kernel, inputs="table", features="zonal", ard=True, max_features=FEATURES
+    )
+    spent = timed(lambda: model.fit(X, y))
+    lines = [(f"fit, learnt places, {count} rows", *spent, peak())]
+    return [*lines, prediction(model, *rows(10_000, seed=1))]
 
 
 def files(count: int) -> list[Line]:
@@ -124,6 +141,7 @@ def classes(count: int) -> list[Line]:
 
 CASES = {
     "memory": (memory, 1e6),
+    "places": (places, 1e6),
     "files": (files, 1e7),
     "dask": (partitions, 1e6),
     "classes": (classes, 1e5),
