@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 STEPS, RATE, PATIENCE, GAIN = 300, 0.1, 20, 1e-3
 
 
-def sgpr(points: int) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
-    """Squared exponential kernel with a scale for each column; places of the points are learnt too."""
+def sgpr(points: int, nu: float | None = None) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+    """Squared exponential or Matern kernel with a scale for each column; points are learnt too."""
 
     def fit(X, y, new):
         import gpytorch
@@ -25,7 +25,7 @@ def sgpr(points: int) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
         targets = torch.as_tensor((y - mean) / std)
         likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
         inducing = rows[torch.randperm(len(rows))[:points]].clone()
-        model = _model(rows, targets, likelihood, inducing)
+        model = _model(rows, targets, likelihood, inducing, nu)
         _train(model, likelihood, rows, targets)
         model.eval(), likelihood.eval()
         with torch.no_grad():
@@ -35,14 +35,21 @@ def sgpr(points: int) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
     return fit
 
 
-def _model(rows: Any, targets: Any, likelihood: Any, inducing: Any) -> Any:
+def _model(rows: Any, targets: Any, likelihood: Any, inducing: Any, nu: float | None) -> Any:
     import gpytorch
+
+    scales = {"ard_num_dims": rows.shape[1]}
+    law = (
+        gpytorch.kernels.RBFKernel(**scales)
+        if nu is None
+        else gpytorch.kernels.MaternKernel(nu, **scales)
+    )
 
     class Model(gpytorch.models.ExactGP):
         def __init__(self):
             super().__init__(rows, targets, likelihood)
             self.mean_module = gpytorch.means.ConstantMean()
-            base = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=rows.shape[1]))
+            base = gpytorch.kernels.ScaleKernel(law)
             self.covar_module = gpytorch.kernels.InducingPointKernel(base, inducing, likelihood)
 
         def forward(self, X):

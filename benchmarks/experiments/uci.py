@@ -99,6 +99,7 @@ def methods(features: int) -> dict[str, Method]:
         "AxialHeat, scales": process("AxialHeat", features, ard=True),
         "Matern, places": process("Matern", features, ard=True, features="zonal"),
         "SGPR": sgpr(features),
+        "SGPR, Matern": sgpr(features, nu=2.5),
         f"exact GP, {EXACT} rows": exact,
         "gradient boosting": boosting,
     }
