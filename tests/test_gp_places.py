@@ -12,7 +12,7 @@ from mercer.gp.blocks import ArrayBlocks, Block, drawn
 from mercer.gp.inputs import InputMap
 from mercer.gp.moments import Moments
 from mercer.gp.placed import PlacedEvidence, congruent
-from mercer.gp.zonal import JITTER, ZonalFeatures
+from mercer.gp.zonal import JITTER, ZonalFeatures, Zones
 from mercer.kernels import ArcCosine, AxialHeat, Heat, Matern
 from mercer.spaces import Simplex, Sphere
 from tests.test_gp_outofcore import write
@@ -176,6 +176,16 @@ def test_scales_make_up_for_the_bias_and_for_wide_kernels() -> None:
     assert bounds[3] == bounds[4]
 
 
+def test_widths_and_the_floor_of_scales() -> None:
+    # exp(-angle^2 / 4 t) falls to half at sqrt(4 t log 2), where the sphere is nearly flat.
+    width = Zones.of(Heat(Sphere(), t=1e-3), 5).width
+    assert width == pytest.approx(np.sqrt(4e-3 * np.log(2)), rel=0.03)
+    X, y = bump(800)
+    options = {"inputs": "table", "features": "zonal", "max_features": 40, "bias": 2.0, "ard": True}
+    model = SphericalGPRegressor(Heat(Sphere(), t=1e-3), **options).fit(X, y)
+    np.testing.assert_allclose(model.input_scales_[2:], 0.3 * 2.0 * width / np.sqrt(4), rtol=1e-6)
+
+
 def test_samples_are_of_rows_that_count() -> None:
     rng = np.random.default_rng(0)
     X, y = bump(5000)
@@ -185,15 +195,14 @@ def test_samples_are_of_rows_that_count() -> None:
     np.testing.assert_array_equal(sample.X, X[weight > 0])
     parts = [Block(X[i : i + 700], y[i : i + 700], weight[i : i + 700]) for i in range(0, 5000, 700)]
     np.testing.assert_array_equal(drawn(parts, 400, 0).X, X[weight > 0])
-    few = drawn(parts, 60, 0)
+    few, keys = drawn(parts, 60, 0), np.random.default_rng(0).random(300)
     assert few.X.shape == (60, 4)
     assert (few.weight == 2.0).all()
     # Rows of all parts are as likely, in their order.
     places = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in few.X]
     assert places == sorted(places)
     assert 1800 < np.mean(places) < 3200
-    plain = [Block(X[i : i + 700], y[i : i + 700], None) for i in range(0, 5000, 700)]
-    assert drawn(plain, 1000, 0).X.shape == (1000, 4)
+    np.testing.assert_array_equal(few.X, X[weight > 0][np.sort(np.argsort(keys)[:60])])
 
 
 def test_hyperparameters_without_scales() -> None:

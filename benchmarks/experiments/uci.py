@@ -51,7 +51,7 @@ def read(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray, list[np.ndarr
 
 
 def process(kernel: str, size: int, **options) -> Method:
-    """Ours; on a table the kernel's own length is next to nothing once columns have scales."""
+    """Ours."""
 
     def fit(X, y, new):
         from mercer import kernels

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from mercer.engine.threads import progress
 from mercer.gp.blocks import ArrayBlocks, Block
-from mercer.gp.bound import Bound, Solution
+from mercer.gp.bound import Solution
 from mercer.gp.evidence import Evidence, descending
 from mercer.gp.inputs import HarmonicFeatures
 from mercer.gp.prior import Prior
@@ -58,11 +58,8 @@ class ScaledEvidence:
         """The bound at fixed factors."""
         inputs = self.features.inputs.stretched(np.exp(log_factors))
         features = replace(self.features, inputs=inputs)
-        sums = collect(features, ArrayBlocks(self.X, self.y, self.weight)).shifted(
-            np.zeros(self.y.shape[1])
-        )
-        bound = Bound(sums.gram, sums.linear, sums.squares, sums.weight, sums.rows)
-        return Evidence(bound, features, sums.diagonal, self.kernel)
+        sums = collect(features, ArrayBlocks(self.X, self.y, self.weight))
+        return Evidence.of(sums.shifted(np.zeros(self.y.shape[1])), features, self.kernel)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """The bound and its derivatives."""

@@ -329,9 +329,9 @@ def sample_size(columns: int) -> int:
 
 
 def choice(rows: int, columns: int, seed: int) -> NDArray[np.int64]:
-    """Numbers of the rows of a sample, in order."""
-    size = min(rows, sample_size(columns))
-    return np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
+    """Numbers of the rows of a sample, in order: those that :func:`drawn` takes of blocks of them."""
+    keys, size = np.random.default_rng(seed).random(rows), sample_size(columns)
+    return np.arange(rows) if rows <= size else np.sort(np.argpartition(keys, size - 1)[:size])
 
 
 def as_floats(X: Any) -> Any:

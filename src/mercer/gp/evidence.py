@@ -16,6 +16,7 @@ from mercer.engine.threads import blas_in_one_thread, run
 from mercer.gp.bound import Bound, Solution
 from mercer.gp.inputs import Features
 from mercer.gp.prior import Prior
+from mercer.gp.statistics import Statistics
 
 Array = NDArray[np.float64]
 
@@ -50,6 +51,12 @@ class Evidence:
     diagonal: float
     kernel: Any
     fixed_noise: bool = False
+
+    @classmethod
+    def of(cls, sums: Statistics, features: Features, kernel: Any) -> Evidence:
+        """The bound of rows with Gaussian noise, from their sums."""
+        bound = Bound(sums.gram, sums.linear, sums.squares, sums.weight, sums.rows)
+        return cls(bound, features, sums.diagonal, kernel)
 
     @property
     def bounds(self) -> Array:

@@ -12,7 +12,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.gp.blocks import Block, checked, choice, joined
+from mercer.gp.blocks import Block, checked, drawn, sample_size
 from mercer.gp.schema import Roles
 from mercer.kernels.base import is_whole
 
@@ -142,13 +142,8 @@ class ParquetSource:
             start = 0
 
     def sample(self, seed: int) -> Block:
-        """Some rows at random."""
-        chosen, first = choice(self.length, self.columns, seed), 0
-        parts = []
-        for block in self.read():
-            parts.append(block.take(chosen[(chosen >= first) & (chosen < first + len(block.y))] - first))
-            first += len(block.y)
-        return joined(parts)
+        """Some rows that count, at random."""
+        return drawn(self.read(), sample_size(self.columns), seed)
 
 
 def _batch(batch: Any, roles: Roles) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:

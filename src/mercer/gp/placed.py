@@ -13,7 +13,7 @@ from scipy import sparse
 
 from mercer.engine.threads import run
 from mercer.gp.blocks import ArrayBlocks, Block
-from mercer.gp.bound import Bound, Solution
+from mercer.gp.bound import Solution
 from mercer.gp.evidence import AMPLITUDES, NOISES, Evidence
 from mercer.gp.inputs import InputMap
 from mercer.gp.statistics import add_rows, collect, lanes_for
@@ -126,8 +126,7 @@ class PlacedEvidence:
         block = self.rows
         sums = collect(features, ArrayBlocks(block.X, block.y, block.weight))
         sums = sums.shifted(np.zeros(block.y.shape[1]))
-        bound = Bound(sums.gram, sums.linear, sums.squares, sums.weight, sums.rows)
-        return Evidence(bound, features, sums.diagonal, with_fixed_parameters(self.kernel))
+        return Evidence.of(sums, features, with_fixed_parameters(self.kernel))
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """The bound and its derivatives."""

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.gp.base import SphericalGP
 from mercer.gp.blocks import Block
-from mercer.gp.bound import Bound
 from mercer.gp.distributed import is_dask
 from mercer.gp.evidence import AMPLITUDES, Evidence
 from mercer.gp.inputs import Features, HarmonicFeatures
@@ -286,9 +285,8 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         return self
 
     def _make_evidence(self) -> Evidence:
-        s = self.statistics_.scaled(self._mean_y, self._scale_y)
-        bound = Bound(s.gram, s.linear, s.squares, s.weight, s.rows)
-        return Evidence(bound, self.features_, s.diagonal, self.kernel_)
+        sums = self.statistics_.scaled(self._mean_y, self._scale_y)
+        return Evidence.of(sums, self.features_, self.kernel_)
 
     def _log_scale(self) -> float:
         """What the units of the targets add to the evidence."""

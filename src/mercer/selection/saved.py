@@ -107,7 +107,7 @@ def load_model(path: str | Path) -> SavedModel:
         raise FileNotFoundError(f"there is no file {path}")
     try:
         saved = joblib.load(path)
-    except Exception as error:
+    except Exception as error:  # a pickle of something else may do and lack anything
         raise ValueError(f"{path.name} cannot be read as a model: {error}") from None
     if not isinstance(saved, SavedModel):
         raise ValueError(f"{path.name} holds no model of `mercer compare --save-model`")
