@@ -49,6 +49,8 @@ KERNELS = [
     Heat(Sphere(), t=0.05),
     Heat(Sphere(n=5), t=0.3, normalized=False),
     Heat(Sphere(unit=True), t_star=0.3),
+    Heat(Sphere(coordinates="latlon"), t=0.1),
+    Matern(Sphere(coordinates="latlon"), nu=1.5, length_scale=0.3),
     Heat(Simplex(), t_star=0.5),
     Heat(Simplex(), t=1e-6),
     Matern(Sphere(), nu=1.5, length_scale=0.7),

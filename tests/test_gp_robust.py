@@ -1,14 +1,25 @@
 """Gaussian processes: odd columns and weights, and fits that fail."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_linnerud, load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
+from mercer.gp import (
+    ParquetBlocks,
+    SphericalGPClassifier,
+    SphericalGPPoissonRegressor,
+    SphericalGPRegressor,
+)
+from mercer.gp.inputs import looks_like_table
 from mercer.harmonics import SphericalHarmonics
-from mercer.kernels import AxialHeat, Heat
-from mercer.spaces import Sphere
+from mercer.kernels import ArcCosine, AxialHeat, Heat
+from mercer.spaces import Simplex, Sphere
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -116,3 +127,90 @@ def test_bad_rows_and_labels() -> None:
     labels = np.array(["a", 1] * 30, dtype=object)
     with pytest.raises(ValueError, match="several kinds"):
         SphericalGPClassifier().fit(X, labels)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        load_iris().data,
+        load_wine().data,
+        load_breast_cancer().data,
+        load_diabetes(scaled=False).data,
+        RNG.normal(size=(200, 4)) * [1000.0, 1.0, 0.1, 10.0],
+        RNG.uniform(size=(200, 2)) * [1000.0, 1.0],
+        np.outer(RNG.uniform(1, 2, size=40), [1.0, 2.0, 3.0]),  # one direction
+        np.outer(RNG.uniform(1, 2, size=40), [1e300, 2e300]),
+    ],
+    ids=lambda rows: str(rows.shape),
+)
+def test_tables_are_told_from_directions(rows) -> None:
+    assert looks_like_table(rows)
+    unit = rows / np.linalg.norm(rows / rows.max(), axis=1, keepdims=True) / rows.max()
+    assert not looks_like_table(unit)  # the lengths are gone
+
+
+def test_directions_are_not_taken_for_tables() -> None:
+    rng = np.random.default_rng(0)
+    for columns, rows in ((2, 1000), (3, 60), (10, 60), (100, 60), (600, 1000)):
+        for _ in range(5):
+            assert not looks_like_table(rng.normal(size=(rows, columns)))
+    near = np.array([0.0, 0.0, 1.0]) + 1e-3 * rng.normal(size=(60, 3))  # a small part of the sphere
+    near /= np.linalg.norm(near, axis=1, keepdims=True)
+    assert not looks_like_table(near)
+    assert not looks_like_table(near * rng.uniform(1, 1 + 1e-4, size=(60, 1)))
+    assert not looks_like_table(load_linnerud().data)  # too few rows to tell
+    assert not looks_like_table(sparse.csr_matrix(load_wine().data))
+    outlier = np.vstack([rng.normal(size=(60, 3)), [[1e9, 0, 0], [0, 1e-9, 0], [0, 0, 0]]])
+    assert not looks_like_table(outlier)
+
+
+def test_a_table_given_for_directions_is_told(tmp_path) -> None:
+    rows, labels = load_wine(return_X_y=True)
+    heat = Heat(Sphere())
+    frame = pd.DataFrame(rows, columns=[f"c{i}" for i in range(13)]).assign(y=labels * 1.0)
+    frame.to_parquet(tmp_path / "0.parquet", write_page_checksum=True)
+    sources = [
+        (SphericalGPRegressor(heat, max_features=15), (rows, labels)),
+        (SphericalGPRegressor(heat, max_features=15), ([(rows, labels)],)),
+        (SphericalGPRegressor(heat, max_features=15), (iter([(rows, labels)]),)),
+        (SphericalGPRegressor(heat, max_features=15), (ParquetBlocks(tmp_path, "y"),)),
+        (SphericalGPClassifier(heat, max_features=15), (rows, labels)),
+        (SphericalGPPoissonRegressor(heat, max_features=15), (rows, labels)),
+    ]
+    for model, given in sources:
+        model.set_params(optimize=False)
+        with pytest.warns(
+            UserWarning, match=r"Heat\(Sphere\(\)\) looks at directions only: use inputs='t"
+        ):
+            model.fit(*given)
+        assert model.n_features_in_ == 13
+
+
+def test_what_is_meant_is_not_told() -> None:
+    rows, labels = load_wine(return_X_y=True)
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    cases = [
+        (rows, {"kernel": Heat(Sphere()), "inputs": "points"}),
+        (rows, {"kernel": Heat(Sphere()), "inputs": "table"}),
+        (rows, {"kernel": Heat(Simplex())}),
+        (rows, {"kernel": ArcCosine()}),
+        (unit, {"kernel": Heat(Sphere())}),
+        (unit, {"kernel": Heat(Sphere(unit=True))}),
+        (X, {"kernel": Heat(Sphere())}),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for given, options in cases:
+            model = SphericalGPRegressor(max_features=15, optimize=False, **options)
+            model.fit(given, labels[: len(given)])
+    with pytest.raises(ValueError, match="is all zeros"):
+        SphericalGPRegressor(Heat(Sphere())).fit(np.zeros((60, 3)), Y)
+
+
+def test_covariances_of_a_table_need_no_unit_rows() -> None:
+    model = SphericalGPRegressor(Heat(Sphere(unit=True)), inputs="table", max_features=15).fit(X, Y)
+    mean, covariance = model.predict(X[:5], return_cov=True)
+    np.testing.assert_allclose(mean, model.predict(X[:5]))
+    np.testing.assert_allclose(
+        np.sqrt(np.diag(covariance)), model.predict(X[:5], return_std=True)[1], rtol=1e-6
+    )

@@ -324,6 +324,36 @@ def test_bad_rows(X, message: str) -> None:
         PosteriorHeat()(X)
 
 
+@pytest.mark.parametrize("total", [1, 100])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, np.float32])
+def test_shares_are_refused(total: float, form) -> None:
+    shares = np.vstack([total * SHORT / SHORT.sum(axis=1, keepdims=True), np.zeros(4)])
+    kernel = PosteriorHeat(t_star=0.5)
+    message = rf"row 0 of X \(and \d more\) .* sum to {total}: .* give the counts .*Heat\(Simplex\(\)\)"
+    for call in (kernel, kernel.diag, kernel.standard_error):
+        with pytest.raises(ValueError, match=message):
+            call(form(shares))
+    with pytest.raises(ValueError, match=r"of Y .* shares"):
+        kernel(SHORT, form(shares))
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.eye(4),  # one word each
+        100 * np.eye(4),
+        [[30, 70, 0], [10, 10, 80]],
+        [[0.5, 0.5, 0.0], [0.5, 0.25, 1.0]],  # counts with weights
+        [[0.5, 0.5, 1e-5]],
+        SHORT / 3,
+        [[0, 0, 0]],
+    ],
+    ids=repr,
+)
+def test_what_is_not_shares_is_allowed(X) -> None:
+    assert np.isfinite(PosteriorHeat(t_star=0.5)(X)).all()
+
+
 def test_bad_pairs() -> None:
     import torch
 

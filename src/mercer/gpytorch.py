@@ -86,7 +86,7 @@ class ZonalKernel(gpytorch.kernels.Kernel):
         if diag and value is not None:
             value = value.squeeze(-1)
         outer = torch.broadcast_shapes(batch, w.shape[:-pairs])
-        values = self._values(w.expand(*outer, *w.shape[-pairs:]), x1, value)
+        values = self._values(w.expand(*outer, *w.shape[-pairs:]), left, value)
         if left_scale is None or right_scale is None:
             return values
         if diag:
@@ -94,7 +94,7 @@ class ZonalKernel(gpytorch.kernels.Kernel):
         return values * left_scale[..., :, None] * right_scale[..., None, :]
 
     def _values(self, w: torch.Tensor, x: torch.Tensor, value: torch.Tensor | None) -> torch.Tensor:
-        """The law at cosines w, with a hyperparameter for each part of the batch."""
+        """The law at cosines w of vectors like x, with a hyperparameter for each part of the batch."""
         if value is not None and value.numel() > 1:
             axis = next(i for i in range(-value.ndim, 0) if value.shape[i] > 1)
             parts = zip(w.split(1, axis), value.split(1, axis), strict=True)
@@ -117,7 +117,8 @@ class ZonalKernel(gpytorch.kernels.Kernel):
         """Unit vectors in place of rows, and the factors s."""
         rows = self.space.check(x.reshape(-1, x.shape[-1]), name)
         points, scales = self._points(rows, name)
-        return points.reshape(x.shape), None if scales is None else scales.reshape(x.shape[:-1])
+        points = points.reshape(*x.shape[:-1], -1)
+        return points, None if scales is None else scales.reshape(x.shape[:-1])
 
     def _points(self, rows: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor | None]:
         return self.space.embed(rows)[0], None

@@ -20,6 +20,7 @@ from sklearn.base import clone
 from mercer.kernels import CloudKernel, Kernel, RadialKernel, StringKernel
 from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, RadialSpace, RowSpace, Simplex
 from mercer.spaces.base import Differences
+from mercer.spaces.spherical import is_globe
 
 __all__ = ["check_kernel", "check_space"]
 
@@ -93,7 +94,7 @@ def check_space(space: RadialSpace, X: Any = None, *, random_state: int = 0) -> 
     _close(np.diag(invariant), space.self_invariant(space.check(X)), "self_invariant is off", 1e-12)
     both = space.embed(space.check(X), space.check(X[:3]))
     _close(_invariants(*both), invariant[:, :3], "embedding depends on the other argument", 1e-12)
-    if not isinstance(space, HyperbolicSpace):
+    if not _is_dense(space):
         L, R = space.embed(space.check(sparse.csr_matrix(X)))
         _require(sparse.issparse(L) and sparse.issparse(R), "sparse rows were densified")
         _close((L @ R.T).toarray(), invariant, "sparse and dense rows differ", 1e-10)
@@ -155,6 +156,8 @@ def _rows(space: Any, rng: np.random.Generator) -> Iterator[np.ndarray]:
 
 def _onto(space: Any, rows: np.ndarray) -> np.ndarray:
     """Rows moved to points of the space, where it has not room for all."""
+    if is_globe(space):
+        return _places(rows)
     if getattr(space, "unit", False):
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
     if isinstance(space, NormalProduct):
@@ -178,10 +181,25 @@ def _isometry(space: Any, rng: np.random.Generator) -> Callable[[Any], Any] | No
         return None
     if isinstance(space, HyperbolicSpace):
         return _motion(space, rng)
+    if is_globe(space):
+        turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        return lambda X: _places(space.check(X) @ turn)
     if isinstance(space, NormalProduct):
         scales = np.repeat(rng.gamma(2.0, size=100), 2)
         return lambda X: X * scales[: X.shape[1]] + 3.0 * (np.arange(X.shape[1]) % 2 == 0)
     return lambda X: X @ np.linalg.qr(rng.normal(size=(X.shape[1], X.shape[1])))[0]
+
+
+def _is_dense(space: Any) -> bool:
+    """Whether points of the space are dense rows only."""
+    return isinstance(space, HyperbolicSpace | NormalProduct) or is_globe(space)
+
+
+def _places(rows: np.ndarray) -> np.ndarray:
+    """Latitude and longitude of vectors, in degrees."""
+    across = np.hypot(rows[:, 0], rows[:, 1])
+    latitude, longitude = np.arctan2(rows[:, 2], across), np.arctan2(rows[:, 1], rows[:, 0])
+    return np.degrees(np.column_stack([latitude, longitude]))
 
 
 def _motion(space: HyperbolicSpace, rng: np.random.Generator) -> Callable[[Any], Any]:
@@ -293,8 +311,8 @@ def _invariance(kernel: Kernel, X: Any, isometry: Callable[[Any], Any]) -> None:
 
 
 def _sparse_arrays(kernel: Kernel, X: Any) -> None:
-    if isinstance(getattr(kernel, "space", None), HyperbolicSpace | NormalProduct):
-        return  # dense rows only
+    if _is_dense(getattr(kernel, "space", None)):
+        return
     K = kernel(X)
     for form in (sparse.csr_matrix, sparse.csc_array):
         _close(kernel(form(X)), K, "sparse and dense rows give other values", 1e-7)

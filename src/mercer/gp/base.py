@@ -24,7 +24,14 @@ from mercer.gp.blocks import ArrayBlocks, StreamBlocks, as_floats
 from mercer.gp.bound import Solution
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.distributed import Partitions, is_dask, lazily
-from mercer.gp.inputs import Features, HarmonicFeatures, InputMap, is_table_kernel
+from mercer.gp.inputs import (
+    Features,
+    HarmonicFeatures,
+    InputMap,
+    is_table_kernel,
+    looks_like_table,
+    takes_any_length,
+)
 from mercer.gp.moments import Moments
 from mercer.gp.parquet import ParquetBlocks, ParquetSource
 from mercer.gp.passes import total
@@ -119,6 +126,15 @@ class SphericalGP(BaseEstimator):
                 stacklevel=3,
             )
 
+    def _warn_of_lengths(self, kernel: Any, blocks: Any) -> None:
+        """Say that lengths are left out, if the first rows look as if they were of a table."""
+        if not isinstance(blocks, Partitions) and looks_like_table(blocks.first().X):
+            warnings.warn(
+                f"rows of X differ in length as those of a table do, and {kernel!r} looks at directions "
+                "only: use inputs='table' for a table, or inputs='points' if directions are meant",
+                stacklevel=4,
+            )
+
     def _check_frame(self, X: Any, reset: bool) -> None:
         """Learn or check names and number of columns of a Dask collection, which is not computed."""
         empty = X._meta if hasattr(X, "columns") else np.empty((0, *X.shape[1:]))
@@ -155,6 +171,8 @@ class SphericalGP(BaseEstimator):
         self.n_features_in_ = blocks.columns
         if inputs.dimension(self.n_features_in_) < 2:
             raise ValueError("X has one column, and points of a sphere at least two; see inputs='table'")
+        if self.inputs == "auto" and takes_any_length(inputs.space) and not inputs.is_table:
+            self._warn_of_lengths(kernel, blocks)
         self.kernel_ = kernel
         self.features_ = HarmonicFeatures.of(
             kernel, inputs, inputs.dimension(self.n_features_in_), self.levels, self.max_features,

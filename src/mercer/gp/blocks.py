@@ -173,6 +173,10 @@ class ArrayBlocks:
             name = f"the rows from {part.start} on" if part.start else ""
             yield Block(as_floats(self.X[part]), self.y[part], weight, name)
 
+    def first(self) -> Block:
+        """The first block."""
+        return next(self.read())
+
     def sample(self, seed: int) -> Block:
         """Some rows that count, at random."""
         counting = np.arange(self.length) if self.weight is None else np.flatnonzero(self.weight)

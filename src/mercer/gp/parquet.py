@@ -141,6 +141,12 @@ class ParquetSource:
                     first += batch.num_rows
             start = 0
 
+    def first(self) -> Block:
+        """The first block."""
+        for block in self.read():
+            return block
+        raise ValueError(f"there are no rows in {self.given.path}")
+
     def sample(self, seed: int) -> Block:
         """Some rows that count, at random."""
         return drawn(self.read(), sample_size(self.columns), seed)

@@ -83,8 +83,8 @@ class PlacedEvidence:
     def split(self, theta: Array) -> tuple[Array, Array, Array]:
         """Factors of columns, parameters of Evidence, and places of theta."""
         first, last = self._own
-        factors = np.exp(theta[:first]) if self.scaled else np.ones(self.rows.X.shape[1])
-        return factors, theta[first:last], theta[last:].reshape(-1, self.rows.X.shape[1]) * self.units
+        factors = np.exp(theta[:first]) if self.scaled else np.ones(self.units.size)
+        return factors, theta[first:last], theta[last:].reshape(-1, self.units.size) * self.units
 
     @property
     def bounds(self) -> Array:

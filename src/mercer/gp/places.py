@@ -71,7 +71,8 @@ def learn_places(
     if rows.weight is not None:
         rows = rows.take(np.flatnonzero(rows.weight))
     rows = rows.take(rng.permutation(len(rows.y)))
-    columns = rows.X.shape[1]
+    # Coordinates of a place: columns of a table, or those of the space around the sphere.
+    columns = inputs.dimension(rows.X.shape[1]) - inputs.is_table
     if scaled:
         kernel, own = with_fixed_parameters(_narrowed(kernel, columns + 1)), own[:2]
     task = PlacedEvidence(inputs, kernel, rows, scaled, np.ones(columns))
@@ -111,7 +112,7 @@ def _narrowed(kernel: Any, n: int) -> Any:
 
 def _starts(task: PlacedEvidence, own: Array) -> list[tuple[Array, Array]]:
     """Factors of columns and parameters of Evidence, from long ranges of the kernel to short ones."""
-    ones = np.ones(task.rows.X.shape[1])
+    ones = np.ones(task.units.size)
     if task.scaled:
         return [(ones * start * task.usual_factor, own) for start in _STARTS]
     if len(own) == 2:

@@ -21,6 +21,7 @@ from mercer.gp.evidence import AMPLITUDES, Evidence
 from mercer.gp.inputs import Features, HarmonicFeatures
 from mercer.gp.statistics import collect
 from mercer.gp.zonal import ZonalFeatures, with_fixed_parameters
+from mercer.kernels.radial import Road
 
 Array = NDArray[np.float64]
 
@@ -362,7 +363,9 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         """Mean and covariance of f at rows, in units of the targets' deviation."""
         phi = np.empty((rows.shape[0], self.features_.size))
         self.features_.write(rows, phi)
-        covariance = self.amplitude_ * self.kernel_(rows) - self._posterior.explained_covariance(phi)
+        road = Road(self.kernel_, rows, None)  # rows are checked, and mapped to the kernel's sphere
+        gram = road.gram(self.kernel_.profile(road.n))
+        covariance = self.amplitude_ * gram - self._posterior.explained_covariance(phi)
         return phi @ self._posterior.mean, covariance
 
     def sample_y(

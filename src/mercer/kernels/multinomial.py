@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from mercer.engine.posterior import (
     Array,
@@ -23,7 +24,7 @@ from mercer.kernels.structured import StructuredKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import Profile
 from mercer.spaces import Simplex
-from mercer.spaces.base import is_foreign, refuse_rows
+from mercer.spaces.base import is_foreign, refuse_rows, row_any
 from mercer.spaces.counts import Counts
 
 #: Longest polynomial that is averaged exactly: factorials beyond leave the floating range.
@@ -33,6 +34,8 @@ _MAX_MAGNIFICATION = 1e4
 #: Samples in a set, and fewest sets: their spread is the standard error.
 _SET, _SETS = 32, 8
 _METHODS = ("auto", "series", "samples")
+#: How far totals of rows may be from 1, or from 100, to be taken for those of shares.
+_EQUAL = 1e-6
 
 
 class PosteriorHeat(StructuredKernel, DiffusionTime):
@@ -42,7 +45,8 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
     and ``theta' ~ Dirichlet(x' + alpha)`` of two rows of counts, with k the normalised heat kernel
     on the simplex.  Two posteriors are independent also where the rows are equal, so K(x, x) < 1:
     the fewer the counts, the smaller.  As counts grow, K becomes ``Heat(Simplex())``.  A row without
-    any counts has the prior itself for its posterior.
+    any counts has the prior itself for its posterior.  Counts may be weighted, but shares (fractions
+    that all sum to 1, or to 100) are refused: they do not tell how much was counted.
 
     Positive semidefinite: it is the inner product of the posterior means of k's features.  Where k is
     a polynomial of ``w = sum_i sqrt(theta_i theta'_i)`` of at most 128 terms that can be summed, K is
@@ -143,6 +147,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         with np.errstate(over="ignore"):
             totals = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
         refuse_rows(~np.isfinite(totals), name, "sums to infinity; scale its counts down")
+        _refuse_shares(X, totals, name)
         return X
 
     @property
@@ -268,6 +273,19 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
 
     def _profile(self, n: int, name: str | None = None) -> Profile:
         return self._heat.profile(n) if name is None else self._heat.gradient_profile(n, name)
+
+
+def _refuse_shares(X: Any, totals: Array, name: str) -> None:
+    """Refuse shares, whose totals are no numbers of counts: fractions that all sum to 1, or to 100."""
+    known = totals[totals > 0]
+    for total in (1.0, 100.0):
+        if known.size and np.all(np.abs(known - total) <= _EQUAL * total):
+            fractions = row_any(X, X.data % 1 != 0) if sparse.issparse(X) else (X % 1 != 0).any(axis=1)
+            refuse_rows(
+                fractions, name,
+                f"is not of whole numbers, and all rows sum to {total:g}: shares do not tell how much "
+                "was counted; give the counts themselves, or use Heat(Simplex()) for shares",
+            )  # fmt: skip
 
 
 def zonal_to_powers(n: int, weights: Any) -> Any:

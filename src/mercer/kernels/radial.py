@@ -122,15 +122,15 @@ class RadialKernel(Kernel):
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
         self._validate()
-        X, Y = self._check(X, Y)
-        v = check_vector(v, int((X if Y is None else Y).shape[0]))
-        if is_foreign(X):
-            return super().matvec(X, Y, v)
-        road = Road(self, X, Y)
+        P, Q = self._check(X, Y)
+        v = check_vector(v, int((P if Q is None else Q).shape[0]))
+        if is_foreign(P):
+            return super().matvec(X, Y, v)  # checked rows need not be rows to check
+        road = Road(self, P, Q)
         profile = self.profile(road.n)
         return cpu.matvec(
             road.L, road.R, profile, v,
-            symmetric=Y is None, scales=road.scales, diagonal=road.diagonal(profile),
+            symmetric=Q is None, scales=road.scales, diagonal=road.diagonal(profile),
         )  # fmt: skip
 
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:

@@ -51,7 +51,7 @@ def _angles(
     degrees = np.linspace(0, right, _STEPS)
     cosines = np.cos(np.radians(degrees))
     cosines[-1] = round(cosines[-1])  # 90 degrees, exactly
-    n = int(rows.shape[1])
+    n = int(space.check(rows).shape[1])
     angles = np.degrees(np.arccos(np.clip(Cosine(space)(rows), -1.0, 1.0)))
     return {
         "x": plain(degrees),

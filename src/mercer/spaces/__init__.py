@@ -5,9 +5,16 @@ from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.graph import Graph
 from mercer.spaces.hyperbolic import Hyperbolic, HyperbolicSpace, NormalFamily
 from mercer.spaces.products import NormalProduct
-from mercer.spaces.spherical import Simplex, Sphere, SphericalSpace
+from mercer.spaces.spherical import (
+    EARTH_RADIUS_KM,
+    Simplex,
+    Sphere,
+    SphericalSpace,
+    great_circle_km,
+)
 
 __all__ = [
+    "EARTH_RADIUS_KM",
     "Euclidean",
     "Graph",
     "Hyperbolic",
@@ -20,4 +27,5 @@ __all__ = [
     "Space",
     "Sphere",
     "SphericalSpace",
+    "great_circle_km",
 ]

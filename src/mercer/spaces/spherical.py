@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
@@ -13,6 +14,11 @@ from scipy import sparse
 from mercer.profiles import Separation
 from mercer.spaces import zonal
 from mercer.spaces.base import RadialSpace, constant_rows, refuse_rows, row_any, squared_lengths
+
+#: Mean radius of the Earth: the kilometres in an angle of one radian.
+EARTH_RADIUS_KM = 6371.0088
+Coordinates = Literal["cartesian", "latlon"]
+COORDINATES = ("cartesian", "latlon")
 
 
 class SphericalSpace(RadialSpace):
@@ -73,14 +79,18 @@ class SphericalSpace(RadialSpace):
 class Sphere(SphericalSpace):
     """Directions: rows of any length but zero, taken as points of the unit sphere S^(n-1).
 
-    ``x -> x / |x|``, invariant ``w = x.y`` in [-1, 1].
+    ``x -> x / |x|``, invariant ``w = x.y`` in [-1, 1].  Places on the globe, rows of latitude a and
+    longitude b in degrees, are the points ``(cos a cos b, cos a sin b, sin a)`` of S^2.
 
     Parameters
     ----------
     n : int, optional
-        Ambient dimension; by default the number of columns.
+        Ambient dimension; by default the number of columns, and 3 for places on the globe.
     unit : bool
         Insist that rows have length one already, to half the digits of their precision.
+    coordinates : {"cartesian", "latlon"}
+        Rows are vectors; or two columns, latitude first, in degrees: latitudes in -90..90 and longitudes
+        in -180..360, dense.
 
     Examples
     --------
@@ -89,17 +99,99 @@ class Sphere(SphericalSpace):
     >>> L @ R.T
     array([[ 1. , -0.8],
            [-0.8,  1. ]])
+    >>> from mercer.kernels import Heat
+    >>> quito, singapore, pole = [-0.2, -78.5], [1.3, 103.8], [90.0, 0.0]
+    >>> Heat(Sphere(coordinates="latlon"), t=0.5)([quito, singapore, pole]).round(4)
+    array([[1.    , 0.0543, 0.3679],
+           [0.0543, 1.    , 0.3798],
+           [0.3679, 0.3798, 1.    ]])
     """
 
     n: int | None = None
     unit: bool = False
+    coordinates: Coordinates = "cartesian"
+
+    def __post_init__(self) -> None:
+        if self.coordinates not in COORDINATES:
+            raise ValueError(f"coordinates must be one of {COORDINATES}, got {self.coordinates!r}")
+        if self.coordinates == "latlon":
+            if self.n not in (None, 3):
+                raise ValueError(f"the globe has n = 3, got {self.n!r}; leave n out with 'latlon'")
+            if self.unit:
+                raise ValueError("unit is about the lengths of vectors; leave it out with 'latlon'")
+            object.__setattr__(self, "n", 3)
+
+    def __repr__(self) -> str:
+        if self.coordinates == "latlon":  # which goes without a dimension
+            return f"{type(self).__name__}(coordinates='latlon')"
+        return super().__repr__()
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Validate rows; places on the globe come back as unit vectors, in three columns.
+
+        See :meth:`RowSpace.check`.
+        """
+        if self.coordinates == "cartesian":
+            return super().check(X, name)
+        if sparse.issparse(X):
+            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
+        return _from_degrees(super().check(X, name))
+
+    def distances(self, X: Any, Y: Any = None) -> Any:
+        """Angles between rows, the lengths of great circles on the unit sphere.
+
+        ``2 atan2(|x - y|, |x + y|)`` of unit vectors, which keeps its digits for the smallest and the
+        largest angles, where ``arccos(x.y)`` loses half of them.
+
+        Parameters
+        ----------
+        X, Y : dense rows of m and p points; by default Y is X
+
+        Returns
+        -------
+        array of shape (m, p)
+            In radians.
+
+        Examples
+        --------
+        >>> from mercer.spaces import Sphere
+        >>> Sphere().distances([[1.0, 0.0]], [[2.0, 2e-9], [-3.0, 0.0]])
+        array([[1.00000000e-09, 3.14159265e+00]])
+        >>> globe = Sphere(coordinates="latlon")
+        >>> globe.distances([[0.0, 179.0]], [[0.0, -179.0]]).round(6)    # two degrees
+        array([[0.034907]])
+        """
+        for rows, name in ((X, "X"), (Y, "Y")):
+            if sparse.issparse(rows):
+                raise TypeError(f"{name} is sparse; distances are of dense rows: give {name}.toarray()")
+        left = self._unit_rows(self.check(X, "X"))
+        right = left if Y is None else self._unit_rows(self.check(Y, "Y"))
+        if left.shape[1] != right.shape[1]:
+            raise ValueError(f"X has {left.shape[1]} columns, Y has {right.shape[1]}; they must agree")
+        xp = array_namespace(left, right)
+        rows = (left[i : i + 1, :] for i in range(left.shape[0]))
+        return xp.stack(
+            [2 * xp.atan2(_plain_lengths(right - x), _plain_lengths(right + x)) for x in rows]
+        )
 
     @property
     def separation(self) -> Separation:
         """See :class:`RadialSpace`."""
         return "folded"
 
+    def _check_dimension(self, columns: int, name: str) -> None:
+        if self.coordinates == "cartesian":
+            super()._check_dimension(columns, name)
+        elif columns != 2:
+            raise ValueError(
+                f"{name} has {columns} columns, but {self!r} takes 2: latitude first, in degrees, then "
+                "longitude; for vectors use Sphere()"
+            )
+
     def _check_rows(self, X: Any, name: str) -> None:
+        if self.coordinates == "latlon":
+            _check_degrees(X, name)
+            return
         with np.errstate(over="ignore", under="ignore"):
             squares = squared_lengths(X)
         if bool(array_namespace(squares).any(squares == 0)):  # zeros, or squares that underflow
@@ -116,6 +208,35 @@ class Sphere(SphericalSpace):
 
     def _unit_rows(self, X: Any) -> Any:
         return unit_rows(X)
+
+
+def is_globe(space: Any) -> bool:
+    """Tell whether points of a space are latitudes and longitudes."""
+    return isinstance(space, Sphere) and space.coordinates == "latlon"
+
+
+def great_circle_km(X: Any, Y: Any = None) -> Any:
+    """Distances in kilometres between places on the globe: ``EARTH_RADIUS_KM`` times the angle.
+
+    The Earth is taken for a ball of its mean radius, 6371.0088 km.  Being flatter at the poles it is up
+    to 0.6 % larger or smaller in parts.
+
+    Parameters
+    ----------
+    X, Y : rows of latitude and longitude in degrees; by default Y is X
+
+    Returns
+    -------
+    array of shape (m, p)
+
+    Examples
+    --------
+    >>> from mercer.spaces import great_circle_km
+    >>> berlin, tokyo = [52.52, 13.40], [35.68, 139.69]
+    >>> great_circle_km([berlin], [tokyo]).round()
+    array([[8917.]])
+    """
+    return EARTH_RADIUS_KM * Sphere(coordinates="latlon").distances(X, Y)
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,6 +285,29 @@ class Simplex(SphericalSpace):
             np.sqrt(shares.data, out=shares.data)
             return shares
         return _root(X / array_namespace(X).sum(X, axis=1, keepdims=True))
+
+
+def _check_degrees(X: Any, name: str) -> None:
+    """Refuse rows that are no latitude and longitude in degrees."""
+    latitude, longitude = X[:, 0], X[:, 1]
+    order = "give latitude first, in degrees, then longitude"
+    refuse_rows((latitude < -90.0) | (latitude > 90.0), name, f"has a latitude outside -90..90; {order}")
+    refuse_rows(
+        (longitude < -180.0) | (longitude > 360.0), name,
+        f"has a longitude outside -180..360; {order}",
+    )  # fmt: skip
+
+
+def _from_degrees(X: Any) -> Any:
+    """Unit vectors of places on the globe."""
+    xp = array_namespace(X)
+    latitude, longitude = X[:, 0], X[:, 1]
+    # Names of the same meridian become one, and the cosine of the latitude is taken from the distance to
+    # the pole, where it is then zero: equal places are equal to the last digit.
+    longitude = xp.where(longitude < 180.0, longitude, longitude - 360.0) * (math.pi / 180)
+    across = xp.sin((90.0 - xp.abs(latitude)) * (math.pi / 180))
+    up = xp.sin(latitude * (math.pi / 180))
+    return xp.stack([across * xp.cos(longitude), across * xp.sin(longitude), up], axis=1)
 
 
 def refuse_negative(X: Any, name: str) -> None:
