@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import inspect
 import json
+import os
 import platform
 import threading
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,11 +28,22 @@ from mercer.spaces.base import Space
 _RELEASED = ("mercer", "sklearn", "numpy", "scipy", "builtins")
 
 
+#: First line of a file, with the version of what follows.
+_HEADER = json.dumps({"mercer": "cache", "format": 1})
+#: Folders whose failure has been told, and what guards them: a comparison asks for many ledgers.
+_told: set[str] = set()
+_telling = threading.Lock()
+
+
 class Ledger:
     """Scores of finished fits in one file of a folder.
 
     The file's name is a fingerprint of all that the fits have in common: points, target, estimator,
-    scorer and versions.  A line holds the fingerprint of one fit, its scores and its seconds.
+    scorer and versions.  A line holds the fingerprint of one fit, its scores, its seconds and a checksum
+    of them; lines that do not agree with theirs are passed over.  Each is appended in one step, so that
+    several processes can share the file.
+
+    Work does not depend on it: a folder that cannot be used is told by a warning, and nothing is kept.
 
     Parameters
     ----------
@@ -42,25 +56,31 @@ class Ledger:
     def __init__(self, folder: Any, common: Any) -> None:
         versions = (mercer.__version__, sklearn.__version__, np.__version__, scipy.__version__)
         name = fingerprint((versions, platform.machine(), common))
+        if Path(folder).is_file():
+            raise ValueError(
+                f"the cache folder {folder} cannot be written: it is a file; name a folder (--cache, or "
+                "cache=)"
+            )
         self.path = Path(folder) / f"search-{name[:32]}.jsonl"
+        self._lock = threading.Lock()
+        self._begun, self._works = False, True
+        self._known: dict[str, Any] = {}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.touch()
+            if self.path.exists():
+                self._known = self._read()
+            elif not os.access(self.path.parent, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
-            raise ValueError(f"the cache folder {folder} cannot be written: {error}") from None
-        self._lock = threading.Lock()
-        self._known = self._read()
+            self._give_up(error)
 
     def _read(self) -> dict[str, Any]:
         known = {}
-        for line in self.path.read_text(errors="replace").splitlines():
-            try:
-                entry = json.loads(line)
-                scores = {str(name): float(value) for name, value in entry["scores"].items()}
-                fitting, scoring = map(float, entry["seconds"])
-                known[entry["fit"]] = (scores, (fitting, scoring))
-            except (ValueError, KeyError, TypeError, AttributeError):
-                continue  # a line that was being written when the search was stopped
+        for line in self.path.read_text(encoding="utf-8", errors="replace").split("\n"):
+            if line == _HEADER:
+                self._begun = True
+            elif self._begun and (entry := _entry(line)) is not None:
+                known[entry[0]] = entry[1:]
         return known
 
     def get(self, fit: str) -> Any:
@@ -69,12 +89,62 @@ class Ledger:
 
     def put(self, fit: str, scores: Mapping[str, float], seconds: tuple[float, float]) -> None:
         """Write down one finished fit."""
-        line = json.dumps({"fit": fit, "scores": dict(scores), "seconds": seconds})
         with self._lock:
-            # A leading line break ends whatever an interruption may have left unfinished.
-            with self.path.open("a") as file:
-                file.write(f"\n{line}" if file.tell() else line)
             self._known[fit] = (dict(scores), seconds)
+            if not self._works:
+                return
+            # A leading line break ends whatever an interruption may have left unfinished.
+            text = "" if self._begun else f"\n{_HEADER}"
+            try:
+                _append(self.path, f"{text}\n{_line(fit, scores, seconds)}".encode())
+            except OSError as error:
+                self._give_up(error)
+            else:
+                self._begun = True
+                _told.discard(str(self.path.parent))
+
+    def _give_up(self, error: OSError) -> None:
+        """Go on without the file, and say so once."""
+        self._works = False
+        folder = str(self.path.parent)
+        with _telling:
+            if folder in _told:
+                return
+            _told.add(folder)
+        warnings.warn(
+            f"the cache folder {folder} cannot be written ({error.strerror or error}): work goes on, and "
+            "fits are not kept; name another folder (--cache, or cache=)",
+            stacklevel=3,
+        )
+
+
+def _line(fit: str, scores: Mapping[str, float], seconds: tuple[float, float]) -> str:
+    """One fit as a line of the file."""
+    plain = {name: float(value) for name, value in scores.items()}
+    entry = {"fit": fit, "scores": plain, "seconds": [float(value) for value in seconds]}
+    return json.dumps({**entry, "sum": hashlib.sha256(json.dumps(entry).encode()).hexdigest()[:32]})
+
+
+def _entry(line: str) -> tuple[str, dict[str, float], tuple[float, float]] | None:
+    """The fit of a line, with its scores and seconds; None unless the line is as it was written."""
+    try:
+        found = json.loads(line)
+        scores = {str(name): float(value) for name, value in found["scores"].items()}
+        fitting, scoring = map(float, found["seconds"])
+        fit = str(found["fit"])
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        return None
+    return (fit, scores, (fitting, scoring)) if _line(fit, scores, (fitting, scoring)) == line else None
+
+
+def _append(path: Path, content: bytes) -> None:
+    """Add to the end of a file in one step: what other processes add comes before it or after it."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        if os.write(handle, content) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(handle)
 
 
 def fingerprint(thing: Any) -> str:
