@@ -91,7 +91,7 @@ def test_matern_at_equal_points(nu: float, d: int) -> None:
 
     value = smooth - mp.quad(rest, [0, 1, 3, 12])
     unit = 2 * mp.pi ** (d / 2) / ((2 * mp.pi) ** d * mp.gamma(d / 2))
-    found = Matern(Hyperbolic(), nu=nu, normalized=False).log_self_similarity(d)
+    found = Matern(Hyperbolic(), nu=nu, length_scale=1.0, normalized=False).log_self_similarity(d)
     assert found == pytest.approx(float(mp.log(unit * value)), abs=1e-10)
 
 
@@ -100,14 +100,14 @@ def test_rough_matern_close_to_zero() -> None:
     rho = np.array([0.0, 1e-12, 1e-9, 1e-6])
     X = np.zeros((4, 2))
     X[:, 0], X[:, 1] = rho, 1.0
-    K = Matern(Hyperbolic(), nu=0.25)(X)[0]
+    K = Matern(Hyperbolic(), nu=0.25, length_scale=1.0)(X)[0]
     slopes = np.diff(np.log(1 - K[1:])) / np.diff(np.log(rho[1:]))
     np.testing.assert_allclose(slopes, 0.5, atol=2e-3)
 
 
 def test_matern_too_rough() -> None:
     with pytest.raises(ValueError, match="nu of Matern on hyperbolic space must be at least"):
-        Matern(Hyperbolic(), nu=0.1)([[0.0, 1.0]])
+        Matern(Hyperbolic(), nu=0.1, length_scale=1.0)([[0.0, 1.0]])
 
 
 @pytest.mark.parametrize("normalized", [True, False])

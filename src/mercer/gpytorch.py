@@ -189,6 +189,17 @@ def _cosines(left: torch.Tensor, right: torch.Tensor, same: bool, diag: bool) ->
     return w
 
 
+def _only_for(form: str, options: dict[str, Any]) -> Any:
+    """Prior and constraint of the form in which a range is given; the others must not be given."""
+    (other,) = options.keys() - {form}
+    if options[other] != (None, None):
+        raise ValueError(
+            f"{other}_prior and {other}_constraint are for a range given as {other}; this one is given "
+            f"as {form}"
+        )
+    return options[form]
+
+
 class Heat(ZonalKernel):
     """The exact heat kernel on the sphere or the simplex, for GPyTorch.
 
@@ -248,13 +259,8 @@ class Heat(ZonalKernel):
         super().__init__(law, space, batch_shape=batch_shape, active_dims=active_dims)
         options = {"t": (t_prior, t_constraint), "t_star": (t_star_prior, t_star_constraint)}
         (self._form,) = law.continuous()
-        (other,) = options.keys() - {self._form}
-        if options[other] != (None, None):
-            raise ValueError(
-                f"{other}_prior and {other}_constraint are for a time given as {other}; this one is "
-                f"given as {self._form}"
-            )
-        self._register(self._form, getattr(law, self._form), *options[self._form])
+        chosen = _only_for(self._form, options)
+        self._register(self._form, getattr(law, self._form), *chosen)
 
     @property
     def t(self) -> torch.Tensor | None:
@@ -290,23 +296,27 @@ class Matern(ZonalKernel):
     ``a_l = (2 nu / lengthscale^2 + l (l + n - 2))^(-nu - (n - 1) / 2)``, over its value at equal points;
     see :class:`mercer.kernels.Matern`.
 
-    The length scale is the parameter ``raw_lengthscale``.  In few dimensions a new one takes some tenths
-    of a second; :class:`Heat` is faster to train.
+    The mean time is the parameter ``raw_t_star``, or the length scale ``raw_lengthscale`` if it is given.
+    In few dimensions a new one takes some tenths of a second; :class:`Heat` is faster to train.
 
     Parameters
     ----------
     space : Sphere or Simplex
     nu : float
         Smoothness, any positive number; it is not learned.
-    length_scale : float
+    length_scale : float, optional
         Angle over which the kernel falls, to begin with.
+    t_star : float
+        Mean diffusion time in units of ``log(n) / n`` to begin with, used unless ``length_scale`` is
+        given.
     normalized : bool
         Divide by the value at equal points.
-    lengthscale_prior : gpytorch.priors.Prior, optional
-    lengthscale_constraint : gpytorch.constraints.Interval, optional
-        Range of the length scale; by default from 1e-4.
+    lengthscale_prior, t_star_prior : gpytorch.priors.Prior, optional
+        Prior of the range, in the form it is given.
+    lengthscale_constraint, t_star_constraint : gpytorch.constraints.Interval, optional
+        Range for it; by default from 1e-4.
     batch_shape : torch.Size
-        A length scale of its own for each part of a batch.
+        A range of its own for each part of a batch.
     active_dims : sequence of int, optional
         Columns to use.
 
@@ -321,37 +331,66 @@ class Matern(ZonalKernel):
             [0.2657, 1.0000]])
     """
 
-    has_lengthscale = True
-
     def __init__(
         self,
         space: SphericalSpace,
         nu: float = 2.5,
-        length_scale: float = 1.0,
+        length_scale: float | None = None,
+        t_star: float = 1.0,
         normalized: bool = True,
         lengthscale_prior: Prior | None = None,
+        t_star_prior: Prior | None = None,
         lengthscale_constraint: Interval | None = None,
+        t_star_constraint: Interval | None = None,
         batch_shape: torch.Size = torch.Size(),  # noqa: B008 (sizes are immutable)
         active_dims: Any = None,
     ) -> None:
-        law = kernels.Matern(space, nu=nu, length_scale=length_scale, normalized=normalized)
+        law = kernels.Matern(
+            space, nu=nu, length_scale=length_scale, t_star=t_star, normalized=normalized
+        )
         check_spherical(law)
         law._validate()
+        options = {
+            "lengthscale": (lengthscale_prior, lengthscale_constraint),
+            "t_star": (t_star_prior, t_star_constraint),
+        }
+        # GPyTorch asks for it when it makes the kernel.
+        self._form = "t_star" if length_scale is None else "lengthscale"
+        chosen = _only_for(self._form, options)
+        own = {
+            "lengthscale_prior": chosen[0],
+            "lengthscale_constraint": chosen[1] or GreaterThan(_LEAST),
+        }
         super().__init__(
-            law,
-            space,
-            batch_shape=batch_shape,
-            active_dims=active_dims,
-            lengthscale_prior=lengthscale_prior,
-            lengthscale_constraint=lengthscale_constraint or GreaterThan(_LEAST),
-        )
-        self._set(length_scale, "lengthscale")
+            law, space, batch_shape=batch_shape, active_dims=active_dims,
+            **(own if self.has_lengthscale else {}),
+        )  # fmt: skip
+        if self.has_lengthscale:
+            self._set(length_scale, "lengthscale")
+        else:
+            self._register("t_star", t_star, *chosen)
+
+    @property
+    def has_lengthscale(self) -> bool:
+        """Whether the range is given as a length scale."""
+        return self._form == "lengthscale"
+
+    @property
+    def t_star(self) -> torch.Tensor | None:
+        """The mean time in units of ``log(n) / n``, or None if there is a length scale."""
+        return None if self.has_lengthscale else self._get("t_star")
+
+    @t_star.setter
+    def t_star(self, value: Any) -> None:
+        if self.has_lengthscale:
+            raise ValueError("this kernel has a length scale; set that")
+        self._set(value, "t_star")
 
     def _set_lengthscale(self, value: Any) -> None:
         self._set(value, "lengthscale")
 
     def _hyperparameter(self) -> torch.Tensor:
-        return self.lengthscale
+        return self.lengthscale if self.has_lengthscale else self._get("t_star")
 
     def extra_repr(self) -> str:
         """Space and smoothness."""

@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
 from mercer.kernels.base import Kernel, check_positive, check_vector, count, is_whole, number
+from mercer.kernels.scale import check_similarity
 from mercer.spaces.base import constructor_call, is_foreign
 
 
@@ -123,6 +124,13 @@ class _Pair(Kernel, sk.KernelOperator):
         """Both kernels are."""
         return all(getattr(k, "positive_semidefinite", True) for k in (self.k1, self.k2))
 
+    def scaled_to(
+        self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
+    ) -> Kernel:
+        """Both kernels, scaled; see :meth:`Kernel.scaled_to`."""
+        parts = (_scaled(k, X, similarity, max_rows, random_state) for k in (self.k1, self.k2))
+        return type(self)(*parts)
+
     def is_stationary(self) -> bool:
         """Both kernels are."""
         return bool(self.k1.is_stationary() and self.k2.is_stationary())
@@ -220,6 +228,15 @@ class Exponentiation(Kernel, sk.Exponentiation):
         """See :class:`Kernel`."""
         return self.kernel.diag(X) ** self.exponent
 
+    def scaled_to(
+        self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
+    ) -> Kernel:
+        """The power whose own similarity is the one given; see :meth:`Kernel.scaled_to`."""
+        root = check_similarity(similarity) ** (1 / self.exponent)
+        return Exponentiation(
+            _scaled(self.kernel, X, root, max_rows, random_state), self.exponent
+        )
+
     def is_stationary(self) -> bool:
         """The kernel is."""
         return bool(self.kernel.is_stationary())
@@ -233,6 +250,13 @@ class Exponentiation(Kernel, sk.Exponentiation):
 def _matvec(kernel: sk.Kernel, X: Any, Y: Any, v: Any) -> Any:
     """Product with a vector for any scikit-learn kernel."""
     return kernel.matvec(X, Y, v) if isinstance(kernel, Kernel) else Kernel.matvec(kernel, X, Y, v)
+
+
+def _scaled(kernel: sk.Kernel, X: Any, similarity: float, max_rows: int, random_state: int) -> Any:
+    """A part of a combination, scaled if it knows how."""
+    if not isinstance(kernel, Kernel):
+        return kernel
+    return kernel.scaled_to(X, similarity, max_rows=max_rows, random_state=random_state)
 
 
 def _bracket(outer: Kernel, inner: sk.Kernel) -> str:

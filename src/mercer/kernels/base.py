@@ -13,8 +13,9 @@ from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
+from mercer.kernels import scale
 from mercer.spaces import SphericalSpace
-from mercer.spaces.base import constructor_call
+from mercer.spaces.base import constructor_call, is_foreign
 
 #: Elements of one block of a Gram matrix that is only passing through.
 BLOCK = 2_000_000
@@ -97,6 +98,81 @@ class Kernel(sk.Kernel):
         for name in self.continuous():
             setattr(plain, name, number(getattr(self, name)))
         return plain
+
+    def range_parameter(self) -> str | None:
+        """Name of the hyperparameter that says how far similarity reaches; None if there is none."""
+        return None
+
+    def scaled_to(
+        self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
+    ) -> Kernel:
+        """Copy of the kernel whose range suits the points.
+
+        The range parameter (a time, a length scale, ...) is chosen so that the median of
+        ``k(x, y) / sqrt(k(x, x) k(y, y))`` over pairs of distinct points is the ``similarity``.  That is
+        one unit for all kernels, spaces and dimensions: 0.1 is a local kernel, 0.5 a start, 0.9 a wide
+        one.  Bounds for optimisers are set around it, from where even neighbours are not similar to
+        where all points are alike; a parameter that is ``"fixed"`` for optimisers stays so.
+
+        Of a sum or product each part is scaled; nothing is promised of the whole.  Kernels without a
+        range return themselves.
+
+        Parameters
+        ----------
+        X : points
+            On a graph, pairs within one component count.
+        similarity : float
+            Between 0 and 1.
+        max_rows : int
+            Points that are looked at, drawn at random.  Kernels that are dear look at fewer.
+        random_state : int
+            Seed of the sample.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.kernels import Heat
+        >>> from mercer.spaces import Simplex
+        >>> counts = np.random.default_rng(0).poisson(0.3, size=(100, 800))
+        >>> heat = Heat(Simplex()).scaled_to(counts, 0.3)
+        >>> round(heat.t_star, 2), np.median(heat(counts)[np.triu_indices(100, 1)]).round(3)
+        (0.93, 0.3)
+        """
+        if self.range_parameter() is None:
+            scale.check_similarity(similarity)
+            return self
+        return scale.scaled(self, X, similarity, max_rows, random_state)
+
+    #: Whether points grow more similar (1) or less (-1) as the range parameter grows.
+    _range_sense = 1
+    #: Points that are looked at, at most, where each value of the kernel is dear.
+    _range_rows = 1000
+
+    def _range_start(self) -> float:
+        """Where the search for a range begins."""
+        value = getattr(self, str(self.range_parameter()))
+        return number(value) if is_number(value) and 0 < number(value) < np.inf else 1.0
+
+    def _pair_similarities(
+        self, X: Any, max_rows: int, rng: np.random.Generator
+    ) -> tuple[scale.Similarities, int]:
+        """Normalised values of such kernels at pairs of distinct points, and the number of points."""
+        points, keys = self._range_sample(X, min(max_rows, self._range_rows), rng)
+        pairs = scale.different_pairs(keys)
+
+        def similarities(kernel: Any) -> scale.Array:
+            K, lengths = kernel(points), np.sqrt(kernel.diag(points))
+            return np.asarray(K[pairs] / (lengths[pairs[0]] * lengths[pairs[1]]), dtype=float)
+
+        return similarities, len(keys)
+
+    def _range_sample(self, X: Any, most: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        """Points to look at, and what equal ones have in common."""
+        X = _sliceable(on_cpu(X))
+        rows, keys = scale.distinct_sample(
+            count(X), lambda rows: scale.row_keys(X[rows]), most, rng
+        )
+        return X[rows], keys
 
     def explicit_features(self, X: Any) -> Any:
         """Matrix F with ``k(X, Y) = F(X) @ F(Y).T``, if the kernel has one of few columns, else None."""
@@ -187,6 +263,13 @@ def check_vector(v: Any, length: int) -> Any:
     if v.ndim not in (1, 2) or v.shape[0] != length:
         raise ValueError(f"v has shape {tuple(v.shape)}; one row per row of Y is needed: {length}")
     return v
+
+
+def on_cpu(X: Any) -> Any:
+    """Rows as NumPy and SciPy know them."""
+    if not is_foreign(X):
+        return X
+    return np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
 
 
 def _sliceable(X: Any) -> Any:

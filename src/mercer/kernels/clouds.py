@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.engine.pairs import Base
-from mercer.kernels.base import Kernel, check_choice, check_positive
+from mercer.kernels import scale
+from mercer.kernels.base import Kernel, check_choice, check_positive, number
 from mercer.kernels.euclidean import Gaussian
 from mercer.kernels.structured import StructuredKernel
 from mercer.spaces.clouds import Clouds, check_clouds, naming_clouds
@@ -41,6 +42,10 @@ class CloudKernel(StructuredKernel):
 
     #: Whether the subclass computes logarithms of its values.
     _logarithmic = True
+
+    #: Logarithms of normalised values go like the range parameter to this power, if they do.
+    _range_power: float | None = None
+    _range_rows = 80
 
     base: Kernel
     rescale_weights: bool
@@ -97,6 +102,29 @@ class CloudKernel(StructuredKernel):
         with naming_clouds(X=(name, P)):
             self.base.diag(P.points)
         return P
+
+    def _pair_similarities(
+        self, X: Any, max_rows: int, rng: np.random.Generator
+    ) -> tuple[scale.Similarities, int]:
+        """See :class:`Kernel`."""
+        self._validate()
+        P, most = self._check_one(X, "X"), min(max_rows, self._range_rows)
+        rows, keys = scale.distinct_sample(len(P), lambda rows: _cloud_keys(P, rows), most, rng)
+        P = P.select(rows)
+        pairs = scale.different_pairs(keys)
+
+        def logarithms(kernel: Any) -> Array:
+            kernel._validate()
+            logs = kernel._pairs(P, None)
+            own = np.diagonal(logs) / 2
+            return np.asarray(logs[pairs] - own[pairs[0]] - own[pairs[1]])
+
+        if self._range_power is None:
+            return lambda kernel: np.exp(logarithms(kernel)), len(rows)
+        name, power = str(self.range_parameter()), self._range_power
+        unit = number(getattr(self, name))
+        logs = logarithms(self)
+        return lambda kernel: np.exp(logs * (getattr(kernel, name) / unit) ** power), len(rows)
 
     def _points_gram(self, P: Clouds) -> Base:
         """The base kernel's Gram matrix between points of clouds such as P."""
@@ -183,6 +211,17 @@ class CloudKernel(StructuredKernel):
                 f"values of {self!r} exceed the floating range; use normalized=True or other parameters"
             )
         return values
+
+
+def _cloud_keys(P: Clouds, rows: NDArray[np.intp]) -> NDArray[Any]:
+    """What equal clouds have in common."""
+    found = []
+    for row in rows.tolist():
+        part = slice(int(P.starts[row]), int(P.starts[row + 1]))
+        points = P.points[part]
+        own = points.tobytes() if isinstance(points, np.ndarray) else repr(points).encode()
+        found.append(hash(own + P.weights[part].tobytes()))
+    return np.array(found)
 
 
 def in_precision(values: Array, P: Clouds, Q: Clouds | None) -> Array:

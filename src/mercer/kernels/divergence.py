@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.kernels.euclidean import decay_profile
+from mercer.kernels.parametrix import ORTHOGONAL_HALF
 from mercer.kernels.radial import RadialKernel, Road, is_single, to_single
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import PowerProfile, ProductProfile, Profile
@@ -43,7 +44,8 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
     t : float, optional
         Absolute time, at curvature 1 or -1.
     t_star : float
-        Time in units of ``log(n) / n``, used unless ``t`` is given; on the simplex only.
+        Time in the unit of :class:`Parametrix`, ``pi^2 / (16 log 2)``, used unless ``t`` is given; on the
+        simplex only.
     t_bounds, t_star_bounds : pair of floats or "fixed"
         Ranges for optimisers.
 
@@ -71,7 +73,7 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
         space: Family,
         t: Any = None,
         t_star: Any = 1.0,
-        t_bounds: Any = (1e-4, 1e2),
+        t_bounds: Any = (1e-8, 1e2),
         t_star_bounds: Any = (1e-2, 1e2),
     ) -> None:
         self.space = space
@@ -101,10 +103,15 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
         self._check_space()
         return Road(self, *self._check(X, Y)).gram(PowerProfile())
 
+    @property
+    def _has_unit(self) -> bool:
+        return isinstance(self.space, Simplex)
+
+    def _unit(self, n: int) -> float:
+        return ORTHOGONAL_HALF
+
     def _validate(self) -> None:
         self._check_space()
-        if not isinstance(self.space, Simplex) and self.t is None:
-            raise ValueError(f"give KullbackLeibler the time: KullbackLeibler({self.space!r}, t=1.0)")
         self._check_time()
 
     def _check_space(self) -> None:

@@ -117,6 +117,13 @@ class GaussianEmbedding(CloudKernel):
         """The length scale."""
         return ("length_scale",)
 
+    _range_power = -2.0
+    _range_rows = 300
+
+    def range_parameter(self) -> str:
+        """The length scale."""
+        return "length_scale"
+
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         exponents = squared_distances(self, P, Q, number(self.length_scale) ** 2)
         with np.errstate(over="ignore"):
@@ -189,6 +196,13 @@ class TraceKernel(CloudKernel):
     def continuous(self) -> tuple[str, ...]:
         """The scale."""
         return ("t",)
+
+    _range_power = -1.0
+    _range_rows = 300
+
+    def range_parameter(self) -> str:
+        """The scale."""
+        return "t"
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         exponents = squared_distances(self, P, Q, number(self.t))

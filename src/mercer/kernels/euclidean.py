@@ -119,6 +119,10 @@ class Gaussian(RadialKernel):
         """The length scale."""
         return ("length_scale",)
 
+    def range_parameter(self) -> str:
+        """The length scale."""
+        return "length_scale"
+
     def is_stationary(self) -> bool:
         """See :class:`Kernel`."""
         return True

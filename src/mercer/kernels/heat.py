@@ -46,7 +46,9 @@ class Heat(SpectralKernel, DiffusionTime):
     t : float, optional
         Absolute time, at curvature 1 or -1; on hyperbolic space at least 1e-8.
     t_star : float
-        Time in units of ``log(n) / n``, used unless ``t`` is given; on sphere and simplex only.
+        Time in units of ``log(n) / n``, used unless ``t`` is given; on sphere and simplex only.  In
+        high dimension the normalised kernel is ``exp(B (w - 1))`` with ``B = n^(1 - t_star)``: what is
+        useful lies close to 1, and :meth:`scaled_to` finds it.
     normalized : bool
         Divide by the value at equal points.
     t_bounds, t_star_bounds : pair of floats or "fixed"
@@ -78,7 +80,7 @@ class Heat(SpectralKernel, DiffusionTime):
         t: Any = None,
         t_star: Any = 1.0,
         normalized: bool = True,
-        t_bounds: Any = (1e-4, 1e2),
+        t_bounds: Any = (1e-8, 1e2),
         t_star_bounds: Any = (1e-2, 1e2),
     ) -> None:
         self.space = space
@@ -88,10 +90,12 @@ class Heat(SpectralKernel, DiffusionTime):
         self.t_bounds = t_bounds
         self.t_star_bounds = t_star_bounds
 
+    @property
+    def _has_unit(self) -> bool:
+        return isinstance(self.space, SphericalSpace)
+
     def _validate(self) -> None:
         super()._validate()
-        if not isinstance(self.space, SphericalSpace) and self.t is None:
-            raise ValueError(f"give Heat the time itself: Heat({self.space!r}, t=1.0)")
         self._check_time()
         if isinstance(self.space, HyperbolicSpace | NormalProduct) and number(self.t) < LEAST_TIME:
             raise ValueError(

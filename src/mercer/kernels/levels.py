@@ -128,12 +128,12 @@ def _series_sums(
 
 def _matern_sums(kernel: Matern, n: int, numbers: NDArray[np.int64], names: tuple[str, ...]) -> _Sums:
     """The same for the Matern kernel, whose series may be too long to sum."""
-    rate = 2 * number(kernel.nu) / number(kernel.length_scale) ** 2
+    rate = 2 * number(kernel.nu) / kernel.scale(n) ** 2
     s = kernel._power(n)
     log_total, share = _log_power_sum(n, s, rate, numbers)
-    # d/dlog(length_scale) of (rate + lam)^-s is 2 s rate (rate + lam)^-(s+1).
+    # d/dlog(rate) of (rate + lam)^-s is -s rate (rate + lam)^-(s+1).
     log_steeper, steeper_share = _log_power_sum(n, s + 1, rate, numbers)
-    slope = 2 * s * math.exp(math.log(rate) + log_steeper - log_total)
+    slope = kernel.steepness * s * math.exp(math.log(rate) + log_steeper - log_total)
     shape = len(names)
     return log_total, np.full(shape, slope), share, np.full(shape, slope * steeper_share)
 

@@ -13,6 +13,7 @@ from mercer.kernels.base import check_positive, number
 from mercer.kernels.hyperbolic import LEAST_LENGTH, Rungs
 from mercer.kernels.shorttime import Law
 from mercer.kernels.spectral import SpectralKernel
+from mercer.kernels.time import natural_time
 from mercer.spaces import Graph, HyperbolicSpace, SphericalSpace, zonal
 from mercer.spaces.ladder import BesselGenerator
 
@@ -41,13 +42,17 @@ class Matern(SpectralKernel):
     space : Sphere, Simplex, Hyperbolic, NormalFamily or Graph
     nu : float
         Smoothness, on hyperbolic space from 0.25 to 10^4; not changed by optimisers.
-    length_scale : float
+    length_scale : float, optional
         Distance over which the kernel falls, at curvature 1 (an angle, in radians) or -1.
+    t_star : float
+        Mean diffusion time in units of ``log(n) / n``, used unless ``length_scale`` is given; on sphere
+        and simplex only.  The kernel is the mixture of heat kernels over times of a Gamma distribution
+        with the mean ``t = (nu + (n - 1) / 2) length_scale^2 / (2 nu)``.
     normalized : bool
         Divide by the value at equal points.  The absolute form is ``sum_l a_l N_l P_l(w)`` on the sphere
         and the kernel of the operator ``a(-Laplacian)`` on hyperbolic space.
-    length_scale_bounds : pair of floats or "fixed"
-        Range for optimisers.
+    length_scale_bounds, t_star_bounds : pair of floats or "fixed"
+        Ranges for optimisers.
 
     References
     ----------
@@ -71,27 +76,66 @@ class Matern(SpectralKernel):
         self,
         space: SphericalSpace | HyperbolicSpace | Graph,
         nu: float = 2.5,
-        length_scale: Any = 1.0,
+        length_scale: Any = None,
+        t_star: Any = 1.0,
         normalized: bool = True,
-        length_scale_bounds: Any = (1e-2, 1e2),
+        length_scale_bounds: Any = (1e-6, 1e2),
+        t_star_bounds: Any = (1e-2, 1e2),
     ) -> None:
         self.space = space
         self.nu = nu
         self.length_scale = length_scale
+        self.t_star = t_star
         self.normalized = normalized
         self.length_scale_bounds = length_scale_bounds
+        self.t_star_bounds = t_star_bounds
 
     def continuous(self) -> tuple[str, ...]:
-        """The length scale."""
-        return ("length_scale",)
+        """The length scale, or the mean time in its natural unit."""
+        return ("t_star",) if self.length_scale is None else ("length_scale",)
+
+    def range_parameter(self) -> str:
+        """The length scale, or the mean time in its natural unit."""
+        return self.continuous()[0] if self._has_unit else "length_scale"
+
+    @property
+    def _has_unit(self) -> bool:
+        return isinstance(self.space, SphericalSpace)
+
+    @property
+    def steepness(self) -> int:
+        """Power of the hyperparameter in the inverse of the rate ``2 nu / length_scale^2``."""
+        return 1 if self.length_scale is None else 2
+
+    def scale(self, n: int) -> float:
+        """Length scale in dimension n."""
+        return number(self._scale(n))
+
+    def _scale(self, n: int) -> Any:
+        if self.length_scale is not None:
+            return self.length_scale
+        nu = number(self.nu)
+        return (2 * nu * self.t_star * natural_time(n) / self._power(n)) ** 0.5
 
     def _validate(self) -> None:
         super()._validate()
         check_positive(self, "nu")
-        if number(self.length_scale) > 1e150:
-            raise ValueError(f"length_scale of Matern is too large: {self.length_scale!r}")
-        if number(self.nu) / max(number(self.length_scale) ** 2, 5e-324) > 1e300:
-            raise ValueError(f"length_scale of Matern is too small: {self.length_scale!r}")
+        if self.length_scale is None and not self._has_unit:
+            raise ValueError(
+                f"give Matern the length scale: Matern({self.space!r}, length_scale=1.0), or take it "
+                "from the data: scaled_to(X)"
+            )
+        name = self.continuous()[0]
+        value = getattr(self, name)
+        if self.length_scale is not None and self.t_star != 1.0:
+            raise ValueError(
+                f"give length_scale or t_star, not both: length_scale={self.length_scale!r}, "
+                f"t_star={self.t_star!r} (t_star=1 counts as not given)"
+            )
+        if number(value) > 1e150:
+            raise ValueError(f"{name} of Matern is too large: {value!r}")
+        if number(self.nu) / max(number(value) ** 2, 5e-324) > 1e300:
+            raise ValueError(f"{name} of Matern is too small: {value!r}")
         if isinstance(self.space, HyperbolicSpace):
             self._check_hyperbolic()
         if getattr(self.nu, "requires_grad", False):
@@ -116,7 +160,7 @@ class Matern(SpectralKernel):
 
     def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
         """``-(nu + (n - 1) / 2) log(2 nu / length_scale^2 + lambda)``."""
-        return -self._power(n) * np.log(2 * number(self.nu) / self.length_scale**2 + eigenvalues)
+        return -self._power(n) * np.log(2 * number(self.nu) / self._scale(n) ** 2 + eigenvalues)
 
     def _power(self, n: int) -> float:
         return number(self.nu) + (n - 1) / 2
@@ -129,7 +173,7 @@ class Matern(SpectralKernel):
             try:
                 zonal.spectrum(lambda lam: plain.log_weights(lam, n), n, self._direct_levels)
             except zonal.SlowDecay:
-                rate = 2 * number(self.nu) / plain.length_scale**2
+                rate = 2 * number(self.nu) / plain.scale(n) ** 2
                 return shorttime.SplitSeries(n, self._power(n) + raised, rate).parts()
             return None
 
@@ -148,15 +192,15 @@ class Matern(SpectralKernel):
         split, higher = self._split(n), self._split(n, raised=1)
         if split is None or higher is None:
             return super()._gradient_law(n, name)
-        # d/dlog(length_scale) of (rate + lam)^-s is 2 s rate (rate + lam)^-(s+1).
+        # d/dlog(rate) of (rate + lam)^-s is -s rate (rate + lam)^-(s+1).
         (law, log_total), (higher_law, higher_total) = split, higher
-        rate = 2 * number(self.nu) / number(self.length_scale) ** 2
-        weight = 2 * self._power(n) * math.exp(math.log(rate) + higher_total - log_total)
+        rate = 2 * number(self.nu) / self.scale(n) ** 2
+        weight = self.steepness * self._power(n) * math.exp(math.log(rate) + higher_total - log_total)
         shift = 1.0 if self.normalized else 0.0
         return lambda u: weight * (higher_law(u) - shift * law(u))
 
     def _rungs(self, d: int) -> Rungs:
-        nu, scale = number(self.nu), number(self.length_scale)
+        nu, scale = number(self.nu), self.scale(d)
         s = nu + d / 2
         rate = 2 * nu / scale**2 + ((d - 1) / 2) ** 2
         factor = math.log(2) - 0.5 * math.log(4 * math.pi) - (s - 0.5) * math.log(2 * rate)

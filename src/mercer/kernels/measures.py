@@ -77,6 +77,10 @@ class InverseGeneralizedVariance(CloudKernel):
         """The ridge."""
         return ("eta",)
 
+    def range_parameter(self) -> str:
+        """The ridge."""
+        return "eta"
+
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         return determinant_logarithms(self, P, Q, number(self.eta))
 
@@ -162,6 +166,12 @@ class MixtureMoment(CloudKernel):
     def continuous(self) -> tuple[str, ...]:
         """The factor."""
         return ("delta",)
+
+    _range_sense = -1
+
+    def range_parameter(self) -> str:
+        """The factor."""
+        return "delta"
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         return determinant_logarithms(self, P, Q, 1 / number(self.delta))
@@ -309,6 +319,10 @@ class RegularizedMoment(CloudKernel):
     def continuous(self) -> tuple[str, ...]:
         """What is added to the eigenvalues."""
         return ("eps",)
+
+    def range_parameter(self) -> str:
+        """What is added to the eigenvalues."""
+        return "eps"
 
     def _validate(self) -> None:
         super()._validate()

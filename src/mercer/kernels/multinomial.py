@@ -20,6 +20,7 @@ from mercer.engine.posterior import (
 from mercer.kernels import shorttime
 from mercer.kernels.base import check_positive, is_whole, log_derivative, number
 from mercer.kernels.heat import Heat
+from mercer.kernels.scale import Similarities
 from mercer.kernels.structured import StructuredKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import Profile
@@ -33,6 +34,8 @@ MAX_LEVELS = 128
 _MAX_MAGNIFICATION = 1e4
 #: Samples in a set, and fewest sets: their spread is the standard error.
 _SET, _SETS = 32, 8
+#: Rows from which a range is learnt, times the root of the number of their columns.
+_RANGE_COST = 1600
 _METHODS = ("auto", "series", "samples")
 #: How far totals of rows may be from 1, or from 100, to be taken for those of shares.
 _EQUAL = 1e-6
@@ -101,7 +104,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         method: str = "auto",
         t: float | None = None,
         t_star_bounds: Any = (1e-2, 1e2),
-        t_bounds: Any = (1e-4, 1e2),
+        t_bounds: Any = (1e-8, 1e2),
     ) -> None:
         self.t_star = t_star
         self.alpha = alpha
@@ -202,6 +205,13 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
                 "method='auto' or a longer time"
             )
         return polynomial
+
+    def _pair_similarities(
+        self, X: Any, max_rows: int, rng: np.random.Generator
+    ) -> tuple[Similarities, int]:
+        # A pair costs as much as it has columns.
+        most = min(max(int(_RANGE_COST / X.shape[1] ** 0.5), 32), 300)
+        return super()._pair_similarities(X, min(max_rows, most), rng)
 
     def _gram(self, P: Any, Q: Any) -> Any:
         return self._average(P, Q)

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.engine import matrixfunction
+from mercer.kernels import scale
 from mercer.kernels.base import (
     check_choice,
     check_positive,
     check_vector,
     log_derivative,
+    on_cpu,
 )
 from mercer.kernels.structured import Array, StructuredKernel
 from mercer.spaces import Graph
@@ -28,6 +30,8 @@ Series = matrixfunction.Expansion | matrixfunction.WalkSeries
 _ROUNDING_STEPS, _LARGEST_CHANGE, _LARGEST_CHANGE_OF_SERIES = 8, 1e-8, 1e-6
 #: exp() of more than this overflows.
 LOG_MAX = math.log(np.finfo(float).max)
+#: Nodes of a graph that is not decomposed from which a range is learnt.
+_LARGE_GRAPH_SAMPLE = 128
 
 
 class NodeKernel(StructuredKernel):
@@ -191,6 +195,31 @@ class NodeKernel(StructuredKernel):
         chosen = vectors[P]
         slope = (chosen * self._weight_slopes(eigenvalues, name)) @ chosen.T
         return self._factor() * (slope + slope.T) / 2
+
+    def _pair_similarities(
+        self, X: Any, max_rows: int, rng: np.random.Generator
+    ) -> tuple[scale.Similarities, int]:
+        """See :class:`Kernel`; pairs in one component: others have nothing in common at any range."""
+        nodes, components = self.space.check(on_cpu(X)), self.space.components
+        most = max_rows if self.operator.decomposable else min(max_rows, _LARGE_GRAPH_SAMPLE)
+        rows, keys = scale.distinct_sample(len(nodes), lambda rows: nodes[rows], most, rng)
+        nodes = nodes[rows]
+        i, j = scale.different_pairs(keys)
+        joined = components[nodes[i]] == components[nodes[j]]
+        if not joined.any():
+            raise ValueError(
+                "no two of these nodes are in one component of the graph: no scale can be learnt from "
+                "them; give more nodes, or set the parameter by hand"
+            )
+        i, j = i[joined], j[joined]
+
+        def similarities(kernel: Any) -> Array:
+            kernel._validate()
+            K = kernel._gram(nodes, None)
+            lengths = np.sqrt(np.diagonal(K))
+            return K[i, j] / (lengths[i] * lengths[j])
+
+        return similarities, len(rows)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`; the plain kernel of a large graph needs no column per node."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +17,8 @@ from mercer.spaces import SphericalSpace, parametrix
 
 #: At this time exp(-theta^2 / 4t) is zero in doubles for all unit vectors that differ, as it is before.
 _LEAST_TIME = 1e-20
+#: Time at which exp(-theta^2 / 4t) is one half for orthogonal points.
+ORTHOGONAL_HALF = math.pi**2 / (16 * math.log(2))
 
 
 class Parametrix(RadialKernel, DiffusionTime):
@@ -37,8 +40,12 @@ class Parametrix(RadialKernel, DiffusionTime):
     Parameters
     ----------
     space : Sphere or Simplex
-    t, t_star : float
-        Diffusion time, as in :class:`Heat`.
+    t : float, optional
+        Absolute time.
+    t_star : float
+        Time in units of ``pi^2 / (16 log 2)``, used unless ``t`` is given: at 1 orthogonal points are
+        half similar in the kernel of order 0.  There is no dimension in it, because angles between rows
+        of many columns crowd near ``pi / 2`` whatever their number.
     order : int
         Last coefficient of the expansion, from 0.
     normalized : bool
@@ -78,7 +85,7 @@ class Parametrix(RadialKernel, DiffusionTime):
         t_star: Any = 1.0,
         order: int = 0,
         normalized: bool = False,
-        t_bounds: Any = (1e-4, 1e2),
+        t_bounds: Any = (1e-8, 1e2),
         t_star_bounds: Any = (1e-2, 1e2),
     ) -> None:
         self.space = space
@@ -95,6 +102,9 @@ class Parametrix(RadialKernel, DiffusionTime):
         check_choice(self, "normalized", (True, False))
         if not is_whole(self.order) or self.order < 0:
             raise ValueError(f"order of Parametrix must be a whole number from 0, got {self.order!r}")
+
+    def _unit(self, n: int) -> float:
+        return ORTHOGONAL_HALF
 
     def _compile(self, n: int) -> Profile:
         if self.order == 0:

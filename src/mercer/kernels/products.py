@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from mercer.engine import cpu
 from mercer.engine.products import Factors
-from mercer.kernels.base import Kernel, check_vector
+from mercer.kernels import scale
+from mercer.kernels.base import Kernel, check_vector, on_cpu
 from mercer.kernels.radial import tensor_parameters
 from mercer.profiles import PowerProfile, ProductProfile, Profile
 from mercer.spaces import NormalFamily, NormalProduct
@@ -102,6 +103,30 @@ class FactorKernel(Kernel):
         if is_foreign(X):
             return self._combine(operator.add, lambda factor, *rows: factor.log(*rows), X, Y)
         return self._gram(X, Y, self._log_profile(), PowerProfile())
+
+    def _pair_similarities(
+        self, X: Any, max_rows: int, rng: np.random.Generator
+    ) -> tuple[scale.Similarities, int]:
+        """See :class:`Kernel`; a sum over the features of each pair, whose invariants are kept."""
+        X = self.space.check(on_cpu(X))
+        rows, keys = scale.distinct_sample(
+            len(X), lambda rows: scale.row_keys(X[rows]), max_rows, rng
+        )
+        i, j = scale.different_pairs(keys)
+        if len(i) > scale.MOST_PAIRS:
+            chosen = np.sort(rng.choice(len(i), scale.MOST_PAIRS, replace=False))
+            i, j = i[chosen], j[chosen]
+        charts = [NormalFamily().chart(part) for part in self.space.factors(X[rows])]
+        invariants = np.stack([((p[i] - p[j]) ** 2).sum(axis=1) * s[i] * s[j] for p, s in charts])
+
+        def similarities(kernel: Any) -> scale.Array:
+            table = kernel._log_profile()
+            values = np.hstack([np.zeros((len(charts), 1)), invariants])
+            table.apply(values)
+            logs = values.sum(axis=0)
+            return np.exp(logs[1:] - logs[0])
+
+        return similarities, len(rows)
 
     def free(self) -> tuple[str, ...]:
         """Those of the kernel."""

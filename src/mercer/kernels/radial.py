@@ -11,10 +11,12 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
+from scipy import sparse
 
 from mercer.engine import arrays, cpu
-from mercer.kernels.base import Kernel, check_vector, number
-from mercer.profiles import Profile
+from mercer.kernels import scale
+from mercer.kernels.base import Kernel, check_vector, number, on_cpu
+from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import RadialSpace
 from mercer.spaces.base import is_foreign
 
@@ -132,6 +134,32 @@ class RadialKernel(Kernel):
             road.L, road.R, profile, v,
             symmetric=Q is None, scales=road.scales, diagonal=road.diagonal(profile),
         )  # fmt: skip
+
+    def _pair_similarities(
+        self, X: Any, max_rows: int, rng: np.random.Generator
+    ) -> tuple[scale.Similarities, int]:
+        """See :class:`Kernel`; the law at the invariants of pairs, which are computed once."""
+        X = self.space.check(on_cpu(X))
+        rows, keys = scale.distinct_sample(
+            X.shape[0], lambda rows: self._point_keys(X[rows]), max_rows, rng
+        )
+        road = Road(self, X[rows], None)
+        invariants = cpu.gram(road.L, road.R, PowerProfile(), symmetric=True)
+        pairs = scale.thinned(invariants[scale.different_pairs(keys)].astype(float))
+        own = self._self_invariant(X[:1]).astype(float)
+
+        def similarities(kernel: Any) -> scale.Array:
+            values = np.concatenate([own, pairs])[None, :]
+            kernel.profile(road.n).apply(values)
+            return values[0, 1:] / values[0, 0]
+
+        return similarities, len(rows)
+
+    def _point_keys(self, X: Any) -> Any:
+        """What rows that are the same point have in common."""
+        embedded = self._embed(X, None)[0]
+        flat = isinstance(embedded, np.ndarray) or sparse.issparse(embedded)
+        return scale.row_keys(embedded if flat else X)
 
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Check both arguments; Y comes back as None where it is X."""

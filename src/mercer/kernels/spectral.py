@@ -15,6 +15,7 @@ from mercer.kernels.hyperbolic import RadialLaw, Rungs
 from mercer.kernels.nodes import LaplacianKernel
 from mercer.kernels.products import FactorKernel
 from mercer.kernels.radial import RadialKernel, is_single, to_single
+from mercer.kernels.scale import Similarities
 from mercer.kernels.shorttime import Array, Law
 from mercer.profiles import ProductProfile, Profile, compile_profile
 from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, SphericalSpace, zonal
@@ -98,6 +99,15 @@ class SpectralKernel(RadialKernel):
         """See :class:`Kernel`."""
         worker = self._worker()
         return super().matvec(X, Y, v) if worker is None else worker.matvec(X, Y, v)
+
+    def _pair_similarities(
+        self, X: Any, max_rows: int, rng: np.random.Generator
+    ) -> tuple[Similarities, int]:
+        worker = self._worker()
+        if worker is None:
+            return super()._pair_similarities(X, max_rows, rng)
+        found, points = worker._pair_similarities(X, max_rows, rng)
+        return lambda kernel: found(kernel._worker()), points
 
     def expansion(self) -> Expansion:
         """On a graph: the series in the Laplacian, with its error; see :meth:`NodeKernel.expansion`."""

@@ -9,12 +9,12 @@ from mercer.kernels.base import Kernel, check_positive, number
 
 
 class DiffusionTime(Kernel):
-    """A kernel with a time: ``t``, or ``t_star`` in units of ``log(n) / n``.
+    """A kernel with a time: ``t``, or ``t_star`` in a unit of the space.
 
-    On the sphere the heat kernel turns from local to constant around ``t = log(n) / n``, so t_star of
-    order one is the place to look in every dimension.
+    On the sphere the unit is ``log(n) / n``, around which the heat kernel turns from local to constant.
     """
 
+    space: Any
     t: Any
     t_star: Any
 
@@ -22,17 +22,41 @@ class DiffusionTime(Kernel):
         """The time, in the form it was given."""
         return ("t",) if self.t is not None else ("t_star",)
 
+    def range_parameter(self) -> str:
+        """The time, in the form it was given."""
+        return self.continuous()[0] if self._has_unit else "t"
+
     def time(self, n: int) -> float:
         """Diffusion time in dimension n."""
         return number(self._time(n))
 
+    @property
+    def _has_unit(self) -> bool:
+        """Whether the space has a natural unit of time."""
+        return True
+
+    def _unit(self, n: int) -> float:
+        """The natural unit of time."""
+        return natural_time(n)
+
     def _time(self, n: int) -> Any:
-        return self.t if self.t is not None else self.t_star * (math.log(n) / n)
+        return self.t if self.t is not None else self.t_star * self._unit(n)
 
     def _check_time(self) -> None:
+        if self.t is None and not self._has_unit:
+            owner = type(self).__name__
+            raise ValueError(
+                f"give {owner} the time itself: {owner}({self.space!r}, t=1.0), or take it from the "
+                "data: scaled_to(X)"
+            )
         check_positive(self, *self.continuous())
         if self.t is not None and self.t_star != 1.0:
             raise ValueError(
                 f"give t or t_star, not both: t={self.t!r}, t_star={self.t_star!r} "
                 "(set t=None to use t_star; t_star=1 counts as not given)"
             )
+
+
+def natural_time(n: int) -> float:
+    """``log(n) / n``, the unit of diffusion times on S^(n-1)."""
+    return math.log(n) / n

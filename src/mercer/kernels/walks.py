@@ -167,6 +167,10 @@ class Exponential(NodeKernel):
         """The rate."""
         return ("beta",)
 
+    def range_parameter(self) -> str:
+        """The rate."""
+        return "beta"
+
     def log_weights(self, eigenvalues: Array) -> Array:
         """``beta lambda``."""
         return self.beta * eigenvalues
@@ -252,12 +256,27 @@ class VonNeumann(NodeKernel):
         """The discount."""
         return ("beta",)
 
+    def range_parameter(self) -> str:
+        """The discount."""
+        return "beta"
+
+    def _range_start(self) -> float:
+        start = super()._range_start()
+        if self.space.similarity != "adjacency":
+            return start
+        return min(start, 0.5 / max(self._radius, 1e-300))
+
+    @property
+    def _radius(self) -> float:
+        """The spectral radius of an adjacency matrix, or a bound of it."""
+        # Perron and Frobenius: the largest eigenvalue of a non-negative matrix is its radius.
+        return float(self.operator.top if self.operator.decomposable else self.operator.high)
+
     def _validate(self) -> None:
         super()._validate()
         if self.space.similarity != "adjacency":
             return
-        # Perron and Frobenius: the largest eigenvalue of a non-negative matrix is its radius.
-        radius = self.operator.top if self.operator.decomposable else self.operator.high
+        radius = self._radius
         if number(self.beta) * radius >= 1:
             raise ValueError(
                 f"beta of VonNeumann must be below 1 / rho(S) = {1 / radius:.6g} with the similarity "

@@ -1,0 +1,281 @@
+"""How far a kernel reaches, in the data's own unit: the similarity that it gives to distinct points."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import brentq
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+#: Similarities of a sample of pairs under a kernel.
+Similarities = Callable[[Any], Array]
+
+#: Pairs whose similarities stand for those of all.
+MOST_PAIRS = 20_000
+#: Optimisers look from where even near points are less similar than the first to where even far ones
+#: are more similar than the second.
+_NEARLY_ALONE, _NEARLY_ALIKE = 0.01, 0.999
+#: Least and greatest distance of a bound, in the logarithm of the parameter, and least slope of decay.
+_LEAST_MARGIN, _MOST_MARGIN, _LEAST_SLOPE = math.log(2), math.log(1e4), 0.1
+#: First step of a search, in the logarithm of the parameter, and how often steps may double.
+_FIRST_STEP, _DOUBLINGS = 0.25, 7
+#: Values that a kernel may refuse before a search gives up, and change of similarity that counts as none.
+_REFUSALS, _LEVEL = 7, 1e-7
+#: Accuracy of the parameter's logarithm.
+_TOLERANCE = 1e-5
+#: A parameter of the fewest digits may be so far from the similarity that is asked for.
+_ROUNDING = 0.01
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Similarities that a kernel gives to distinct points of a sample, divided by the lengths."""
+
+    #: Of the farthest hundredth of pairs, of half the pairs, and of neighbours.
+    far: float
+    median: float
+    near: float
+
+
+class Unreachable(ValueError):
+    """No value of the range parameter gives the similarity."""
+
+
+class Survey:
+    """A sample of pairs of points, under kernels that differ in their range parameter only.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With a range parameter.
+    X : points
+    max_rows : int
+        Points in the sample.
+    random_state : int
+        Seed of the sample.
+    """
+
+    def __init__(self, kernel: Any, X: Any, max_rows: int = 1000, random_state: int = 0) -> None:
+        self._kernel = kernel.with_floats()
+        self._name = kernel.range_parameter()
+        rng = np.random.default_rng(random_state)
+        self._similarities, points = self._kernel._pair_similarities(X, max_rows, rng)
+        self._quantiles = (0.01, 0.5, 1 - 1 / max(points, 2))
+        self._seen: dict[float, Reach] = {}
+
+    def kernel(self, value: float) -> Any:
+        """The kernel with this value of its range parameter."""
+        moved = copy.copy(self._kernel)
+        setattr(moved, self._name, value)
+        return moved
+
+    def reach(self, value: float) -> Reach:
+        """What the kernel with this value says of the sample."""
+        if value not in self._seen:
+            with np.errstate(all="ignore"):  # what is not finite is refused
+                values = self._similarities(self.kernel(value))
+            if not np.isfinite(values).all():
+                raise ValueError(f"{self.kernel(value)!r} has values that are not finite")
+            far, median, near = np.quantile(values, self._quantiles).tolist()
+            self._seen[value] = Reach(far, median, near)
+        return self._seen[value]
+
+    def find(self, similarity: float) -> float:
+        """Value of the range parameter at which the median similarity is the one given."""
+
+        def excess(x: float) -> float:
+            # Where similarity is exp(-c / p^a), as for all these kernels roughly, this is a line in x.
+            return _decay(similarity) - _decay(self.reach(math.exp(x)).median)
+
+        start = self._start()
+        first = excess(start)
+        if first == 0:
+            return math.exp(start)
+        # Most similarities rise or fall with the parameter throughout; try the other way if not this.
+        sign = self._kernel._range_sense * (1 if first < 0 else -1)
+        for sign in (sign, -sign):
+            ends = self._bracket(start, first, sign, excess)
+            if ends is not None:
+                return math.exp(brentq(excess, *ends, xtol=_TOLERANCE))
+        least, most = (f(r.median for r in self._seen.values()) for f in (min, max))
+        raise Unreachable(
+            f"similarity {similarity:g} cannot be reached by {self._name} of "
+            f"{type(self._kernel).__name__} on these points: their median similarity stays between "
+            f"{least:.4g} and {most:.4g}"
+        )
+
+    def find_short(self, similarity: float) -> float:
+        """The same in the fewest digits that come near: equal for training parts that are alike."""
+        value = self.find(similarity)
+        for digits in range(1, 6):
+            short = float(f"{value:.{digits - 1}e}")
+            if abs(self.reach(short).median - similarity) <= _ROUNDING * min(1, 8 * similarity, 8 * (1 - similarity)):
+                return short
+        return value
+
+    def bounds(self, value: float) -> tuple[float, float]:
+        """Where optimisers should look: from neighbours that are alone to far points that are alike.
+
+        Extrapolated along the line that :meth:`find` looks for.
+        """
+        reach, slope = self.reach(value), self._slope(value)
+        down = (_decay(_NEARLY_ALONE) - _decay(reach.near)) / slope
+        up = (_decay(reach.far) - _decay(_NEARLY_ALIKE)) / slope
+        low, high = (min(max(step, _LEAST_MARGIN), _MOST_MARGIN) for step in (down, up))
+        if self._kernel._range_sense < 0:
+            low, high = high, low
+        return float(f"{value * math.exp(-low):.1e}"), float(f"{value * math.exp(high):.1e}")
+
+    def _slope(self, value: float) -> float:
+        """How fast the decay changes with the logarithm of the parameter, near a value."""
+        other = min((v for v in self._seen if v != value), key=lambda v: abs(math.log(v / value)))
+        change = _decay(self.reach(other).median) - _decay(self.reach(value).median)
+        return max(abs(change / math.log(other / value)), _LEAST_SLOPE)
+
+    def _start(self) -> float:
+        """Logarithm of the first value that the kernel takes."""
+        start = self._kernel._range_start()
+        for power in (0, -1, -2, -3, -4, -6, -8):
+            try:
+                self.reach(start * 10.0**power)
+            except ValueError as error:
+                refused = error
+            else:
+                return math.log(start * 10.0**power)
+        raise refused
+
+    def _bracket(
+        self, start: float, first: float, sign: int, excess: Callable[[float], float]
+    ) -> tuple[float, float] | None:
+        """Two values with the similarity between them."""
+        before = start
+        for x in self._steps(start, sign):
+            if excess(x) * first <= 0:
+                return before, x
+            before = x
+        return None
+
+    def _steps(self, start: float, sign: int) -> Any:
+        """Values farther and farther away, up to where the kernel refuses them."""
+        step, refused, x = _FIRST_STEP, 0, start
+        median = self.reach(math.exp(x)).median
+        while step <= _FIRST_STEP * 2**_DOUBLINGS and refused < _REFUSALS:
+            before = median
+            try:
+                median = self.reach(math.exp(x + sign * step)).median
+            except (ValueError, OverflowError):
+                refused += 1
+                step /= 4
+                continue
+            x += sign * step
+            yield x
+            step *= 1 if refused else 2
+            if abs(median - before) < _LEVEL and _LEVEL < median < 1 - _LEVEL:
+                return  # nothing more will change
+
+
+def _decay(similarity: float) -> float:
+    """``log(-log s)``, within the digits of s."""
+    return math.log(-math.log(min(max(similarity, 1e-300), 1 - 1e-15)))
+
+
+def scaled(kernel: Any, X: Any, similarity: Any, max_rows: Any, random_state: int) -> Any:
+    """A copy of a kernel at a similarity, with bounds for optimisers around it."""
+    similarity, max_rows = check_similarity(similarity), check_max_rows(max_rows)
+    survey = Survey(kernel, X, max_rows, random_state)
+    value = survey.find(similarity)
+    found = survey.kernel(value)
+    name = f"{kernel.range_parameter()}_bounds"
+    if not isinstance(getattr(found, name), str):
+        setattr(found, name, survey.bounds(value))
+    return found
+
+
+def check_similarity(similarity: Any) -> float:
+    """Raise unless a similarity lies between 0 and 1."""
+    try:
+        value = float(similarity)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not 0 < value < 1:
+        raise ValueError(f"similarity must be a number between 0 and 1, got {similarity!r}")
+    return value
+
+
+def check_max_rows(max_rows: Any) -> int:
+    """Raise unless a sample of so many rows has a pair in it."""
+    if isinstance(max_rows, bool) or not isinstance(max_rows, int | np.integer) or max_rows < 2:
+        raise ValueError(f"max_rows must be a whole number of at least 2, got {max_rows!r}")
+    return int(max_rows)
+
+
+def distinct_sample(
+    count: int, keys: Callable[[Index], NDArray[Any]], most: int, rng: np.random.Generator
+) -> tuple[Index, NDArray[Any]]:
+    """Sample of points that are not all equal.
+
+    Parameters
+    ----------
+    count : int
+        Points in all.
+    keys : callable
+        From numbers of points to something that equal points have in common.
+    most : int
+        Points in the sample.
+
+    Returns
+    -------
+    rows, keys : arrays
+        Numbers of the points, and their keys.
+    """
+    rows = np.arange(count) if count <= most else np.sort(rng.choice(count, most, replace=False))
+    found = keys(rows)
+    if len(np.unique(found)) < 2 and count > most:  # almost all are equal: one of each kind
+        found = keys(np.arange(count))
+        rows = np.sort(np.unique(found, return_index=True)[1])[:most]
+        found = found[rows]
+    if len(np.unique(found)) < 2:
+        raise ValueError(
+            "all points are equal, or there is only one: no scale can be learnt from them; give points "
+            "that differ, or set the parameter by hand"
+        )
+    return rows, found
+
+
+def row_keys(X: Any) -> NDArray[Any]:
+    """Bytes of each row of an array or CSR matrix; the same for equal rows."""
+    if sparse.issparse(X):
+        X = X.tocsr(copy=True)
+        X.eliminate_zeros()
+        X.sort_indices()
+        ends = X.indptr
+        parts = [
+            X.indices[a:b].tobytes() + X.data[a:b].tobytes()
+            for a, b in zip(ends[:-1], ends[1:], strict=True)
+        ]
+        return np.array([hash(part) for part in parts])
+    rows = np.ascontiguousarray(X) + 0.0  # no minus zero
+    return np.array([hash(row.tobytes()) for row in rows])
+
+
+def different_pairs(keys: NDArray[Any]) -> tuple[Index, Index]:
+    """Pairs i < j of points with different keys."""
+    i, j = np.triu_indices(len(keys), 1)
+    keep = keys[i] != keys[j]
+    return i[keep], j[keep]
+
+
+def thinned(values: Array) -> Array:
+    """At most ``MOST_PAIRS`` values, evenly spaced by rank, with the middle of them all."""
+    if len(values) <= MOST_PAIRS:
+        return values
+    ranks = np.linspace(0, len(values) - 1, MOST_PAIRS + 1).round().astype(np.intp)
+    return np.sort(values)[ranks]
