@@ -1,6 +1,7 @@
 """The command line and the tables it reads."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ from sklearn.datasets import dump_svmlight_file
 from typer.testing import CliRunner
 
 from mercer.cli import app
-from mercer.datasets import digits, read_table
+from mercer.datasets import digits, load_docstrings, read_table
 from mercer.report import write_report
 from mercer.selection import compare
 
@@ -69,6 +70,18 @@ def test_table(tmp_path, frame) -> None:
     assert result.exit_code == 0
     assert "accuracy" in result.stdout
     assert "rows taken as counts" in result.stdout
+
+
+def test_without_a_table_docstrings_are_compared(monkeypatch) -> None:
+    table = load_docstrings()
+    some = replace(table, X=table.X[::10], y=table.y[::10], ids=table.ids[::10])
+    monkeypatch.setattr("mercer.datasets.load_docstrings", lambda: some)
+    result = run("compare", "--json", "--folds", 2)
+    assert result.exit_code == 0, result.stderr
+    data = json.loads(result.stdout)
+    assert data["table"] == "docstrings of NumPy, SciPy, scikit-learn, pandas"
+    assert set(data["classes"]) == {"NumPy", "SciPy", "scikit-learn", "pandas"}
+    assert (data["kind"], data["columns"]) == ("counts", len(table.columns))
 
 
 def test_drop(tmp_path, frame) -> None:

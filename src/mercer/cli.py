@@ -28,7 +28,7 @@ app = typer.Typer(
 TableArgument = Annotated[
     Path | None,
     typer.Argument(
-        help="CSV, TSV, Parquet, Feather, NPZ or svmlight file; scikit-learn's digits if left out."
+        help="CSV, TSV, Parquet, Feather, NPZ or svmlight file; if left out, word counts of docstrings."
     ),
 ]
 
@@ -179,7 +179,7 @@ def _read(table: Path | None, roles: Roles, edges: Path | None, space: str) -> T
     if table is None:
         if given:
             raise ValueError(f"{given[0]} needs a table: mercer compare TABLE --target COLUMN ...")
-        return datasets.digits()
+        return datasets.load_docstrings()
     if roles.text is not None:
         return datasets.read_strings(table, roles.target, roles.text, roles.group)
     if edges is not None:

@@ -1,0 +1,187 @@
+"""Real text that every installation has: what four libraries say about themselves."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from mercer.datasets.tables import Table
+
+#: Package of each library, and those of its public modules that list their names.
+_LIBRARIES = {
+    "NumPy": ("numpy", ". .char .fft .linalg .ma .polynomial .random .rec .strings"),
+    "SciPy": (
+        "scipy",
+        ".cluster.hierarchy .cluster.vq .fft .integrate .interpolate .io .linalg .ndimage .optimize "
+        ".signal .sparse .sparse.csgraph .sparse.linalg .spatial .spatial.distance .special .stats",
+    ),
+    "scikit-learn": (
+        "sklearn",
+        ".cluster .compose .covariance .cross_decomposition .datasets .decomposition "
+        ".discriminant_analysis .ensemble .feature_extraction .feature_selection .gaussian_process "
+        ".impute .inspection .isotonic .linear_model .manifold .metrics .mixture .model_selection "
+        ".multiclass .multioutput .naive_bayes .neighbors .neural_network .pipeline .preprocessing "
+        ".random_projection .semi_supervised .svm .tree .utils",
+    ),
+    "pandas": (
+        "pandas",
+        ". .api.extensions .api.indexers .api.types .api.typing .errors .plotting .tseries.frequencies "
+        ".tseries.offsets",
+    ),
+}
+
+#: Documents of a library at most, and characters that a document must have more than.
+_DOCUMENTS, _LENGTH = 250, 300
+
+#: Scikit-learn has these only after an import, which others may have done or not.
+_EXPERIMENTAL = {"HalvingGridSearchCV", "HalvingRandomSearchCV", "IterativeImputer"}
+
+#: What is indented below a directive of code or formulas, or below a line that ends in two colons.
+_LITERAL = re.compile(
+    r"^( *)(?=\S)(?:\.\. (?:code|code-block|math|plot)::.*|((?!\.\. ).*)::)\n(?: *\n|\1 +\S.*\n?)*",
+    re.MULTILINE,
+)
+
+#: What else is no prose.
+_NO_PROSE = re.compile(
+    r"""
+    ^[ ]*>>>.*(?:\n[ ]*\S.*)*             # doctests, up to the blank line that ends their output
+    | \A[\w.]+\([^)]*\).*                 # the signature that compiled functions start with
+    | (?: :[\w:+-]+: )? `+[^`\n]+\n?[^`\n]*`+    # names and code in backticks, with their role
+    | ^[ ]*\.\.[ ][\w-]+::                # directives
+    | \w+://\S+                           # addresses
+    | (?: \b[^\W\d]\w*\. )+ [^\W\d]\w*    # dotted names
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+
+_NAME, _WORD = re.compile(r"\w+"), re.compile(r"[^\W\d_]{3,}")
+
+#: Words that hold a library's name, as in to_numpy.
+_TELLTALE = re.compile("numpy|scipy|scikit|sklearn|pandas")
+
+
+def load_docstrings(*, as_text: bool = False) -> Table:
+    """Docstrings of the installed NumPy, SciPy, scikit-learn and pandas; the class is the library.
+
+    Functions, classes and methods of public modules are in it, up to 250 of each library, evenly spread
+    over its names.  The same versions give the same documents.
+
+    A document is the words of a docstring: runs of three letters or more, in lower case.  What would
+    give the library away is left out: code, doctests and formulas, names in backticks and dotted names,
+    names of packages and modules (even where they are plain words, such as random), directives,
+    addresses and numbers; and, because templates would give it away as well, lines that another
+    docstring of the library has too.  Docstrings of which 300 characters or fewer remain are left out.
+
+    Parameters
+    ----------
+    as_text : bool
+        Whether X is a list of strings, for a vectoriser of your own or for string kernels.
+
+    Returns
+    -------
+    Table
+        X is a sparse matrix of counts of the words that occur in two documents or more, as
+        ``CountVectorizer(min_df=2)`` counts them; ``y`` are libraries, ``columns`` words, and ``ids``
+        names of what is documented.
+
+    Examples
+    --------
+    >>> from mercer.datasets import load_docstrings
+    >>> table = load_docstrings()
+    >>> sorted(set(table.y.tolist()))
+    ['NumPy', 'SciPy', 'pandas', 'scikit-learn']
+    >>> table.X.shape == (len(table.ids), len(table.columns))
+    True
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    if sys.flags.optimize > 1:
+        raise ValueError("there are no docstrings, because Python runs with -OO; run it without")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some names are deprecated
+        removed = _names_of_modules()
+        found = [(library, *item) for library in _LIBRARIES for item in _documents(library, removed)]
+    labels, names, texts = map(list, zip(*found, strict=True))
+    title, y, ids = f"docstrings of {', '.join(_LIBRARIES)}", np.array(labels), tuple(names)
+    if as_text:
+        return Table(title, texts, y, ids=ids)
+    vectorizer = CountVectorizer(min_df=2)
+    counts = vectorizer.fit_transform(texts)
+    return Table(title, counts, y, columns=tuple(vectorizer.get_feature_names_out().tolist()), ids=ids)
+
+
+def _names_of_modules() -> set[str]:
+    """Names of public modules, as they are imported."""
+    names = {"learn"}  # what is left of scikit-learn
+    for package, modules in _LIBRARIES.values():
+        names.update(module.name for module in pkgutil.iter_modules(import_module(package).__path__))
+        names.update(re.findall(r"\w+", modules))
+    return names
+
+
+def _documents(library: str, removed: set[str]) -> list[tuple[str, str]]:
+    """Names and texts of a library's documents, by name."""
+    lines = {name: _lines(text, removed) for name, text in _docstrings(library).items()}
+    docstrings_with = Counter(line for own in lines.values() for line in set(own))
+    texts = {
+        name: " ".join(line for line in own if docstrings_with[line] == 1) for name, own in lines.items()
+    }
+    long = sorted((name, text) for name, text in texts.items() if len(text) > _LENGTH)
+    kept = min(len(long), _DOCUMENTS)
+    return [long[i * len(long) // kept] for i in range(kept)]
+
+
+def _lines(docstring: str, removed: set[str]) -> list[str]:
+    """Lines of prose, as words with a space between."""
+    prose = _NO_PROSE.sub(" ", _LITERAL.sub(r"\2\n", docstring)).lower()
+    # Whole names first: linear_model goes, linear and model do not.
+    prose = _NAME.sub(lambda name: "" if name[0] in removed else name[0], prose)
+    return [
+        " ".join(w for w in _WORD.findall(line) if w not in removed and not _TELLTALE.search(w))
+        for line in prose.splitlines()
+    ]
+
+
+def _docstrings(library: str) -> dict[str, str]:
+    """Docstrings by qualified name; of equal ones, and of those with the same last name, the first.
+
+    Methods of related classes and functions of related modules say much the same.
+    """
+    package, modules = _LIBRARIES[library]
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    for name, value, owner in _public(package, modules):
+        origin = getattr(value, "__module__", None) or owner
+        own = origin.partition(".")[0] == package  # not Python's, nor added by other packages
+        text, last = inspect.getdoc(value) or "", name.rpartition(".")[2]
+        if own and len(text) > _LENGTH and not {last, text} & seen:
+            found[name] = text
+            seen |= {last, text}
+    return found
+
+
+def _public(package: str, modules: str) -> Iterator[tuple[str, Any, str]]:
+    """Functions, classes and methods, each with its name and the module of what it belongs to."""
+    for path in modules.split():
+        module = import_module(package + path.rstrip("."))
+        for name in sorted(set(module.__all__) - _EXPERIMENTAL):
+            if name.startswith("_"):
+                continue
+            value, qualified = getattr(module, name), f"{module.__name__}.{name}"
+            if inspect.isclass(value) or inspect.isroutine(value) or isinstance(value, np.ufunc):
+                yield qualified, value, package
+            if inspect.isclass(value):
+                for member in inspect.classify_class_attrs(value):
+                    if member.kind.endswith("method") and not member.name.startswith("_"):
+                        owner = member.defining_class.__module__
+                        yield f"{qualified}.{member.name}", member.object, owner
