@@ -20,14 +20,6 @@ from mercer.spaces import Sphere
 plt.rcParams.update({"font.size": 11})
 
 
-def directions(longitude, latitude):
-    """Unit vectors of places in degrees."""
-    longitude, latitude = np.radians(longitude), np.radians(latitude)
-    return np.column_stack(
-        [np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)]
-    )
-
-
 def temperature(longitude, latitude):
     """Warm at the equator, with waves along the parallels."""
     a, b = np.radians(longitude), np.radians(latitude)
@@ -42,8 +34,9 @@ ocean = (np.abs(longitude + 60) < 35) & (np.abs(latitude) < 50)
 longitude, latitude = longitude[~ocean][:1500], latitude[~ocean][:1500]
 measured = temperature(longitude, latitude) + 2.0 * rng.normal(size=len(longitude))
 
-model = SphericalGPRegressor(Matern(Sphere(), nu=2.5, length_scale=0.5), max_features=400)
-model.fit(directions(longitude, latitude), measured)
+kernel = Matern(Sphere(coordinates="latlon"), nu=2.5, length_scale=0.5)
+model = SphericalGPRegressor(kernel, max_features=400)
+model.fit(np.column_stack([latitude, longitude]), measured)
 noise = np.sqrt(model.noise_) * measured.std()
 print(model.kernel_, f"noise {noise:.2f}, levels {model.features_.harmonics.level_numbers}")
 
@@ -51,7 +44,7 @@ print(model.kernel_, f"noise {noise:.2f}, levels {model.features_.harmonics.leve
 # The map, and how sure the model is of it. Noise of a single measurement is left out.
 
 east, north = np.meshgrid(np.linspace(-180, 180, 181), np.linspace(-90, 90, 91))
-grid = directions(east.ravel(), north.ravel())
+grid = np.column_stack([north.ravel(), east.ravel()])
 mean, std = (a.reshape(east.shape) for a in model.predict(grid, return_std=True, include_noise=False))
 truth = temperature(east, north)
 

@@ -30,8 +30,8 @@ plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.rig
 p, q = np.array([0.5, 0.3, 0.1, 0.05, 0.05]), np.array([0.1, 0.3, 0.4, 0.1, 0.1])
 totals = np.logspace(0, 4, 30)
 posterior, plain = PosteriorHeat(t_star=0.3), Heat(Simplex(), t_star=0.3)
-same = [posterior([m * p], [m * p])[0, 0] for m in totals]
-other = [posterior([m * p], [m * q])[0, 0] for m in totals]
+same = posterior.diag(np.outer(totals, p))
+other = posterior(np.outer(totals, p), np.outer(totals, q)).diagonal()
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 for values, limit, color, label in (

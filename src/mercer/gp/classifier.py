@@ -135,7 +135,8 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
-        Whether rows are of a table, or points of the kernel's space; "auto" tells by the kernel.
+        Whether rows are of a table, or points of the kernel's space; "auto" tells by the kernel, and
+        warns if rows for ``Sphere()`` vary in length as those of a table do.
     bias : float
         The constant column, in units of the standardised ones.
     amplitude : float

@@ -218,8 +218,8 @@ def is_globe(space: Any) -> bool:
 def great_circle_km(X: Any, Y: Any = None) -> Any:
     """Distances in kilometres between places on the globe: ``EARTH_RADIUS_KM`` times the angle.
 
-    The Earth is taken for a ball of its mean radius, 6371.0088 km.  Being flatter at the poles it is up
-    to 0.6 % larger or smaller in parts.
+    The Earth is taken for a ball of its mean radius, 6371.0088 km.  It is none: along the ellipsoid
+    distances differ by up to 0.6 %.  A length scale in kilometres is ``km / EARTH_RADIUS_KM``.
 
     Parameters
     ----------
