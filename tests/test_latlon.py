@@ -84,6 +84,13 @@ def test_kernels_are_those_of_vectors(kernel) -> None:
             np.testing.assert_allclose(ours_, theirs, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.parametrize("make", [Heat, Matern, lambda space: Heat(space) + Cosine(space)])
+def test_range_from_places(make) -> None:
+    X = places(40)
+    found, truth = make(GLOBE).scaled_to(X, 0.3), make(Sphere()).scaled_to(vectors(X), 0.3)
+    np.testing.assert_allclose(found(X), truth(vectors(X)), atol=1e-6)
+
+
 def test_embedding_is_exact() -> None:
     X = places(200)
     assert np.abs(GLOBE.check(X) - vectors(X)).max() < 4e-16
