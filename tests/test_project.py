@@ -13,6 +13,8 @@ PACKAGE = ROOT / "src" / "mercer"
 
 #: A module may import from its own layer and from those before it.
 LAYERS = [
+    {"_files"},
+    {"_arrow", "_npz"},
     {"compiled", "profiles"},
     {"spaces"},
     {"engine"},

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from mercer._files import readable
 from mercer.datasets.tables import (
     Table,
     check_column,
@@ -58,11 +59,12 @@ def read_strings(
     """
     path = Path(path)
     frame = read_frame(path, as_text=True, keep_bytes=text)
-    labels = labels_of(path, frame, target, labelled)
-    column = frame[check_column(path, frame, text)]
-    refuse_missing(path, column, "drop rows without a string")
-    groups = groups_of(path, frame, group, labelled)
-    return Table(path.name, column.to_list(), labels, groups=groups)
+    with readable(path):
+        labels = labels_of(path, frame, target, labelled)
+        column = frame[check_column(path, frame, text)]
+        refuse_missing(path, column, "drop rows without a string")
+        groups = groups_of(path, frame, group, labelled)
+        return Table(path.name, column.to_list(), labels, groups=groups)
 
 
 def read_nodes(
@@ -94,14 +96,16 @@ def read_nodes(
     """
     path, edges = Path(path), Path(edges)
     frame = read_frame(path, as_text=True)
-    labels = labels_of(path, frame, target, labelled=True)
-    others = [c for c in frame.columns if c != target]
-    if node is None and not others:
-        raise ValueError(f"{path.name} has no column that names the node")
-    if node is not None and node == target:
-        raise ValueError(f"column {node!r} of {path.name} cannot be both the node and the target")
-    names = _names(path, frame, check_column(path, frame, node or others[0]), "drop rows without a node")
-    _refuse_repeated(path, names)
+    with readable(path):
+        labels = labels_of(path, frame, target, labelled=True)
+        others = [c for c in frame.columns if c != target]
+        if node is None and not others:
+            raise ValueError(f"{path.name} has no column that names the node")
+        if node is not None and node == target:
+            raise ValueError(f"column {node!r} of {path.name} cannot be both the node and the target")
+        column = check_column(path, frame, node or others[0])
+        names = _names(path, frame, column, "drop rows without a node")
+        _refuse_repeated(path, names)
     ends, weights = _read_edges(edges, names)
     everyone, positions = np.unique(np.concatenate([ends.ravel(), names]), return_inverse=True)
     size = len(everyone)
@@ -129,8 +133,9 @@ def read_known_nodes(path: str | Path, target: str | None, node: str, nodes: Seq
     """
     path = Path(path)
     frame = read_frame(path, as_text=True)
-    labels = labels_of(path, frame, target, labelled=False)
-    names = _names(path, frame, check_column(path, frame, node), "drop rows without a node")
+    with readable(path):
+        labels = labels_of(path, frame, target, labelled=False)
+        names = _names(path, frame, check_column(path, frame, node), "drop rows without a node")
     places = {name: i for i, name in enumerate(nodes)}
     for row, name in enumerate(names.tolist()):
         if name not in places:
@@ -145,7 +150,8 @@ def _names(path: Path, frame: Any, column: str, advice: str) -> np.ndarray:
     names = frame[column].to_list()
     if all(_FLOAT.fullmatch(name) for name in names):
         names = [name[: name.index(".")] for name in names]
-    return np.array(names)
+    # As objects: one long name, such as a stray quote makes, would make room for all as long.
+    return np.array(names, dtype=object)
 
 
 def _refuse_repeated(path: Path, names: np.ndarray) -> None:
@@ -161,6 +167,11 @@ def _refuse_repeated(path: Path, names: np.ndarray) -> None:
 def _read_edges(path: Path, labelled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Ends and weights of the edges."""
     frame = read_frame(path, as_text=True)
+    with readable(path):
+        return _edges_of(path, frame, labelled)
+
+
+def _edges_of(path: Path, frame: Any, labelled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if frame.shape[1] < 2:
         raise ValueError(
             f"{path.name} is no edge list: it needs a header, two columns that name the ends, and rows"
@@ -249,6 +260,19 @@ def read_clouds(
     """
     path = Path(path)
     frame = read_frame(path)
+    with readable(path):
+        return _clouds_of(path, frame, target, cloud, weight, drop, labelled)
+
+
+def _clouds_of(
+    path: Path,
+    frame: Any,
+    target: str | None,
+    cloud: str,
+    weight: str | None,
+    drop: Sequence[str],
+    labelled: bool,
+) -> Table:
     labels = labels_of(path, frame, target, labelled)
     used = [check_column(path, frame, name) for name in (cloud, *drop, *([weight] if weight else []))]
     named = {"target": None if labels is None else target, "cloud": cloud, "weight": weight}

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 import warnings
-import zipfile
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from mercer._arrow import read_arrow
+from mercer._files import readable
+from mercer.datasets.matrices import read_npz, read_svmlight
 from mercer.spaces import Graph
 
 #: Endings and what reads them; a final .gz is passed over.
@@ -35,9 +34,9 @@ class Table:
     #: The graph whose nodes X names, if it does, and the names of its nodes.
     graph: Graph | None = None
     nodes: tuple[str, ...] = ()
-    #: Columns that are features, or coordinates of the points of clouds.
+    #: Columns that are features (words, of counts of words), or coordinates of the points of clouds.
     columns: tuple[str, ...] = ()
-    #: What the file calls the points: nodes or clouds; rows have numbers.
+    #: What the points are called: nodes, clouds or docstrings; rows of files have numbers.
     ids: tuple[Any, ...] = ()
     #: What belongs together and must not be split between training and test.
     groups: np.ndarray | None = None
@@ -82,7 +81,7 @@ def read_table(
     """
     path = Path(path)
     _check_file(path)
-    with _readable(path):
+    with readable(path):
         table = _read(path, target, drop, group, labelled)
     if table.X.ndim != 2 or table.X.shape[0] == 0:
         raise ValueError(f"{path.name} holds no rows: its table has shape {table.X.shape}")
@@ -94,24 +93,6 @@ def _check_file(path: Path) -> None:
         raise IsADirectoryError(f"{path} is a folder; name a file in it")
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-
-
-#: What the readers raise on damaged files.
-_DAMAGE = (
-    zipfile.BadZipFile, zlib.error, EOFError, IndexError, KeyError, TypeError, AttributeError,
-    ValueError, OSError,
-)  # fmt: skip
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Name the file in errors of its reader."""
-    try:
-        yield
-    except _DAMAGE as error:
-        if path.name in str(error):
-            raise
-        raise ValueError(f"{path.name} cannot be read, it may be damaged: {error}") from None
 
 
 def _ending(path: Path) -> str:
@@ -126,11 +107,12 @@ def _read(
     if ending in _TEXT or ending in _ARROW:
         return _from_frame(path, target, drop, group, labelled)
     if ending == ".npz":
-        return _from_npz(path, target or "y", group, labelled)
+        X, y, groups = read_npz(path, target or "y", group, labelled)
+        return Table(path.name, X, y, groups=groups)
     if ending in _SVMLIGHT:
         if group is not None:
             raise ValueError(f"{path.name} is an svmlight file, which has no column {group!r} of groups")
-        return _from_svmlight(path)
+        return Table(path.name, *read_svmlight(path))
     raise ValueError(
         f"{path.name} is of no known kind; known are .csv, .tsv, .parquet, .feather, .npz and .svmlight"
     )
@@ -179,17 +161,6 @@ def _as_written(path: Path, separator: str, frame: Any) -> list[str]:
     ]
 
 
-def _read_arrow(path: Path, ending: str) -> Any:
-    import pandas as pd
-
-    try:
-        return pd.read_parquet(path) if ending == ".parquet" else pd.read_feather(path)
-    except ImportError:
-        raise ValueError(
-            "Parquet and Feather files need pyarrow: pip install 'mercer[parquet]'"
-        ) from None
-
-
 def read_frame(path: Path, as_text: bool = False, keep_bytes: str | None = None) -> Any:
     """Read a text, Parquet or Feather file as a data frame with rows, with the file named in errors.
 
@@ -198,21 +169,21 @@ def read_frame(path: Path, as_text: bool = False, keep_bytes: str | None = None)
     """
     _check_file(path)
     ending = _ending(path)
-    with _readable(path):
+    with readable(path):
         if ending in _TEXT:
             frame = _read_text(path, _TEXT[ending], as_text)
         elif ending in _ARROW:
-            frame = _read_arrow(path, ending)
+            frame = read_arrow(path, ending)
         else:
             raise ValueError(
                 f"{path.name} is of no known kind; known are .csv, .tsv, .parquet and .feather"
             )
-    frame.columns = [str(c) for c in frame.columns]
-    if len(frame) == 0:
-        raise ValueError(f"{path.name} has a header and no rows")
-    if as_text:
-        for i, name in enumerate(frame.columns):
-            frame.isetitem(i, _text_of(path, frame.iloc[:, i], keep_bytes=name == keep_bytes))
+        frame.columns = [str(c) for c in frame.columns]
+        if len(frame) == 0:
+            raise ValueError(f"{path.name} has a header and no rows")
+        if as_text:
+            for i, name in enumerate(frame.columns):
+                frame.isetitem(i, _text_of(path, frame.iloc[:, i], keep_bytes=name == keep_bytes))
     return frame
 
 
@@ -264,7 +235,7 @@ def labels_of(path: Path, frame: Any, target: str | None, labelled: bool) -> np.
         raise ValueError(
             f"which column of {path.name} is the target? Name it (--target); {_known(frame)}"
         )
-    column = frame[check_column(path, frame, target)]
+    column = _single_values(path, frame[check_column(path, frame, target)])
     labels: np.ndarray = _numbers_where_written(column).to_numpy()
     return labels
 
@@ -273,10 +244,19 @@ def groups_of(path: Path, frame: Any, group: str | None, labelled: bool) -> np.n
     """The column of groups, complete; None if none is wanted, or there need not be one and is none."""
     if group is None or (not labelled and group not in frame.columns):
         return None
-    column = frame[check_column(path, frame, group)]
+    column = _single_values(path, frame[check_column(path, frame, group)])
     refuse_missing(path, column, "name the group of every row")
     groups: np.ndarray = column.to_numpy()
     return groups
+
+
+def _single_values(path: Path, column: Any) -> Any:
+    """The column, unless a row holds a list or the like; files of Arrow can."""
+    import pandas as pd
+
+    if column.dtype == object and not column.map(pd.api.types.is_scalar).all():
+        raise ValueError(f"column {column.name!r} of {path.name} holds lists, not labels; name another")
+    return column
 
 
 def _numbers_where_written(column: Any) -> Any:
@@ -350,45 +330,3 @@ def _known(frame: Any) -> str:
     text = list(frame.select_dtypes(exclude="number").columns)
     names = [*text, *(c for c in frame.columns if c not in text)]
     return f"its columns are {', '.join(map(repr, names[:8]))}{', ...' if len(names) > 8 else ''}"
-
-
-def _from_svmlight(path: Path) -> Table:
-    from sklearn.datasets import load_svmlight_file
-
-    try:
-        X, y = load_svmlight_file(str(path))
-    except ValueError as error:
-        raise ValueError(f"{path.name} is no svmlight file: {error}") from None
-    return Table(path.name, X, y)
-
-
-def _from_npz(path: Path, target: str, group: str | None, labelled: bool) -> Table:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        if target not in archive.files and labelled:
-            raise ValueError(
-                f"{path.name} has no array {target!r} of labels; it has {', '.join(archive.files)} "
-                "(name one with --target)"
-            )
-        if "X" in archive.files:
-            X: Any = archive["X"]
-        elif {"data", "indices", "indptr", "shape"} <= set(archive.files):
-            parts = (archive["data"], archive["indices"], archive["indptr"])
-            kind = archive["format"].item() if "format" in archive.files else b"csr"
-            by_columns = kind in (b"csc", "csc")
-            make = sparse.csc_matrix if by_columns else sparse.csr_matrix
-            X = make(parts, shape=tuple(archive["shape"]))
-            X.check_format(full_check=True)
-        else:
-            raise ValueError(
-                f"{path.name} has neither X nor the parts of a CSR matrix (data, indices, indptr, "
-                f"shape); it has {', '.join(archive.files)}"
-            )
-        y = archive[target] if target in archive.files else None
-        if labelled and group is not None and group not in archive.files:
-            raise ValueError(
-                f"{path.name} has no array {group!r} of groups; it has {', '.join(archive.files)}"
-            )
-        groups = archive[group] if group in archive.files else None
-    if y is not None and y.shape != (X.shape[0],):
-        raise ValueError(f"{target!r} in {path.name} has shape {y.shape}, X has {X.shape[0]} rows")
-    return Table(path.name, X, y, groups=groups)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._arrow import check_footer, lacks_checksums, open_parquet
 from mercer.gp.blocks import Block, checked, drawn, sample_size
 from mercer.gp.schema import Roles
 from mercer.kernels.base import is_whole
@@ -24,7 +26,9 @@ class ParquetBlocks:
     """Rows of Parquet files, a batch at a time.
 
     Files are read in the order of their names, and never as a whole.  A model that is fitted to them
-    knows the names of its columns, as after a data frame.
+    knows the names of its columns, as after a data frame.  Checksums of pages are compared where files
+    have them (``write_page_checksum=True``), and a warning says where they do not: a damaged page may
+    then be taken for numbers.
 
     Parameters
     ----------
@@ -45,7 +49,7 @@ class ParquetBlocks:
     >>> from mercer.gp import ParquetBlocks
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0], "y": [3.0, 5.0]})
-    ...     frame.to_parquet(f"{folder}/0.parquet")
+    ...     frame.to_parquet(f"{folder}/0.parquet", write_page_checksum=True)
     ...     [(X.shape, y.ravel()) for X, y, weight in ParquetBlocks(folder, target="y")]
     [((2, 2), array([3., 5.]))]
     """
@@ -83,22 +87,32 @@ class ParquetSource:
     @cached_property
     def _groups(self) -> list[tuple[Path, int, int]]:
         """File, number in the file and rows of each row group that has any."""
-        from pyarrow.parquet import ParquetFile
-
         if not is_whole(self.given.rows) or self.given.rows < 1:
             raise ValueError(f"rows must be a whole number from 1, got {self.given.rows!r}")
-        found = []
+        found, bare = [], []
         for path in self.given.files():
-            with ParquetFile(path) as file:
+            with open_parquet(path) as file:
+                check_footer(path, file.metadata)
                 self._roles.check(path, file.schema_arrow)
                 counts = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+                bare += [path] if lacks_checksums(path, file.metadata) else []
             found += [(path, g, count) for g, count in enumerate(counts) if count]
+        if bare:
+            others = f" (and {len(bare) - 1} more)" if len(bare) > 1 else ""
+            warnings.warn(
+                f"{bare[0]}{others} has no page checksums, and damage may go unseen; write such files "
+                "with write_page_checksum=True",
+                stacklevel=2,
+            )
         return found
 
     @cached_property
     def _roles(self) -> Roles:
         given = self.given
-        return Roles.of(given.files()[0], given.target, given.columns, given.weight)
+        first = given.files()[0]
+        with open_parquet(first) as file:
+            present = file.schema_arrow.names
+        return Roles.of(first, present, given.target, given.columns, given.weight)
 
     @property
     def names(self) -> list[str]:
@@ -122,23 +136,24 @@ class ParquetSource:
 
     def read(self, start: int = 0) -> Iterator[Block]:
         """Blocks, from a certain row on; row groups that end before it are not touched."""
-        from pyarrow.parquet import ParquetFile
-
         for path, group, count in self._groups:
             if start >= count:
                 start -= count
                 continue
             first = 0
-            with ParquetFile(path) as file:
+            with open_parquet(path) as file:
                 for batch in file.iter_batches(
                     self.given.rows, row_groups=[group], columns=self._roles.all
                 ):
+                    batch.validate(full=True)
                     if first >= start:
                         name = f"{path}, row group {group}, rows from {first} on"
                         block = checked(*_batch(batch, self._roles), name)
                         assert block is not None
                         yield block
                     first += batch.num_rows
+                if first != count:
+                    raise ValueError(f"row group {group} has {first} rows, and {count} in the footer")
             start = 0
 
     def first(self) -> Block:

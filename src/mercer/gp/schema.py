@@ -18,11 +18,14 @@ class Roles:
 
     @classmethod
     def of(
-        cls, file: Path, target: str | Sequence[str], columns: Sequence[str] | None, weight: str | None
+        cls,
+        file: Path,
+        names: list[str],
+        target: str | Sequence[str],
+        columns: Sequence[str] | None,
+        weight: str | None,
     ) -> Roles:
-        """The columns that were named; points are by default all that are left in the file."""
-        from pyarrow.parquet import read_schema
-
+        """The columns that were asked for; points are by default all that are left in the file."""
         targets = [target] if isinstance(target, str) else list(target)
         weights = [] if weight is None else [weight]
         if not targets:
@@ -37,7 +40,7 @@ class Roles:
                 )
         else:
             # pandas writes the index of rows as a column, and takes it for no column when it reads.
-            present = [c for c in read_schema(file).names if not c.startswith("__index_level_")]
+            present = [c for c in names if not c.startswith("__index_level_")]
             points = [c for c in present if c not in (*targets, *weights)]
             if not points:
                 raise ValueError(f"{file} has no column to predict from beside {', '.join(present)}")

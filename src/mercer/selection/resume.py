@@ -112,8 +112,8 @@ class Ledger:
                 return
             _told.add(folder)
         warnings.warn(
-            f"the cache folder {folder} cannot be written ({error.strerror or error}): work goes on, and "
-            "fits are not kept; name another folder (--cache, or cache=)",
+            f"the cache folder {folder} cannot be written ({error.strerror or error}): work goes on, "
+            "and fits are not kept; name another folder (--cache, or cache=)",
             stacklevel=3,
         )
 

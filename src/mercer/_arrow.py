@@ -1,0 +1,136 @@
+"""Tables of Parquet and Feather files that may be damaged: checked in full before a value is used."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mercer._files import readable
+
+#: What Feather files of the first version begin with.
+_OLD = b"FEA1"
+#: Type of a 32-bit number in Thrift's compact protocol, and number of the checksum in a page's header.
+_INT32, _CHECKSUM = 5, 4
+
+
+def read_arrow(path: Path, ending: str) -> Any:
+    """Read a Parquet or Feather file as a data frame without the index that pandas may have written.
+
+    Raises
+    ------
+    ValueError
+        In one line that names the file, if anything in it is out of place.
+    """
+    with _refusals(path):
+        if ending == ".parquet":
+            with open_parquet(path) as file:
+                check_footer(path, file.metadata)
+                table = file.read()
+        else:
+            table = _read_feather(path)
+        # Wrong offsets would make pandas read memory that is not the file's, or end the process.
+        table.validate(full=True)
+        _check_memory(table.num_rows, table.num_columns)
+        index = _index_columns(table.schema.metadata)
+        return table.drop_columns([c for c in set(table.column_names) if c in index]).to_pandas(
+            ignore_metadata=True
+        )
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Open a Parquet file; checksums of its pages, if any, are compared, and errors name the file."""
+    with _refusals(path):
+        from pyarrow.parquet import ParquetFile
+
+        with ParquetFile(path, page_checksum_verification=True) as file:
+            yield file
+
+
+def check_footer(path: Path, metadata: Any) -> None:
+    """Refuse a Parquet file whose footer claims more than the file has."""
+    size = path.stat().st_size
+    groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
+    if metadata.num_rows < 0 or metadata.num_rows != sum(group.num_rows for group in groups):
+        raise ValueError("its number of rows is not the sum of those of its parts")
+    for group in groups:
+        for c in range(group.num_columns):
+            chunk = group.column(c)
+            start, length = _chunk_start(chunk), chunk.total_compressed_size
+            if start < 0 or length < 0 or start + length > size or chunk.num_values < group.num_rows:
+                raise ValueError(
+                    f"its footer claims {chunk.num_values} values in {length} bytes from byte {start} "
+                    f"on for {group.num_rows} rows, in a file of {size} bytes"
+                )
+
+
+def lacks_checksums(path: Path, metadata: Any) -> bool:
+    """Whether the first page of a Parquet file has no checksum; writers give one to all or to none."""
+    if metadata.num_rows == 0 or metadata.num_columns == 0:
+        return False  # there are no pages
+    groups = (metadata.row_group(g) for g in range(metadata.num_row_groups))
+    first = next(group for group in groups if group.num_rows)
+    with open(path, "rb") as file:
+        file.seek(_chunk_start(first.column(0)))
+        header = iter(file.read(64))
+    # The header begins with three numbers: kind of the page, its size and its compressed size.
+    field = 0
+    for byte in header:
+        field += byte >> 4
+        if field >= _CHECKSUM or byte & 15 != _INT32:
+            return field > _CHECKSUM
+        while next(header, 0) & 128:
+            pass
+    return False
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    """Name the file in all errors of Arrow's."""
+    with readable(path):
+        try:
+            from pyarrow import ArrowException
+        except ImportError:
+            raise ValueError(f"{path.name} needs pyarrow: pip install 'mercer[parquet]'") from None
+        try:
+            yield
+        except ArrowException as error:  # some are of no usual kind
+            raise ValueError(str(error)) from None
+
+
+def _read_feather(path: Path) -> Any:
+    from pyarrow import OSFile, ipc
+
+    with OSFile(str(path)) as file:
+        if file.read(len(_OLD)) == _OLD:
+            raise ValueError("it is a Feather file of version 1; write it again, in version 2")
+        file.seek(0)
+        return ipc.open_file(file).read_all()
+
+
+def _chunk_start(chunk: Any) -> int:
+    """Where the pages of a column begin."""
+    first = chunk.data_page_offset
+    if chunk.has_dictionary_page:
+        first = min(first, chunk.dictionary_page_offset)
+    return int(first)
+
+
+def _check_memory(rows: int, columns: int) -> None:
+    """Refuse a table that cannot be in memory: equal or missing values take no room in a file."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if 8 * rows * columns > memory:
+        raise ValueError(
+            f"its {rows} rows and {columns} columns take {8e-9 * rows * columns:.3g} GB, and there are "
+            f"{1e-9 * memory:.3g} GB of memory"
+        )
+
+
+def _index_columns(metadata: dict[bytes, bytes] | None) -> set[str]:
+    """Columns that hold the index of a data frame that was written."""
+    described = json.loads((metadata or {}).get(b"pandas", b"{}"))
+    return {name for name in described.get("index_columns", []) if isinstance(name, str)}

@@ -1,0 +1,181 @@
+"""Files that are written whole or not at all, and readers that believe nothing."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import secrets
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+#: What readers raise on damaged files; a RecursionError is a RuntimeError.
+DAMAGE = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, TypeError, AttributeError,
+    ValueError, ArithmeticError, RuntimeError, MemoryError, SyntaxError, AssertionError, OSError,
+)  # fmt: skip
+#: Longest text of another library that is passed on, and longest message of ours.
+_LONGEST, _LONGEST_OWN = 300, 2000
+#: Last line of a sealed file, and more than its longest form.
+_SEAL = re.compile(rb"\nmercer ([a-z]+) (\d{1,9}) ([0-9a-f]{64})\n\Z")
+_TAIL = 256
+_CHUNK = 1 << 20
+
+
+class DamagedFile(ValueError, OSError):
+    """A file that cannot be read as what it should be; both a bad value and a failed reading."""
+
+
+def one_line(error: object, longest: int = _LONGEST) -> str:
+    """What an error says, in one short line of printable characters."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= longest else f"{text[:longest]} ..."
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn errors of a file's reader into refusals of one line that name the file."""
+    try:
+        yield
+    except DAMAGE as error:
+        text = str(error)
+        if isinstance(error, ValueError) and path.name in text:
+            if text.isprintable() and len(text) <= _LONGEST_OWN:
+                raise
+            raise ValueError(one_line(error, _LONGEST_OWN)) from None
+        raise DamagedFile(f"{path.name} cannot be read, it may be damaged: {one_line(error)}") from None
+
+
+@contextmanager
+def atomic_write(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
+    """Open a file to write; what was there before is replaced at the end, and only if nothing failed.
+
+    The new content goes to a temporary file of the same folder, ``NAME.XXXXXXXX.part``, is flushed to
+    the disk, and takes the name in one step.  Whoever looks at the name sees the old file or the new
+    one, also after a full disk or a crash.  Devices and pipes are written as they are.
+
+    Parameters
+    ----------
+    path : path
+        A link is followed: the file that it leads to is replaced.
+    mode : "wb" or "w"
+        Text is UTF-8.  The file can also be read.
+
+    Raises
+    ------
+    OSError
+        With the name of the file, not of the temporary one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic_write(f"{folder}/a.txt", "w") as file:
+    ...         _ = file.write("whole")
+    ...     Path(folder, "a.txt").read_text()
+    'whole'
+    """
+    given, path = path, Path(os.path.realpath(path))
+    try:
+        special = path.exists() and not path.is_file()
+        with (_opened if special else _replaced)(path, mode) as file:
+            yield file
+    except OSError as error:
+        # Errors of writing name no file, and those of opening the temporary one.
+        nameless = error.filename is None or Path(error.filename).parent == path.parent
+        if error.errno is not None and nameless:
+            raise OSError(error.errno, error.strerror, str(given)) from None
+        raise
+
+
+@contextmanager
+def _replaced(path: Path, mode: str) -> Iterator[IO[Any]]:
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    part = path.with_name(f"{path.name[:40]}.{secrets.token_hex(4)}.part")
+    try:
+        # Not by tempfile: a new file has the usual permissions, and one in place of another has its.
+        with _opened(part, mode.replace("w", "x+")) as file:
+            if path.exists():
+                os.chmod(part, stat.S_IMODE(path.stat().st_mode))
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    _flush_folder(path.parent)
+
+
+def _opened(path: Path, mode: str) -> IO[Any]:
+    return open(path, mode) if "b" in mode else open(path, mode, encoding="utf-8", newline="")
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a new name last; not all systems can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def seal(file: IO[bytes], kind: str, version: int) -> None:
+    """End a file with a line that tells what it is, the version of its format, and its checksum.
+
+    Parameters
+    ----------
+    file : binary file
+        As :func:`atomic_write` opens it, with its content written.
+    kind : str
+        In small letters.
+    version : int
+
+    Notes
+    -----
+    Zip files, and so NPZ files, can be read by others as before: they pass over what follows the end.
+    """
+    file.seek(0)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    file.seek(0, os.SEEK_END)
+    file.write(f"\nmercer {kind} {version} {digest}\n".encode())
+
+
+@contextmanager
+def unsealed(path: str | Path, kind: str, version: int) -> Iterator[BinaryIO]:
+    """Open a file if :func:`seal` has ended it, and nothing has changed it since.
+
+    Raises
+    ------
+    ValueError
+        If it is of another kind or version, or was changed.  The message says why; who calls names the
+        file.
+    """
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - _TAIL, 0))
+        found = _SEAL.search(file.read())
+        if found is None or found[1] != kind.encode():
+            raise ValueError(f"it does not end like a {kind} file of Mercer")
+        if int(found[2]) != version:
+            raise ValueError(
+                f"it has format {int(found[2])} of a {kind} file, and this Mercer reads format {version}"
+            )
+        file.seek(0)
+        digest, left = hashlib.sha256(), size - len(found[0])
+        while left > 0 and (chunk := file.read(min(_CHUNK, left))):
+            digest.update(chunk)
+            left -= len(chunk)
+        if digest.hexdigest().encode() != found[3]:
+            raise ValueError("it is damaged: its checksum is not that of its content")
+        file.seek(0)
+        yield file
