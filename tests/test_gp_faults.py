@@ -1,5 +1,6 @@
 """Faults that a review of Gaussian processes, and of what came with them, has found."""
 
+import json
 import os
 import pickle
 import subprocess
@@ -11,6 +12,7 @@ import polars
 import pytest
 from scipy import sparse
 
+from mercer._files import atomic_write, seal
 from mercer.gp import ParquetBlocks, SphericalGPClassifier, SphericalGPRegressor, Statistics
 from mercer.gp.blocks import ArrayBlocks, StreamBlocks
 from mercer.gp.parquet import ParquetSource
@@ -86,6 +88,13 @@ def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
+def kept(path) -> dict:
+    """Results in a checkpoint, by name; tuples of numbers and of parts that are left as they are."""
+    with np.load(path) as file:
+        results = json.loads(file["tree"].tobytes())["results"]["dict"]
+    return {name: one["tuple"] for name, one in results.items() if "tuple" in one}
+
+
 @pytest.fixture
 def stopped(tmp_path, monkeypatch):
     """Makes the checkpoint of a fit that was stopped after all its passes."""
@@ -97,7 +106,7 @@ def stopped(tmp_path, monkeypatch):
             patch.setattr(SphericalGPRegressor, "_finish", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 small(**options).fit(source, checkpoint=path)
-        assert pickle.loads(path.read_bytes())[1]["statistics"][2]
+        assert kept(path)["statistics"][2]
         return path
 
     return make
@@ -275,12 +284,25 @@ def test_other_arrays_are_no_statistics(tmp_path) -> None:
         with pytest.raises(ValueError, match=rf"s.npz holds no statistics: .*{reason}.*Statistics.save"):
             Statistics.load(path)
 
-    np.savez(path, a=X)
+    def write(**arrays) -> None:
+        with atomic_write(path) as file:
+            np.savez(file, **arrays)
+            seal(file, "statistics", 1)
+
+    write(a=X)
     refused("gram")
-    np.savez(path, **stored | {"linear": stored["linear"][1:]})
+    write(**stored | {"linear": stored["linear"][1:]})
     refused("linear has shape")
-    np.savez(path, **stored | {"rows": np.array("many")})
+    write(**stored | {"gram": stored["gram"].astype(str)})
+    refused("gram has shape")
+    write(**stored | {"rows": np.array("many")})
     refused("many")
+    np.savez(path, **stored)
+    refused("does not end like a statistics file")
+    changed = bytearray(whole)
+    changed[len(whole) // 2] ^= 1
+    path.write_bytes(changed)
+    refused("checksum")
     with open(path, "wb") as file:
         np.save(file, X)
     refused("")

@@ -36,13 +36,23 @@ from mercer.gp.moments import Moments
 from mercer.gp.parquet import ParquetBlocks, ParquetSource
 from mercer.gp.passes import total
 from mercer.gp.prior import Prior
-from mercer.gp.statistics import ROWS
+from mercer.gp.statistics import ROWS, Statistics
+from mercer.gp.tallies import CountTally, LabelTally
+from mercer.gp.variational import Sites, Stage, Sums
+from mercer.gp.zonal import ZonalFeatures
+from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine
 from mercer.kernels.base import is_whole
 from mercer.kernels.levels import check_zonal, radial_power
-from mercer.spaces import Sphere, SphericalSpace
+from mercer.spaces import Simplex, Sphere, SphericalSpace
 
 Array = NDArray[np.float64]
+
+#: What checkpoints hold beside numbers, text and arrays.
+_KEPT = (
+    CountTally, HarmonicFeatures, InputMap, LabelTally, Moments, Simplex, Sites, Sphere,
+    SphericalHarmonics, Stage, Statistics, Sums, ZonalFeatures,
+)  # fmt: skip
 
 
 class SphericalGP(BaseEstimator):
@@ -141,7 +151,7 @@ class SphericalGP(BaseEstimator):
         _check_feature_names(self, empty, reset=reset)
         _check_n_features(self, empty, reset=reset)
 
-    def _open(self, path: Any, blocks: Any) -> Checkpoint:
+    def _open(self, path: Any, blocks: Any, kernel: Any) -> Checkpoint:
         """What was found before by a fit with these parameters to these rows, or nothing."""
         if path is None:
             return Checkpoint()
@@ -150,7 +160,8 @@ class SphericalGP(BaseEstimator):
             for name, value in self.get_params(deep=False).items()
         }
         kind = f"{type(self).__name__} {__version__}"
-        checkpoint = Checkpoint(path, {"estimator": kind, **parameters, "rows": blocks.identity()})
+        description = {"estimator": kind, **parameters, "rows": blocks.identity()}
+        checkpoint = Checkpoint(path, description, _KEPT, kernel)
         if isinstance(blocks, StreamBlocks):
             blocks.marks = checkpoint.results.setdefault("marks", [])
         return checkpoint
@@ -158,7 +169,7 @@ class SphericalGP(BaseEstimator):
     def _start(self, blocks: Any, path: Any) -> Checkpoint:
         """Learn the input map and choose the features; returns where results are kept."""
         kernel = self._validate()
-        checkpoint = self._open(path, blocks)
+        checkpoint = self._open(path, blocks, kernel)
         if is_table_kernel(kernel, self.inputs):
             if blocks.repeatable:
                 moments = total(blocks, Moments.of, "columns", checkpoint, "moments")

@@ -225,7 +225,7 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
         checkpoint : path, optional
             A file for the state after each pass, and for the sums of the pass under way.  If a fit of
             the same model to the same rows was stopped, it goes on from there; when the fit is done,
-            the file is deleted.  It is a pickle: use only what you wrote yourself.
+            the file is deleted.  A file that is damaged, or another, is refused.
         """
         blocks = self._repeatable(self._blocks(X, y, sample_weight))
         if isinstance(blocks, ArrayBlocks):

@@ -9,11 +9,12 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 from typing import Any, Protocol, Self
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._files import DAMAGE, atomic_write, one_line, seal, unsealed
+from mercer._npz import Npz
 from mercer.engine.threads import run, threads_in_use
 from mercer.gp.blocks import Block
 from mercer.gp.checkpoint import Checkpoint
@@ -24,6 +25,8 @@ Array = NDArray[np.float64]
 
 #: Rows whose features are in memory at a time, in each thread.
 ROWS = 1024
+#: Version of what is written.
+FORMAT = 1
 #: Fewest rows that are worth a thread.
 _FEW = 256
 
@@ -123,32 +126,41 @@ class Statistics:
         return np.where(still, 1.0, np.sqrt(variance))
 
     def save(self, path: str | Path) -> None:
-        """Write to a file, for another day or another machine."""
-        with open(path, "wb") as file:
+        """Write to an NPZ file that ends with a checksum, for another day or another machine."""
+        with atomic_write(path) as file:
             np.savez(file, **{f.name: getattr(self, f.name) for f in fields(self)})
+            seal(file, "statistics", FORMAT)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what :meth:`save` wrote."""
+        """Read what :meth:`save` wrote; a file that was changed is refused."""
         kinds = {"diagonal": float, "weight": float, "rows": int, "fingerprint": str}
         try:
-            # Opened here: NumPy leaves a file open that it cannot read.
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
+            with unsealed(path, "statistics", FORMAT) as file:
+                stored = Npz(file)
                 values: dict[str, Any] = {f.name: stored[f.name] for f in fields(cls)}
             found = cls(**values | {name: kind(values[name]) for name, kind in kinds.items()})
             found._check_shapes()
-        except (KeyError, TypeError, ValueError, EOFError, BadZipFile) as error:
+        except FileNotFoundError:
+            raise
+        except DAMAGE as error:
             raise ValueError(
-                f"{path} holds no statistics: {error}; give a file that Statistics.save has written"
+                f"{path} holds no statistics: {one_line(error)}; give a file that Statistics.save has "
+                "written"
             ) from None
         return found
 
     def _check_shapes(self) -> None:
-        M, q = self.gram.shape[:1], self.shift.shape
-        shapes = {"gram": M + M, "linear": M + q, "features": M, "targets": q, "squares": q}
+        M, q = self.features.shape, self.shift.shape
+        shapes = {
+            "gram": M + M, "linear": M + q, "features": M, "targets": q, "squares": q, "shift": q
+        }  # fmt: skip
         for name, shape in shapes.items():
-            if getattr(self, name).shape != shape:
-                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
+            part = getattr(self, name)
+            if part.shape != shape or part.dtype != float or not len(M) == len(q) == 1:
+                raise ValueError(
+                    f"{name} has shape {part.shape} of {part.dtype}, not {shape} of float64"
+                )
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,6 +53,20 @@ class Sites:
 
 
 @dataclass(frozen=True, eq=False)
+class Stage:
+    """Where a process is on its way, without what follows from it; see :class:`Climb`."""
+
+    theta: Array
+    sites: Sites
+    accepted_theta: Array
+    accepted_sites: Sites
+    target: Sites | None
+    step: float
+    moving: bool
+    bound: float
+
+
+@dataclass(frozen=True, eq=False)
 class Latent:
     """One process: its hyperparameters, its sites, and the posterior of both."""
 
@@ -74,6 +88,7 @@ class Climb:
         self._features, self._kernel, self._optimize = features, kernel, optimize
         self._rows, self._tol = rows, tol
         self._step = 1.0
+        self._target: Sites | None = None
         self.moving = True
         self.bound = -math.inf
 
@@ -101,8 +116,25 @@ class Climb:
         else:
             self._step /= 2
             self.moving = self._step >= _SHORTEST
+            assert self._target is not None  # there was a bound to fall below
             between = self.accepted.sites.towards(self._target, self._step)
             self.latent = self._latent(between, self.accepted.theta)
+
+    @property
+    def stage(self) -> Stage:
+        """What is needed to go on from here."""
+        now, before = self.latent, self.accepted
+        return Stage(
+            now.theta, now.sites, before.theta, before.sites, self._target, self._step, self.moving,
+            self.bound,
+        )  # fmt: skip
+
+    def resume(self, stage: Stage) -> None:
+        """Go to where another climb was."""
+        self._target, self._step = stage.target, stage.step
+        self.moving, self.bound = stage.moving, stage.bound
+        self.latent = self._latent(stage.sites, stage.theta)
+        self.accepted = self._latent(stage.accepted_sites, stage.accepted_theta)
 
     def _improved(self, sites: Sites, theta: Array) -> Latent:
         if self._optimize:
@@ -204,7 +236,9 @@ def infer(
 
     done = 0
     if "climbs" in checkpoint.results:
-        done, climbs = checkpoint.results["climbs"]
+        done, stages = checkpoint.results["climbs"]
+        for climb, stage in zip(climbs, stages, strict=True):
+            climb.resume(stage)
     else:
         first = sweep(0, dict.fromkeys(range(len(climbs))))
         seeds = rng.spawn(len(climbs))
@@ -214,7 +248,7 @@ def infer(
             what="hyperparameters",
         )
         checkpoint.results.pop("pass 0")
-        checkpoint.keep("climbs", (0, climbs))
+        checkpoint.keep("climbs", (0, [climb.stage for climb in climbs]))
     for passes in range(done + 1, max_iter + 1):
         moving = {i: climb.latent for i, climb in enumerate(climbs) if climb.moving}
         if not moving:
@@ -222,7 +256,7 @@ def infer(
         found = sweep(passes, moving)
         run(Climb.advance, [(climbs[i], *found[i]) for i in moving], what="hyperparameters")
         checkpoint.results.pop(f"pass {passes}")
-        checkpoint.keep("climbs", (passes, climbs))
+        checkpoint.keep("climbs", (passes, [climb.stage for climb in climbs]))
     return max_iter, climbs
 
 
