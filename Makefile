@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types bench docs clean
+.PHONY: demo test lint types fuzz bench docs clean
 
 # Five folds drawn once leave a difference of four points within chance.
 demo: .venv/demo
@@ -18,6 +18,10 @@ lint: .venv/dev
 
 types: .venv/dev
 	$(BIN)/mypy
+
+# Each kind of file takes minutes; a failure names the case that repeats it.
+fuzz: .venv/dev
+	$(BIN)/python -m tests.fuzz --count 50000 --jobs 2
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks

@@ -92,11 +92,10 @@ class ParquetSource:
         found, bare = [], []
         for path in self.given.files():
             with open_parquet(path) as file:
-                check_footer(path, file.metadata)
                 self._roles.check(path, file.schema_arrow)
-                counts = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
-                bare += [path] if lacks_checksums(path, file.metadata) else []
+                counts = check_footer(file.metadata)
             found += [(path, g, count) for g, count in enumerate(counts) if count]
+            bare += [path] if any(counts) and lacks_checksums(path) else []
         if bare:
             others = f" (and {len(bare) - 1} more)" if len(bare) > 1 else ""
             warnings.warn(
