@@ -36,8 +36,6 @@ def main() -> int:
     print(file=sys.stderr)
     for kind, counts in outcomes.items():
         print(f"{kind:<12}{text(counts)}")
-    for failure in failures:
-        print(f"\n--kind {failure.kind} --case {failure.case}\n{failure.what}")
     return int(bool(failures))
 
 
@@ -54,8 +52,10 @@ def repeat(kind: str, case: int) -> int:
     return 0
 
 
-def show(kind: str, counts: Counter[str]) -> None:
-    """One line of progress, written over and over."""
+def show(counts: Counter[str], kind: str, failure: campaign.Failure | None) -> None:
+    """One line of progress, written over and over; what failed, as soon as it does."""
+    if failure is not None:
+        print(f"\n--kind {kind} --case {failure.case}\n{failure.what}", flush=True)
     if counts.total() % 100 == 0:
         print(f"\r{kind:<12}{text(counts)}", end="", file=sys.stderr, flush=True)
 

@@ -91,7 +91,7 @@ def run(
     kinds: Iterable[str],
     cases: range,
     jobs: int = 1,
-    progress: Callable[[str, Counter[str]], None] = lambda *_: None,
+    progress: Callable[[Counter[str], str, Failure | None], None] = lambda *_: None,
 ) -> tuple[dict[str, Counter[str]], list[Failure]]:
     """Try all cases of all kinds; returns outcomes by kind, and what failed."""
     tasks = iter([(kind, case) for kind in kinds for case in cases])
@@ -110,9 +110,9 @@ def run(
                 outcome, what = worker.run(*task)
                 with lock:
                     outcomes[task[0]][outcome] += 1
-                    if outcome == "failed":
-                        failures.append(Failure(*task, what))
-                    progress(task[0], outcomes[task[0]])
+                    failure = Failure(*task, what) if outcome == "failed" else None
+                    failures.extend([failure] if failure else [])
+                    progress(outcomes[task[0]], task[0], failure)
         finally:
             worker.close()
 

@@ -182,8 +182,13 @@ def test_any_results_of_a_checkpoint(tree) -> None:
 
 
 def test_the_long_run_tells_how_to_repeat_a_case(tmp_path, monkeypatch, capsys) -> None:
-    failures = [campaign.Failure("cache", 1, "Traceback ...")]
-    monkeypatch.setattr(campaign, "run", lambda *_: ({"cache": Counter(read=2, failed=1)}, failures))
+    counts, failure = Counter(read=2, failed=1), campaign.Failure("cache", 1, "Traceback ...")
+
+    def run(kinds, cases, jobs, progress):
+        progress(counts, "cache", failure)
+        return {"cache": counts}, [failure]
+
+    monkeypatch.setattr(campaign, "run", run)
     monkeypatch.setattr(sys, "argv", ["fuzz", "--kind", "cache"])
     assert main() == 1
     assert "3 files:       2 read,       0 refused,       1 failed" in (told := capsys.readouterr().out)
