@@ -136,7 +136,7 @@ def test_groups_are_not_split(tmp_path) -> None:
     kernels = {"exact heat": FEW["exact heat"]}
     leaking = compare(X, y, kernels=kernels, folds=3)
     honest = compare(X, y, kernels=kernels, folds=3, groups=patients)
-    assert leaking.scores[0].mean > 0.8 > 0.7 > honest.scores[0].mean
+    assert leaking.scores[0].mean > 0.75 > 0.65 > honest.scores[0].mean
     assert honest.groups == 24
     for test in honest.scores[0].nested.tests:
         assert not set(patients[test]) & set(np.delete(patients, test))

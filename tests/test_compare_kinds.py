@@ -86,11 +86,11 @@ def test_strings_of_unequal_length() -> None:
 )
 def test_forms_of_strings_are_recognised(form) -> None:
     few = [*STRINGS[:6], *STRINGS[20:26]]
-    found = candidates(form(few), "auto", 0)
+    found = candidates(form(few), "auto")
     assert found.kind == "strings"
     assert found.rows == 12
-    for name, members in candidates(few, "auto", 0).families.items():
-        np.testing.assert_allclose(found.families[name][0](found.X), members[0](few))
+    for name, members in candidates(few, "auto").families.items():
+        np.testing.assert_allclose(found.families[name][0].kernel(found.X), members[0].kernel(few))
 
 
 def test_sequences_of_numbers_are_recognised_by_their_lengths() -> None:
@@ -118,13 +118,14 @@ def test_nodes_without_a_graph() -> None:
 
 
 def test_substrings_longer_than_a_string_are_left_out_and_told() -> None:
-    whole, cut = candidates(STRINGS, "auto", 0), candidates(["AC", *STRINGS[1:]], "auto", 0)
-    assert [k.length for k in whole.families["spectrum"]] == [2, 3, 4, 5, 6, 8, (1, 2), (1, 3), (1, 4)]
-    assert [k.length for k in cut.families["spectrum"]] == [2, (1, 2), (1, 3), (1, 4)]
-    assert {k.length for k in cut.families["subsequences with gaps"]} == {2}
+    whole, cut = candidates(STRINGS, "auto"), candidates(["AC", *STRINGS[1:]], "auto")
+    mixed = [(1, 2), (1, 3), (1, 4)]
+    assert [t.kernel.length for t in whole.families["spectrum"]] == [2, 3, 4, 5, 6, 8, *mixed]
+    assert [t.kernel.length for t in cut.families["spectrum"]] == [2, *mixed]
+    assert {t.kernel.length for t in cut.families["subsequences with gaps"]} == {2}
     for members in cut.families.values():
-        for kernel in members:
-            assert np.isfinite(kernel(cut.X)).all()
+        for template in members:
+            assert np.isfinite(template.kernel(cut.X)).all()
     assert "1 of 40 strings are shorter than 8 (row 0 has length 2)" in cut.notes[0]
     assert "1 of 40 are not of length 16 (the first is row 0)" in cut.notes[1]
     assert whole.notes == ()
@@ -141,7 +142,7 @@ def test_notes_reach_table_page_and_json(tmp_path) -> None:
 
 
 def test_too_many_letters_for_gaps() -> None:
-    found = candidates(["ACGT" * 4000] * 4, "auto", 0)
+    found = candidates(["ACGT" * 4000] * 4, "auto")
     assert "subsequences with gaps" not in found.families
     assert "64000 letters are too many" in found.notes[0]
 

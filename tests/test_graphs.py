@@ -124,7 +124,8 @@ def test_von_neumann_names_its_bound(road) -> None:
 
 
 def test_gradients_on_the_series_road(monkeypatch) -> None:
-    kernels = [Heat(Graph(A), t=0.3), Matern(Graph(A), length_scale=1.0, normalized=False), Exponential(Graph(A), 0.05)]
+    matern = Matern(Graph(A), length_scale=1.0, normalized=False)
+    kernels = [Heat(Graph(A), t=0.3), matern, Exponential(Graph(A), 0.05)]
     expected = [kernel([1, 5, 7], eval_gradient=True)[1] for kernel in kernels]
     monkeypatch.setattr(graph_module, "DECOMPOSED", 0)
     for kernel, gradient in zip(kernels, expected, strict=True):
@@ -348,7 +349,12 @@ def test_heat_of_any_graph(adjacency: np.ndarray, t: float, kind: str) -> None:
 
 @pytest.mark.parametrize(
     "kernel",
-    [Heat(Graph(A), t=0.2), Matern(Graph(A), length_scale=1.0), Exponential(Graph(A), 0.1), Power(Graph(A), 4)],
+    [
+        Heat(Graph(A), t=0.2),
+        Matern(Graph(A), length_scale=1.0),
+        Exponential(Graph(A), 0.1),
+        Power(Graph(A), 4),
+    ],
     ids=repr,
 )
 def test_features_keep_their_promise(road, kernel) -> None:

@@ -155,7 +155,10 @@ def test_bad_options() -> None:
         (Heat(NormalProduct(), t=1e-300), "t of Heat on NormalProduct.* must be at least 1e-08"),
         (Matern(Hyperbolic(), length_scale=1e-6), "length_scale .* must be at least 1e-05"),
         (Matern(NormalFamily(), length_scale=1e300), "length_scale of Matern is too large"),
-        (Matern(Hyperbolic(), nu=1e5, length_scale=1.0), "nu of Matern on hyperbolic space must be at most 10000"),
+        (
+            Matern(Hyperbolic(), nu=1e5, length_scale=1.0),
+            "nu of Matern on hyperbolic space must be at most 10000",
+        ),
     ],
 )
 def test_parameters_out_of_range(kernel, message: str) -> None:

@@ -297,24 +297,21 @@ def test_response_is_that_of_the_search() -> None:
         for score in result.scores:
             found = response(result, score)
             table = score.search.cv_results_
-            assert np.size(found["mean"]) == len(table["params"])
+            tried = [value for line in found["mean"] for value in line if value is not None]
+            assert len(tried) == len(table["params"])
             i, j = found["best"]
             assert found["mean"][i][j] == pytest.approx(score.search.best_score_, rel=1e-5)
-            assert found["mean"][i][j] == max(value for line in found["mean"] for value in line)
-            knob = score.search.best_params_[next(k for k in score.search.best_params_ if k != "kernel")]
-            assert found["values"][i][j] == pytest.approx(knob, rel=1e-3)
-            assert score.search.kernels_[i] == score.kernel
+            assert found["mean"][i][j] == max(tried)
+            knob = [v for k, v in score.search.best_params_.items() if k not in ("kernel", "similarity")]
+            assert found["values"][i][j] == pytest.approx(knob[0], rel=1e-3)
             assert sum(map(sum, found["folds"])) == len(score.nested.chosen)
-            assert found["knob"] == ("ridge" if kind == "regression" else "C")
+            own = "ridge" if kind == "regression" else "C"
+            assert found["own"] == own
+            assert found["knob"].startswith(f"{own} ")
     heat = next(s for s in comparison("counts").scores if s.name == "exact heat")
     found = response(comparison("counts"), heat)
     assert (found["parameter"], found["rows"]) == ("t_star", ["0.5", "1"])
-    assert found["columns"] == ["0.1", "1", "10", "100", "1000"]
-    embedding = next(s for s in comparison("clouds").scores if s.name == "mean embedding")
-    # k(x, x) depends on the width of the base, and so does the grid of C.
-    assert response(comparison("clouds"), embedding)["columns"] == [
-        "\u00d7 0.01", "\u00d7 0.1", "\u00d7 1", "\u00d7 10", "\u00d7 100"
-    ]  # fmt: skip
+    assert {"0.1", "1", "10", "100", "1000"} <= set(found["columns"])
 
 
 def test_a_kernel_may_have_an_alpha() -> None:
@@ -326,7 +323,7 @@ def test_a_kernel_may_have_an_alpha() -> None:
         k: v for k, v in heat.search.cv_results_.items() if not k.startswith("param_kernel")
     }
     found = response(result, replace(heat, search=search))
-    assert (found["parameter"], found["knob"], found["rows"]) == ("alpha", "C", ["0.5", "1"])
+    assert (found["parameter"], found["own"], found["rows"]) == ("alpha", "C", ["0.5", "1"])
     search.cv_results_ = {k: v for k, v in search.cv_results_.items() if not k.startswith("param_")}
     chosen = [{"kernel": choice["kernel"]} for choice in heat.nested.chosen]
     bare = replace(heat, search=search, nested=replace(heat.nested, chosen=chosen))

@@ -180,7 +180,7 @@ def test_nodes_of_one_component() -> None:
             assert found == pytest.approx(similarity, abs=1e-4)
     with pytest.raises(ValueError, match="no two of these nodes are in one component"):
         Heat(graph).scaled_to([0, 40])
-    with pytest.raises(ValueError, match="VonNeumann on these points.* stays between"):
+    with pytest.raises(ValueError, match=r"VonNeumann on these points.* stays between"):
         VonNeumann(walks).scaled_to(nodes, 0.999)
     large = Graph(nx.cycle_graph(5000), similarity="laplacian")
     near = list(range(0, 60, 3))
@@ -204,7 +204,7 @@ def test_clouds() -> None:
             assert scaled.base == base
             low, high = getattr(scaled, f"{scaled.range_parameter()}_bounds")
             assert low < getattr(scaled, scaled.range_parameter()) < high
-    with pytest.raises(ValueError, match="eps of RegularizedMoment.* stays between"):
+    with pytest.raises(ValueError, match=r"eps of RegularizedMoment.* stays between"):
         RegularizedMoment(eps=1.0).scaled_to([c[:, :2] for c in clouds], 1e-6)
 
 

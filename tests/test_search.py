@@ -43,6 +43,7 @@ from mercer.kernels import (
     PosteriorHeat,
     Spectrum,
 )
+from mercer.rkhs import total_variance
 from mercer.selection import KernelSearchCV, NestedScores
 from mercer.selection.grams import Grams
 from mercer.selection.memory import fit_bytes, plan
@@ -310,15 +311,20 @@ def test_prediction_in_blocks() -> None:
 
 def test_default_grids_suit_kernel_and_target() -> None:
     search = KernelSearchCV({"flat": Linear(), "heat": HEATS}, cv=3).fit(COUNTS, LABELS)
-    size = np.mean(Linear().diag(COUNTS))
-    C = np.array([p["C"] for p in search.cv_results_["params"]]).reshape(5, 4)
-    np.testing.assert_allclose(C[:, 0], np.array([0.1, 1, 10, 100, 1000]) / size)
-    np.testing.assert_allclose(C[:, 1], [0.1, 1, 10, 100, 1000])
+    grid = np.array([0.1, 1, 10, 100, 1000])
+    for kernel in (Linear(), *HEATS):
+        C = sorted({p["C"] for p in search.cv_results_["params"] if p["kernel"] == kernel})
+        found = [c for c in C if any(np.isclose(c * total_variance(kernel(COUNTS)), grid, rtol=0.01))]
+        np.testing.assert_allclose(found, grid / total_variance(kernel(COUNTS)), rtol=0.01)
     assert search.best_family_ in ("flat", "heat")
-    ridge = KernelSearchCV(HEATS, KernelRidge()).fit(COUNTS, TARGET)
-    assert {p["alpha"] for p in ridge.cv_results_["params"]} == {1e-4, 1e-3, 1e-2, 1e-1, 1.0}
-    machine = KernelSearchCV(HEATS, SVR()).fit(COUNTS, 1000 * TARGET)
-    assert min(p["C"] for p in machine.cv_results_["params"]) == pytest.approx(100 * TARGET.std())
+    ridge = KernelSearchCV(HEATS[:1], KernelRidge()).fit(COUNTS, TARGET)
+    alphas = {p["alpha"] for p in ridge.cv_results_["params"]}
+    expected = total_variance(HEATS[0](COUNTS)) * np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0])
+    assert all(np.isclose(a, list(alphas), rtol=0.01).any() for a in expected)
+    machine = KernelSearchCV(HEATS[:1], SVR()).fit(COUNTS, 1000 * TARGET)
+    unit = 1000 * TARGET.std() / total_variance(HEATS[0](COUNTS))
+    C = {p["C"] / unit for p in machine.cv_results_["params"]}
+    assert all(np.isclose(c, list(C), rtol=0.01).any() for c in grid)
     assert machine.best_score_ > 0.5
     assert len(KernelSearchCV(HEATS, NuSVC(nu=0.2)).fit(COUNTS, LABELS).cv_results_["params"]) == 3
 
@@ -333,7 +339,7 @@ def test_default_kernels_follow_the_data() -> None:
     empty[4] = 0
     with pytest.warns(UserWarning, match="left out: row 4 of X is all zeros"):
         flat = KernelSearchCV(cv=2, param_grid={"C": [1.0]}).fit(empty, LABELS)
-    assert set(flat.cv_results_["family"]) == {"linear", "Gaussian"}
+    assert set(flat.cv_results_["family"]) == {"linear", "Gaussian", "standardised Gaussian"}
 
 
 def test_strings_nodes_and_clouds() -> None:

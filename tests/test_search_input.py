@@ -151,6 +151,7 @@ def test_a_rare_class_is_counted_in_words() -> None:
         compare(COUNTS, ["odd", *LABELS[1:]])
 
 
+@pytest.mark.filterwarnings("ignore:the Gram matrix:mercer.exceptions.DegenerateKernelWarning")
 def test_noise_is_called_noise() -> None:
     """A verdict on kernels of which none is better than no kernel would mislead."""
     labels = np.tile(["a", "b"], 15)

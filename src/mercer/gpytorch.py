@@ -296,8 +296,8 @@ class Matern(ZonalKernel):
     ``a_l = (2 nu / lengthscale^2 + l (l + n - 2))^(-nu - (n - 1) / 2)``, over its value at equal points;
     see :class:`mercer.kernels.Matern`.
 
-    The mean time is the parameter ``raw_t_star``, or the length scale ``raw_lengthscale`` if it is given.
-    In few dimensions a new one takes some tenths of a second; :class:`Heat` is faster to train.
+    The mean time is the parameter ``raw_t_star``, or the length scale ``raw_lengthscale`` if that is
+    given.  In few dimensions a new one takes some tenths of a second; :class:`Heat` is faster to train.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ where the matrix is singular.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +15,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import KernelCenterer
 
+from mercer.exceptions import DegenerateKernelWarning
+
 Array = NDArray[np.float64]
+#: A Gram matrix is degenerate by so little difference from 1, or so little similarity of neighbours.
+_NEARLY_CONSTANT, _NEARLY_IDENTITY = 1e-3, 1e-2
+#: Points that are looked at for that, fewest that tell, and similarities to 1 that are equality.
+_LOOKED_AT, _FEWEST, _EQUAL = 400, 4, 1e-12
 
 __all__ = [
     "Diagnosis",
     "center",
     "correlation",
+    "degeneracy",
     "diagnose",
     "distances",
     "empirical_map",
@@ -28,6 +36,7 @@ __all__ = [
     "normalize",
     "norms",
     "total_variance",
+    "warn_if_degenerate",
 ]
 
 
@@ -214,6 +223,7 @@ class Diagnosis:
     effective_rank: float
     mean_similarity: float
     alignment: float | None
+    degeneracy: str | None = None
 
     @property
     def positive_semidefinite(self) -> bool:
@@ -230,6 +240,8 @@ class Diagnosis:
         ]
         if self.alignment is not None:
             lines.append(f"alignment        {self.alignment:.4g} (centred, with the target)")
+        if self.degeneracy is not None:
+            lines.append(f"DEGENERATE       {self.degeneracy}; scale the kernel: kernel.scaled_to(X)")
         return "\n".join(lines)
 
 
@@ -247,7 +259,8 @@ def diagnose(K: ArrayLike, y: ArrayLike | None = None) -> Diagnosis:
     Diagnosis
         ``least_eigenvalue`` (a kernel has none below zero), ``effective_rank`` (exponential of the
         entropy of the eigenvalues), ``mean_similarity`` (near 1: all points look alike; near 0: each
-        is alone) and ``alignment``, the correlation of the centred K with that of the target.
+        is alone), ``alignment``, the correlation of the centred K with that of the target, and
+        ``degeneracy``, in words, where K is nearly constant or nearly the identity.
 
     Examples
     --------
@@ -275,7 +288,59 @@ def diagnose(K: ArrayLike, y: ArrayLike | None = None) -> Diagnosis:
         effective_rank=float(np.exp(-(share * np.log(share)).sum())),
         mean_similarity=float(others),
         alignment=None if y is None else _alignment(K, y),
+        degeneracy=degeneracy(K),
     )
+
+
+def degeneracy(K: ArrayLike) -> str | None:
+    """Say in words that a Gram matrix is nearly constant or nearly the identity; None if it is neither.
+
+    It is nearly constant if normalised values differ from 1 by less than a thousandth on average (and,
+    where k(x, x) differs from point to point, the total variance is as small), and nearly the identity
+    if the nearest other point of half the points has a similarity below a hundredth.  Equal points do
+    not count.  Of more than 400 points every so many are looked at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.rkhs import degeneracy
+    >>> degeneracy(np.eye(10))
+    'nearly the identity: every point is similar to itself alone'
+    >>> degeneracy(np.eye(10) + 1.0) is None
+    True
+    """
+    whole = np.asarray(K)
+    step = max(1, len(whole) // _LOOKED_AT)
+    part: Array = np.asarray(whole[::step, ::step], dtype=float)
+    lengths = np.sqrt(np.maximum(np.diagonal(part), 0))
+    keep = np.flatnonzero(lengths > 0)
+    if len(keep) < _FEWEST:
+        return None
+    part, lengths = part[np.ix_(keep, keep)], lengths[keep]
+    # Rows far from the origin are nearly parallel, and yet a linear kernel tells them apart.
+    even = np.ptp(lengths) <= _EQUAL * lengths.max()
+    small = even or float((lengths**2).mean() - part.mean()) < _NEARLY_CONSTANT
+    part = part / lengths[:, None] / lengths
+    others = ~np.eye(len(part), dtype=bool)
+    if small and float(np.abs(1 - part[others]).mean()) < _NEARLY_CONSTANT:
+        return "nearly constant: all points look alike to the kernel"
+    nearest = np.where(others & (part < 1 - _EQUAL), np.abs(part), 0).max(axis=1)
+    if float(np.median(nearest)) < _NEARLY_IDENTITY:
+        return "nearly the identity: every point is similar to itself alone"
+    return None
+
+
+def warn_if_degenerate(K: ArrayLike, kernel: object) -> None:
+    """Warn where a training Gram matrix has nothing to learn from."""
+    found = degeneracy(K)
+    if found is not None:
+        ranged = getattr(kernel, "range_parameter", lambda: None)() is not None
+        remedy = "choose its range by the data: kernel.scaled_to(X)" if ranged else "use another kernel"
+        warnings.warn(
+            f"the Gram matrix of {kernel!r} on the training points is {found}; {remedy}",
+            DegenerateKernelWarning,
+            stacklevel=3,
+        )
 
 
 def _alignment(K: Array, y: ArrayLike) -> float:

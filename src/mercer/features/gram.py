@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.kernels.base import Kernel, count
+from mercer.kernels.base import Kernel, count, on_cpu
+from mercer.rkhs import warn_if_degenerate
 from mercer.spaces.base import is_foreign
 
 
@@ -24,11 +25,14 @@ class GramTransformer(TransformerMixin, BaseEstimator):
     kernel : Kernel
     normalize : bool
         Divide by the square roots of k(x, x) and k(y, y).
+    similarity : float, optional
+        Scale the kernel to the training points, so that this is the median similarity of distinct ones;
+        see :meth:`~mercer.kernels.Kernel.scaled_to`.  By default it is taken as it is.
 
     Attributes
     ----------
     kernel_ : Kernel
-        The kernel, cloned.
+        The kernel, cloned, with what it learns from the training points.
     X_fit_ : the training points
 
     Examples
@@ -40,19 +44,25 @@ class GramTransformer(TransformerMixin, BaseEstimator):
     >>> from mercer.kernels import Heat
     >>> from mercer.spaces import Simplex
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = make_pipeline(GramTransformer(Heat(Simplex(), t_star=0.5)), SVC(kernel="precomputed"))
+    >>> gram = GramTransformer(Heat(Simplex()), similarity=0.1)
+    >>> model = make_pipeline(gram, SVC(kernel="precomputed", C=10))
     >>> float(model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:])) > 0.95
     True
     """
 
-    def __init__(self, kernel: Kernel, normalize: bool = False) -> None:
+    def __init__(self, kernel: Kernel, normalize: bool = False, similarity: float | None = None) -> None:
         self.kernel = kernel
         self.normalize = normalize
+        self.similarity = similarity
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the training points and keep them."""
         self.kernel_ = clone(self.kernel)
         X = self._rows(X, reset=True)
+        if self.similarity is not None:
+            self.kernel_ = self.kernel_.scaled_to(X, self.similarity)
+        else:
+            self.kernel_ = self.kernel_.learnt_from(X)
         self.kernel_.diag(X)  # refuses what is no point of the kernel's space
         self.X_fit_ = X
         if self.normalize:
@@ -61,7 +71,9 @@ class GramTransformer(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Gram matrix of the training points."""
-        return self.fit(X)._gram(self.X_fit_)
+        K = self.fit(X)._gram(self.X_fit_)
+        warn_if_degenerate(on_cpu(K), self.kernel_)
+        return K
 
     def transform(self, X: Any) -> Any:
         """Gram matrix of X with the training points."""

@@ -28,6 +28,8 @@ FIRST_STEPS, STEPS, MORE_STEPS = 20, 20, 30
 #: ranges of the kernel's hyperparameters.
 _STARTS = (0.3, 0.6, 1.2, 2.5, 5.0, 10.0)
 _PARTS = np.linspace(0.1, 0.9, 9)
+#: Ratio of the longest to the shortest length scales and times that are tried at the start.
+_LENGTHS, _TIMES = 1e4, 1e6
 #: Most that the unit of a place's coordinates is in standardised columns, or coordinates of the sphere.
 #: Usually it is the width of the kernel: a place matters far less than a scale, being one of hundreds,
 #: and L-BFGS needs far fewer steps if a unit of each matters alike.
@@ -102,12 +104,20 @@ def _narrowed(kernel: Any, n: int) -> Any:
     """A kernel of moderate width, if its hyperparameters can make it so."""
     if len(kernel.theta) == 0 or Zones.of(kernel, n).width <= _WIDEST:
         return kernel
-    low, high = kernel.bounds.T
+    low, high = _window(kernel)
     for part in reversed(_PARTS):
         narrower = kernel.clone_with_theta(low + part * (high - low))
         if Zones.of(narrower, n).width <= _WIDEST:
             break
     return narrower
+
+
+def _window(kernel: Any) -> tuple[Array, Array]:
+    """Where starts are looked for: the upper part of the bounds, which hold for all dimensions."""
+    low, high = kernel.bounds.T
+    free = [h.name for h in kernel.hyperparameters if not h.fixed]
+    spans = [_LENGTHS if name.endswith("length_scale") else _TIMES for name in free]
+    return np.maximum(low, high - np.log(spans)), high
 
 
 def _starts(task: PlacedEvidence, own: Array) -> list[tuple[Array, Array]]:
@@ -117,7 +127,7 @@ def _starts(task: PlacedEvidence, own: Array) -> list[tuple[Array, Array]]:
         return [(ones * start * task.usual_factor, own) for start in _STARTS]
     if len(own) == 2:
         return [(ones, own)]
-    low, high = task.kernel.bounds.T
+    low, high = _window(task.kernel)
     thetas = [own[2:], *(low + part * (high - low) for part in _PARTS)]
     return [(ones, np.concatenate([own[:2], theta])) for theta in thetas]
 

@@ -21,6 +21,7 @@ from mercer.kernels.structured import StructuredKernel
 from mercer.kernels.subsequences import GappySubsequence
 from mercer.kernels.substrings import Mismatch, Spectrum
 from mercer.kernels.walks import Exponential, Power, VonNeumann
+from mercer.kernels.words import TfIdf
 
 __all__ = [
     "ArcCosine",
@@ -57,6 +58,7 @@ __all__ = [
     "StringKernel",
     "StructuredKernel",
     "Sum",
+    "TfIdf",
     "TraceKernel",
     "VonNeumann",
     "WeightedDegree",

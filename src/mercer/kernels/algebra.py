@@ -233,9 +233,7 @@ class Exponentiation(Kernel, sk.Exponentiation):
     ) -> Kernel:
         """The power whose own similarity is the one given; see :meth:`Kernel.scaled_to`."""
         root = check_similarity(similarity) ** (1 / self.exponent)
-        return Exponentiation(
-            _scaled(self.kernel, X, root, max_rows, random_state), self.exponent
-        )
+        return Exponentiation(_scaled(self.kernel, X, root, max_rows, random_state), self.exponent)
 
     def is_stationary(self) -> bool:
         """The kernel is."""

@@ -53,7 +53,7 @@ class AxialHeat(SpectralKernel, DiffusionTime):
         t: Any = None,
         t_star: Any = 1.0,
         normalized: bool = True,
-        t_bounds: Any = (1e-8, 1e2),
+        t_bounds: Any = (1e-6, 1e2),
         t_star_bounds: Any = (1e-2, 1e2),
     ) -> None:
         self.space = space

@@ -138,10 +138,15 @@ class Kernel(sk.Kernel):
         >>> round(heat.t_star, 2), np.median(heat(counts)[np.triu_indices(100, 1)]).round(3)
         (0.93, 0.3)
         """
-        if self.range_parameter() is None:
+        kernel = self.learnt_from(X)
+        if kernel.range_parameter() is None:
             scale.check_similarity(similarity)
-            return self
-        return scale.scaled(self, X, similarity, max_rows, random_state)
+            return kernel
+        return scale.scaled(kernel, X, similarity, max_rows, random_state)
+
+    def learnt_from(self, X: Any) -> Kernel:
+        """The kernel with what it takes from training points, such as scales of columns; else itself."""
+        return self
 
     #: Whether points grow more similar (1) or less (-1) as the range parameter grows.
     _range_sense = 1
@@ -169,9 +174,7 @@ class Kernel(sk.Kernel):
     def _range_sample(self, X: Any, most: int, rng: np.random.Generator) -> tuple[Any, Any]:
         """Points to look at, and what equal ones have in common."""
         X = _sliceable(on_cpu(X))
-        rows, keys = scale.distinct_sample(
-            count(X), lambda rows: scale.row_keys(X[rows]), most, rng
-        )
+        rows, keys = scale.distinct_sample(count(X), lambda rows: scale.row_keys(X[rows]), most, rng)
         return X[rows], keys
 
     def explicit_features(self, X: Any) -> Any:

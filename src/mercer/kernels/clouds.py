@@ -129,7 +129,8 @@ class CloudKernel(StructuredKernel):
     def _points_gram(self, P: Clouds) -> Base:
         """The base kernel's Gram matrix between points of clouds such as P."""
         base = self.base
-        if type(base) is Gaussian and P.points.shape[1] <= _FEW_COORDINATES:
+        plain = type(base) is Gaussian and base.column_scales is None
+        if plain and P.points.shape[1] <= _FEW_COORDINATES:
             rate = 0.5 * base._inverse_square()
 
             def gram(X: Array, Y: Array, out: Array | None = None) -> Array:

@@ -44,8 +44,8 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
     t : float, optional
         Absolute time, at curvature 1 or -1.
     t_star : float
-        Time in the unit of :class:`Parametrix`, ``pi^2 / (16 log 2)``, used unless ``t`` is given; on the
-        simplex only.
+        Time in the unit of :class:`Parametrix`, ``pi^2 / (16 log 2)``, used unless ``t`` is given; on
+        the simplex only.
     t_bounds, t_star_bounds : pair of floats or "fixed"
         Ranges for optimisers.
 
@@ -73,7 +73,7 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
         space: Family,
         t: Any = None,
         t_star: Any = 1.0,
-        t_bounds: Any = (1e-8, 1e2),
+        t_bounds: Any = (1e-6, 1e2),
         t_star_bounds: Any = (1e-2, 1e2),
     ) -> None:
         self.space = space

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, device
+from scipy import sparse
+from sklearn.preprocessing import StandardScaler
 
-from mercer.kernels.base import check_positive, is_number, is_whole, number
+from mercer.kernels.base import check_positive, is_number, is_whole, number, on_cpu
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
 from mercer.spaces import Euclidean
@@ -94,12 +98,17 @@ class Polynomial(_InnerProduct):
 class Gaussian(RadialKernel):
     """The Gaussian (RBF) kernel ``k(x, y) = exp(-|x - y|^2 / (2 length_scale^2))``.
 
+    With ``column_scales`` s the distance is ``|(x - y) / s|``, column by column.
+
     Parameters
     ----------
     length_scale : float
         In scikit-learn's terms ``gamma = 1 / (2 length_scale^2)``.
     length_scale_bounds : pair of floats or "fixed"
         Range for optimisers.
+    column_scales : array of shape (n,) or "std", optional
+        What columns are divided by; by default 1.  "std" stands for the standard deviations of training
+        rows: :meth:`scaled_to`, searches and :class:`~mercer.features.GramTransformer` put them in.
 
     Examples
     --------
@@ -107,13 +116,21 @@ class Gaussian(RadialKernel):
     >>> Gaussian(length_scale=5.0)([[0.0, 0.0], [3.0, 4.0]]).round(4)
     array([[1.    , 0.6065],
            [0.6065, 1.    ]])
+    >>> Gaussian(column_scales=[3.0, 4.0])([[0.0, 0.0]], [[3.0, 4.0]]).round(4)
+    array([[0.3679]])
     """
 
     space = Euclidean()
 
-    def __init__(self, length_scale: Any = 1.0, length_scale_bounds: Any = (1e-5, 1e5)) -> None:
+    def __init__(
+        self,
+        length_scale: Any = 1.0,
+        length_scale_bounds: Any = (1e-5, 1e5),
+        column_scales: Any = None,
+    ) -> None:
         self.length_scale = length_scale
         self.length_scale_bounds = length_scale_bounds
+        self.column_scales = column_scales
 
     def continuous(self) -> tuple[str, ...]:
         """The length scale."""
@@ -127,8 +144,57 @@ class Gaussian(RadialKernel):
         """See :class:`Kernel`."""
         return True
 
+    def learnt_from(self, X: Any) -> Gaussian:
+        """The kernel with the standard deviations of the columns, if it is to divide by them."""
+        if not self._wants_scales:
+            return self
+        learnt = copy.copy(self)
+        scales = StandardScaler(with_mean=False).fit(self.space.check(on_cpu(X))).scale_
+        learnt.column_scales = np.asarray(scales, dtype=float)
+        return learnt
+
+    @property
+    def _wants_scales(self) -> bool:
+        return isinstance(self.column_scales, str)
+
     def _validate(self) -> None:
         check_positive(self, "length_scale")
+        if self.column_scales is None:
+            return
+        if self._wants_scales:
+            if self.column_scales == "std":
+                raise ValueError(
+                    "Gaussian has not seen the rows whose deviations column_scales='std' stands for; "
+                    "call scaled_to(X) first, or give an array"
+                )
+            raise ValueError(
+                f"column_scales of Gaussian must be an array or 'std', got {self.column_scales!r}"
+            )
+        scales = np.asarray(self.column_scales, dtype=float)
+        if scales.ndim != 1 or not np.all((scales > 0) & np.isfinite(scales)):
+            raise ValueError("column_scales of Gaussian must be positive numbers, one for each column")
+
+    def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        if self.column_scales is None:
+            return super()._embed(X, Y)
+        return super()._embed(self._divided(X), None if Y is None else self._divided(Y))
+
+    def _divided(self, X: Any) -> Any:
+        """Rows with their columns divided by the scales."""
+        scales = np.asarray(self.column_scales, dtype=float)
+        if len(scales) != X.shape[1]:
+            raise ValueError(
+                f"column_scales of Gaussian has {len(scales)} numbers, but rows have {X.shape[1]} "
+                "columns"
+            )
+        if sparse.issparse(X):
+            return (X @ sparse.diags_array(1 / scales)).tocsr()
+        xp = array_namespace(X)
+        return X / xp.asarray(scales, dtype=X.dtype, device=device(X))
+
+    @property
+    def _embedding(self) -> Any:
+        return None if self.column_scales is None else np.asarray(self.column_scales).tobytes()
 
     def _compile(self, n: int) -> Profile:
         return decay_profile(0.5 * self._inverse_square())

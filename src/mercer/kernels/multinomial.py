@@ -104,7 +104,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         method: str = "auto",
         t: float | None = None,
         t_star_bounds: Any = (1e-2, 1e2),
-        t_bounds: Any = (1e-8, 1e2),
+        t_bounds: Any = (1e-6, 1e2),
     ) -> None:
         self.t_star = t_star
         self.alpha = alpha

@@ -207,7 +207,7 @@ class NodeKernel(StructuredKernel):
         i, j = scale.different_pairs(keys)
         joined = components[nodes[i]] == components[nodes[j]]
         if not joined.any():
-            raise ValueError(
+            raise scale.NoPairs(
                 "no two of these nodes are in one component of the graph: no scale can be learnt from "
                 "them; give more nodes, or set the parameter by hand"
             )

@@ -85,7 +85,7 @@ class Parametrix(RadialKernel, DiffusionTime):
         t_star: Any = 1.0,
         order: int = 0,
         normalized: bool = False,
-        t_bounds: Any = (1e-8, 1e2),
+        t_bounds: Any = (1e-6, 1e2),
         t_star_bounds: Any = (1e-2, 1e2),
     ) -> None:
         self.space = space

@@ -109,9 +109,7 @@ class FactorKernel(Kernel):
     ) -> tuple[scale.Similarities, int]:
         """See :class:`Kernel`; a sum over the features of each pair, whose invariants are kept."""
         X = self.space.check(on_cpu(X))
-        rows, keys = scale.distinct_sample(
-            len(X), lambda rows: scale.row_keys(X[rows]), max_rows, rng
-        )
+        rows, keys = scale.distinct_sample(len(X), lambda rows: scale.row_keys(X[rows]), max_rows, rng)
         i, j = scale.different_pairs(keys)
         if len(i) > scale.MOST_PAIRS:
             chosen = np.sort(rng.choice(len(i), scale.MOST_PAIRS, replace=False))

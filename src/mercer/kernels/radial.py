@@ -65,6 +65,11 @@ class RadialKernel(Kernel):
     def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
         return self.space.embed(X, Y)
 
+    @property
+    def _embedding(self) -> Any:
+        """What, beside class and space, :meth:`_embed` depends on."""
+        return None
+
     def _self_invariant(self, X: Any) -> Any:
         """Invariant of each row with itself."""
         return self.space.self_invariant(X)

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ _NEARLY_ALONE, _NEARLY_ALIKE = 0.01, 0.999
 _LEAST_MARGIN, _MOST_MARGIN, _LEAST_SLOPE = math.log(2), math.log(1e4), 0.1
 #: First step of a search, in the logarithm of the parameter, and how often steps may double.
 _FIRST_STEP, _DOUBLINGS = 0.25, 7
-#: Values that a kernel may refuse before a search gives up, and change of similarity that counts as none.
+#: Values that a kernel may refuse before a search ends, and change of similarity that counts as none.
 _REFUSALS, _LEVEL = 7, 1e-7
 #: Accuracy of the parameter's logarithm.
 _TOLERANCE = 1e-5
@@ -47,6 +48,10 @@ class Reach:
 
 class Unreachable(ValueError):
     """No value of the range parameter gives the similarity."""
+
+
+class NoPairs(ValueError):
+    """No two points have anything to tell of a range."""
 
 
 class Survey:
@@ -100,8 +105,8 @@ class Survey:
         if first == 0:
             return math.exp(start)
         # Most similarities rise or fall with the parameter throughout; try the other way if not this.
-        sign = self._kernel._range_sense * (1 if first < 0 else -1)
-        for sign in (sign, -sign):
+        likely = self._kernel._range_sense * (1 if first < 0 else -1)
+        for sign in (likely, -likely):
             ends = self._bracket(start, first, sign, excess)
             if ends is not None:
                 return math.exp(brentq(excess, *ends, xtol=_TOLERANCE))
@@ -117,9 +122,15 @@ class Survey:
         value = self.find(similarity)
         for digits in range(1, 6):
             short = float(f"{value:.{digits - 1}e}")
-            if abs(self.reach(short).median - similarity) <= _ROUNDING * min(1, 8 * similarity, 8 * (1 - similarity)):
+            if abs(self.reach(short).median - similarity) <= _ROUNDING * min(
+                1, 8 * similarity, 8 * (1 - similarity)
+            ):
                 return short
         return value
+
+    def nearest(self, similarity: float) -> float:
+        """Value, of those that were looked at, that comes nearest to a similarity out of reach."""
+        return min(self._seen, key=lambda value: abs(self._seen[value].median - similarity))
 
     def bounds(self, value: float) -> tuple[float, float]:
         """Where optimisers should look: from neighbours that are alone to far points that are alike.
@@ -243,7 +254,7 @@ def distinct_sample(
         rows = np.sort(np.unique(found, return_index=True)[1])[:most]
         found = found[rows]
     if len(np.unique(found)) < 2:
-        raise ValueError(
+        raise NoPairs(
             "all points are equal, or there is only one: no scale can be learnt from them; give points "
             "that differ, or set the parameter by hand"
         )
@@ -256,11 +267,7 @@ def row_keys(X: Any) -> NDArray[Any]:
         X = X.tocsr(copy=True)
         X.eliminate_zeros()
         X.sort_indices()
-        ends = X.indptr
-        parts = [
-            X.indices[a:b].tobytes() + X.data[a:b].tobytes()
-            for a, b in zip(ends[:-1], ends[1:], strict=True)
-        ]
+        parts = [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr)]
         return np.array([hash(part) for part in parts])
     rows = np.ascontiguousarray(X) + 0.0  # no minus zero
     return np.array([hash(row.tobytes()) for row in rows])

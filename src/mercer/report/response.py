@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,38 +11,54 @@ import numpy as np
 from mercer.report.ticks import plain
 from mercer.selection import Comparison
 from mercer.selection.comparison import KernelScore
+from mercer.selection.scales import Relative
 
 _KERNEL = "param_kernel__"
-#: Parameters of the machine, by the last part of their name, and what to call them.
+#: Parameters of the machine, by the last part of their name, what to call them, and how units of the
+#: Gram matrix are shown.
 _KNOBS = {"C": "C", "alpha": "ridge"}
+_UNITS = {"": "", "C": " \u00d7 variance of the Gram matrix", "ridge": " / variance of the Gram matrix"}
 
 
 def response(comparison: Comparison, score: KernelScore) -> dict[str, Any]:
     """A grid of mean scores: a row for each kernel, a column for each value of C or the ridge."""
-    table = score.search.cv_results_
-    kernels = score.search.kernels_
-    places = {id(kernel): i for i, kernel in enumerate(kernels)}
-    rows = [places[id(params["kernel"])] for params in table["params"]]
+    search = score.search
+    table, settings = search.cv_results_, search.settings_
+    order = sorted(
+        {(s.template, s.similarity) for s in settings}, key=lambda row: (row[0], row[1] or 0.0)
+    )
+    places = {row: i for i, row in enumerate(order)}
+    rows = [places[s.template, s.similarity] for s in settings]
     column = _knob(table)
-    knobs = np.zeros(len(rows)) if column is None else np.asarray(table[column], dtype=float)
-    cells: list[list[int]] = [[] for _ in kernels]
-    for candidate in np.argsort(knobs, kind="stable").tolist():
-        cells[rows[candidate]].append(candidate)
+    values = np.zeros(len(rows)) if column is None else np.asarray(table[column], dtype=float)
+    knobs = [_grid_value(s, column) for s in settings]
+    heads = sorted(set(knobs))
+    cells: list[list[int | None]] = [[None] * len(heads) for _ in order]
+    for candidate, (row, knob) in enumerate(zip(rows, knobs, strict=True)):
+        cells[row][heads.index(knob)] = candidate
     mean, spread = table["mean_test_score"], table["std_test_score"]
-    chosen = _times_chosen(score, kernels, column)
-    best = score.search.best_index_
+    chosen = Counter((s.template, s.similarity, _grid_value(s, column)) for s in score.nested.settings)
+    best = search.best_index_
+    kernels = [table["params"][rows.index(i)]["kernel"] for i in range(len(order))]
     parameter, labels = _labels(table, kernels, rows) if len(kernels) > 1 else ("", [score.name])
+
+    def each(value: Callable[[int], Any]) -> list[list[Any]]:
+        return [[None if c is None else value(c) for c in line] for line in cells]
+
+    own = "" if column is None else _KNOBS[column.split("_")[-1]]
+    relative = any(isinstance(value, Relative) for value in settings[0].params.values())
     return {
         "rows": labels,
         "parameter": parameter,
-        "columns": _columns(knobs, cells),
-        "knob": "" if column is None else _KNOBS[column.split("_")[-1]],
-        "values": [plain(knobs[line]) for line in cells],
-        "mean": [plain(mean[line], 6) for line in cells],
-        "text": [[comparison.text(float(mean[c])) for c in line] for line in cells],
-        "spread": [[comparison.text(float(spread[c])) for c in line] for line in cells],
-        "folds": [[chosen.get((k, float(knobs[c])), 0) for c in line] for k, line in enumerate(cells)],
-        "best": [rows[best], cells[rows[best]].index(best)],
+        "columns": [_short(float(head)) for head in heads],
+        "knob": own + _UNITS[own] if relative else own,
+        "own": own,
+        "values": each(lambda c: plain(values[[c]])[0]),
+        "mean": each(lambda c: plain(mean[[c]], 6)[0]),
+        "text": each(lambda c: comparison.text(float(mean[c]))),
+        "spread": each(lambda c: comparison.text(float(spread[c]))),
+        "folds": [[chosen.get((*row, head), 0) for head in heads] for row in order],
+        "best": [rows[best], heads.index(knobs[best])],
     }
 
 
@@ -50,15 +68,12 @@ def _knob(table: dict[str, Any]) -> str | None:
     return next((name for name in own if name.split("_")[-1] in _KNOBS), None)
 
 
-def _times_chosen(score: KernelScore, kernels: list[Any], column: str | None) -> dict[Any, int]:
-    """In how many outer folds each kernel and value was chosen."""
-    numbers = {repr(kernel): i for i, kernel in reversed(list(enumerate(kernels)))}
-    counts: dict[Any, int] = {}
-    for choice in score.nested.chosen:
-        knob = 0.0 if column is None else float(choice[column.removeprefix("param_")])
-        place = (numbers.get(repr(choice["kernel"])), knob)
-        counts[place] = counts.get(place, 0) + 1
-    return counts
+def _grid_value(setting: Any, column: str | None) -> float:
+    """C or the ridge, in the units of the grid."""
+    if column is None:
+        return 0.0
+    value = setting.params[column.removeprefix("param_")]
+    return float(value.value if isinstance(value, Relative) else value)
 
 
 def _labels(table: dict[str, Any], kernels: list[Any], rows: list[int]) -> tuple[str, list[str]]:
@@ -74,15 +89,6 @@ def _labels(table: dict[str, Any], kernels: list[Any], rows: list[int]) -> tuple
     if masked or len(set(labels)) < len(labels):
         return "", [repr(kernel) for kernel in kernels]
     return ", ".join(name.removeprefix(_KERNEL).replace("__", ".") for name in names), labels
-
-
-def _columns(knobs: Any, cells: list[list[int]]) -> list[str]:
-    """Values that all kernels share, or ratios to the middle one where each has its own."""
-    widest = max(cells, key=len)
-    grid = [knobs[line] for line in cells if len(line) == len(widest)]
-    if all(np.allclose(line, grid[0], rtol=1e-6, atol=0) for line in grid):
-        return [_short(float(value)) for value in grid[0]]
-    return [f"\u00d7 {_short(float(value / grid[0][len(widest) // 2]))}" for value in grid[0]]
 
 
 def _short(value: Any) -> str:

@@ -20,18 +20,17 @@ from sklearn.metrics import (
     roc_auc_score,
     root_mean_squared_error,
 )
-from sklearn.svm import SVC
 from sklearn.utils import _safe_indexing
 
-from mercer.kernels import Kernel
 from mercer.selection.comparison import Comparison, KernelScore
 from mercer.selection.evaluation import Evaluation, Split, Task, Work, threads_for
 from mercer.selection.families import Candidates, SpaceName, candidates
 from mercer.selection.nested import NestedScores
 from mercer.selection.resume import Ledger
+from mercer.selection.scales import C_GRID, Template
 from mercer.selection.search import KernelSearchCV
 from mercer.selection.task import Target, check_metric, read_target
-from mercer.selection.trials import C_GRID, named_kernels
+from mercer.selection.trials import named_templates
 from mercer.selection.watching import watched
 from mercer.spaces import Graph
 
@@ -47,6 +46,7 @@ def compare(
     y: Any,
     *,
     kernels: Any = None,
+    similarities: Any = None,
     space: SpaceName | Graph = "auto",
     task: str = "auto",
     scoring: str | None = None,
@@ -62,17 +62,19 @@ def compare(
 ) -> Comparison:
     """Compare the kernels that fit the data: a table, strings, nodes of a graph, or clouds.
 
-    On a table: linear and Gaussian kernels, which see the rows as they are, and cosine, parametrix
-    and exact heat, which see them as points of the simplex or the sphere.  On strings: letter counts,
+    On a table: linear and Gaussian kernels (the latter also on standardised columns) and, for counts,
+    tf-idf, which see the rows as they are, and cosine, parametrix and exact heat, which see them as
+    points of the simplex or the sphere.  On strings: letter counts,
     spectra, subsequences with gaps (unless there are too many letters for them), and the weighted
     degree if all are of one length.  On nodes: shared neighbours, walks, heat, Matern and von Neumann.
     On clouds: mean embeddings, trace and generalised variance.
 
-    Each family is scored by a support vector machine (classes) or a kernel ridge regression (numbers)
-    in cross-validation; kernel parameters and C or the ridge are chosen by a second cross-validation
-    inside each training part (:class:`KernelSearchCV`), so that the scores are of points that had no say
-    in the choice.  A last search, on all points, gives the model to use.  Ctrl-C ends the comparison
-    with the families that are finished.
+    Each family is scored by a support vector machine (classes; with balanced weights where balanced
+    accuracy decides) or a kernel ridge regression (numbers) in cross-validation; kernel parameters and
+    C or the ridge are chosen by a second cross-validation inside each training part
+    (:class:`KernelSearchCV`), so that the scores are of points that had no say in the choice.  Ranges of
+    kernels are tried at six similarities, C and the ridge in units of the Gram matrix.  A last search,
+    on all points, gives the model to use.  Ctrl-C ends the comparison with the families that are finished.
 
     Parameters
     ----------
@@ -85,6 +87,9 @@ def compare(
     kernels : dict of lists of kernels, optional
         Families to compare instead of those above; ``"linear"`` and ``"Gaussian"`` (or what stands for
         them on other data) are what the others are tested against, if they are among them.
+    similarities : "auto" or list of floats, optional
+        Scales to try the given ``kernels`` at, see :class:`KernelSearchCV`; by default they are taken as
+        they are.
     space : {"auto", "simplex", "sphere"} or Graph
         How the geometric kernels see a row of a table: as counts or a composition, or as a direction;
         "auto" takes rows without negative entries as counts.  Or the graph whose nodes X names.
@@ -126,19 +131,20 @@ def compare(
     >>> result.scores[0].mean > 0.8
     True
     """
-    data = candidates(X, space, random_state)
+    data = candidates(X, space)
     target = read_target(y, data.rows, data.noun, task, folds, INNER_FOLDS)
     if target.missing:
-        data = candidates(_safe_indexing(X, target.known), space, random_state)
+        data = candidates(_safe_indexing(X, target.known), space)
     if kernels is not None:
-        data = replace(data, families=_families(kernels))
+        data = replace(data, families=_families(kernels, similarities))
     if target.task == "regression":
         data = _positive(data)
     metric = check_metric(scoring, target)
     parts = _check_groups(groups, target, data, folds)
     search = KernelSearchCV(
-        estimator=target.estimator(), scoring=metric, n_jobs=n_jobs, max_memory=max_memory, cache=cache,
-        cv=target.splitter(INNER_FOLDS, random_state, parts is not None), random_state=random_state,
+        estimator=target.estimator(metric), scoring=metric, n_jobs=n_jobs, max_memory=max_memory,
+        cache=cache, random_state=random_state,
+        cv=target.splitter(INNER_FOLDS, random_state, parts is not None),
     )  # fmt: skip
     outer = [
         split
@@ -188,17 +194,17 @@ def _check_groups(groups: Any, target: Target, data: Candidates, folds: int) -> 
     return parts
 
 
-def _families(kernels: Any) -> dict[str, list[Kernel]]:
+def _families(kernels: Any, similarities: Any) -> dict[str, list[Template]]:
     """Kernels by family."""
-    families: dict[str, list[Kernel]] = {}
-    for name, kernel in named_kernels(kernels):
-        families.setdefault(name, []).append(kernel)
+    families: dict[str, list[Template]] = {}
+    for name, template in named_templates(kernels, similarities):
+        families.setdefault(name, []).append(template)
     return families
 
 
 def _positive(data: Candidates) -> Candidates:
     """The same without families that a ridge regression cannot use."""
-    names = [n for n, members in data.families.items() if not members[0].positive_semidefinite]
+    names = [n for n, members in data.families.items() if not members[0].kernel.positive_semidefinite]
     if not names:
         return data
     families = {name: members for name, members in data.families.items() if name not in names}
@@ -213,9 +219,12 @@ def _positive(data: Candidates) -> Candidates:
 class _Meter:
     """Progress of all families in one count."""
 
-    def __init__(self, families: dict[str, list[Kernel]], folds: int, callback: Progress | None) -> None:
+    def __init__(
+        self, families: dict[str, list[Template]], folds: int, callback: Progress | None
+    ) -> None:
         fits = INNER_FOLDS * (folds + 1) * len(C_GRID)
-        self._shares = {name: fits * len(members) + 2 * folds for name, members in families.items()}
+        cells = {n: sum(len(t.similarities) or 1 for t in members) for n, members in families.items()}
+        self._shares = {name: fits * count + 2 * folds for name, count in cells.items()}
         self._callback = callback
         self._before = self._last = 0
         if callback is not None:
@@ -252,12 +261,12 @@ class _Contest:
     outer: list[Split]
     meter: _Meter
 
-    def score(self, name: str, kernels: list[Kernel]) -> KernelScore:
+    def score(self, name: str, templates: list[Template]) -> KernelScore:
         """Nested scores, further metrics, and the search on all points."""
         start = time.perf_counter()
         X, y = self.data.X, self.target.y
         end = 1 - 1 / (len(self.outer) + 1)
-        search = KernelSearchCV(**{**self.search.get_params(deep=False), "kernels": {name: kernels}})
+        search = KernelSearchCV(**{**self.search.get_params(deep=False), "kernels": {name: templates}})
         search.set_params(progress=self.meter.watch(name, 0.0, 0.95 * end))
         nested = search.nested_scores(X, y, outer_cv=self.outer, groups=self.groups)
         metrics = self._metrics(nested)
@@ -285,7 +294,8 @@ class _Contest:
             Task(places[id(c["kernel"])], fold, {"estimator__C": c["C"]})
             for fold, c in enumerate(nested.chosen)
         ]
-        calibrated = CalibratedClassifierCV(SVC(kernel="precomputed"), cv=INNER_FOLDS, ensemble=False)
+        machine = self.target.estimator(str(self.search.scoring))
+        calibrated = CalibratedClassifierCV(machine, cv=INNER_FOLDS, ensemble=False)
         ledger = None
         if self.search.cache is not None:
             common = (self.data.X, self.target.y, calibrated, _probability_scores)

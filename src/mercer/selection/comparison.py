@@ -106,7 +106,8 @@ class KernelScore:
     @property
     def stability(self) -> float:
         """Share of the outer folds in which the same parameters were chosen as on all points."""
-        return float(np.mean([choice == self.params for choice in self.choices]))
+        own = self.search.settings_[self.search.best_index_]
+        return float(np.mean([setting == own for setting in self.nested.settings]))
 
     def _params(self, choice: dict[str, Any]) -> dict[str, Any]:
         values = choice["kernel"].get_params()
@@ -248,6 +249,11 @@ class Comparison:
                 f"{counted(self.target.missing, self.data.noun)} without a target left out; "
                 "`mercer predict` or the model's predict() gives them one"
             )
+        notes += [
+            f"{score.name}: the best is {' and '.join(score.search.edges_)}"
+            for score in self.scores
+            if score.search.edges_
+        ]
         if self.unfinished:
             notes.append(f"interrupted before {', '.join(self.unfinished)}: run it again to go on")
         return tuple(notes)

@@ -21,6 +21,7 @@ from mercer.engine.threads import run, threads_in_use
 from mercer.selection.grams import Grams, is_shared, sharing
 from mercer.selection.memory import fit_bytes, plan
 from mercer.selection.resume import Ledger, fingerprint
+from mercer.selection.scales import resolved, spread, variance_unit
 
 Index = NDArray[np.intp]
 Split = tuple[Index, Index]
@@ -28,6 +29,10 @@ Split = tuple[Index, Index]
 Scorer = Callable[[Any, Any, Any], Any]
 #: Rows of a slice that are cut out at a time.
 _ROWS = 256
+
+
+#: In place of a split: the total variance of the whole Gram matrix is wanted, and no fit.
+WHOLE = -1
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,9 @@ class Outcome:
     scores: dict[str, float]
     #: Wall seconds of fit and of scoring.
     seconds: tuple[float, float]
-    #: Predictions for the test points, if they were asked for.
+    #: Predictions for the test points, if they were asked for, and parameters of the fit.
     prediction: Any = None
+    params: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -115,8 +121,8 @@ class Evaluation:
         """Fill in what is known from earlier; returns the keys of the tasks."""
         if self.ledger is None:
             return {}
-        kernels = [fingerprint(kernel) for kernel in self.kernels]
-        folds = [fingerprint(tuple(split)) for split in splits]
+        kernels = {k: fingerprint(self.kernels[k]) for k in {task.kernel for task in tasks}}
+        folds = {WHOLE: "whole"} | {s: fingerprint(tuple(split)) for s, split in enumerate(splits)}
         keys = {}
         for i, task in enumerate(tasks):
             keys[i] = fingerprint((kernels[task.kernel], folds[task.split], task.params))
@@ -135,7 +141,8 @@ class Evaluation:
         predictions: bool,
     ) -> None:
         used = self._order({tasks[i].kernel for i in left})
-        train, test = (max(len(splits[tasks[i].split][side]) for i in left) for side in (0, 1))
+        used_splits = [splits[tasks[i].split] for i in left if tasks[i].split != WHOLE]
+        train, test = (max((len(split[side]) for split in used_splits), default=0) for side in (0, 1))
         shared = len({sharing(self.kernels[k]) for k in used}) < len(used)
         plain = all(is_shared(self.kernels[k]) for k in used)
         layout = plan(
@@ -163,12 +170,22 @@ class Evaluation:
             for name, value in grams.seconds.items():
                 self._spend(name, value)
                 grams.seconds[name] = 0.0
-            parts = self._parts(
-                tasks, splits, [i for i in left if tasks[i].kernel in matrices], matrices
-            )
-            with _blas().limit(limits=layout.threads, user_api="blas"):
-                run(job, parts, self.work.stop)
+            chosen = [i for i in left if tasks[i].kernel in matrices]
+            for i in [i for i in chosen if tasks[i].split == WHOLE]:
+                outcomes[i] = self._measured(matrices[tasks[i].kernel], keys.get(i))
+            parts = self._parts(tasks, splits, [i for i in chosen if tasks[i].split != WHOLE], matrices)
+            if parts:
+                with _blas().limit(limits=layout.threads, user_api="blas"):
+                    run(job, parts, self.work.stop)
             self._heed_stop()
+
+    def _measured(self, K: Any, key: str | None) -> Outcome:
+        """The total variance of a whole Gram matrix."""
+        outcome = Outcome({"variance": variance_unit(K)}, (0.0, 0.0))
+        if self.ledger is not None and key is not None:
+            self.ledger.put(key, outcome.scores, outcome.seconds)
+        self.work.advance()
+        return outcome
 
     def _heed_stop(self) -> None:
         if self.work.stop.is_set():
@@ -202,15 +219,18 @@ class Evaluation:
     def _one(self, task: Task, part: _Part, prediction: bool) -> Outcome:
         clock = time.thread_time()
         with part as (K, others, y, targets):
+            params = resolved(task.params, part.variance, part.spread)
             self._spend("slices", time.thread_time() - clock)
             try:
-                return self._score(task, K, others, y, targets, prediction)
+                return self._score(params, K, others, y, targets, prediction)
             except Exception as error:
                 error.add_note(f"in fold {task.split} with {self.kernels[task.kernel]!r}, {task.params}")
                 raise
 
-    def _score(self, task: Task, K: Any, others: Any, y: Any, targets: Any, prediction: bool) -> Outcome:
-        model = clone(self.estimator).set_params(**task.params)
+    def _score(
+        self, params: dict[str, Any], K: Any, others: Any, y: Any, targets: Any, prediction: bool
+    ) -> Outcome:
+        model = clone(self.estimator).set_params(**params)
         clocks = [(time.perf_counter(), time.thread_time())]
         model.fit(K, y)
         clocks.append((time.perf_counter(), time.thread_time()))
@@ -231,7 +251,7 @@ class Evaluation:
         self._spend("scores", processor[1])
         predicted = model.predict(others) if prediction else None
         seconds = (float(wall[0]), float(wall[1]))
-        return Outcome({name: float(value) for name, value in scores.items()}, seconds, predicted)
+        return Outcome({n: float(value) for n, value in scores.items()}, seconds, predicted, params)
 
     def _spend(self, name: str, seconds: float) -> None:
         with self.work.lock:
@@ -251,6 +271,8 @@ class _Part:
         self._K, self._y, self._split, self._uses = K, y, split, uses
         self._lock = threading.Lock()
         self._slices: Any = None
+        #: Total variance of the training slice, and standard deviation of the training target.
+        self.variance = self.spread = 1.0
 
     def __enter__(self) -> tuple[Any, Any, Any, Any]:
         with self._lock:
@@ -259,6 +281,8 @@ class _Part:
                 self._slices = (
                     self._cut(train, train), self._cut(test, train), self._y[train], self._y[test]
                 )  # fmt: skip
+                self.variance = variance_unit(self._slices[0])
+                self.spread = spread(self._slices[2])
             return self._slices
 
     def _cut(self, rows: Index, columns: Index) -> Any:

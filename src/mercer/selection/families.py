@@ -25,12 +25,13 @@ from mercer.kernels import (
     Parametrix,
     Power,
     Spectrum,
+    TfIdf,
     TraceKernel,
     VonNeumann,
     WeightedDegree,
 )
-from mercer.rkhs import distances
 from mercer.selection.kinds import recognise
+from mercer.selection.scales import SIMILARITIES, Template
 from mercer.spaces import Graph, Simplex, Sphere, SphericalSpace
 from mercer.spaces.clouds import check_clouds
 from mercer.spaces.sequences import encode
@@ -39,12 +40,10 @@ Array = NDArray[np.float64]
 SpaceName = Literal["auto", "simplex", "sphere"]
 Kind = Literal["counts", "directions", "strings", "nodes of a graph", "clouds"]
 
-#: Times of the exact kernel, in units of log(n) / n.
-T_STAR_GRID = (0.1, 0.25, 0.5, 1.0, 2.0)
-#: Widths of the Gaussian and, squared, times of the parametrix, in units of the data's own median.
-WIDTH_GRID = (0.25, 0.5, 1.0, 2.0, 4.0)
-#: Length scales on a graph with the normalised Laplacian; t is half the square.
-SCALE_GRID = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
+#: Similarities on a graph: most nodes are far apart, and what is near them counts.
+GRAPH_SIMILARITIES = (1e-8, 1e-5, 1e-3, 0.03, 0.3, 0.9)
+#: Similarities that base kernels give to points of clouds, and kernels of clouds to clouds.
+BASE_SIMILARITIES, CLOUD_SIMILARITIES = (0.001, 0.1, 0.6), (0.3, 0.9)
 #: Lengths of substrings in the spectrum.
 SUBSTRING_GRID = (2, 3, 4, 5, 6, 8)
 #: Characters squared up to which subsequences with gaps are affordable.
@@ -60,7 +59,7 @@ class Candidates:
     facts: str
     X: Any
     rows: int
-    families: dict[str, list[Kernel]]
+    families: dict[str, list[Template]]
     #: Families that make no use of the data's structure, and a word for them and for the others.
     plain: tuple[str, ...]
     plain_word: str
@@ -77,7 +76,7 @@ class Candidates:
         )
 
 
-def candidates(X: Any, space: SpaceName | Graph, random_state: int) -> Candidates:
+def candidates(X: Any, space: SpaceName | Graph) -> Candidates:
     """Find out what kind of points X holds, check them and choose kernels."""
     if isinstance(space, Graph):
         return _nodes(X, space)
@@ -87,29 +86,42 @@ def candidates(X: Any, space: SpaceName | Graph, random_state: int) -> Candidate
     if kind == "strings":
         return _strings(X)
     if kind == "clouds":
-        return _clouds(X, random_state)
-    return _table(X, space, random_state)
+        return _clouds(X)
+    return _table(X, space)
 
 
-def _table(X: Any, space: SpaceName, random_state: int) -> Candidates:
+def flat() -> dict[str, list[Template]]:
+    """Kernels that see the rows of a table as they are."""
+    return {
+        "linear": [Template(Linear())],
+        "Gaussian": [Template(Gaussian(), SIMILARITIES)],
+        "standardised Gaussian": [Template(Gaussian(column_scales="std"), SIMILARITIES)],
+    }
+
+
+def _table(X: Any, space: SpaceName) -> Candidates:
     geometry = _choose_space(X, space)
     X = geometry.check(X)
-    rows = X[np.random.default_rng(random_state).permutation(X.shape[0])[:500]]
-    width = median_of_pairs(distances(Linear()(rows)))
-    angle = median_of_pairs(np.arccos(np.clip(Cosine(geometry)(rows), -1, 1)))
-    families: dict[str, list[Kernel]] = {
-        "linear": [Linear()],
-        "Gaussian": [Gaussian(length_scale=factor * width) for factor in WIDTH_GRID],
-        "cosine": [Cosine(geometry)],
-        "parametrix": [Parametrix(geometry, t=(factor * angle) ** 2 / 2) for factor in WIDTH_GRID],
-        "exact heat": [Heat(geometry, t_star=t) for t in T_STAR_GRID],
+    families = flat()
+    if isinstance(geometry, Simplex) and _whole(X):
+        families["tf-idf"] = [Template(TfIdf()), Template(TfIdf(sublinear=True))]
+    plain = tuple(families)
+    families |= {
+        "cosine": [Template(Cosine(geometry))],
+        "parametrix": [Template(Parametrix(geometry), SIMILARITIES)],
+        "exact heat": [Template(Heat(geometry), SIMILARITIES)],
     }
     kind: Kind = "counts" if isinstance(geometry, Simplex) else "directions"
     facts = f"{X.shape[1]} columns"
-    plain = ("linear", "Gaussian")
     return Candidates(
         kind, facts, X, X.shape[0], families, plain, "flat", "geometric", columns=X.shape[1]
     )
+
+
+def _whole(X: Any) -> bool:
+    """Tell whether a table holds whole numbers, as counts are."""
+    values = X.data if sparse.issparse(X) else X
+    return bool(np.all(values == np.floor(values)))
 
 
 def _choose_space(X: Any, space: SpaceName) -> SphericalSpace:
@@ -167,8 +179,8 @@ def _strings(X: Any) -> Candidates:
         )
     facts = f"length {shortest}" if shortest == longest else f"lengths {shortest} to {longest}"
     return Candidates(
-        "strings", facts, X, len(lengths), families, ("letter counts",), "letter-count", "string",
-        notes=tuple(notes),
+        "strings", facts, X, len(lengths), _as_they_are(families), ("letter counts",), "letter-count",
+        "string", notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -177,13 +189,14 @@ def _nodes(X: Any, graph: Graph) -> Candidates:
     # By position, whatever the labels are.
     even = Graph(graph.adjacency, laplacian="normalized", similarity="normalized")
     walks = Graph(graph.adjacency)
-    radius = max(float(walks.operator("similarity").top), 1e-12)
-    families: dict[str, list[Kernel]] = {
-        "shared neighbours": [Power(walks, 2)],
-        "walks": [Exponential(walks, beta=c / radius, normalized=True) for c in (1.0, 3.0, 10.0)],
-        "heat": [Heat(even, t=scale**2 / 2) for scale in SCALE_GRID],
-        "Matern": [Matern(even, nu=nu, length_scale=s) for nu in (1.0, 2.0, 3.0) for s in SCALE_GRID],
-        "von Neumann": [VonNeumann(even, beta=scale**2, normalized=True) for scale in SCALE_GRID],
+    families = {
+        "shared neighbours": [Template(Power(walks, 2))],
+        "walks": [
+            Template(Exponential(walks, beta=_gentle(walks), normalized=True), GRAPH_SIMILARITIES)
+        ],
+        "heat": [Template(Heat(even, t=1.0), GRAPH_SIMILARITIES)],
+        "Matern": [Template(Matern(even, nu=2.0, length_scale=1.0), GRAPH_SIMILARITIES)],
+        "von Neumann": [Template(VonNeumann(even, beta=1.0, normalized=True), GRAPH_SIMILARITIES)],
     }
     parts = int(graph.components.max()) + 1
     facts = f"a graph of {graph.size} nodes in {parts} component{'s' if parts > 1 else ''}"
@@ -196,33 +209,33 @@ def _nodes(X: Any, graph: Graph) -> Candidates:
     )  # fmt: skip
 
 
-def _clouds(X: Any, random_state: int) -> Candidates:
+def _gentle(graph: Graph) -> float:
+    """A rate of diffusion at which no walk is out of the floating range."""
+    return 1 / max(float(graph.operator("similarity").top), 1e-12)
+
+
+def _as_they_are(families: dict[str, list[Kernel]]) -> dict[str, list[Template]]:
+    return {name: [Template(kernel) for kernel in members] for name, members in families.items()}
+
+
+def _clouds(X: Any) -> Candidates:
     try:
         clouds = check_clouds(X, "X", vectors=True, rescale=False)
     except ValueError as error:
         # Here is no kernel yet that could be told to rescale.
         raise ValueError(str(error).replace(", or use rescale_weights=True", "")) from None
-    points = np.asarray(clouds.points, dtype=float)
-    chosen = np.random.default_rng(random_state).permutation(len(points))[:500]
-    width = median_of_pairs(distances(Linear()(points[chosen])))
-    bases = [Gaussian(length_scale=factor * width) for factor in WIDTH_GRID[:3]]
-    families: dict[str, list[Kernel]] = {
-        "mean embedding": [MeanEmbedding(base) for base in bases],
-        "Gaussian of embeddings": [
-            GaussianEmbedding(base, length_scale=s) for base in bases for s in (0.1, 0.3, 1.0)
-        ],
-        "trace": [TraceKernel(base, t=t) for base in bases for t in (0.03, 0.1, 0.3)],
-        "generalised variance": [
-            InverseGeneralizedVariance(base, eta=eta) for base in bases for eta in (0.01, 0.1)
-        ],
+    gauss = Gaussian()
+    kernels: dict[str, Kernel] = {
+        "Gaussian of embeddings": GaussianEmbedding(gauss),
+        "trace": TraceKernel(gauss),
+        "generalised variance": InverseGeneralizedVariance(gauss),
+    }
+    families = {"mean embedding": [Template(MeanEmbedding(gauss), (), s) for s in BASE_SIMILARITIES]}
+    families |= {
+        name: [Template(kernel, CLOUD_SIMILARITIES, s) for s in BASE_SIMILARITIES]
+        for name, kernel in kernels.items()
     }
     sizes = clouds.sizes
-    facts = f"{sizes.min()} to {sizes.max()} points in {points.shape[1]} dimensions"
+    facts = f"{sizes.min()} to {sizes.max()} points in {clouds.points.shape[1]} dimensions"
     plain = ("mean embedding", "Gaussian of embeddings")
     return Candidates("clouds", facts, X, len(sizes), families, plain, "mean-embedding", "spectral")
-
-
-def median_of_pairs(pairs: Array) -> float:
-    """Median over different points, or 1 where most points are equal."""
-    median = float(np.median(pairs[np.triu_indices(len(pairs), 1)])) if len(pairs) > 1 else 0.0
-    return median if median > 0 else 1.0

@@ -133,7 +133,7 @@ def is_shared(kernel: sk.Kernel) -> bool:
 
 def sharing(kernel: sk.Kernel) -> Hashable:
     """What kernels with the same invariants have in common; others are alone."""
-    return (type(kernel)._embed, kernel.space) if is_shared(kernel) else id(kernel)
+    return (type(kernel)._embed, kernel.space, kernel._embedding) if is_shared(kernel) else id(kernel)
 
 
 def _fill(K: Array, source: Product, profile: Profile, scales: tuple[Array, Array] | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.selection.evaluation import Evaluation, Index, Outcome, Split, Task
+from mercer.selection.results import described
+from mercer.selection.scales import Scales
 from mercer.selection.statistics import corrected_interval
-from mercer.selection.trials import Trials
+from mercer.selection.trials import EXTENSIONS, Setting, Trials
 
 Array = NDArray[np.float64]
 
@@ -27,7 +28,9 @@ class NestedScores:
     metrics : dict of arrays
         By all metrics.
     chosen : list of dicts
-        Kernel and parameters of the estimator, per outer fold.
+        Kernel, its similarity if that was chosen, and parameters of the estimator, per outer fold.
+    settings : list of Setting
+        The same in the units of the grid.
     inner_scores : array of shape (folds,)
         Mean score of the chosen candidate on the inner folds: too good, because it was chosen by it.
     tests, predictions : lists of arrays
@@ -43,6 +46,7 @@ class NestedScores:
     scores: Array
     metrics: dict[str, Array]
     chosen: list[dict[str, Any]]
+    settings: list[Setting]
     inner_scores: Array
     tests: list[Index]
     predictions: list[Any]
@@ -82,67 +86,98 @@ class NestedSplits:
         return np.repeat(np.arange(len(self.outer)), [len(folds) for folds in self.inner])
 
 
-def nested_scores(
-    evaluation: Evaluation, trials: Trials, splits: NestedSplits, metric: str
-) -> NestedScores:
-    """Choose on the inner folds, then fit and score each choice on its outer fold."""
-    names = list(dict.fromkeys(trials.families))
-    groups = [np.arange(len(trials.settings))]
-    if len(names) > 1:
-        owner = [trials.families[setting.kernel] for setting in trials.settings]
-        groups += [np.array([i for i, n in enumerate(owner) if n == name]) for name in names]
-    tasks = trials.tasks(len(splits.flat))
-    evaluation.work.total = len(tasks) + len(groups) * len(splits.outer)
-    outcomes = evaluation.run(tasks, splits.flat)
-    means = _inner_means(outcomes, len(trials.settings), splits, metric)
-    choices = [[int(group[np.argmax(column[group])]) for column in means.T] for group in groups]
-    fits = _outer_fits(evaluation, trials, splits, choices)
-    results = [_collect(trials, splits, choice, means, fits, metric) for choice in choices]
-    families = dict(zip(names, results[1:], strict=True)) if len(names) > 1 else {}
-    return NestedScores(**{**vars(results[0]), "families": families})
+@dataclass
+class Nested:
+    """A choice on inner folds for each outer one, and the fit of what was chosen."""
 
+    evaluation: Evaluation
+    trials: Trials
+    scales: Scales
+    splits: NestedSplits
+    metric: str
+    #: Mean inner score by setting and outer fold.
+    means: dict[tuple[int, int], float] = field(default_factory=dict)
 
-def _inner_means(
-    outcomes: Sequence[Outcome], candidates: int, splits: NestedSplits, metric: str
-) -> Array:
-    """Mean inner score of each candidate in each outer fold."""
-    scores = np.reshape([outcome.scores[metric] for outcome in outcomes], (candidates, -1))
-    owners = splits.owners
-    return np.stack(
-        [scores[:, owners == fold].mean(axis=1) for fold in range(len(splits.outer))], axis=1
-    )
+    def scores(self) -> NestedScores:
+        """Choose on the inner folds, then fit and score each choice on its outer fold."""
+        names = list(dict.fromkeys(self.trials.families))
+        groups: list[str | None] = [None, *names] if len(names) > 1 else [None]
+        everywhere = range(len(self.splits.outer))
+        self.evaluation.work.total = len(groups) * len(self.splits.outer)
+        self._evaluate([(s, fold) for s in range(len(self.trials.settings)) for fold in everywhere])
+        for _ in range(EXTENSIONS):
+            bests = {(self._best(group, fold), fold) for group in groups for fold in everywhere}
+            around = self.trials.extend(sorted({best for best, _ in bests}))
+            beyond = {(s, fold) for best, fold in bests for s in around[best]} - self.means.keys()
+            if not beyond:
+                break
+            self._evaluate(sorted(beyond))
+        choices = [[self._best(group, fold) for fold in everywhere] for group in groups]
+        fits = self._outer_fits(choices)
+        results = [self._collect(choice, fits) for choice in choices]
+        families = dict(zip(names, results[1:], strict=True)) if len(names) > 1 else {}
+        return NestedScores(**{**vars(results[0]), "families": families})
 
+    def _evaluate(self, wanted: list[tuple[int, int]]) -> None:
+        """Mean scores of settings on the inner folds of outer ones."""
+        owners, flat = self.splits.owners, self.splits.flat
+        places = [np.flatnonzero(owners == fold) for fold in range(len(self.splits.outer))]
+        tasks = [
+            self._task(setting, flat[inner], int(inner))
+            for setting, fold in wanted
+            for inner in places[fold]
+        ]
+        self.evaluation.work.total += len(tasks)
+        outcomes = iter(self.evaluation.run(tasks, flat))
+        for setting, fold in wanted:
+            found = [next(outcomes).scores[self.metric] for _ in places[fold]]
+            self.means[setting, fold] = float(np.mean(found))
 
-def _outer_fits(
-    evaluation: Evaluation, trials: Trials, splits: NestedSplits, choices: list[list[int]]
-) -> dict[tuple[int, int], Outcome]:
-    """Fit what was chosen, once where several chose the same."""
-    wanted = sorted({(c, fold) for choice in choices for fold, c in enumerate(choice)})
-    tasks = [Task(trials.settings[c].kernel, fold, trials.settings[c].params) for c, fold in wanted]
-    evaluation.work.total += len(tasks) - len(choices) * len(splits.outer)
-    return dict(zip(wanted, evaluation.run(tasks, splits.outer, predictions=True), strict=True))
+    def _task(self, setting: int, split: Split, place: int) -> Task:
+        """A setting on a split, its kernel scaled to the training part."""
+        own = self.trials.settings[setting]
+        return Task(self.scales.number(own.template, own.similarity, split[0]), place, own.params)
 
+    def _best(self, family: str | None, fold: int) -> int:
+        """The first of the best settings, of a family or of all."""
+        trials = self.trials
+        own = [
+            s
+            for s, setting in enumerate(trials.settings)
+            if (s, fold) in self.means and family in (None, trials.families[setting.template])
+        ]
+        return max(own, key=lambda s: (self.means[s, fold], -s))
 
-def _collect(
-    trials: Trials,
-    splits: NestedSplits,
-    choice: list[int],
-    means: Array,
-    fits: dict[tuple[int, int], Outcome],
-    metric: str,
-) -> NestedScores:
-    outcomes = [fits[c, fold] for fold, c in enumerate(choice)]
-    metrics = {
-        name: np.array([outcome.scores[name] for outcome in outcomes]) for name in outcomes[0].scores
-    }
-    picked = [trials.settings[c] for c in choice]
-    train, test = (np.mean([len(split[side]) for split in splits.outer]) for side in (0, 1))
-    return NestedScores(
-        scores=metrics[metric],
-        metrics=metrics,
-        chosen=[{"kernel": trials.kernels[c.kernel], **c.params} for c in picked],
-        inner_scores=np.array([means[c, fold] for fold, c in enumerate(choice)]),
-        tests=[test for _, test in splits.outer],
-        predictions=[outcome.prediction for outcome in outcomes],
-        overlap=float(test / train),
-    )
+    def _outer_fits(self, choices: list[list[int]]) -> dict[tuple[int, int], Outcome]:
+        """Fit what was chosen, once where several chose the same."""
+        wanted = sorted({(s, fold) for choice in choices for fold, s in enumerate(choice)})
+        outer = self.splits.outer
+        tasks = [self._task(s, outer[fold], fold) for s, fold in wanted]
+        self.evaluation.work.total += len(tasks) - len(choices) * len(outer)
+        return dict(zip(wanted, self.evaluation.run(tasks, outer, predictions=True), strict=True))
+
+    def _collect(self, choice: list[int], fits: dict[tuple[int, int], Outcome]) -> NestedScores:
+        outcomes = [fits[s, fold] for fold, s in enumerate(choice)]
+        metrics = {
+            name: np.array([outcome.scores[name] for outcome in outcomes]) for name in outcomes[0].scores
+        }
+        settings = [self.trials.settings[s] for s in choice]
+        outer = self.splits.outer
+        kernels = [
+            self.scales.kernels[self.scales.number(setting.template, setting.similarity, train)]
+            for setting, (train, _) in zip(settings, outer, strict=True)
+        ]
+        train, test = (np.mean([len(split[side]) for split in outer]) for side in (0, 1))
+        return NestedScores(
+            scores=metrics[self.metric],
+            metrics=metrics,
+            chosen=[
+                described(kernel, setting, outcome.params)
+                for kernel, setting, outcome in zip(kernels, settings, outcomes, strict=True)
+            ],
+            settings=settings,
+            inner_scores=np.array([self.means[s, fold] for fold, s in enumerate(choice)]),
+            tests=[test for _, test in outer],
+            predictions=[outcome.prediction for outcome in outcomes],
+            overlap=float(test / train),
+        )

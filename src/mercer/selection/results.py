@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,26 +9,34 @@ from numpy.ma import MaskedArray
 from scipy.stats import rankdata
 
 from mercer.selection.evaluation import Outcome
-from mercer.selection.trials import Trials
+from mercer.selection.trials import Setting
 
 
-def tabulate(trials: Trials, outcomes: Sequence[Outcome], folds: int) -> dict[str, Any]:
-    """``cv_results_`` from the outcomes of all candidates on all folds."""
+def described(kernel: Any, setting: Setting, params: dict[str, Any]) -> dict[str, Any]:
+    """A candidate as people see it: the kernel, its similarity if that was chosen, parameters."""
+    similarity = {} if setting.similarity is None else {"similarity": setting.similarity}
+    return {"kernel": kernel, **similarity, **params}
+
+
+def tabulate(
+    params: list[dict[str, Any]], families: list[str], outcomes: list[list[Outcome]]
+) -> dict[str, Any]:
+    """``cv_results_`` of candidates: what they are, their families, and their outcomes fold by fold."""
     table: dict[str, Any] = {}
-    seconds = np.reshape([outcome.seconds for outcome in outcomes], (-1, folds, 2))
+    folds = len(outcomes[0])
+    seconds = np.array([[outcome.seconds for outcome in row] for row in outcomes])
     for i, name in enumerate(("fit_time", "score_time")):
         table[f"mean_{name}"] = seconds[:, :, i].mean(axis=1)
         table[f"std_{name}"] = seconds[:, :, i].std(axis=1)
-    params = [{"kernel": trials.kernels[c.kernel], **c.params} for c in trials.settings]
     settings = [
         {**p, **values} for p, values in zip(params, _varied([p["kernel"] for p in params]), strict=True)
     ]
     for name in dict.fromkeys(name for setting in settings for name in setting):
         table[f"param_{name}"] = _column([setting.get(name, _ABSENT) for setting in settings])
     table["params"] = params
-    table["family"] = [trials.families[c.kernel] for c in trials.settings]
-    for metric in outcomes[0].scores:
-        scores = np.reshape([outcome.scores[metric] for outcome in outcomes], (-1, folds))
+    table["family"] = families
+    for metric in outcomes[0][0].scores:
+        scores = np.array([[outcome.scores[metric] for outcome in row] for row in outcomes])
         for fold in range(folds):
             table[f"split{fold}_test_{metric}"] = scores[:, fold]
         mean = scores.mean(axis=1)

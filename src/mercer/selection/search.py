@@ -19,19 +19,22 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.features import GramTransformer
 from mercer.kernels.base import count
-from mercer.selection.evaluation import Evaluation, Split, Work, threads_for
+from mercer.rkhs import warn_if_degenerate
+from mercer.selection.evaluation import WHOLE, Evaluation, Outcome, Split, Task, Work, threads_for
 from mercer.selection.grams import Grams
 from mercer.selection.kinds import recognise
-from mercer.selection.nested import NestedScores, NestedSplits, nested_scores
-from mercer.selection.results import best_index, tabulate
+from mercer.selection.nested import Nested, NestedScores, NestedSplits
+from mercer.selection.results import best_index, described, tabulate
 from mercer.selection.resume import Ledger
+from mercer.selection.scales import Relative, Scales, resolved, spread
 from mercer.selection.scoring import choose_scorer
 from mercer.selection.targets import check_splits, check_target
 from mercer.selection.trials import (
+    EXTENSIONS,
     Trials,
-    default_kernels,
+    default_templates,
     expand,
-    named_kernels,
+    named_templates,
     precomputed,
 )
 from mercer.selection.watching import watched
@@ -65,15 +68,20 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     ----------
     kernels : Kernel, list of kernels, or dict of lists of them, optional
         What to try; the keys of a dict name families.  By default kernels that fit the kind of data,
-        with times around ``t_star=1`` and widths around the median distance of the points.
+        each at six similarities.
     estimator : estimator, optional
         Any that takes ``kernel="precomputed"``: ``SVC()`` (the default), ``SVR()``, ``KernelRidge()``,
         ``CalibratedClassifierCV(SVC())``, ...  Whether the search is a classifier or a regressor
         follows from it.
+    similarities : "auto" or list of floats, optional
+        Scales to try for each of the ``kernels`` with a range: median similarities of distinct points
+        (:meth:`~mercer.kernels.Kernel.scaled_to`), learnt in each training part; "auto" stands for 0.02,
+        0.1, 0.3, 0.6, 0.9 and 0.98.  By default kernels are taken as they are.
     param_grid : dict or list of dicts, optional
         Lists of values of the estimator's parameters and, by names that begin with ``kernel__``,
-        of the kernels'.  By default five values of ``C`` or ``alpha``, in units of the mean k(x, x)
-        (and, in regression, C also of the standard deviation of y).
+        of the kernels'.  By default five values of ``C``, 0.1 to 1000 over the total variance of the
+        training Gram matrix (and, in regression, times the standard deviation of y), or of ``alpha``,
+        1e-4 to 1 times it.  If the best of such a grid is at its edge, what lies beyond is tried too.
     scoring : str, callable, list or dict, optional
         As in scikit-learn.  With several metrics, ``refit`` names the one that decides.
     cv : int, splitter or iterable
@@ -91,14 +99,17 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     progress : callable, optional
         Told the fits done and the fits in all.  Without it there is a bar on a terminal.
     random_state : int
-        Seed of the rows from which the default widths are taken.
+        Seed of the points from which scales are learnt.
 
     Attributes
     ----------
     cv_results_ : dict of arrays
-        As in ``GridSearchCV``, and the ``family`` of each kernel.
-    best_params_, best_kernel_, best_family_, best_score_, best_index_
+        As in ``GridSearchCV``, and the ``family`` of each kernel.  Scales, and C in units of the Gram
+        matrix, differ between training parts; those shown are of all points.
+    best_params_, best_kernel_, best_similarity_, best_family_, best_score_, best_index_
         The choice.
+    edges_ : list of str
+        At which ends of what was tried the best is, in words; empty for grids that are given.
     best_estimator_ : Pipeline
         :class:`~mercer.features.GramTransformer` and estimator, fitted to all points.
     kernels_ : list of kernels
@@ -119,13 +130,14 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     >>> models = rng.dirichlet(np.ones(20), size=2)
     >>> y = np.repeat(["ham", "spam"], 40)
     >>> X = np.array([rng.multinomial(15, models[int(label == "spam")]) for label in y])
-    >>> search = KernelSearchCV(
-    ...     Heat(Simplex()), param_grid={"kernel__t_star": [0.3, 1.0], "C": [1.0, 10.0]}
-    ... ).fit(X, y)
+    >>> search = KernelSearchCV(Heat(Simplex()), similarities="auto").fit(X, y)
     >>> search.best_params_
     {'kernel': Heat(Simplex(), t_star=0.3), 'C': 1.0}
     >>> search.predict(X[:2]).tolist()
     ['ham', 'ham']
+    >>> grid = {"kernel__t_star": [0.3, 1.0], "C": [1.0, 10.0]}
+    >>> KernelSearchCV(Heat(Simplex()), param_grid=grid).fit(X, y).best_params_
+    {'kernel': Heat(Simplex(), t_star=0.3), 'C': 1.0}
     """
 
     def __init__(
@@ -133,6 +145,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         kernels: Any = None,
         estimator: Any = None,
         *,
+        similarities: Any = None,
         param_grid: Any = None,
         scoring: Any = None,
         cv: Any = 5,
@@ -145,6 +158,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     ) -> None:
         self.kernels = kernels
         self.estimator = estimator
+        self.similarities = similarities
         self.param_grid = param_grid
         self.scoring = scoring
         self.cv = cv
@@ -168,23 +182,68 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         X, y = self._check_points(X, y)
         self._check_refit()
-        trials = self._candidates(X, y)
+        trials = self._candidates(X)
         splits = self._split(self.cv, X, y, groups)
-        evaluation = self._evaluation(X, y, trials)
-        tasks = trials.tasks(len(splits))
-        evaluation.work.total = len(tasks)
-        outcomes = watched(lambda: evaluation.run(tasks, splits), evaluation.work, "kernel search")
+        scales = Scales(X, trials.templates, self.random_state)
+        evaluation = self._evaluation(X, y, scales)
+        work = evaluation.work
         self.scorer_ = check_scoring(evaluation.estimator, self.scoring)
-        self.kernels_ = trials.kernels
+        outcomes = watched(lambda: self._try(evaluation, trials, scales, splits), work, "kernel search")
         self.n_splits_ = len(splits)
-        self.multimetric_ = "score" not in outcomes[0].scores
+        self.multimetric_ = "score" not in outcomes[0][0].scores
+        self._describe(evaluation, trials, scales, outcomes)
         self.timings_ = evaluation.seconds
-        self.cv_results_ = tabulate(trials, outcomes, len(splits))
         if self.refit or not self.multimetric_:
-            self._choose(trials, self._metric(outcomes[0].scores))
+            self._choose(trials, self._metric(outcomes[0][0].scores))
         if self.refit:
-            watched(lambda: self._refit(X, y), evaluation.work, "last fit")
+            watched(lambda: self._refit(X, y), work, "last fit")
         return self
+
+    def _try(
+        self, evaluation: Evaluation, trials: Trials, scales: Scales, splits: list[Split]
+    ) -> list[list[Outcome]]:
+        """Outcomes of all settings on all folds, those beyond an edge with the best included."""
+        outcomes: list[list[Outcome]] = []
+        for _ in range(EXTENSIONS + 1):
+            new = trials.settings[len(outcomes) :]
+            tasks = [
+                Task(scales.number(s.template, s.similarity, train), fold, s.params)
+                for s in new
+                for fold, (train, _) in enumerate(splits)
+            ]
+            evaluation.work.total += len(tasks)
+            flat = evaluation.run(tasks, splits)
+            outcomes += [flat[i : i + len(splits)] for i in range(0, len(flat), len(splits))]
+            if "score" not in outcomes[0][0].scores and not isinstance(self.refit, str):
+                break  # no metric decides
+            metric = self._metric(outcomes[0][0].scores)
+            means = [np.mean([o.scores[metric] for o in row]) for row in outcomes]
+            trials.extend([int(np.argmax(means))])
+            if len(trials.settings) == len(outcomes):
+                break
+        del trials.settings[len(outcomes) :]  # beyond what may be extended
+        return outcomes
+
+    def _describe(
+        self, evaluation: Evaluation, trials: Trials, scales: Scales, outcomes: list[list[Outcome]]
+    ) -> None:
+        """Kernels and parameters of all settings, as all points together have them."""
+        numbers = [scales.number(s.template, s.similarity) for s in trials.settings]
+        used = sorted(set(numbers))
+        variances = dict.fromkeys(used, 1.0)
+        if any(isinstance(v, Relative) for s in trials.settings for v in s.params.values()):
+            evaluation.work.total += len(used)
+            found = evaluation.run([Task(k, WHOLE, {}) for k in used], [])
+            variances = {k: o.scores["variance"] for k, o in zip(used, found, strict=True)}
+        deviation = spread(evaluation.y)
+        params = [
+            described(scales.kernels[k], s, resolved(s.params, variances[k], deviation))
+            for k, s in zip(numbers, trials.settings, strict=True)
+        ]
+        self.kernels_ = [scales.kernels[k] for k in dict.fromkeys(numbers)]
+        self.settings_ = list(trials.settings)
+        families = [trials.families[s.template] for s in trials.settings]
+        self.cv_results_ = tabulate(params, families, outcomes)
 
     def nested_scores(
         self, X: Any, y: Any = None, *, outer_cv: Any = 5, groups: Any = None
@@ -226,16 +285,14 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         other = clone(self)
         other._check_refit()
         X, y = other._check_points(X, y)
-        trials = other._candidates(X, y)
+        trials = other._candidates(X)
         outer = other._split(outer_cv, X, y, groups)
         inner = [other._inner(X, y, groups, train) for train, _ in outer]
-        evaluation = other._evaluation(X, y, trials)
+        scales = Scales(X, trials.templates, self.random_state)
+        evaluation = other._evaluation(X, y, scales)
         metric = str(self.refit) if self._several else "score"
-        result = watched(
-            lambda: nested_scores(evaluation, trials, NestedSplits(outer, inner), metric),
-            evaluation.work,
-            "nested kernel search",
-        )
+        nested = Nested(evaluation, trials, scales, NestedSplits(outer, inner), metric)
+        result = watched(nested.scores, evaluation.work, "nested kernel search")
         return replace(result, timings=evaluation.seconds)
 
     def _prototype(self) -> tuple[Any, str]:
@@ -247,7 +304,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         if self.kernels is None:
             self._rows = recognise(X) == "table"
         else:
-            self._rows = any(k.requires_vector_input for _, k in named_kernels(self.kernels))
+            named = named_templates(self.kernels, self.similarities)
+            self._rows = any(template.kernel.requires_vector_input for _, template in named)
         if self._rows:
             X, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
@@ -255,14 +313,12 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
             )  # fmt: skip
         return X, check_target(y, count(X), get_tags(self))
 
-    def _candidates(self, X: Any, y: Any) -> Trials:
+    def _candidates(self, X: Any) -> Trials:
         if self.kernels is None:
-            classifier = get_tags(self).estimator_type == "classifier"
-            named = default_kernels(X, self.random_state, classifier)
+            named = default_templates(X, get_tags(self).estimator_type == "classifier")
         else:
-            named = named_kernels(self.kernels)
-        estimator, prefix = self._prototype()
-        return expand(named, self.param_grid, estimator, prefix, X, y)
+            named = named_templates(self.kernels, self.similarities)
+        return expand(named, self.param_grid, *self._prototype())
 
     def _split(self, cv: Any, X: Any, y: Any, groups: Any) -> list[Split]:
         classifier = get_tags(self).estimator_type == "classifier"
@@ -274,7 +330,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         splits = self._split(self.cv, _safe_indexing(X, train), y[train], part)
         return [(train[fit], train[check]) for fit, check in splits]
 
-    def _evaluation(self, X: Any, y: Any, trials: Trials) -> Evaluation:
+    def _evaluation(self, X: Any, y: Any, scales: Scales) -> Evaluation:
         estimator, _ = self._prototype()
         scorer = choose_scorer(estimator, self.scoring)
         if not isinstance(self.max_memory, int | float) or not self.max_memory > 0:
@@ -284,7 +340,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         if self.cache is not None:
             ledger = Ledger(self.cache, (X, y, estimator, self.scoring))
         return Evaluation(
-            X, y, estimator, scorer, trials.kernels, self.max_memory, threads, ledger,
+            X, y, estimator, scorer, scales.kernels, self.max_memory, threads, ledger,
             Work(callback=self.progress),
         )  # fmt: skip
 
@@ -314,14 +370,18 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.best_index_ = best_index(self.cv_results_, metric)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_kernel_ = self.best_params_["kernel"]
+        self.best_similarity_ = self.best_params_.get("similarity")
         self.best_family_ = self.cv_results_["family"][self.best_index_]
         self.best_score_ = float(self.cv_results_[f"mean_test_{metric}"][self.best_index_])
+        self.edges_ = trials.edges(self.settings_[self.best_index_])
 
     def _refit(self, X: Any, y: Any) -> None:
         start = time.perf_counter()
-        params = {name: value for name, value in self.best_params_.items() if name != "kernel"}
+        params = {k: v for k, v in self.best_params_.items() if k not in ("kernel", "similarity")}
         model = self._prototype()[0].set_params(**params)
-        model.fit(Grams(X, kept=0)(self.best_kernel_), y)
+        K = Grams(X, kept=0)(self.best_kernel_)
+        warn_if_degenerate(K, self.best_kernel_)
+        model.fit(K, y)
         self.best_estimator_ = make_pipeline(GramTransformer(self.best_kernel_).fit(X), model)
         self.refit_time_ = time.perf_counter() - start
         if hasattr(model, "classes_"):

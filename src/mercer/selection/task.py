@@ -49,10 +49,14 @@ class Target:
         counts = self.classes.values()
         return "balanced_accuracy" if max(counts) > UNBALANCED * min(counts) else "accuracy"
 
-    def estimator(self) -> Any:
-        """A support vector machine, or a kernel ridge regression of the standardised target."""
+    def estimator(self, metric: str) -> Any:
+        """A support vector machine, or a kernel ridge regression of the standardised target.
+
+        Where balanced accuracy decides, classes have balanced weights.
+        """
         if self.task == "classification":
-            return SVC(kernel="precomputed")
+            weights = "balanced" if metric == "balanced_accuracy" else None
+            return SVC(kernel="precomputed", class_weight=weights)
         return TransformedTargetRegressor(
             KernelRidge(kernel="precomputed"), transformer=StandardScaler()
         )

@@ -14,6 +14,9 @@ from sklearn.utils.validation import check_array
 
 from mercer.profiles import Separation
 
+#: Longest array that is shown in full where a constructor's arguments are.
+_SHOWN = 8
+
 
 class Space(ABC):
     """A set of points with a geometry; frozen, hashable, and shared rather than copied."""
@@ -211,6 +214,8 @@ def constructor_call(thing: Any) -> str:
     for parameter in inspect.signature(type(thing)).parameters.values():
         value = getattr(thing, parameter.name)
         text = repr(float(value)) if isinstance(value, np.floating) else repr(value)
+        if isinstance(value, np.ndarray) and value.size > _SHOWN:
+            text = f"<{value.size} numbers>"
         text = getattr(value, "__name__", text) if callable(value) else text
         if parameter.default is inspect.Parameter.empty:
             shown.append(text)

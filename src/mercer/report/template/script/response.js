@@ -17,7 +17,7 @@ const heatShare = (values) => {
 };
 
 const drawResponse = (place, family) => {
-  const { rows, parameter, columns, knob, values, mean, text, spread, folds, best } = family.response;
+  const { rows, parameter, columns, knob, own, values, mean, text, spread, folds, best } = family.response;
   const width = Math.max(220, place.clientWidth);
   const left = Math.min(LETTER * Math.max(...rows.map((row) => row.length)) + 16, 0.4 * width);
   const top = parameter ? 26 : 6, gap = 3;
@@ -32,6 +32,7 @@ const drawResponse = (place, family) => {
     const name = draw("text", { x: left - 10, y: y + height / 2 + 3, "text-anchor": "end" }, svg, clip(label, Math.floor((left - 14) / LETTER)));
     draw("title", {}, name, label);
     mean[i].forEach((value, j) => {
+      if (text[i][j] === null) return; // not tried
       const heat = share(value), x = left + j * cell;
       const box = draw("rect", { x, y, width: cell - gap, height: height - gap, rx: 3 }, svg);
       box.style.fill = `color-mix(in srgb, var(--heat-high) ${heat.toFixed(1)}%, var(--heat-low))`;
@@ -47,8 +48,7 @@ const drawResponse = (place, family) => {
   columns.forEach((label, j) => {
     if (j % every === 0) draw("text", { class: "soft", x: left + j * cell + (cell - gap) / 2, y: bottom + 16, "text-anchor": "middle" }, svg, label);
   });
-  const relative = columns[0].startsWith("×") ? ", relative to the middle" : "";
-  draw("text", { x: left + (width - left) / 2, y: bottom + 36, "text-anchor": "middle" }, svg, knob + relative);
+  draw("text", { x: left + (width - left) / 2, y: bottom + 36, "text-anchor": "middle" }, svg, knob);
   const total = folds.flat().reduce((a, b) => a + b, 0);
   explore(svg, {
     count: cells.length, reach: Math.max(cell, height) / 1.6,
@@ -56,7 +56,7 @@ const drawResponse = (place, family) => {
     text: (k) => {
       const { i, j, dots } = cells[k];
       const kernel = parameter ? `${parameter} = ${rows[i]}` : rows[i];
-      const setting = knob ? `, ${knob} = ${number(values[i][j])}` : "";
+      const setting = own ? `, ${own} = ${number(values[i][j])}` : "";
       return `${text[i][j]} (± ${spread[i][j]} over the folds)\n${kernel}${setting}\nchosen in ${dots} of ${total} outer folds`;
     },
   });

@@ -1,0 +1,9 @@
+"""Warnings of Mercer."""
+
+
+class DegenerateKernelWarning(UserWarning):
+    """A kernel tells no two training points apart, or finds nothing in common between any two.
+
+    Its Gram matrix is nearly constant or nearly the identity.  The remedy is a range that suits the
+    data: ``kernel.scaled_to(X)``.
+    """

@@ -1,0 +1,109 @@
+"""The usual kernel of documents: the cosine of weighted word counts."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfTransformer
+
+from mercer.kernels.base import check_choice, on_cpu
+from mercer.kernels.radial import RadialKernel
+from mercer.profiles import PowerProfile, Profile
+from mercer.spaces import Simplex
+from mercer.spaces.spherical import unit_rows
+
+
+class TfIdf(RadialKernel):
+    """The cosine of word counts weighted by how rare the words are.
+
+    ``k(x, y) = cos(f(x) w, f(y) w)`` with ``w_j = 1 + log((1 + m) / (1 + m_j))`` for a word that is in
+    m_j of m documents, and ``f(x) = x``, or ``1 + log(x)`` from 1 on if sublinear.  As a linear machine
+    on scikit-learn's ``TfidfVectorizer``; the kernel that others are to be compared with on text.
+
+    Parameters
+    ----------
+    sublinear : bool
+        Let repetitions of a word count less.
+    weights : array of shape (n,), optional
+        Weights of words.  By default they are learnt from training rows: by :meth:`scaled_to`, in
+        searches and by :class:`~mercer.features.GramTransformer`.
+
+    Examples
+    --------
+    >>> from mercer.kernels import TfIdf
+    >>> counts = [[2, 1, 0], [1, 0, 1], [0, 0, 3]]
+    >>> TfIdf().scaled_to(counts)(counts).round(4)
+    array([[1.    , 0.5956, 0.    ],
+           [0.5956, 1.    , 0.7071],
+           [0.    , 0.7071, 1.    ]])
+    """
+
+    space = Simplex()
+
+    def __init__(self, sublinear: bool = False, weights: Any = None) -> None:
+        self.sublinear = sublinear
+        self.weights = weights
+
+    def learnt_from(self, X: Any) -> TfIdf:
+        """The kernel with weights of the words in the rows, unless it has weights."""
+        if self.weights is not None:
+            return self
+        learnt = copy.copy(self)
+        rows = sparse.csr_matrix(self.space.check(on_cpu(X)))
+        rows.eliminate_zeros()
+        learnt.weights = np.asarray(TfidfTransformer().fit(rows).idf_, dtype=float)
+        return learnt
+
+    def explicit_features(self, X: Any) -> Any:
+        """The weighted counts as unit vectors."""
+        self._validate()
+        return self._unit_rows(self.space.check(X))
+
+    def _validate(self) -> None:
+        check_choice(self, "sublinear", (True, False))
+        if self.weights is None:
+            raise ValueError(
+                "TfIdf has not seen the documents that weights of words are learnt from; call "
+                "scaled_to(X) first, or give weights"
+            )
+        weights = np.asarray(self.weights, dtype=float)
+        if weights.ndim != 1 or not np.all((weights > 0) & np.isfinite(weights)):
+            raise ValueError("weights of TfIdf must be positive numbers, one for each column")
+
+    def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        left = self._unit_rows(X)
+        return left, left if Y is None else self._unit_rows(Y)
+
+    @property
+    def _embedding(self) -> Any:
+        return bool(self.sublinear), np.asarray(self.weights).tobytes()
+
+    def _unit_rows(self, X: Any) -> Any:
+        weights = np.asarray(self.weights, dtype=float)
+        if len(weights) != X.shape[1]:
+            raise ValueError(
+                f"weights of TfIdf has {len(weights)} numbers, but rows have {X.shape[1]} columns"
+            )
+        if sparse.issparse(X):
+            counted = X.copy()
+            counted.data = self._counted(X.data)
+            return unit_rows((counted @ sparse.diags_array(weights)).tocsr().astype(X.dtype, copy=False))
+        xp = array_namespace(X)
+        return unit_rows(self._counted(X) * xp.asarray(weights, dtype=X.dtype, device=device(X)))
+
+    def _counted(self, counts: Any) -> Any:
+        if not self.sublinear:
+            return counts
+        xp = array_namespace(counts)
+        several = counts >= 1
+        return xp.where(several, 1 + xp.log(xp.where(several, counts, xp.ones_like(counts))), counts)
+
+    def _self_invariant(self, X: Any) -> Any:
+        return self.space.self_invariant(X)
+
+    def _compile(self, n: int) -> Profile:
+        return PowerProfile()

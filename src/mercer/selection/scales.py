@@ -1,0 +1,196 @@
+"""Ranges of kernels and strengths of machines in the data's own units, learnt from training parts."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process import kernels as sk
+from sklearn.utils import _safe_indexing
+
+from mercer.kernels import Kernel
+from mercer.kernels.scale import NoPairs, Survey, Unreachable
+
+Index = NDArray[np.intp]
+#: Median similarities at which kernels with a range are tried, and those beyond, for a best at an end.
+SIMILARITIES = (0.02, 0.1, 0.3, 0.6, 0.9, 0.98)
+_BEYOND = (1e-9, 1e-6, 1e-3, 0.996)
+#: C times the total variance of the training Gram matrix, and the ridge over it, likewise.
+C_GRID, _MORE_C = (0.1, 1.0, 10.0, 100.0, 1000.0), (0.001, 0.01, 1e4, 1e5)
+ALPHA_GRID, _MORE_ALPHA = (1e-4, 1e-3, 1e-2, 1e-1, 1.0), (1e-6, 1e-5, 10.0, 100.0)
+#: Points from which a range is learnt: what is tried need not be exact.
+_SAMPLE = 300
+#: A total variance below this part of the mean k(x, x) is rounding.
+_LEAST_VARIANCE = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """A kernel, and the similarities at which it is tried.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    similarities : tuple of floats
+        Empty for a kernel that is tried as it is.
+    base : float, optional
+        Similarity that the base kernel of clouds is to give to points.
+    """
+
+    kernel: sk.Kernel
+    similarities: tuple[float, ...] = ()
+    base: float | None = None
+
+    @property
+    def ladder(self) -> tuple[float, ...]:
+        """All similarities that may be tried."""
+        return tuple(sorted({*self.similarities, *_BEYOND})) if self.similarities else ()
+
+
+@dataclass(frozen=True)
+class Relative:
+    """C or a ridge in units of a training Gram matrix: ``C = value / v``, ``alpha = value v``.
+
+    v is the total variance, the mean of the diagonal less the mean of all.  What a machine with a bias
+    sees of a wide kernel falls with it, and C must grow.
+    """
+
+    value: float
+    kind: Literal["C", "alpha"]
+    #: Whether C is in units of the target's standard deviation too.
+    of_target: bool = False
+
+    @property
+    def ladder(self) -> tuple[float, ...]:
+        """All values that may be tried."""
+        return tuple(sorted((*C_GRID, *_MORE_C) if self.kind == "C" else (*ALPHA_GRID, *_MORE_ALPHA)))
+
+    def resolve(self, variance: float, spread: float) -> float:
+        """The value itself, to three digits."""
+        if self.kind == "alpha":
+            found = self.value * variance
+        else:
+            found = self.value / variance * (spread if self.of_target else 1.0)
+        return float(f"{found:.2e}")
+
+
+def resolved(params: dict[str, Any], variance: float, spread: float) -> dict[str, Any]:
+    """Parameters of an estimator for a training part."""
+    return {
+        name: value.resolve(variance, spread) if isinstance(value, Relative) else value
+        for name, value in params.items()
+    }
+
+
+def variance_unit(K: Any) -> float:
+    """Mean of the diagonal less the mean of all, at least a rounding of it; 1 for a matrix of zeros."""
+    diagonal = float(np.diagonal(K).mean(dtype=float))
+    variance = max(diagonal - float(K.mean(dtype=float)), _LEAST_VARIANCE * diagonal)
+    return variance if 0 < variance < np.inf else 1.0
+
+
+def spread(y: Any) -> float:
+    """Standard deviation of a target of numbers; 1 of other targets."""
+    found = float(np.std(y)) if np.asarray(y).dtype.kind == "f" else 1.0
+    return found if 0 < found < np.inf else 1.0
+
+
+def has_range(kernel: Any) -> bool:
+    """Tell whether a kernel, or a part of it, can be brought to a similarity."""
+    if isinstance(kernel, sk.KernelOperator):
+        return has_range(kernel.k1) or has_range(kernel.k2)
+    if isinstance(kernel, sk.Exponentiation):
+        return has_range(kernel.kernel)
+    return isinstance(kernel, Kernel) and kernel.range_parameter() is not None
+
+
+class Scales:
+    """Kernels of templates at similarities, as training parts have them; equal ones are the same.
+
+    Parameters are rounded to the fewest digits that come near the similarity, so that parts which are
+    alike share Gram matrices.
+
+    Attributes
+    ----------
+    kernels : list
+        All that came up.
+    """
+
+    def __init__(self, X: Any, templates: list[Template], random_state: int) -> None:
+        self.X, self.templates, self.seed = X, templates, random_state
+        self.kernels: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+        self._surveys: dict[Any, tuple[Any, Survey | None, Any]] = {}
+
+    def number(self, template: int, similarity: float | None, rows: Index | None = None) -> int:
+        """Number of the kernel for a training part, or for all points."""
+        part = None if rows is None else hash(rows.tobytes())
+        asked = (template, similarity, part)
+        if asked not in self._numbers:
+            kernel, known = self._kernel(template, similarity, rows, part)
+            if known not in self._numbers:
+                self._numbers[known] = len(self.kernels)
+                self.kernels.append(kernel)
+            self._numbers[asked] = self._numbers[known]
+        return self._numbers[asked]
+
+    def _kernel(
+        self, template: int, similarity: float | None, rows: Index | None, part: Any
+    ) -> tuple[Any, Any]:
+        """The kernel, and what tells it from others of the template."""
+        kernel = self.templates[template].kernel
+        if not isinstance(kernel, Kernel):
+            return kernel, (template,)
+        start, survey, own = self._survey(template, similarity, rows, part)
+        if similarity is None or not has_range(start):
+            return start, (template, "as it is", own)
+        if survey is None:  # a sum or product, or points without a pair
+            try:
+                scaled = start.scaled_to(self._part(rows), similarity, max_rows=_SAMPLE)
+            except NoPairs:
+                return start, (template, "as it is", own)
+            return scaled, (template, repr(scaled))
+        try:
+            value = survey.find_short(similarity)
+        except Unreachable:
+            value = survey.nearest(similarity)
+        return survey.kernel(value), (template, value, own)
+
+    def _survey(
+        self, template: int, similarity: float | None, rows: Index | None, part: Any
+    ) -> tuple[Any, Survey | None, Any]:
+        """The kernel with what it learns from a part, its ranges there, and what tells it apart."""
+        place = (template, similarity is None, part)
+        if place not in self._surveys:
+            X = self._part(rows)
+            based = self._based(self.templates[template], X)
+            kernel = based.learnt_from(X)
+            own = (repr(getattr(based, "base", None)), None if kernel is based else part)
+            survey = None
+            if similarity is not None and kernel.range_parameter() is not None:
+                try:
+                    survey = Survey(kernel, X, _SAMPLE, self.seed)
+                except NoPairs:
+                    survey = None
+            self._surveys[place] = kernel, survey, own
+        return self._surveys[place]
+
+    def _based(self, template: Template, X: Any) -> Any:
+        """The kernel of the template, with its base kernel brought to the points."""
+        kernel = template.kernel
+        if template.base is None:
+            return kernel
+        points = kernel._check(X, None)[0].points
+        based = copy(kernel)
+        try:
+            survey = Survey(kernel.base, points, _SAMPLE, self.seed)
+            based.base = survey.kernel(survey.find_short(template.base))
+        except (NoPairs, Unreachable):
+            return kernel
+        return based
+
+    def _part(self, rows: Index | None) -> Any:
+        return self.X if rows is None else _safe_indexing(self.X, rows)
