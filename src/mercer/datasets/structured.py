@@ -106,7 +106,7 @@ def read_nodes(
         column = check_column(path, frame, node or others[0])
         names = _names(path, frame, column, "drop rows without a node")
         _refuse_repeated(path, names)
-    ends, weights = _read_edges(edges, names)
+    ends, weights = _read_edges(edges, names, path.name)
     everyone, positions = np.unique(np.concatenate([ends.ravel(), names]), return_inverse=True)
     size = len(everyone)
     first, second = positions[: ends.size].reshape(-1, 2).T
@@ -164,14 +164,14 @@ def _refuse_repeated(path: Path, names: np.ndarray) -> None:
             )
 
 
-def _read_edges(path: Path, labelled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ends and weights of the edges."""
+def _read_edges(path: Path, labelled: np.ndarray, table: str) -> tuple[np.ndarray, np.ndarray]:
+    """Ends and weights of the edges between nodes that a table labels, and others."""
     frame = read_frame(path, as_text=True)
     with readable(path):
-        return _edges_of(path, frame, labelled)
+        return _edges_of(path, frame, labelled, table)
 
 
-def _edges_of(path: Path, frame: Any, labelled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _edges_of(path: Path, frame: Any, labelled: np.ndarray, table: str) -> tuple[np.ndarray, np.ndarray]:
     if frame.shape[1] < 2:
         raise ValueError(
             f"{path.name} is no edge list: it needs a header, two columns that name the ends, and rows"
@@ -187,7 +187,7 @@ def _edges_of(path: Path, frame: Any, labelled: np.ndarray) -> tuple[np.ndarray,
     if not known.intersection(labelled.tolist()):
         raise ValueError(
             f"none of the {len(labelled)} nodes (such as {str(labelled[0])!r}) occurs in {path.name} "
-            f"(with nodes such as {str(ends[0, 0])!r}); are names spelt alike?"
+            f"(with nodes such as {str(ends[0, 0])!r}); are names in {table} spelt alike?"
         )
     return ends, _edge_weights(path, frame, ends)
 
