@@ -104,7 +104,10 @@ def _read_feather(path: Path) -> Any:
 
 def _check_memory(rows: int, columns: int) -> None:
     """Refuse a table that cannot be in memory: equal or missing values take no room in a file."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError):  # not all systems tell
+        return
     if 8 * rows * columns > memory:
         raise ValueError(
             f"its {rows} rows and {columns} columns take {8e-9 * rows * columns:.3g} GB, and there are "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import selectors
 import subprocess
 import sys
@@ -19,6 +21,8 @@ from tests.fuzz.readers import Fault, attempt
 ROOT = Path(__file__).parents[2]
 #: Seconds that a case may take, and that a process may take to begin.
 _PATIENCE, _START = 30.0, 120.0
+#: Bytes of addresses that a process may take.
+_ROOM = 6 << 30
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,9 @@ class Worker:
 
 def serve() -> None:
     """Read cases from standard input and write outcomes to standard output."""
-    import os
-
+    # Arrow takes room for what some headers claim, and touches no more of it than the file has.  Here
+    # all of it is filled, which a claim of many gigabytes must not come to.
+    resource.setrlimit(resource.RLIMIT_AS, (_ROOM, _ROOM))
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         print(json.dumps({"outcome": "ready", "what": ""}), flush=True)
