@@ -56,6 +56,7 @@ def test_expectations_against_quadrature(likelihood) -> None:
         assert got.curvature[0] == pytest.approx(-second, abs=2e-3, rel=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:the Gram matrix:mercer.exceptions.DegenerateKernelWarning")
 def test_bound_is_close_below_the_evidence() -> None:
     # One feature, the constant: the evidence is an integral over one number.
     X, y, _ = labels(40)

@@ -312,6 +312,7 @@ def test_counts_on_the_simplex() -> None:
         model.predict(np.zeros((3, 6)) + np.array([[1], [0], [0]]))
 
 
+@pytest.mark.filterwarnings("ignore:the Gram matrix:mercer.exceptions.DegenerateKernelWarning")
 @pytest.mark.parametrize("kernel", [ArcCosine(), Heat(Sphere()), Matern(Sphere(), 2.5)], ids=repr)
 def test_extreme_data(kernel) -> None:
     def fit(X, y):

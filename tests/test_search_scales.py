@@ -1,5 +1,7 @@
 """Grids in the data's own units: scales and strengths learnt inside each training part."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -13,6 +15,7 @@ from sklearn.svm import SVC
 
 from mercer.exceptions import DegenerateKernelWarning
 from mercer.features import GramTransformer
+from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
 from mercer.kernels import Cosine, Gaussian, Heat, Linear, Matern, TfIdf
 from mercer.rkhs import degeneracy, diagnose, total_variance
 from mercer.selection import KernelSearchCV, compare
@@ -226,3 +229,17 @@ def test_bad_similarities() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             KernelSearchCV(Heat(Simplex()), similarities=bad).fit(DIGITS, DIGIT)
+
+
+def test_gaussian_processes_tell_too() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 5))
+    y = np.sin(4 * X[:, 0] / np.linalg.norm(X, axis=1))
+    fixed = Heat(Sphere(), t_star=40.0, t_star_bounds="fixed")
+    with pytest.warns(DegenerateKernelWarning, match=r"nearly constant.*scaled_to\(X\)"):
+        SphericalGPRegressor(fixed, max_features=40, inputs="points").fit(X, y)
+    with pytest.warns(DegenerateKernelWarning, match="nearly constant"):
+        SphericalGPClassifier(fixed, max_features=40, inputs="points").fit(X, y > 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DegenerateKernelWarning)
+        SphericalGPRegressor(Heat(Sphere()), max_features=40, inputs="points").fit(X, y)

@@ -292,13 +292,20 @@ def diagnose(K: ArrayLike, y: ArrayLike | None = None) -> Diagnosis:
     )
 
 
-def degeneracy(K: ArrayLike) -> str | None:
+def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
     """Say in words that a Gram matrix is nearly constant or nearly the identity; None if it is neither.
 
-    It is nearly constant if normalised values differ from 1 by less than a thousandth on average (and,
-    where k(x, x) differs from point to point, the total variance is as small), and nearly the identity
-    if the nearest other point of half the points has a similarity below a hundredth.  Equal points do
-    not count.  Of more than 400 points every so many are looked at.
+    It is nearly constant if normalised values differ from 1 by less than a thousandth on average, and
+    the total variance is as small: rows far from the origin are nearly parallel, and yet a linear
+    kernel tells them apart.  It is nearly the identity if the nearest other point of half the points has
+    a similarity below a hundredth.  Equal points do not count.  Of more than 400 points every so many
+    are looked at.
+
+    Parameters
+    ----------
+    K : array of shape (m, m)
+    amplitude : float
+        What a model multiplies the matrix with: a large one makes up for small differences.
 
     Examples
     --------
@@ -317,9 +324,7 @@ def degeneracy(K: ArrayLike) -> str | None:
     if len(keep) < _FEWEST:
         return None
     part, lengths = part[np.ix_(keep, keep)], lengths[keep]
-    # Rows far from the origin are nearly parallel, and yet a linear kernel tells them apart.
-    even = np.ptp(lengths) <= _EQUAL * lengths.max()
-    small = even or float((lengths**2).mean() - part.mean()) < _NEARLY_CONSTANT
+    small = amplitude * float((lengths**2).mean() - part.mean()) < _NEARLY_CONSTANT
     part = part / lengths[:, None] / lengths
     others = ~np.eye(len(part), dtype=bool)
     if small and float(np.abs(1 - part[others]).mean()) < _NEARLY_CONSTANT:
@@ -330,9 +335,9 @@ def degeneracy(K: ArrayLike) -> str | None:
     return None
 
 
-def warn_if_degenerate(K: ArrayLike, kernel: object) -> None:
-    """Warn where a training Gram matrix has nothing to learn from."""
-    found = degeneracy(K)
+def warn_if_degenerate(K: ArrayLike, kernel: object, amplitude: float = 1.0) -> None:
+    """Warn where a training Gram matrix has nothing to learn from; see :func:`degeneracy`."""
+    found = degeneracy(K, amplitude)
     if found is not None:
         ranged = getattr(kernel, "range_parameter", lambda: None)() is not None
         remedy = "choose its range by the data: kernel.scaled_to(X)" if ranged else "use another kernel"

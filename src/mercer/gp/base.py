@@ -44,15 +44,25 @@ from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine
 from mercer.kernels.base import is_whole
 from mercer.kernels.levels import check_zonal, radial_power
+from mercer.kernels.radial import Road
+from mercer.rkhs import warn_if_degenerate
 from mercer.spaces import Simplex, Sphere, SphericalSpace
 
 Array = NDArray[np.float64]
 
+#: Rows that are looked at to tell whether a kernel is of any use.
+_LOOKED_AT = 200
 #: What checkpoints hold beside numbers, text and arrays.
 _KEPT = (
     CountTally, HarmonicFeatures, InputMap, LabelTally, Moments, Simplex, Sites, Sphere,
     SphericalHarmonics, Stage, Statistics, Sums, ZonalFeatures,
 )  # fmt: skip
+
+
+def prior_gram(kernel: Any, rows: Any) -> Array:
+    """Gram matrix of rows that are checked, and mapped to the kernel's sphere."""
+    road = Road(kernel, rows, None)
+    return np.asarray(road.gram(kernel.profile(road.n)))
 
 
 class SphericalGP(BaseEstimator):
@@ -144,6 +154,15 @@ class SphericalGP(BaseEstimator):
                 "only: use inputs='table' for a table, or inputs='points' if directions are meant",
                 stacklevel=4,
             )
+
+    def _few_rows(self, blocks: Any) -> Any:
+        """Some of the first rows, to look at what the kernel makes of them; none of Dask's."""
+        return None if isinstance(blocks, Partitions) else as_floats(blocks.first().X[:_LOOKED_AT])
+
+    def _warn_if_degenerate(self, X: Any, kernel: Any, amplitude: float) -> None:
+        """Say that a kernel which was found tells no rows apart, or finds nothing in common."""
+        if X is not None:
+            warn_if_degenerate(prior_gram(kernel, self.features_.check(X)), kernel, amplitude)
 
     def _check_frame(self, X: Any, reset: bool) -> None:
         """Learn or check names and number of columns of a Dask collection, which is not computed."""

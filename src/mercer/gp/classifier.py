@@ -102,6 +102,8 @@ class _VariationalGP(SphericalGP):
         self.elbo_ = sum(climb.bound for climb in climbs)
         self.kernels_ = [latent.kernel for latent in self._latents]
         self.amplitudes_ = np.array([np.exp(latent.theta[0]) for latent in self._latents])
+        few = self._few_rows(blocks)
+        self._warn_if_degenerate(few, self.kernels_[0], float(self.amplitudes_[0]))
         return self
 
     def _latent_moments(self, X: Any) -> tuple[Array, Array]:

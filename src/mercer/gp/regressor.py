@@ -14,14 +14,13 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.gp.base import SphericalGP
+from mercer.gp.base import SphericalGP, prior_gram
 from mercer.gp.blocks import Block
 from mercer.gp.distributed import is_dask
 from mercer.gp.evidence import AMPLITUDES, Evidence
 from mercer.gp.inputs import Features, HarmonicFeatures
 from mercer.gp.statistics import collect
 from mercer.gp.zonal import ZonalFeatures, with_fixed_parameters
-from mercer.kernels.radial import Road
 
 Array = NDArray[np.float64]
 
@@ -177,6 +176,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         """
         blocks = self._blocks(X, y, sample_weight, multi_output=True, y_numeric=True)
         kept = self._start(blocks, checkpoint)
+        few = self._few_rows(blocks)
         if self.ard or self.features == "zonal":
             if "features" not in kept.results:
                 kept.keep("features", self._learn_features(blocks))
@@ -189,6 +189,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         self._flat = self.statistics_.shift.size == 1 if blocks.flat is None else blocks.flat
         self._finish(self._theta(), self.n_restarts)
         kept.remove()
+        self._warn_if_degenerate(few, self.kernel_, self.amplitude_)
         return self
 
     def _learn_features(self, blocks: Any) -> tuple[Array, Features]:
@@ -364,8 +365,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         """Mean and covariance of f at rows, in units of the targets' deviation."""
         phi = np.empty((rows.shape[0], self.features_.size))
         self.features_.write(rows, phi)
-        road = Road(self.kernel_, rows, None)  # rows are checked, and mapped to the kernel's sphere
-        gram = road.gram(self.kernel_.profile(road.n))
+        gram = prior_gram(self.kernel_, rows)
         covariance = self.amplitude_ * gram - self._posterior.explained_covariance(phi)
         return phi @ self._posterior.mean, covariance
 
