@@ -63,10 +63,11 @@ def principal_components(K: Array) -> tuple[Array, Array]:
     centred = center(K)
     size = len(centred)
     number = min(2, size)
-    values, vectors = eigh(centred, subset_by_index=[size - number, size - 1])
-    values = np.maximum(values[::-1], 0.0)
+    # All of them: asked for some of many equal eigenvalues, LAPACK may return fewer, or no vectors.
+    values, vectors = eigh(centred, driver="evd")
+    values = np.maximum(values[: -number - 1 : -1], 0.0)
     places, shares = np.zeros((size, 2)), np.zeros(2)
-    places[:, :number] = vectors[:, ::-1] * np.sqrt(values)
+    places[:, :number] = vectors[:, : -number - 1 : -1] * np.sqrt(values)
     # Eigenvectors come with any sign: the farthest point is made positive.
     places *= np.where(places[np.abs(places).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
     total = float(np.trace(centred))
