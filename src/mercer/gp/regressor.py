@@ -171,12 +171,12 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
             How often each row counts.
         checkpoint : path, optional
             A file for the sums so far.  If a fit of the same model to the same rows was stopped, it
-            goes on from there; when the fit is done, the file is deleted.  It is a pickle: use only
-            what you wrote yourself.
+            goes on from there; when the fit is done, the file is deleted.  A file that is damaged, or
+            another, is refused.
         """
         blocks = self._blocks(X, y, sample_weight, multi_output=True, y_numeric=True)
         kept = self._start(blocks, checkpoint)
-        few = self._few_rows(blocks)
+        few = None if kept.results else self._few_rows(blocks)  # files of a fit that goes on may be gone
         if self.ard or self.features == "zonal":
             if "features" not in kept.results:
                 kept.keep("features", self._learn_features(blocks))
