@@ -61,6 +61,15 @@ class Npz:
         """The array of a name, or None if there is none."""
         return self[name] if name is not None and name in self else None
 
+    def raw(self, name: str) -> bytes:
+        """The bytes of an entry that is no array."""
+        try:
+            entry = self._archive.getinfo(name)
+            self._check(entry)
+            return self._archive.read(entry)
+        except DAMAGE as error:
+            raise ValueError(f"its part {name!r} cannot be read: {one_line(error)}") from None
+
     def __getitem__(self, name: str) -> NDArray[Any]:
         try:
             return self._read(name)

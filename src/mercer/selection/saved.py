@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import joblib
 import numpy as np
+import sklearn
 from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
+from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 import mercer
+from mercer._files import DAMAGE, DamagedFile, atomic_write, one_line, seal, unsealed
 from mercer.datasets import Table, read_clouds, read_known_nodes, read_strings, read_table
+from mercer.features import GramTransformer
+from mercer.kernels.base import count
+from mercer.selection import storage
 from mercer.selection.comparison import Comparison
+
+#: Version of what is written.
+FORMAT = 1
+#: How pickles begin, and those that joblib has compressed.
+_PICKLES = (b"\x80", b"x\x01", b"x^", b"x\x9c", b"x\xda")
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +48,18 @@ class Roles:
     group: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class SavedModel:
+def _has(name: str) -> Callable[[SavedModel], bool]:
+    return lambda self: hasattr(self.model, name)
+
+
+class SavedModel(BaseEstimator):
     """A fitted model, and how the table looked that it was fitted to.
 
-    Attributes
+    It is an estimator itself: points go in as they went into the comparison.  Columns of a data frame
+    are found by their names, in any order; those of the target, of groups and what was dropped are
+    passed over.
+
+    Parameters
     ----------
     model : estimator
         Pipeline of a :class:`~mercer.features.GramTransformer` and an estimator.
@@ -46,18 +72,73 @@ class SavedModel:
         Names of the nodes of its graph, if it has one.
     version : str
         Of mercer.
+    calibration : CalibratedClassifierCV, optional
+        Turns rows of the Gram matrix into probabilities.
     """
 
-    model: Any
-    metric: str
-    roles: Roles
-    columns: tuple[str, ...]
-    nodes: tuple[str, ...]
-    version: str
+    def __init__(
+        self,
+        model: Any,
+        metric: str = "accuracy",
+        roles: Roles | None = None,
+        columns: tuple[str, ...] = (),
+        nodes: tuple[str, ...] = (),
+        version: str = mercer.__version__,
+        calibration: Any = None,
+    ) -> None:
+        self.model = model
+        self.metric = metric
+        self.roles = roles
+        self.columns = columns
+        self.nodes = nodes
+        self.version = version
+        self.calibration = calibration
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model, with its kernel and parameters, to other points; probabilities are given up."""
+        self.model.fit(self._points(X), y)
+        self.calibration = None
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Classes or numbers."""
+        return self.model.predict(self._points(X))
+
+    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:
+        """How far each point is on the side of each class."""
+        return self.model.decision_function(self._points(X))
+
+    @available_if(lambda self: self.calibration is not None)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the classes, by a sigmoid that was fitted to inner folds.
+
+        The most probable class need not be the predicted one.
+        """
+        return self.calibration.predict_proba(self.model[0].transform(self._points(X)))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy, or R squared."""
+        return float(self.model.score(self._points(X), y))
+
+    @property
+    def classes_(self) -> Any:
+        """Labels, in the order of probabilities."""
+        return self.model.classes_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        try:
+            check_is_fitted(self.model)
+        except NotFittedError:
+            return False
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self.model)
 
     def read(self, path: str | Path) -> Table:
         """Read points from a table like the one that the model was fitted to; a target is not needed."""
-        roles = self.roles
+        roles = self._roles
         if roles.text is not None:
             return read_strings(path, roles.target, roles.text, labelled=False)
         if self.nodes:
@@ -70,48 +151,190 @@ class SavedModel:
         table = read_table(path, roles.target, roles.drop, roles.group, labelled=False)
         return self._ordered(table)
 
+    @property
+    def _roles(self) -> Roles:
+        return Roles() if self.roles is None else self.roles
+
+    def _points(self, X: Any) -> Any:
+        """Points as the model takes them; columns of a data frame are found by name."""
+        if not (hasattr(X, "columns") and hasattr(X, "to_numpy")):
+            return X
+        roles = self._roles
+        if self.nodes or roles.cloud is not None:
+            kind = "positions of nodes" if self.nodes else "a list of arrays"
+            raise ValueError(f"X must be {kind}, not a data frame; SavedModel.read makes it of a file")
+        if roles.text is not None:
+            if roles.text not in X.columns:
+                raise ValueError(f"X has no column {roles.text!r}, which the model needs")
+            return X[roles.text].to_numpy().tolist()
+        passed_over = {roles.target, roles.group, *roles.drop} - set(self.columns)
+        own = [name for name in X.columns if name not in passed_over]
+        return X[own].to_numpy()[:, self._places("X", own)] if self.columns else X.to_numpy()
+
+    def _places(self, what: str, names: Sequence[str]) -> list[int]:
+        """Where the model's columns are among those of a table."""
+        missing = [name for name in self.columns if name not in names]
+        if missing:
+            raise ValueError(f"{what} has no column {missing[0]!r}, which the model needs")
+        extra = [name for name in names if name not in self.columns]
+        if extra:
+            raise ValueError(f"{what} has a column {extra[0]!r} that the model does not know; remove it")
+        places = {name: place for place, name in enumerate(names)}
+        return [places[name] for name in self.columns]
+
     def _ordered(self, table: Table) -> Table:
         """The table with its columns in the model's order."""
         if not self.columns or not table.columns:
             return _widened(table, self.model)
-        missing = [name for name in self.columns if name not in table.columns]
-        if missing:
-            raise ValueError(f"{table.name} has no column {missing[0]!r}, which the model needs")
-        extra = [name for name in table.columns if name not in self.columns]
-        if extra:
-            raise ValueError(
-                f"{table.name} has a column {extra[0]!r} that the model does not know; remove it"
-            )
-        places = [table.columns.index(name) for name in self.columns]
-        return Table(table.name, _take(table.X, places), table.y, columns=self.columns, ids=table.ids)
+        X = _take(table.X, self._places(table.name, table.columns))
+        return Table(table.name, X, table.y, columns=self.columns, ids=table.ids)
 
 
 def save_model(
     path: str | Path, comparison: Comparison, table: Table, roles: Roles | None = None
 ) -> None:
-    """Write the best model of a comparison to a file, by joblib.
+    """Write the best model of a comparison to a file.
 
-    Like every pickle the file runs code when it is loaded: load files only if you trust their makers.
+    It holds JSON and arrays, by skops, and ends with the version of its format and a checksum.  An old
+    file is replaced at the end, and only if nothing failed.
+
+    Raises
+    ------
+    ValueError
+        If the model holds a type that is neither Mercer's nor an estimator of a comparison, such as a
+        kernel of your own.
     """
-    roles = Roles() if roles is None else roles
     best = comparison.scores[0].search.best_estimator_
-    columns = table.columns if not table.nodes else ()
-    saved = SavedModel(best, comparison.metric, roles, columns, table.nodes, mercer.__version__)
-    joblib.dump(saved, path, compress=3)
+    about = {
+        "metric": comparison.metric,
+        "roles": asdict(Roles() if roles is None else roles),
+        "columns": [] if table.nodes else list(table.columns),
+        "nodes": list(table.nodes),
+        "version": mercer.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+    parts = {"about": json.dumps(about), "model": best, "calibration": _calibrated(comparison, table)}
+    try:
+        content = storage.dumps(parts)
+    except ValueError as error:
+        raise ValueError(f"{path} is not written, the model cannot be kept: {one_line(error)}") from None
+    with atomic_write(path) as file:
+        file.write(content)
+        seal(file, "model", FORMAT)
 
 
 def load_model(path: str | Path) -> SavedModel:
-    """Read what :func:`save_model` wrote; only from people you trust."""
+    """Read what :func:`save_model` wrote.
+
+    A file that is anything else, or was changed, is refused before any of it is made, and no code in it
+    is run.
+
+    Raises
+    ------
+    ValueError
+        In one line that names the file.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
+    with path.open("rb") as file:
+        if file.read(2).startswith(_PICKLES):
+            raise ValueError(
+                f"{path.name} is a pickle, as models once were, and is not loaded because it could run "
+                "any code; save the model again by mercer compare --save-model"
+            )
     try:
-        saved = joblib.load(path)
-    except Exception as error:  # a pickle of something else may do and lack anything
-        raise ValueError(f"{path.name} cannot be read as a model: {error}") from None
-    if not isinstance(saved, SavedModel):
-        raise ValueError(f"{path.name} holds no model of `mercer compare --save-model`")
+        with unsealed(path, "model", FORMAT) as file, warnings.catch_warnings():
+            # Told once for the file, not once for each part.
+            warnings.simplefilter("ignore", InconsistentVersionWarning)
+            parts = storage.loads(file.read())
+        saved, made_with = _model_of(parts)
+    except DAMAGE as error:
+        raise DamagedFile(
+            f"{path.name} cannot be read as a model: {one_line(error)}; save the model again by mercer "
+            "compare --save-model"
+        ) from None
+    if made_with != sklearn.__version__:
+        warnings.warn(
+            f"{path.name} was saved with scikit-learn {made_with} and this is {sklearn.__version__}: "
+            "predictions may differ; save the model again",
+            stacklevel=2,
+        )
     return saved
+
+
+def _calibrated(comparison: Comparison, table: Table) -> CalibratedClassifierCV | None:
+    """Probabilities from rows of the Gram matrix of the best model, if it has classes.
+
+    A sigmoid is fitted to the inner folds of the search on all points.
+    """
+    if not comparison.classes:
+        return None
+    search, y = comparison.scores[0].search, comparison.target.y
+    groups = None if table.groups is None else table.groups[comparison.target.known]
+    splits = list(search.cv.split(np.zeros(len(y)), y, groups))
+    if any(len(np.unique(y[train])) < len(comparison.classes) for train, _ in splits):
+        return None  # groups leave a class out of a training part
+    gram, machine = search.best_estimator_
+    return CalibratedClassifierCV(machine, cv=splits, ensemble=False).fit(gram.transform(gram.X_fit_), y)
+
+
+def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
+    """A model of its parts, each checked, and the version of scikit-learn that it was fitted with."""
+    about = json.loads(parts["about"])
+    roles = Roles(**{**about["roles"], "drop": tuple(about["roles"]["drop"])})
+    names = [getattr(roles, field.name) for field in fields(Roles) if field.name != "drop"]
+    columns, nodes = tuple(about["columns"]), tuple(about["nodes"])
+    texts = [about["metric"], about["version"], about["scikit-learn"], *columns, *nodes, *roles.drop]
+    if not all(
+        isinstance(text, str) for text in (*texts, *(name for name in names if name is not None))
+    ):
+        raise ValueError("names of columns are no text")
+    model, calibration = parts["model"], parts["calibration"]
+    _check_model(model, calibration)
+    saved = SavedModel(model, about["metric"], roles, columns, nodes, about["version"], calibration)
+    return saved, about["scikit-learn"]
+
+
+def _check_model(model: Any, calibration: Any) -> None:
+    """Refuse what does not predict, and what would lead compiled code astray."""
+    if not (isinstance(model, Pipeline) and len(model) == 2 and isinstance(model[0], GramTransformer)):
+        raise ValueError("it holds no pipeline of a GramTransformer and an estimator")
+    if model.memory is not None:
+        raise ValueError("its pipeline has a cache")  # whose files would be unpickled
+    size = count(model[0].X_fit_)
+    machines = [model[-1]]
+    if calibration is not None:
+        machines += [part.estimator for part in calibration.calibrated_classifiers_]
+    for machine in machines:
+        if isinstance(machine, SVC):
+            _check_machine(machine, size)
+    trial = _safe_indexing(model[0].X_fit_, [0])
+    model.predict(trial)
+    if calibration is not None:
+        calibration.predict_proba(model[0].transform(trial))
+
+
+def _check_machine(machine: SVC, size: int) -> None:
+    """Shapes and numbers of points that libsvm relies on."""
+    classes, support = len(machine.classes_), machine.support_
+    shapes: dict[str, tuple[tuple[int, ...], type]] = {
+        "_n_support": ((classes,), np.int32),
+        "support_": ((len(support),), np.int32),
+        "_dual_coef_": ((classes - 1, len(support)), np.float64),
+        "_intercept_": ((classes * (classes - 1) // 2,), np.float64),
+        "_probA": ((0,), np.float64),
+        "_probB": ((0,), np.float64),
+    }
+    for name, (shape, dtype) in shapes.items():
+        values = getattr(machine, name)
+        if not isinstance(values, np.ndarray) or values.shape != shape or values.dtype != dtype:
+            raise ValueError(f"{name} of its support vector machine has another shape or type")
+    counts = machine._n_support
+    known = len(support) == 0 or (support.min() >= 0 and support.max() < size)
+    plain = (machine.kernel, machine._sparse, machine._impl) == ("precomputed", False, "c_svc")
+    if not (plain and known and counts.min() >= 0 and counts.sum() == len(support)):
+        raise ValueError("its support vectors are not those of its training points")
 
 
 def _take(X: Any, places: Sequence[int]) -> Any:

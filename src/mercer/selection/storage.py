@@ -1,0 +1,130 @@
+"""Objects of expected types on disk, by skops: nothing is unpickled, and no code of a file is run."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import zipfile
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.calibration import CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from mercer import kernels, spaces
+from mercer._npz import Npz
+from mercer.features import GramTransformer
+
+_SCHEMA = "schema.json"
+_PARTS = [getattr(package, name) for package in (kernels, spaces) for name in package.__all__]
+_OBJECTS = [
+    Pipeline, GramTransformer, SVC, TransformedTargetRegressor, KernelRidge, StandardScaler,
+    CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration,
+    *(part for part in _PARTS if inspect.isclass(part)),
+]  # fmt: skip
+_ARRAYS = [np.ndarray, np.float64, np.float32, np.int64, np.int32, np.bool_, np.str_]
+_SPARSE = [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix]
+
+
+def _names(types: list[type]) -> frozenset[str]:
+    return frozenset(f"{kind.__module__}.{kind.__name__}" for kind in types)
+
+
+#: What each loader of skops may make.  There are others, which call functions: they are not used.
+_EXPECTED = {
+    "JsonNode": _names([str]),
+    "DictNode": _names([dict]),
+    "BytesNode": _names([bytes]),
+    "ListNode": _names([list]),
+    "TupleNode": _names([tuple]),
+    "TypeNode": _names([str]),
+    "ObjectNode": _names(_OBJECTS),
+    "NdArrayNode": _names(_ARRAYS),
+    "SparseMatrixNode": _names(_SPARSE),
+}
+#: How the files are called that loaders read.
+_ENDINGS = {"NdArrayNode": ".npy", "SparseMatrixNode": ".npz", "BytesNode": ".bin"}
+
+
+def dumps(value: Any) -> bytes:
+    """An object as a zip file of JSON and arrays.
+
+    Raises
+    ------
+    ValueError
+        If it holds a type that :func:`loads` would refuse.
+    """
+    import skops.io  # it takes seconds, and most commands need it not
+
+    try:
+        content = skops.io.dumps(value, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+    except (TypeError, skops.io.exceptions.UnsupportedTypeException) as error:
+        raise ValueError(str(error)) from None
+    _check_schema(Npz(io.BytesIO(content)).raw(_SCHEMA))
+    return content
+
+
+def loads(content: bytes) -> Any:
+    """What :func:`dumps` wrote.
+
+    Types are looked at before anything is made, sizes of arrays before memory is asked for, and numbers
+    of columns of sparse matrices before compiled loops rely on them.
+
+    Raises
+    ------
+    ValueError
+        If it holds anything else; the message does not name the file.
+    """
+    import skops.io
+
+    archive = Npz(io.BytesIO(content))
+    _check_schema(archive.raw(_SCHEMA))
+    for name in archive.names:
+        if name.endswith(".npz"):
+            _check_sparse(archive.raw(name))
+        elif name.endswith(".bin"):
+            archive.raw(name)
+        elif name != _SCHEMA:
+            archive[name]  # reading it is the check
+    trusted = sorted(frozenset().union(*_EXPECTED.values()))
+    return skops.io.loads(content, trusted=trusted)
+
+
+def _check_schema(text: bytes) -> None:
+    """Refuse types that are not expected, by name."""
+    left = [json.loads(text)]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            if "__loader__" in node:
+                _check_node(node)
+            left += node.values()
+        elif isinstance(node, list):
+            left += node
+
+
+def _check_node(node: dict[str, Any]) -> None:
+    kind, loader = f"{node['__module__']}.{node['__class__']}", node["__loader__"]
+    if kind not in _EXPECTED.get(loader, ()):
+        raise ValueError(
+            f"it holds {kind}, which is none of the types of scikit-learn and Mercer that are expected"
+        )
+    file = node.get("file")
+    if file is not None and not file.endswith(_ENDINGS[loader]):
+        raise ValueError(f"it takes {file} for {kind}")
+
+
+def _check_sparse(content: bytes) -> None:
+    arrays = Npz(io.BytesIO(content))
+    for name in arrays.names:
+        arrays[name]
+    matrix = sparse.load_npz(io.BytesIO(content))
+    if matrix.format not in ("csr", "csc"):
+        raise ValueError(f"it holds a sparse matrix of format {matrix.format}")
+    matrix.check_format(full_check=True)
