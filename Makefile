@@ -5,9 +5,8 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 
 .PHONY: demo test lint types fuzz bench docs clean
 
-# Five folds drawn once leave a difference of four points within chance.
 demo: .venv/demo
-	$(BIN)/mercer compare --repeats 3 --report mercer-report.html
+	$(BIN)/mercer compare --report mercer-report.html
 
 test: .venv/dev lint types
 	$(BIN)/python -m pytest --numprocesses 2

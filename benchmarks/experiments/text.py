@@ -21,8 +21,7 @@ from mercer.spaces import Simplex
 
 FAMILIES = {
     "linear": [Linear()],
-    "tf-idf": [TfIdf()],
-    "sublinear tf-idf": [TfIdf(sublinear=True)],
+    "tf-idf": [TfIdf(), TfIdf(sublinear=True)],
     "cosine": [Cosine(Simplex())],
     "exact heat": [Heat(Simplex())],
 }

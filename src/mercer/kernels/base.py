@@ -13,6 +13,7 @@ from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
+from mercer.engine.equal import row_keys
 from mercer.kernels import scale
 from mercer.spaces import SphericalSpace
 from mercer.spaces.base import constructor_call, is_foreign
@@ -135,7 +136,7 @@ class Kernel(sk.Kernel):
         >>> from mercer.spaces import Simplex
         >>> counts = np.random.default_rng(0).poisson(0.3, size=(100, 800))
         >>> heat = Heat(Simplex()).scaled_to(counts, 0.3)
-        >>> round(heat.t_star, 2), np.median(heat(counts)[np.triu_indices(100, 1)]).round(3)
+        >>> round(heat.t_star, 2), float(np.median(heat(counts)[np.triu_indices(100, 1)]).round(3))
         (0.93, 0.3)
         """
         kernel = self.learnt_from(X)
@@ -174,7 +175,7 @@ class Kernel(sk.Kernel):
     def _range_sample(self, X: Any, most: int, rng: np.random.Generator) -> tuple[Any, Any]:
         """Points to look at, and what equal ones have in common."""
         X = _sliceable(on_cpu(X))
-        rows, keys = scale.distinct_sample(count(X), lambda rows: scale.row_keys(X[rows]), most, rng)
+        rows, keys = scale.distinct_sample(count(X), lambda rows: row_keys(X[rows]), most, rng)
         return X[rows], keys
 
     def explicit_features(self, X: Any) -> Any:

@@ -37,12 +37,13 @@ class TfIdf(RadialKernel):
     >>> from mercer.kernels import TfIdf
     >>> counts = [[2, 1, 0], [1, 0, 1], [0, 0, 3]]
     >>> TfIdf().scaled_to(counts)(counts).round(4)
-    array([[1.    , 0.5956, 0.    ],
-           [0.5956, 1.    , 0.7071],
+    array([[1.    , 0.5909, 0.    ],
+           [0.5909, 1.    , 0.7071],
            [0.    , 0.7071, 1.    ]])
     """
 
     space = Simplex()
+    _magnifies = False
 
     def __init__(self, sublinear: bool = False, weights: Any = None) -> None:
         self.sublinear = sublinear

@@ -91,7 +91,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     n_jobs : int, optional
         Threads; -1 for all that BLAS may use.
     max_memory : float
-        Bytes for Gram matrices, slices and the solver's cache.
+        Gigabytes for Gram matrices, slices and the solver's cache.
     cache : path, optional
         Folder where the score of each finished fit is written.  A search that was interrupted goes on
         from there.  Nothing is taken from it if points, target, folds, kernel, estimator, metric or
@@ -132,7 +132,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     >>> X = np.array([rng.multinomial(15, models[int(label == "spam")]) for label in y])
     >>> search = KernelSearchCV(Heat(Simplex()), similarities="auto").fit(X, y)
     >>> search.best_params_
-    {'kernel': Heat(Simplex(), t_star=0.3), 'C': 1.0}
+    {'kernel': Heat(Simplex(), t_star=0.67), 'similarity': 0.3, 'C': 15.0}
     >>> search.predict(X[:2]).tolist()
     ['ham', 'ham']
     >>> grid = {"kernel__t_star": [0.3, 1.0], "C": [1.0, 10.0]}
@@ -151,7 +151,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         cv: Any = 5,
         refit: bool | str = True,
         n_jobs: int | None = -1,
-        max_memory: float = 4e9,
+        max_memory: float = 4.0,
         cache: Any = None,
         progress: Callable[[int, int], None] | None = None,
         random_state: int = 0,
@@ -333,14 +333,17 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _evaluation(self, X: Any, y: Any, scales: Scales) -> Evaluation:
         estimator, _ = self._prototype()
         scorer = choose_scorer(estimator, self.scoring)
-        if not isinstance(self.max_memory, int | float) or not self.max_memory > 0:
-            raise ValueError(f"max_memory must be a positive number of bytes, got {self.max_memory!r}")
+        # More than a million gigabytes are bytes.
+        if not isinstance(self.max_memory, int | float) or not 0 < self.max_memory <= 1e6:
+            raise ValueError(
+                f"max_memory must be a positive number of gigabytes, got {self.max_memory!r}"
+            )
         threads = threads_for(self.n_jobs)
         ledger = None
         if self.cache is not None:
             ledger = Ledger(self.cache, (X, y, estimator, self.scoring))
         return Evaluation(
-            X, y, estimator, scorer, scales.kernels, self.max_memory, threads, ledger,
+            X, y, estimator, scorer, scales.kernels, 1e9 * self.max_memory, threads, ledger,
             Work(callback=self.progress),
         )  # fmt: skip
 
@@ -427,7 +430,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         """What the model says of new points, a block of the Gram matrix at a time."""
         X = self._new_points(X)
         call = getattr(self.best_estimator_, method)
-        rows = max(1, int(self.max_memory / 16 / count(self.best_estimator_[0].X_fit_)))
+        rows = max(1, int(1e9 * self.max_memory / 16 / count(self.best_estimator_[0].X_fit_)))
         if count(X) <= rows:
             return call(X)
         starts = range(0, count(X), rows)
