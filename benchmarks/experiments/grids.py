@@ -1,7 +1,7 @@
 """What does the default grid lose?  Nested accuracy of its cells beside those of an exhaustive grid.
 
-``python -m benchmarks.experiments.grids FOLDER [--folds K] [--only NAME] [--results FILE]``: the exact heat
-kernel on WebKB with 396, 1313 and 19188 words, digits, MNIST pixels and the twins' microbiomes.  The
+``python -m benchmarks.experiments.grids FOLDER [--folds K] [--only NAME] [--results FILE]``: the exact
+heat kernel on WebKB with 396, 1313 and 19188 words, digits, MNIST pixels and the twins' microbiomes.  The
 default grid has 30 cells (and what lies beyond a best one at its edge), the exhaustive one 40 times by 9
 values of C.  Outer and inner folds are the same for both.
 """
@@ -92,7 +92,9 @@ def measure(X: Any, y: Any, folds: int) -> dict[str, Any]:
 
 
 def show(results: dict[str, Any]) -> None:
-    table = Table("table", "rows x columns", "default", "exhaustive", "lost", "standard error", "seconds")
+    table = Table(
+        "table", "rows x columns", "default", "exhaustive", "lost", "standard error", "seconds"
+    )
     for name, found in results.items():
         table.add_row(
             name, f"{found['rows']} x {found['columns']}", f"{found['default']:.2%}",
