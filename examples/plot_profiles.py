@@ -6,7 +6,7 @@ The heat kernel on the sphere is a function of the angle between two points. The
 expansion for short times; order 0, ``exp(-theta^2 / 4t)``, is often used in its place. This figure
 shows both, divided by their values at angle zero, for three dimensions and two times.
 
-In three dimensions and for short times they agree. In high dimension they do not: at
+In three dimensions and for short times they agree. In high dimension, at the same time, they do not: at
 ``t_star = 1`` the exact kernel still sees pairs of points at right angles, which is where most pairs
 of points are, while order 0 is practically zero there. Orders 1 and 2 are better where order 0 is
 good already and useless elsewhere: they grow without bound. They are drawn up to where they leave
@@ -36,10 +36,11 @@ styles = {0: ("#D55E00", "--"), 1: ("#0072B2", "-."), 2: ("#009E73", ":")}
 fig, axes = plt.subplots(2, 3, figsize=(11, 6), sharex=True, sharey=True, layout="constrained")
 for row, t_star in zip(axes, times, strict=True):
     for ax, n in zip(row, dimensions, strict=True):
-        exact = profile(Heat(Sphere(), t_star=t_star), n, theta)
+        heat = Heat(Sphere(), t_star=t_star)
+        exact = profile(heat, n, theta)
         ax.plot(np.degrees(theta), exact, color="black", lw=2.5, label="exact heat kernel")
         for order, (color, dash) in styles.items():
-            kernel = Parametrix(Sphere(), t_star=t_star, order=order, normalized=True)
+            kernel = Parametrix(Sphere(), t=heat.time(n), order=order, normalized=True)
             values = profile(kernel, n, theta)
             values[1:][np.maximum.accumulate(values > 1.3)[:-1]] = np.nan
             ax.plot(
