@@ -33,8 +33,13 @@ def curves(comparison: Comparison, rows: Any, code: Index | None) -> list[dict[s
         _angles(space, {n: k for n, k in zonal.items() if k.space == space}, rows, code)
         for space in spaces
     ]
-    flat = {name: k for name, k in chosen.items() if isinstance(k, Gaussian)}
+    flat = {name: k for name, k in chosen.items() if isinstance(k, Gaussian) and _sees_distances(k)}
     return [*figures, _distances(flat, rows, code)] if flat else figures
+
+
+def _sees_distances(kernel: Gaussian) -> bool:
+    """Tell whether columns count alike, so that the kernel is a function of the distance."""
+    return kernel.column_scales is None
 
 
 def is_zonal(kernel: Kernel) -> bool:

@@ -13,7 +13,7 @@ from mercer.selection import Comparison
 from mercer.selection.comparison import KernelScore
 from mercer.selection.scales import Relative
 
-_KERNEL = "param_kernel__"
+_KERNEL, _SIMILARITY = "param_kernel__", "param_similarity"
 #: Parameters of the machine, by the last part of their name, what to call them, and how units of the
 #: Gram matrix are shown.
 _KNOBS = {"C": "C", "alpha": "ridge"}
@@ -82,13 +82,14 @@ def _labels(table: dict[str, Any], kernels: list[Any], rows: list[int]) -> tuple
     Where that does not tell the kernels apart, as in a family of several classes, no name and whole
     kernels.
     """
-    names = [name for name in table if name.startswith(_KERNEL)]
+    names = [name for name in table if name.startswith(_KERNEL) or name == _SIMILARITY]
     settings = [[table[name][rows.index(i)] for name in names] for i in range(len(kernels))]
     labels = [", ".join(map(_short, values)) for values in settings]
     masked = any(value is np.ma.masked for values in settings for value in values)
     if masked or len(set(labels)) < len(labels):
         return "", [repr(kernel) for kernel in kernels]
-    return ", ".join(name.removeprefix(_KERNEL).replace("__", ".") for name in names), labels
+    shown = [name.removeprefix(_KERNEL).removeprefix("param_").replace("__", ".") for name in names]
+    return ", ".join(shown), labels
 
 
 def _short(value: Any) -> str:
