@@ -27,7 +27,7 @@ LAYERS = [
     {"plotting"},
     {"report"},
     {"reproduce"},
-    {"progress"},
+    {"progress", "outputs"},
     {"cli"},
 ]
 

@@ -38,6 +38,7 @@ CLUB = Graph(nx.karate_club_graph())
 CLOUDS = [RNG.normal(i // 12, 1, size=(4 + i % 3, 2)) for i in range(36)]
 WEIGHTED = [(cloud, np.full(len(cloud), 1 / len(cloud))) for cloud in CLOUDS]
 WORDS = ["ACGT"[i // 12] * (i % 5 + 3) + "TGCA"[i % 4 :] for i in range(36)]
+NO_TABLE, NO_ROLES = Table("t", None, None), Roles()
 WIDE = sparse.csr_matrix(np.pad(COUNTS, ((0, 0), (0, 1000)))).astype(float)
 
 
@@ -45,9 +46,9 @@ def comparison(X, y=Y, **options):
     return compare(X, y, folds=2, n_jobs=1, **options)
 
 
-def saved(tmp_path: Path, result, table: Table | None = None, roles: Roles | None = None) -> SavedModel:
+def saved(tmp_path: Path, result, table=NO_TABLE, roles=NO_ROLES) -> SavedModel:
     path = tmp_path / "model.skops"
-    save_model(path, result, table or Table("t", None, None), roles)
+    save_model(path, result, table, roles)
     return load_model(path)
 
 
@@ -170,7 +171,7 @@ def test_kernels_of_others_are_refused_by_name_and_the_old_file_stays(tmp_path) 
     path = tmp_path / "model.skops"
     path.write_text("old")
     with pytest.raises(ValueError, match=r"model\.skops is not written.*tests\.test_saved\.Own"):
-        save_model(path, comparison(COUNTS, kernels=Own(3.0)), Table("t", None, None))
+        save_model(path, comparison(COUNTS, kernels=Own(3.0)), NO_TABLE)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["model.skops"]
 
@@ -178,7 +179,7 @@ def test_kernels_of_others_are_refused_by_name_and_the_old_file_stays(tmp_path) 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> bytes:
     path = tmp_path_factory.mktemp("model") / "model.skops"
-    save_model(path, comparison(COUNTS), Table("t", None, None))
+    save_model(path, comparison(COUNTS), NO_TABLE)
     return path.read_bytes()
 
 
@@ -304,7 +305,7 @@ def test_claims_of_headers_are_compared_with_the_file(whole: bytes, tmp_path) ->
 def test_sparse_rows_are_checked(tmp_path) -> None:
     # Compiled loops believe the numbers of columns.
     path = tmp_path / "m.skops"
-    save_model(path, comparison(WIDE, kernels=Gaussian(3.0)), Table("t", None, None))
+    save_model(path, comparison(WIDE, kernels=Gaussian(3.0)), NO_TABLE)
     whole = path.read_bytes()
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
         name = next(n for n in archive.namelist() if n.endswith(".npz"))

@@ -237,12 +237,12 @@ def test_any_table(rows: int, folds: int, scale: float, threads: int, seed: int)
 def test_threads_and_memory_do_not_matter() -> None:
     kernels, grid = [*HEATS, Gaussian(3.0), Linear(), HEATS[0] + Linear()], {"C": [0.1, 1.0]}
     base = KernelSearchCV(kernels, param_grid=grid, n_jobs=1).fit(COUNTS, LABELS)
-    for options in ({"n_jobs": 2}, {"n_jobs": None}, {"max_memory": 400_000}):
+    for options in ({"n_jobs": 2}, {"n_jobs": None}, {"max_memory": 4e-4}):
         other = KernelSearchCV(kernels, param_grid=grid, **options).fit(COUNTS, LABELS)
         np.testing.assert_array_equal(
             other.cv_results_["mean_test_score"], base.cv_results_["mean_test_score"]
         )
-    single = KernelSearchCV(kernels, param_grid=grid, max_memory=190_000).fit(COUNTS, LABELS)
+    single = KernelSearchCV(kernels, param_grid=grid, max_memory=1.9e-4).fit(COUNTS, LABELS)
     np.testing.assert_allclose(
         single.cv_results_["mean_test_score"], base.cv_results_["mean_test_score"], atol=0.03
     )
@@ -273,9 +273,11 @@ def test_memory_plan() -> None:
     assert large.threads == 2
     with pytest.raises(ValueError, match="max_memory must be a positive number"):
         KernelSearchCV(HEATS, max_memory=0).fit(COUNTS, LABELS)
+    with pytest.raises(ValueError, match="max_memory must be a positive number of gigabytes"):
+        KernelSearchCV(HEATS, max_memory=4e9).fit(COUNTS, LABELS)
 
 
-@pytest.mark.parametrize("max_memory", [1e9, 6e7, 3.2e7, 2.2e7])
+@pytest.mark.parametrize("max_memory", [1.0, 0.06, 0.032, 0.022])
 def test_memory_is_not_exceeded(max_memory: float) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(1000, 5)), np.arange(1000) % 2
@@ -291,7 +293,7 @@ def test_memory_is_not_exceeded(max_memory: float) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert search.best_score_ > 0.6
-    assert peak < max_memory
+    assert peak < 1e9 * max_memory
 
 
 def test_scores_that_are_no_numbers_are_refused() -> None:
@@ -304,7 +306,7 @@ def test_scores_that_are_no_numbers_are_refused() -> None:
 def test_prediction_in_blocks() -> None:
     search = KernelSearchCV(HEATS, param_grid={"C": [1.0]}).fit(COUNTS, LABELS)
     whole = search.decision_function(COUNTS)
-    search.max_memory = 16 * 90 * 7  # seven rows at a time
+    search.max_memory = 16e-9 * 90 * 7.1  # seven rows at a time
     np.testing.assert_allclose(search.decision_function(COUNTS), whole, rtol=1e-12)
     np.testing.assert_array_equal(search.predict(COUNTS), search.classes_[whole.argmax(axis=1)])
 
@@ -362,9 +364,9 @@ def test_strings_nodes_and_clouds() -> None:
         expected = SVC(kernel="precomputed", C=search.best_params_["C"])
         expected.fit(search.best_kernel_(X), y)
         np.testing.assert_array_equal(search.predict(X), expected.predict(search.best_kernel_(X)))
-        search.max_memory = 16 * 40 * 3
+        search.max_memory = 16e-9 * 40 * 3.1
         np.testing.assert_array_equal(search.predict(X), expected.predict(search.best_kernel_(X)))
-        nested = search.set_params(max_memory=1e9).nested_scores(X, y, outer_cv=2)
+        nested = search.set_params(max_memory=1.0).nested_scores(X, y, outer_cv=2)
         assert nested.mean > 0.7
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

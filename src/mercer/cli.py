@@ -15,14 +15,20 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from mercer.outputs import REFUSED, Outputs, plain_cell, tell
+
 if TYPE_CHECKING:
     from mercer.datasets import Table
     from mercer.selection import Comparison, KernelScore, Roles
     from mercer.selection.families import SpaceName
 
+_EXIT_CODES = (
+    "Exit codes: 0 done; 2 bad input, told in one line; 3 done, but an output, which is named, could "
+    "not be written; 130 stopped by Ctrl-C."
+)
 app = typer.Typer(
-    help="Kernel methods on data that is not flat.", no_args_is_help=True, add_completion=False,
-    pretty_exceptions_enable=False,
+    help="Kernel methods on data that is not flat.", epilog=_EXIT_CODES, no_args_is_help=True,
+    add_completion=False, pretty_exceptions_enable=False,
 )  # fmt: skip
 
 TableArgument = Annotated[
@@ -40,18 +46,15 @@ def _plain_errors() -> Iterator[None]:
 
     try:
         yield
-    except BrokenPipeError:
-        raise  # who reads the output has read enough: typer ends the command quietly
     except (ValueError, TypeError, OSError) as error:
-        line = Text("error: ", style="bold red") + Text(" ".join(str(error).split()))
-        Console(stderr=True, soft_wrap=True).print(line)
-        raise typer.Exit(2) from None
+        tell(error)
+        raise typer.Exit(REFUSED) from None
     except KeyboardInterrupt:
         Console(stderr=True).print("stopped; run it again to go on")
         raise typer.Exit(INTERRUPTED) from None
 
 
-@app.command()
+@app.command(epilog=_EXIT_CODES)
 def compare(
     table: TableArgument = None,
     target: Annotated[str | None, typer.Option(help="Column (or NPZ array) to predict.")] = None,
@@ -75,7 +78,7 @@ def compare(
     repeats: Annotated[int, typer.Option(min=1, help="Times that folds are drawn anew.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 0,
     jobs: Annotated[int, typer.Option(min=-1, help="Threads; -1 for all cores.")] = -1,
-    memory: Annotated[float, typer.Option(help="Gigabytes for Gram matrices.")] = 4.0,
+    max_memory: Annotated[float, typer.Option(help="Gigabytes for Gram matrices.")] = 4.0,
     cache: Annotated[
         Path | None,
         typer.Option(help="Folder of finished fits, to go on from; the user's cache by default."),
@@ -97,6 +100,7 @@ def compare(
     from mercer import selection
     from mercer.progress import INTERRUPTED, shown, stoppable
 
+    outputs = Outputs()
     roles = selection.Roles(target, tuple(drop or ()), text, node, cloud, weight, group)
     with _plain_errors():
         data = _read(table, roles, edges, space)
@@ -106,41 +110,63 @@ def compare(
             result = selection.compare(
                 data.X, data.y, space=data.graph or cast("SpaceName", space), task=task, scoring=metric,
                 groups=data.groups, folds=folds, repeats=repeats, random_state=seed, n_jobs=jobs or None,
-                max_memory=1e9 * memory, cache=cache or _user_cache(), progress=progress,
+                max_memory=max_memory, cache=cache or _user_cache(), progress=progress,
                 finished=lambda score: say(_finished(score)),
             )  # fmt: skip
         if cloud is not None:
             result = result.with_facts(f"coordinates: {', '.join(data.columns)}")
-        _write(result, data, roles, report, save_model)
-    if as_json:
-        typer.echo(json.dumps({"table": data.name, **result.to_dict()}, indent=2))
-    else:
-        _print(result, data.name, {"Report": report, "Model": save_model})
+        with outputs.printing():
+            if as_json:
+                typer.echo(json.dumps({"table": data.name, **result.to_dict()}, indent=2))
+            else:
+                _print(result, data.name)
+        _write(outputs, result, data, roles, {"Model": save_model, "Report": report}, quiet=as_json)
+    outputs.end()
     if result.unfinished:
         raise typer.Exit(INTERRUPTED)
 
 
-@app.command()
+@app.command(epilog=_EXIT_CODES)
 def predict(
-    model: Annotated[Path, typer.Argument(help="File of `mercer compare --save-model`; trusted.")],
+    model: Annotated[Path, typer.Argument(help="File of `mercer compare --save-model`.")],
     table: Annotated[Path, typer.Argument(help="Table with the same columns; a target is not needed.")],
     output: Annotated[Path | None, typer.Option(help="CSV file; by default it is printed.")] = None,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Also a column with the probability of each class.")
+    ] = False,
 ) -> None:
-    """Predict the target of a table's rows, strings, nodes or clouds."""
+    """Predict the target of a table's rows, strings, nodes or clouds.
+
+    Text that a spreadsheet would take for a formula is written with a ' before it.
+    """
     import pandas as pd
 
+    from mercer._files import atomic_write
     from mercer.selection import load_model
 
+    outputs = Outputs()
     with _plain_errors():
         saved = load_model(model)
+        if proba and not hasattr(saved, "predict_proba"):
+            raise ValueError(f"{model.name} has no probabilities; leave out --proba")
         data = saved.read(table)
         _check_outputs([output], inputs=[model, table])
-        predictions = saved.model.predict(data.X)
+        predictions = saved.predict(data.X)
         name = saved.roles.cloud or saved.roles.node or "row"
         frame = pd.DataFrame({name: data.ids or range(len(predictions)), "prediction": predictions})
-        frame.to_csv(sys.stdout if output is None else output, index=False)
+        if proba:
+            names = [f"probability of {label}" for label in saved.classes_]
+            frame = frame.join(pd.DataFrame(saved.predict_proba(data.X), columns=names))
         if data.y is not None and not pd.isna(data.y).all():
             _print_score(saved, data, predictions)
+        frame = frame.map(plain_cell).rename(columns=plain_cell)
+        if output is None:
+            with outputs.printing():
+                frame.to_csv(sys.stdout, index=False)
+        else:
+            with outputs.attempt(output), atomic_write(output, "w") as file:
+                frame.to_csv(file, index=False)
+    outputs.end()
 
 
 def _print_score(saved: Any, data: Table, predictions: Any) -> None:
@@ -210,26 +236,39 @@ def _user_cache() -> Path:
 
 
 def _write(
-    result: Comparison, data: Table, roles: Roles, report: Path | None, model: Path | None
+    outputs: Outputs,
+    result: Comparison,
+    data: Table,
+    roles: Roles,
+    paths: dict[str, Path | None],
+    quiet: bool,
 ) -> None:
+    """Write the files that were asked for, and name each that is there."""
     from dataclasses import replace
 
     from mercer.report import write_report
     from mercer.selection import save_model
 
-    if report is not None:
-        write_report(result, data.name, report)
-    if model is not None:
-        if data.nodes:
-            roles = replace(roles, node=data.columns[0])
-        save_model(model, result, data, roles)
+    if data.nodes:
+        roles = replace(roles, node=data.columns[0])
+    for what, path in paths.items():
+        if path is None:
+            continue
+        with outputs.attempt(path):
+            if what == "Model":
+                save_model(path, result, data, roles)
+            else:
+                write_report(result, data.name, path)
+            if not quiet:
+                with outputs.printing():
+                    Console().print(Text(f"{what}: {path}"))
 
 
 def _finished(score: KernelScore) -> str:
     return f"{score.name}: {score.mean:.4g} in {score.seconds:.1f} s"
 
 
-def _print(result: Comparison, name: str, files: dict[str, Path | None]) -> None:
+def _print(result: Comparison, name: str) -> None:
     console = Console()
     console.print(Text(_title(name, result)))
     console.print(_scores(result))
@@ -237,9 +276,6 @@ def _print(result: Comparison, name: str, files: dict[str, Path | None]) -> None
     console.print(Text(f"Best model: {result.best}"))
     for note in result.notes:
         console.print(Text(f"Note: {note}."))
-    for what, path in files.items():
-        if path is not None:
-            console.print(Text(f"{what}: {path}"))
 
 
 def _title(name: str, result: Comparison) -> str:
@@ -268,20 +304,22 @@ def _scores(result: Comparison) -> RichTable:
 
 
 def _row(result: Comparison, score: KernelScore) -> list[str]:
+    from mercer.selection.comparison import p_text
+
     low, high = map(result.text, score.interval)
-    p, saved = result.p_values.get(score.name), result.error_reductions.get(score.name)
+    saved = result.error_reductions.get(score.name)
     return [
         score.name,
         result.text(score.mean),
         f"{low} .. {high}",
-        "" if p is None else f"{p:.3f}",
+        p_text(result.adjusted_p_values.get(score.name)),
         "" if saved is None else f"{saved:.0%}",
         score.choice,
         f"{score.seconds:.1f}",
     ]
 
 
-@app.command()
+@app.command(epilog=_EXIT_CODES)
 def reproduce(
     name: Annotated[str, typer.Argument(help="Experiment; `mercer reproduce list` names them.")],
     data: Annotated[
@@ -300,20 +338,26 @@ def reproduce(
     """
     from mercer import reproduce as experiments
     from mercer.progress import shown
-    from mercer.reproduce.output import show
+    from mercer.reproduce.output import show, write
 
-    console = Console()
+    console, outputs = Console(), Outputs()
     if name == "list":
-        for experiment in experiments.experiments():
-            console.print(f"{experiment.name:<14}{experiment.title}", highlight=False)
+        with outputs.printing():
+            for experiment in experiments.experiments():
+                console.print(f"{experiment.name:<14}{experiment.title}", highlight=False)
+        outputs.end()
         return
     with _plain_errors():
         with shown(name) as (progress, _):
-            result, run = experiments.run(
+            result, run = experiments.measure(
                 name, data=data, quick=quick, results=results, seed=seed, progress=progress
             )
-        show(result, run, console)
-        console.print(Text(f"Written: {results / name}.json, .md and figures, in {run.seconds:.0f} s"))
+        with outputs.printing():
+            show(result, run, console)
+        written = write(result, run, results, outputs.attempt)
+        with outputs.printing():
+            console.print(Text(f"Written: {', '.join(map(str, written))}, in {run.seconds:.0f} s"))
+    outputs.end()
 
 
 @app.command()
@@ -324,15 +368,17 @@ def info() -> None:
     from mercer import __version__
     from mercer.engine.threads import threads_in_use
 
-    console = Console()
-    console.print(f"mercer {__version__}, Python {sys.version.split()[0]}", highlight=False)
-    for name in ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat", "torch"):
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            version = "not installed"
-        console.print(f"  {name:<18}{version}", highlight=False)
-    console.print(f"engine: numba on the CPU, {threads_in_use()} threads", highlight=False)
+    console, outputs = Console(), Outputs()
+    with outputs.printing():
+        console.print(f"mercer {__version__}, Python {sys.version.split()[0]}", highlight=False)
+        for name in ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat", "torch"):
+            try:
+                version = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                version = "not installed"
+            console.print(f"  {name:<18}{version}", highlight=False)
+        console.print(f"engine: numba on the CPU, {threads_in_use()} threads", highlight=False)
+    outputs.end()
 
 
 if __name__ == "__main__":

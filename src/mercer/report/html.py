@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mercer._files import atomic_write
 from mercer.report.page import page
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def write_report(comparison: Comparison, title: str, path: str | Path) -> None:
     title : str
         What the data is called.
     path : str or Path
-        Where to write; an old file is replaced.
+        Where to write; an old file is replaced when all is written.
 
     Examples
     --------
@@ -45,7 +46,9 @@ def write_report(comparison: Comparison, title: str, path: str | Path) -> None:
     ...     path.stat().st_size < 3_000_000
     True
     """
-    Path(path).write_text(render(comparison, title), encoding="utf-8")
+    content = render(comparison, title)
+    with atomic_write(path, "w") as file:
+        file.write(content)
 
 
 def render(comparison: Comparison, title: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mercer.report.ticks import Axis, axis
 from mercer.selection import Comparison
-from mercer.selection.comparison import KernelScore, metric_name, shown
+from mercer.selection.comparison import KernelScore, metric_name, p_text, shown
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,6 @@ def tick_text(metric: str, value: float) -> str:
     if shown(metric, 0.5).endswith("%"):
         return f"{100 * value:.6g}%"
     return f"{value:.6g}"
-
-
-def p_text(p: float | None) -> str:
-    """A p-value, for people."""
-    if p is None or math.isnan(p):
-        return ""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _row(comparison: Comparison, score: KernelScore, others: list[str]) -> Row:

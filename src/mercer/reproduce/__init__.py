@@ -33,6 +33,7 @@ __all__ = [
     "Table",
     "experiments",
     "find",
+    "measure",
     "run",
 ]
 
@@ -75,6 +76,8 @@ def run(
 ) -> tuple[Result, Run]:
     """Run an experiment and write what it found.
 
+    Files are written one after the other, each whole or not at all.
+
     Parameters
     ----------
     name : str
@@ -101,6 +104,21 @@ def run(
     >>> all(claim.holds for claim in result.claims)
     True
     """
+    result, how = measure(name, data=data, quick=quick, results=results, seed=seed, progress=progress)
+    write(result, how, Path(results))
+    return result, how
+
+
+def measure(
+    name: str,
+    *,
+    data: Path | str | None = None,
+    quick: bool = False,
+    results: Path | str = "mercer-results",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> tuple[Result, Run]:
+    """The same as :func:`run`, with nothing written but finished fits."""
     experiment = find(name)
     folder = find_folder(data) if experiment.files else None
     if folder is not None:
@@ -122,5 +140,4 @@ def run(
         experiment, f"mercer reproduce {name}{options}", quick, folder is None, resumed,
         time.perf_counter() - start[0], time.process_time() - start[1],
     )  # fmt: skip
-    write(result, how, target)
     return result, how

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from mercer._files import atomic_write
 from mercer.engine.threads import threads_in_use
 from mercer.reproduce.experiment import Claim, Experiment, Measured, Result, plain
 
@@ -64,11 +67,33 @@ class Run:
         }
 
 
-def write(result: Result, run: Run, folder: Path) -> list[Path]:
-    """Write all files of a result; returns their paths."""
+def write(
+    result: Result,
+    run: Run,
+    folder: Path,
+    attempt: Callable[[Path], AbstractContextManager[Any]] = nullcontext,
+) -> list[Path]:
+    """Write all files of a result, each whole or not at all; returns the paths of those that are there.
+
+    Each is written inside ``attempt(path)``, which may have failures pass.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     name = run.experiment.name
-    paths = [folder / f"{name}.json", folder / f"{name}.md"]
+    written = []
+    for path, save in _files(result, run, folder / name):
+        with attempt(path):
+            with atomic_write(path) as file:
+                save(file)
+            written.append(path)
+    return written
+
+
+Save = Callable[[IO[bytes]], Any]
+
+
+def _files(result: Result, run: Run, stem: Path) -> Iterator[tuple[Path, Save]]:
+    """Paths of a result, and what writes each."""
+    name = run.experiment.name
     content = {
         "experiment": name,
         "warnings": run.warnings,
@@ -77,24 +102,27 @@ def write(result: Result, run: Run, folder: Path) -> list[Path]:
         "tables": [plain(table) for table in result.tables],
         "figures": list(result.figures),
     }
-    paths[0].write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    paths[1].write_text(page(content, run.experiment) + _kept(paths[1]), encoding="utf-8")
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    yield stem.with_name(f"{name}.json"), lambda file: file.write(text.encode())
+    about = stem.with_name(f"{name}.md")
+    yield about, lambda file: file.write((page(content, run.experiment) + _kept(about)).encode())
     for ending, figure in result.figures.items():
-        paths += _save(figure, folder / f"{name}-{ending}")
-    return paths
+        yield stem.with_name(f"{name}-{ending}.png"), partial(_save_png, figure)
+        yield stem.with_name(f"{name}-{ending}.svg"), partial(_save_svg, figure)
 
 
-def _save(figure: Any, path: Path) -> list[Path]:
-    """A figure as PNG and SVG; equal figures give equal files."""
+def _save_png(figure: Any, file: IO[bytes]) -> None:
+    figure.savefig(file, format="png", dpi=150)
+    figure.set_layout_engine("none")  # laid out already, and slow to do again
+
+
+def _save_svg(figure: Any, file: IO[bytes]) -> None:
+    """The same figure gives the same file."""
     import matplotlib
 
-    paths = [path.with_suffix(".png"), path.with_suffix(".svg")]
     # Names inside an SVG are random without a salt, and it has a date unless told otherwise.
     with matplotlib.rc_context({"svg.hashsalt": "mercer", "svg.fonttype": "none"}):
-        figure.savefig(paths[0], dpi=150)
-        figure.set_layout_engine("none")  # laid out already, and slow to do again
-        figure.savefig(paths[1], metadata={"Date": None})
-    return paths
+        figure.savefig(file, format="svg", metadata={"Date": None})
 
 
 def _kept(path: Path) -> str:

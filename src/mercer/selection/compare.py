@@ -55,7 +55,7 @@ def compare(
     repeats: int = 1,
     random_state: int = 0,
     n_jobs: int | None = -1,
-    max_memory: float = 4e9,
+    max_memory: float = 4.0,
     cache: Any = None,
     progress: Progress | None = None,
     finished: Callable[[KernelScore], None] | None = None,
@@ -108,7 +108,7 @@ def compare(
     n_jobs : int, optional
         Threads for the estimators.
     max_memory : float
-        Bytes, see :class:`KernelSearchCV`.
+        Gigabytes, see :class:`KernelSearchCV`.
     cache : path, optional
         Folder of finished fits, from which an interrupted comparison goes on.
     progress : callable, optional
@@ -302,7 +302,7 @@ class _Contest:
             ledger = Ledger(self.search.cache, common)
         evaluation = Evaluation(
             self.data.X, self.target.y, calibrated, _probability_scores, kernels,
-            self.search.max_memory, threads_for(self.search.n_jobs), ledger,
+            1e9 * self.search.max_memory, threads_for(self.search.n_jobs), ledger,
             Work(total=len(tasks), callback=lambda *_: None),
         )  # fmt: skip
         outcomes = watched(lambda: evaluation.run(tasks, self.outer), evaluation.work, "calibration")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -30,6 +31,8 @@ _NAMES = {
     "mae": "mean absolute error",
 }
 _SHARES = ("accuracy", "balanced_accuracy")
+#: P-values below are not told apart.
+_SMALL = 0.001
 
 
 def metric_name(metric: str) -> str:
@@ -40,6 +43,13 @@ def metric_name(metric: str) -> str:
 def shown(metric: str, value: float) -> str:
     """A score, for people."""
     return f"{value:.2%}" if metric in _SHARES else f"{value:.4g}"
+
+
+def p_text(p: float | None) -> str:
+    """A p-value, for people."""
+    if p is None or math.isnan(p):
+        return ""
+    return f"< {_SMALL}" if p < _SMALL else f"{p:.3f}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,12 +243,11 @@ class Comparison:
             return f"{subject} does not help {where}: {pair}."
         p = self.adjusted_p_values[rich.name]
         if p >= 0.05:
-            return (
-                f"{subject} may help {where}, but the difference is within chance (p = {p:.2f}): {pair}."
-            )
+            doubt = f"the difference is within chance (p {_relation(p)})"
+            return f"{subject} may help {where}, but {doubt}: {pair}."
         saved = self.error_reductions.get(rich.name)
         share = "" if saved is None else f", which saves {saved:.0%} of the error"
-        return f"{subject} helps {where} (p {_p_text(p)}): {pair}{share}."
+        return f"{subject} helps {where} (p {_relation(p)}): {pair}{share}."
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -330,8 +339,8 @@ class Comparison:
             "interval_95": list(score.interval),
             "fold_scores": score.scores.tolist(),
             "metrics": {name: float(values.mean()) for name, values in score.metrics.items()},
-            "p_value": self.p_values.get(score.name),
-            "p_value_adjusted": self.adjusted_p_values.get(score.name),
+            "p_value": self.adjusted_p_values.get(score.name),
+            "p_value_unadjusted": self.p_values.get(score.name),
             "error_reduction": self.error_reductions.get(score.name),
             "params": score.params,
             "fold_params": score.choices,
@@ -339,8 +348,8 @@ class Comparison:
         }
 
 
-def _p_text(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
+def _relation(p: float) -> str:
+    return p_text(p) if p < _SMALL else f"= {p_text(p)}"
 
 
 def _short(value: Any) -> str:

@@ -48,6 +48,9 @@ class Roles:
     group: str | None = None
 
 
+_NO_ROLES = Roles()
+
+
 def _has(name: str) -> Callable[[SavedModel], bool]:
     return lambda self: hasattr(self.model, name)
 
@@ -80,7 +83,7 @@ class SavedModel(BaseEstimator):
         self,
         model: Any,
         metric: str = "accuracy",
-        roles: Roles | None = None,
+        roles: Roles = _NO_ROLES,
         columns: tuple[str, ...] = (),
         nodes: tuple[str, ...] = (),
         version: str = mercer.__version__,
@@ -138,7 +141,7 @@ class SavedModel(BaseEstimator):
 
     def read(self, path: str | Path) -> Table:
         """Read points from a table like the one that the model was fitted to; a target is not needed."""
-        roles = self._roles
+        roles = self.roles
         if roles.text is not None:
             return read_strings(path, roles.target, roles.text, labelled=False)
         if self.nodes:
@@ -151,15 +154,11 @@ class SavedModel(BaseEstimator):
         table = read_table(path, roles.target, roles.drop, roles.group, labelled=False)
         return self._ordered(table)
 
-    @property
-    def _roles(self) -> Roles:
-        return Roles() if self.roles is None else self.roles
-
     def _points(self, X: Any) -> Any:
         """Points as the model takes them; columns of a data frame are found by name."""
         if not (hasattr(X, "columns") and hasattr(X, "to_numpy")):
             return X
-        roles = self._roles
+        roles = self.roles
         if self.nodes or roles.cloud is not None:
             kind = "positions of nodes" if self.nodes else "a list of arrays"
             raise ValueError(f"X must be {kind}, not a data frame; SavedModel.read makes it of a file")
@@ -190,9 +189,7 @@ class SavedModel(BaseEstimator):
         return Table(table.name, X, table.y, columns=self.columns, ids=table.ids)
 
 
-def save_model(
-    path: str | Path, comparison: Comparison, table: Table, roles: Roles | None = None
-) -> None:
+def save_model(path: str | Path, comparison: Comparison, table: Table, roles: Roles = _NO_ROLES) -> None:
     """Write the best model of a comparison to a file.
 
     It holds JSON and arrays, by skops, and ends with the version of its format and a checksum.  An old
@@ -207,7 +204,7 @@ def save_model(
     best = comparison.scores[0].search.best_estimator_
     about = {
         "metric": comparison.metric,
-        "roles": asdict(Roles() if roles is None else roles),
+        "roles": asdict(roles),
         "columns": [] if table.nodes else list(table.columns),
         "nodes": list(table.nodes),
         "version": mercer.__version__,
