@@ -7,6 +7,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, device, is_torch_array
 
+from mercer.engine.equal import Equal
 from mercer.profiles import Profile
 
 #: A hyperparameter that is a tensor, and the profile of the kernel's derivative with respect to it
@@ -21,6 +22,7 @@ def gram(
     *,
     scales: tuple[Any, Any] | None = None,
     diagonal: Any = None,
+    equal: Equal | None = None,
     parameters: Sequence[Parameter] = (),
 ) -> Any:
     """Gram matrix ``profile(L @ R.T)`` where the arrays live; see :func:`mercer.engine.cpu.gram`.
@@ -28,7 +30,13 @@ def gram(
     On torch it is differentiable in L, R, the scales and the ``parameters``.
     """
     xp = array_namespace(L, R)
-    values = apply(L @ R.T, profile, parameters)
+    w = L @ R.T
+    if equal is not None:
+        # The value is exact, and derivatives are those of the product.
+        known = w.detach() if hasattr(w, "detach") else w
+        same = xp.asarray(equal.mask(), device=device(w)) > 0
+        w = w + xp.where(same, equal.value - known, xp.zeros_like(known))
+    values = apply(w, profile, parameters)
     if scales is not None:
         values = values * scales[0][:, None] * scales[1][None, :]
     if diagonal is not None:

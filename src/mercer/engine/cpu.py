@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.engine.equal import Equal
 from mercer.engine.products import Product, product
 from mercer.engine.threads import run, threads_in_use
 from mercer.profiles import Profile
@@ -29,6 +30,7 @@ def gram(
     symmetric: bool = False,
     scales: Scales | None = None,
     diagonal: NDArray[Any] | None = None,
+    equal: Equal | None = None,
 ) -> NDArray[Any]:
     """Gram matrix ``profile(L @ R.T)``.
 
@@ -42,13 +44,15 @@ def gram(
         Factors for rows and columns of the result.
     diagonal : array of shape (m,), optional
         Exact values for the diagonal of a symmetric result.
+    equal : Equal, optional
+        Rows that are equal, whose invariant is known.
 
     Returns
     -------
     array of shape (m, p)
         Nothing larger than it and a tile per thread is allocated.
     """
-    tiles = _Tiles(product(L, R, symmetric), profile, symmetric, scales, diagonal)
+    tiles = _Tiles(product(L, R, symmetric, equal), profile, symmetric, scales, diagonal)
     out = np.empty(tiles.shape, dtype=tiles.dtype)
 
     def fill(rows: slice, columns: slice) -> None:
@@ -70,13 +74,14 @@ def matvec(
     symmetric: bool = False,
     scales: Scales | None = None,
     diagonal: NDArray[Any] | None = None,
+    equal: Equal | None = None,
 ) -> NDArray[Any]:
     """Product ``profile(L @ R.T) @ v`` without the Gram matrix; see :func:`gram`.
 
     Each thread adds up tiles of its own, in a fixed order: with the same number of threads the result
     is the same to the last bit.
     """
-    tiles = _Tiles(product(L, R, symmetric), profile, symmetric, scales, diagonal)
+    tiles = _Tiles(product(L, R, symmetric, equal), profile, symmetric, scales, diagonal)
     places = tiles.places()
     lanes = min(threads_in_use(), len(places))
     sums = np.zeros((lanes, tiles.shape[0], *v.shape[1:]), dtype=np.result_type(tiles.dtype, v))

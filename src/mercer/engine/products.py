@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer.engine.equal import Equal
 from mercer.profiles import Profile
 from mercer.spaces.base import Differences
 from mercer.spaces.divergences import Normals
@@ -35,8 +36,10 @@ class Factors:
     profile: Profile
 
 
-def product(L: Any, R: Any, symmetric: bool) -> Product:
-    """Choose the product for two matrices."""
+def product(L: Any, R: Any, symmetric: bool, equal: Equal | None = None) -> Product:
+    """Choose the product for two matrices, exact at rows that are known to be equal."""
+    if equal is not None:
+        return Recognised(product(L, R, symmetric), equal)
     if isinstance(L, Factors):
         return FactorSum(L, R, symmetric)
     if isinstance(L, Differences):
@@ -45,10 +48,38 @@ def product(L: Any, R: Any, symmetric: bool) -> Product:
         return DivergenceProduct(L, R)
     left, right = sparse.issparse(L), sparse.issparse(R)
     if left and right:
-        return SparseProduct(L, R, symmetric)
+        return SparseProduct(*columns_in_use(L, R), symmetric)
     if left or right:
         return MixedProduct(L, R)
     return DenseProduct(L, R)
+
+
+def columns_in_use(L: Any, R: Any) -> tuple[Any, Any]:
+    """Number the columns in use anew if most are not, so that work is in the number of non-zeros."""
+    same = L is R
+    if L.shape[1] <= (L.nnz if same else L.nnz + R.nnz):
+        return L, R
+    indices = L.indices if same else np.concatenate([L.indices, R.indices])
+    columns, places = np.unique(indices, return_inverse=True)
+
+    def renumbered(X: Any, places: Any) -> sparse.csr_matrix:
+        return sparse.csr_matrix((X.data, places, X.indptr), shape=(X.shape[0], len(columns)))
+
+    left = renumbered(L, places[: L.nnz])
+    return left, left if same else renumbered(R, places[L.nnz :])
+
+
+class Recognised:
+    """A product whose value at equal rows is known: there rounding has no say."""
+
+    def __init__(self, source: Product, equal: Equal) -> None:
+        self._source, self._equal = source, equal
+        self.tile, self.shape, self.dtype = source.tile, source.shape, source.dtype
+
+    def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
+        """See :class:`Product`."""
+        self._source.write(rows, columns, out)
+        self._equal.write(rows, columns, out)
 
 
 class DenseProduct:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mercer.profiles import ProductProfile, Profile, TableProfile
 
@@ -19,6 +20,17 @@ def apply(w: torch.Tensor, profile: Profile) -> torch.Tensor:
         return profile.evaluate(w)
     values: torch.Tensor = _Table.apply(w, profile.without_exponential)
     return values.exp() if profile.logarithmic else values
+
+
+def row_keys(X: torch.Tensor) -> NDArray[np.int64]:
+    """Keys of rows, as :func:`mercer.engine.equal.row_keys`, computed where the rows are."""
+    whole = torch.int32 if X.dtype == torch.float32 else torch.int64
+    bits = (X.detach() + 0.0).contiguous().view(whole).to(torch.int64)  # no minus zero
+    bits = (bits ^ (bits >> 32)) * 0x3F58476D1CE4E5B9
+    bits ^= bits >> 32
+    weights = np.random.default_rng(0).integers(2**62, size=X.shape[1]) | 1
+    keys = (bits * torch.as_tensor(weights, device=X.device)).sum(dim=1)
+    return np.asarray(keys.cpu())
 
 
 class _Table(torch.autograd.Function):

@@ -123,6 +123,10 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
     def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
         return embed(self.space, X, Y)
 
+    @property
+    def _embeds_alike(self) -> bool:
+        return False
+
     def _self_invariant(self, X: Any) -> Any:
         return constant_rows(X, 0.0)
 

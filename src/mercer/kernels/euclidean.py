@@ -22,6 +22,7 @@ class _InnerProduct(RadialKernel):
     """A kernel of the inner product ``x.y`` of raw rows."""
 
     space = Euclidean()
+    _magnifies = False
 
     def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
         return X, X if Y is None else Y
@@ -188,7 +189,9 @@ class Gaussian(RadialKernel):
                 "columns"
             )
         if sparse.issparse(X):
-            return (X @ sparse.diags_array(1 / scales)).tocsr()
+            divided = X.copy()
+            divided.data /= scales[X.indices]
+            return divided
         xp = array_namespace(X)
         return X / xp.asarray(scales, dtype=X.dtype, device=device(X))
 

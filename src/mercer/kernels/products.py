@@ -13,6 +13,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from mercer.engine import cpu
+from mercer.engine.equal import row_keys
 from mercer.engine.products import Factors
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, check_vector, on_cpu
@@ -109,7 +110,7 @@ class FactorKernel(Kernel):
     ) -> tuple[scale.Similarities, int]:
         """See :class:`Kernel`; a sum over the features of each pair, whose invariants are kept."""
         X = self.space.check(on_cpu(X))
-        rows, keys = scale.distinct_sample(len(X), lambda rows: scale.row_keys(X[rows]), max_rows, rng)
+        rows, keys = scale.distinct_sample(len(X), lambda rows: row_keys(X[rows]), max_rows, rng)
         i, j = scale.different_pairs(keys)
         if len(i) > scale.MOST_PAIRS:
             chosen = np.sort(rng.choice(len(i), scale.MOST_PAIRS, replace=False))

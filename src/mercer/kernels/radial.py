@@ -14,11 +14,13 @@ from array_api_compat import array_namespace, is_array_api_obj
 from scipy import sparse
 
 from mercer.engine import arrays, cpu
+from mercer.engine.equal import Equal, equal_rows, row_keys
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, check_vector, number, on_cpu
 from mercer.profiles import PowerProfile, Profile
-from mercer.spaces import RadialSpace
-from mercer.spaces.base import is_foreign
+from mercer.spaces import RadialSpace, SphericalSpace
+from mercer.spaces.base import Differences, is_foreign
+from mercer.spaces.divergences import Normals
 
 T = TypeVar("T")
 
@@ -44,6 +46,8 @@ class RadialKernel(Kernel):
     """
 
     space: RadialSpace
+    #: The law may magnify the rounding of an invariant, so that equal points must be recognised.
+    _magnifies = True
 
     @abstractmethod
     def _compile(self, n: int) -> Profile:
@@ -69,6 +73,11 @@ class RadialKernel(Kernel):
     def _embedding(self) -> Any:
         """What, beside class and space, :meth:`_embed` depends on."""
         return None
+
+    @property
+    def _embeds_alike(self) -> bool:
+        """Equal points are equal rows in both matrices that :meth:`_embed` returns."""
+        return isinstance(self.space, SphericalSpace)
 
     def _self_invariant(self, X: Any) -> Any:
         """Invariant of each row with itself."""
@@ -137,7 +146,7 @@ class RadialKernel(Kernel):
         profile = self.profile(road.n)
         return cpu.matvec(
             road.L, road.R, profile, v,
-            symmetric=Q is None, scales=road.scales, diagonal=road.diagonal(profile),
+            symmetric=Q is None, scales=road.scales, diagonal=road.diagonal(profile), equal=road.equal,
         )  # fmt: skip
 
     def _pair_similarities(
@@ -164,7 +173,7 @@ class RadialKernel(Kernel):
         """What rows that are the same point have in common."""
         embedded = self._embed(X, None)[0]
         flat = isinstance(embedded, np.ndarray) or sparse.issparse(embedded)
-        return scale.row_keys(embedded if flat else X)
+        return row_keys(embedded if flat else X)
 
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Check both arguments; Y comes back as None where it is X."""
@@ -187,11 +196,21 @@ class Road:
         self._kernel, self._X = kernel, X
         self._symmetric = Y is None
         self.n = int(X.shape[1])
-        self.L, self.R = kernel._embed(X, Y)
+        self.L, self.R = _embedded(kernel, X, Y)
+        self.equal = self._equal(Y)
         left = kernel._row_scale(X)
         self.scales = None
         if left is not None:
             self.scales = (left, left if Y is None else kernel._row_scale(Y))
+
+    def _equal(self, Y: Any) -> Equal | None:
+        """Rows that are the same point, where their invariant is subject to rounding."""
+        if not self._kernel._magnifies or isinstance(self.L, Differences | Normals):
+            return None
+        value = float(self._kernel._self_invariant(self._X)[0])
+        if self._kernel._embeds_alike:
+            return equal_rows(self.L, None if self._symmetric else self.R, value)
+        return equal_rows(self._X, Y, value)
 
     def diagonal(self, profile: Profile, parameters: Sequence[arrays.Parameter] = ()) -> Any:
         """Exact diagonal of a symmetric result, else None."""
@@ -203,12 +222,23 @@ class Road:
         if is_foreign(self._X):
             return arrays.gram(
                 self.L, self.R, profile,
-                scales=self.scales, diagonal=diagonal, parameters=parameters,
+                scales=self.scales, diagonal=diagonal, equal=self.equal, parameters=parameters,
             )  # fmt: skip
         return cpu.gram(
             self.L, self.R, profile,
-            symmetric=self._symmetric, scales=self.scales, diagonal=diagonal,
+            symmetric=self._symmetric, scales=self.scales, diagonal=diagonal, equal=self.equal,
         )  # fmt: skip
+
+
+def _embedded(kernel: RadialKernel, X: Any, Y: Any) -> tuple[Any, Any]:
+    """Embed two sets of rows, in the same arithmetic: equal rows stay so, dense or sparse."""
+    mixed = Y is not None and sparse.issparse(X) != sparse.issparse(Y)
+    if not mixed or not kernel._magnifies:
+        return kernel._embed(X, Y)
+    L, R = kernel._embed(sparse.csr_matrix(X), sparse.csr_matrix(Y))
+    if not kernel._embeds_alike:
+        return L, R
+    return (L, R.toarray()) if sparse.issparse(X) else (L.toarray(), R)
 
 
 def is_single(X: Any) -> bool:
@@ -266,7 +296,7 @@ def _diagonal(
 def _hashable(value: Any) -> Any:
     """Stand-in for a parameter's value in a cache key."""
     if isinstance(value, np.ndarray | list | tuple):
-        return tuple(np.asarray(value, dtype=float).ravel().tolist())
+        return np.asarray(value, dtype=float).tobytes()
     if hasattr(value, "detach") or isinstance(value, np.generic):
         return number(value)
     try:

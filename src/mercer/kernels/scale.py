@@ -6,12 +6,10 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.optimize import brentq
 
 Array = NDArray[np.float64]
@@ -27,7 +25,7 @@ _NEARLY_ALONE, _NEARLY_ALIKE = 0.01, 0.999
 #: Least and greatest distance of a bound, in the logarithm of the parameter, and least slope of decay.
 _LEAST_MARGIN, _MOST_MARGIN, _LEAST_SLOPE = math.log(2), math.log(1e4), 0.1
 #: First step of a search, in the logarithm of the parameter, and how often steps may double.
-_FIRST_STEP, _DOUBLINGS = 0.25, 7
+_FIRST_STEP, _DOUBLINGS = 0.25, 10
 #: Values that a kernel may refuse before a search ends, and change of similarity that counts as none.
 _REFUSALS, _LEVEL = 7, 1e-7
 #: Accuracy of the parameter's logarithm.
@@ -182,7 +180,7 @@ class Survey:
             before = median
             try:
                 median = self.reach(math.exp(x + sign * step)).median
-            except (ValueError, OverflowError):
+            except (ValueError, ArithmeticError):
                 refused += 1
                 step /= 4
                 continue
@@ -259,18 +257,6 @@ def distinct_sample(
             "that differ, or set the parameter by hand"
         )
     return rows, found
-
-
-def row_keys(X: Any) -> NDArray[Any]:
-    """Bytes of each row of an array or CSR matrix; the same for equal rows."""
-    if sparse.issparse(X):
-        X = X.tocsr(copy=True)
-        X.eliminate_zeros()
-        X.sort_indices()
-        parts = [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr)]
-        return np.array([hash(part) for part in parts])
-    rows = np.ascontiguousarray(X) + 0.0  # no minus zero
-    return np.array([hash(row.tobytes()) for row in rows])
 
 
 def different_pairs(keys: NDArray[Any]) -> tuple[Index, Index]:

@@ -12,7 +12,7 @@ from mercer.kernels.radial import RadialKernel
 from mercer.kernels.shorttime import Array
 from mercer.profiles import PowerProfile, Profile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace, parametrix
-from mercer.spaces.base import refuse_rows
+from mercer.spaces.base import is_foreign, refuse_rows
 from mercer.spaces.spherical import row_lengths, row_maxima, unit_rows
 
 
@@ -36,6 +36,7 @@ class Cosine(RadialKernel):
     """
 
     space: SphericalSpace
+    _magnifies = False
 
     def __init__(self, space: SphericalSpace = Sphere()) -> None:  # noqa: B008 (spaces are frozen)
         self.space = space
@@ -99,6 +100,10 @@ class ArcCosine(RadialKernel):
     def _exponent(self) -> int:
         return 0 if self.normalized else self.order**self.depth
 
+    @property
+    def _embeds_alike(self) -> bool:
+        return True
+
     def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
         left = self._directions(X, "X")
         return left, left if Y is None else self._directions(Y, "Y")
@@ -116,7 +121,10 @@ class ArcCosine(RadialKernel):
         if self._exponent == 0:
             return None
         with np.errstate(over="ignore"):
-            factors = row_lengths(X) ** self._exponent
+            if is_foreign(X):
+                factors = row_lengths(X) ** self._exponent
+            else:  # in double precision: the power magnifies what a sum of squares loses
+                factors = (row_lengths(X.astype(np.float64)) ** self._exponent).astype(X.dtype)
         if not bool(array_namespace(factors).all(array_namespace(factors).isfinite(factors))):
             raise ValueError(
                 f"lengths of rows to the power {self._exponent} overflow; use normalized=True"

@@ -90,9 +90,9 @@ class TfIdf(RadialKernel):
                 f"weights of TfIdf has {len(weights)} numbers, but rows have {X.shape[1]} columns"
             )
         if sparse.issparse(X):
-            counted = X.copy()
-            counted.data = self._counted(X.data)
-            return unit_rows((counted @ sparse.diags_array(weights)).tocsr().astype(X.dtype, copy=False))
+            weighted = X.copy()
+            weighted.data = self._counted(X.data) * weights[X.indices].astype(X.dtype)
+            return unit_rows(weighted)
         xp = array_namespace(X)
         return unit_rows(self._counted(X) * xp.asarray(weights, dtype=X.dtype, device=device(X)))
 

@@ -101,7 +101,7 @@ class Grams:
         if key in self._invariants:
             self._invariants.move_to_end(key)
             return self._invariants[key]
-        source = product(road.L, road.R, True)
+        source = product(road.L, road.R, True, road.equal)
         if self.kept == 0:
             return source
         while len(self._invariants) >= self.kept:

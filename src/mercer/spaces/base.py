@@ -197,7 +197,10 @@ def refuse_rows(bad: Any, name: str, complaint: str) -> None:
 def squared_lengths(X: Any) -> Any:
     """Squared Euclidean lengths of rows."""
     if sparse.issparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+        # SciPy adds one after the other: in single precision that would show.
+        squares = np.square(X.data, dtype=np.float64)
+        sums = sparse.csr_matrix((squares, X.indices, X.indptr), shape=X.shape).sum(axis=1)
+        return np.asarray(sums, dtype=X.dtype).ravel()
     return array_namespace(X).vecdot(X, X, axis=-1)
 
 

@@ -19,6 +19,8 @@ LogWeights = Callable[[NDArray[np.longdouble]], NDArray[np.longdouble]]
 MAX_LEVELS = 4_000_000
 #: Weight left out of a truncated series, relative to the whole.
 TRUNCATION = 1e-16
+#: Levels after which it is asked whether the last one that is allowed can be the last that matters.
+_LOOK_AHEAD = 4096
 #: Series shorter than this many node-levels are summed in one thread.
 _SERIAL_WORK = 20_000_000
 
@@ -126,12 +128,20 @@ def _logs(log_weights: LogWeights, n: int, max_levels: int, least_levels: int) -
         last = _last_level(logs)
         if last is not None:
             return logs[: last + 1]
-        if count >= max_levels:
+        if count >= max_levels or (count >= _LOOK_AHEAD and _rises(log_weights, n, max_levels)):
             raise SlowDecay(
-                f"the weights still matter at level {count} on the sphere in dimension {n}; the law "
-                "is too rough to be summed (is the time or length scale too small?)"
+                f"the weights still matter at level {max_levels} on the sphere in dimension {n}; the "
+                "law is too rough to be summed: take a longer time or length scale, or fewer columns "
+                "(leave out those that are never in use, or hash words)"
             )
         count = min(2 * count, max_levels)
+
+
+def _rises(log_weights: LogWeights, n: int, level: int) -> bool:
+    """Tell whether ``a_l N_l`` still grows at a level."""
+    before, here = log_weights(np.array([(k * (k + n - 2)) for k in (level - 1, level)], np.longdouble))
+    ratio = np.longdouble(2 * level + n - 2) / (2 * level + n - 4) * (level + n - 3) / level
+    return bool(here - before + np.log(ratio) > 0)
 
 
 def _last_level(logs: NDArray[np.longdouble]) -> int | None:

@@ -1,0 +1,70 @@
+"""Loops over rows that are compared as a whole: keys of rows, and values of equal pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.compiled.jit import jit
+
+_HALF = np.uint64(32)
+_SHIFT = np.uint64(29)
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_OTHER = np.uint64(0xBF58476D1CE4E5B9)
+
+
+@jit()
+def _weight(column):
+    """Odd number that looks random, one for each column."""
+    z = np.uint64(column + 1) * _ODD
+    z = (z ^ (z >> _HALF)) * _OTHER
+    return (z ^ (z >> _SHIFT)) | np.uint64(1)
+
+
+@jit()
+def _bits(x):
+    """Bits of a number, all of them mixed; zero for zeros of both signs."""
+    z = np.float64(np.float64(x) + 0.0).view(np.uint64)
+    # Round numbers have their bits at the upper end: they are brought down before and after.
+    z = (z ^ (z >> _HALF)) * _OTHER
+    return z ^ (z >> _HALF)
+
+
+@jit()
+def dense_keys(X, keys):
+    """Write a key for each row, the sum of its numbers' bits times weights of the columns."""
+    weights = np.empty(X.shape[1], dtype=np.uint64)
+    for j in range(weights.size):
+        weights[j] = _weight(j)
+    for i in range(X.shape[0]):
+        key = np.uint64(0)
+        for j in range(weights.size):
+            key += _bits(X[i, j]) * weights[j]
+        keys[i] = key
+
+
+@jit()
+def sparse_keys(indptr, indices, data, keys):
+    """The same keys for the rows of a CSR matrix; zeros add nothing, stored or not."""
+    for i in range(keys.size):
+        key = np.uint64(0)
+        for p in range(indptr[i], indptr[i + 1]):
+            key += _bits(data[p]) * _weight(indices[p])
+        keys[i] = key
+
+
+@jit()
+def write_equal(begin, skip, starts, stops, columns, value, out):
+    """Write a value where row ``begin + i`` and column ``skip + j`` are equal.
+
+    Columns equal to row i are ``columns[starts[i]:stops[i]]``, ascending.
+    """
+    for i in range(out.shape[0]):
+        start, stop = starts[begin + i], stops[begin + i]
+        if start == stop:
+            continue
+        start += np.searchsorted(columns[start:stop], skip)
+        for k in range(start, stop):
+            j = columns[k] - skip
+            if j >= out.shape[1]:
+                break
+            out[i, j] = value

@@ -1,0 +1,82 @@
+"""Pairs of equal rows: points that are the same, whatever the rounding of a product says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_torch_array
+from numpy.typing import NDArray
+from scipy import sparse
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Equal:
+    """Equal rows of two matrices, and the invariant of a point with itself.
+
+    Row i of the first equals rows ``columns[starts[i]:stops[i]]`` of the second, in ascending order.
+    """
+
+    starts: Index
+    stops: Index
+    columns: Index
+    value: float
+
+    def write(self, rows: slice, columns: slice, tile: NDArray[Any]) -> None:
+        """Put the value in its places of a tile of invariants."""
+        from mercer.compiled.rows import write_equal
+
+        write_equal(
+            rows.start, columns.start, self.starts, self.stops, self.columns,
+            tile.dtype.type(self.value), tile,
+        )  # fmt: skip
+
+    def mask(self) -> NDArray[np.int8]:
+        """One for equal rows, zero for others."""
+        found = np.zeros((len(self.starts), len(self.columns)), dtype=np.int8)
+        ones = Equal(self.starts, self.stops, self.columns, 1)
+        ones.write(slice(0, len(self.starts)), slice(0, len(self.columns)), found)
+        return found
+
+
+def equal_rows(X: Any, Y: Any, value: float) -> Equal | None:
+    """Find equal rows of X and Y, or different rows of X that are equal; None where there are none.
+
+    Costs little beside a product: a key for each row, and a search among sorted keys.
+    """
+    keys = row_keys(X)
+    others = keys if Y is None else row_keys(Y)
+    order = np.argsort(others, kind="stable")
+    ordered = others[order]
+    if Y is None and not np.any(ordered[1:] == ordered[:-1]):
+        return None
+    starts = np.searchsorted(ordered, keys, side="left")
+    stops = np.searchsorted(ordered, keys, side="right")
+    if not np.any(starts < stops):
+        return None
+    return Equal(starts, stops, order, value)
+
+
+def row_keys(X: Any) -> NDArray[Any]:
+    """One number for each row of an array or CSR matrix, the same for equal rows.
+
+    Of 64 bits: that two of 10^5 different rows have the same has a probability of 3e-10.  Dense and
+    sparse rows, and those of different precision, have the same keys if their numbers are the same.
+    """
+    from mercer.compiled.rows import dense_keys, sparse_keys
+
+    if is_torch_array(X) and X.device.type != "cpu":
+        from mercer.engine import torch as backend
+
+        return backend.row_keys(X)
+    keys = np.empty(X.shape[0], dtype=np.uint64)
+    if sparse.issparse(X):
+        X = X.tocsr()
+        sparse_keys(X.indptr, X.indices, X.data, keys)
+    else:
+        rows = np.ascontiguousarray(X.detach() if hasattr(X, "detach") else X)
+        dense_keys(rows if rows.dtype == np.float32 else rows.astype(np.float64, copy=False), keys)
+    return keys
