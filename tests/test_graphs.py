@@ -349,12 +349,7 @@ def test_heat_of_any_graph(adjacency: np.ndarray, t: float, kind: str) -> None:
 
 @pytest.mark.parametrize(
     "kernel",
-    [
-        Heat(Graph(A), t=0.2),
-        Matern(Graph(A), length_scale=1.0),
-        Exponential(Graph(A), 0.1),
-        Power(Graph(A), 4),
-    ],
+    [Heat(Graph(A), t=0.2), Matern(Graph(A), 2.5, 1.0), Exponential(Graph(A), 0.1), Power(Graph(A), 4)],
     ids=repr,
 )
 def test_features_keep_their_promise(road, kernel) -> None:

@@ -7,17 +7,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from mercer.datasets import load_docstrings
 from mercer.features import GramTransformer
-from mercer.kernels import ArcCosine, AxialHeat, Cosine, Heat, Matern, Parametrix
+from mercer.kernels import (
+    ArcCosine,
+    AxialHeat,
+    Cosine,
+    Gaussian,
+    GaussianEmbedding,
+    Heat,
+    InverseGeneralizedVariance,
+    Matern,
+    Parametrix,
+    TraceKernel,
+    VonNeumann,
+)
 from mercer.rkhs import degeneracy
 from mercer.selection import KernelSearchCV
-from mercer.spaces import Simplex, Sphere
+from mercer.spaces import Graph, NormalProduct, Simplex, Sphere
 
 #: Data sets that are not part of the project: beside it, or where the variable says.
 SHARED = Path(os.environ.get("MERCER_DATA") or Path(__file__).parents[2] / "shared" / "data")
@@ -124,3 +136,54 @@ def test_no_default_is_degenerate(name) -> None:
         assert 0.02 < np.median(similarities) < 0.98, kernel
         assert degeneracy(K) is None, kernel
     assert degeneracy(Cosine(space)(few)) is None
+
+
+def cora():
+    with np.load(SHARED / "citation_graphs" / "cora.npz") as z:
+        edges = z["edges"]
+    ones = np.ones(len(edges))
+    A = sparse.csr_matrix((ones, (edges[:, 0], edges[:, 1])), shape=(2708, 2708))
+    return A + A.T
+
+
+def clouds():
+    """Places of the ink in some of the digits of MNIST."""
+    _, images, _ = mnist()
+    return [np.argwhere(image.reshape(28, 28) > 128)[::3].astype(float) for image in images[:20]]
+
+
+def median(kernel, points, keep=None) -> float:
+    K = np.asarray(kernel(points))
+    lengths = np.sqrt(np.diagonal(K))
+    similarities = K / lengths[:, None] / lengths
+    pairs = np.triu(np.ones_like(K, dtype=bool) if keep is None else keep, 1)
+    return float(np.median(similarities[pairs]))
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="data sets that are not part of the project")
+def test_scales_of_nodes_and_clouds() -> None:
+    graph = Graph(cora(), laplacian="normalized", similarity="normalized")
+    nodes = np.arange(0, 2708, 15)
+    together = graph.components[nodes][:, None] == graph.components[nodes]
+    for kernel in (Heat(graph), Matern(graph), VonNeumann(graph)):
+        for similarity in (0.1, 0.5, 0.9):
+            scaled = kernel.scaled_to(nodes, similarity)
+            assert median(scaled, nodes, together) == pytest.approx(similarity, abs=0.01)
+    points = clouds()
+    base = Gaussian().scaled_to(np.vstack(points))
+    for kernel in (TraceKernel(base), GaussianEmbedding(base), InverseGeneralizedVariance(base)):
+        for similarity in (0.1, 0.5, 0.9):
+            assert median(kernel.scaled_to(points, similarity), points) == pytest.approx(
+                similarity, abs=0.01
+            )
+
+
+def test_measurements_with_errors_have_a_ceiling() -> None:
+    """On products of hyperbolic planes no time is long enough for some similarities: it is said."""
+    table = load_breast_cancer().data
+    errors = np.hypot(table[:, 10:20], 0.1 * table[:, :10].std(axis=0))
+    rows = np.stack([table[:, :10], errors], axis=2).reshape(len(table), 20)
+    reached = Heat(NormalProduct()).scaled_to(rows, 0.05, max_rows=len(rows))
+    assert median(reached, rows) == pytest.approx(0.05, abs=0.005)
+    with pytest.raises(ValueError, match=r"similarity 0.5 cannot be reached by t of Heat.*and 0\.0"):
+        Heat(NormalProduct()).scaled_to(rows, 0.5)
