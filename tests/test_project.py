@@ -13,7 +13,7 @@ PACKAGE = ROOT / "src" / "mercer"
 
 #: A module may import from its own layer and from those before it.
 LAYERS = [
-    {"_files", "exceptions"},
+    {"_files", "_memory", "exceptions"},
     {"_arrow", "_npz"},
     {"compiled", "profiles"},
     {"spaces"},

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from array_api_compat import array_namespace, device, is_torch_array
+from array_api_compat import array_namespace, device, is_array_api_obj, is_torch_array
 
+from mercer._memory import check_gram
 from mercer.engine.equal import Equal
 from mercer.profiles import Profile
 
@@ -30,6 +31,8 @@ def gram(
     On torch it is differentiable in L, R, the scales and the ``parameters``.
     """
     xp = array_namespace(L, R)
+    if in_main_memory(L):
+        check_gram(L.shape[0], R.shape[0], 4 if L.dtype == xp.float32 else 8, 2)
     w = L @ R.T
     if equal is not None:
         # The value is exact, and derivatives are those of the product.
@@ -43,6 +46,11 @@ def gram(
         same = xp.eye(values.shape[0], dtype=xp.int8, device=device(values)) > 0
         values = xp.where(same, diagonal[:, None], values)
     return values
+
+
+def in_main_memory(X: Any) -> bool:
+    """Tell whether an array, or whatever is no array, lives beside the processor."""
+    return not is_array_api_obj(X) or str(device(X)) == "cpu"
 
 
 def apply(w: Any, profile: Profile, parameters: Sequence[Parameter] = ()) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._memory import check_gram
 from mercer.engine.equal import Equal
 from mercer.engine.products import Product, product
 from mercer.engine.threads import run, threads_in_use
@@ -53,6 +54,7 @@ def gram(
         Nothing larger than it and a tile per thread is allocated.
     """
     tiles = _Tiles(product(L, R, symmetric, equal), profile, symmetric, scales, diagonal)
+    check_gram(*tiles.shape, tiles.dtype.itemsize)
     out = np.empty(tiles.shape, dtype=tiles.dtype)
 
     def fill(rows: slice, columns: slice) -> None:

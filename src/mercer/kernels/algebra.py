@@ -9,7 +9,15 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer.kernels.base import Kernel, check_positive, check_vector, count, is_whole, number
+from mercer.kernels.base import (
+    Kernel,
+    check_positive,
+    check_room,
+    check_vector,
+    count,
+    is_whole,
+    number,
+)
 from mercer.kernels.scale import check_similarity
 from mercer.spaces.base import constructor_call, is_foreign
 
@@ -57,6 +65,7 @@ class Constant(Kernel):
         check_positive(self, "value")
         if eval_gradient and Y is not None:
             raise ValueError("gradients are of k(X): Y must be None")
+        check_room(X, Y)
         K = self._full((count(X), count(X if Y is None else Y)), X)
         if not eval_gradient:
             return K
@@ -149,6 +158,7 @@ class Sum(_Pair):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
+        check_room(X, Y, matrices=3)  # both parts and the whole
         if not eval_gradient:
             return self.k1(X, Y) + self.k2(X, Y)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
@@ -171,6 +181,7 @@ class Product(_Pair):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
+        check_room(X, Y, matrices=3)  # both parts and the whole
         if not eval_gradient:
             return self.k1(X, Y) * self.k2(X, Y)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
@@ -219,6 +230,7 @@ class Exponentiation(Kernel, sk.Exponentiation):
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
         self._check_exponent()
+        check_room(X, Y, matrices=2)
         if not eval_gradient:
             return self.kernel(X, Y) ** self.exponent
         K, G = self.kernel(X, Y, eval_gradient=True)

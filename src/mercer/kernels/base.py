@@ -13,6 +13,8 @@ from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
+from mercer._memory import check_gram
+from mercer.engine.arrays import in_main_memory
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
 from mercer.spaces import SphericalSpace
@@ -267,6 +269,13 @@ def check_vector(v: Any, length: int) -> Any:
     if v.ndim not in (1, 2) or v.shape[0] != length:
         raise ValueError(f"v has shape {tuple(v.shape)}; one row per row of Y is needed: {length}")
     return v
+
+
+def check_room(X: Any, Y: Any, matrices: int = 1) -> None:
+    """Raise a MemoryError unless so many Gram matrices of X and Y fit into memory at a time."""
+    if in_main_memory(X):
+        single = str(getattr(X, "dtype", "")).endswith("float32")
+        check_gram(count(X), count(X if Y is None else Y), 4 if single else 8, matrices)
 
 
 def on_cpu(X: Any) -> Any:

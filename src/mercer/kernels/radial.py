@@ -16,7 +16,7 @@ from scipy import sparse
 from mercer.engine import arrays, cpu
 from mercer.engine.equal import Equal, equal_rows, row_keys
 from mercer.kernels import scale
-from mercer.kernels.base import Kernel, check_vector, number, on_cpu
+from mercer.kernels.base import Kernel, check_room, check_vector, number, on_cpu
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import RadialSpace, SphericalSpace
 from mercer.spaces.base import Differences, is_foreign
@@ -117,6 +117,9 @@ class RadialKernel(Kernel):
             raise ValueError("gradients are of k(X): Y must be None")
         self._validate()
         X, Y = self._check(X, Y)
+        if eval_gradient:
+            free = len(self.free())
+            check_room(X, None, matrices=1 + free * (1 if free < 2 else 2))
         road = Road(self, X, Y)
         K = road.gram(self.profile(road.n), tensor_parameters(self, X))
         if not eval_gradient:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, check_room
 
 Array = NDArray[np.float64]
 #: Rows of a Gram matrix that are divided at a time.
@@ -57,6 +57,7 @@ class StructuredKernel(Kernel):
             raise ValueError("gradients are of k(X): Y must be None")
         self._validate()
         P, Q = self._check(X, None if Y is X else Y)
+        check_room(X, Y)
         K = self._gram(P, Q)
         squares = None
         if self.normalized:

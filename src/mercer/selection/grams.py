@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process import kernels as sk
 
+from mercer._memory import check_gram
 from mercer.engine.products import Product, product
 from mercer.engine.threads import run
 from mercer.kernels.algebra import Sum
@@ -88,6 +89,7 @@ class Grams:
         middle = time.process_time()
         profile = kernel.profile(road.n)
         diagonal = road.diagonal(profile)
+        check_gram(*source.shape, self.dtype.itemsize)
         K = np.empty(source.shape, dtype=self.dtype)
         _fill(K, source, profile, road.scales)
         np.fill_diagonal(K, diagonal)
@@ -106,6 +108,7 @@ class Grams:
             return source
         while len(self._invariants) >= self.kept:
             self._invariants.popitem(last=False)
+        check_gram(*source.shape, source.dtype.itemsize)
         invariants = np.empty(source.shape, dtype=source.dtype)
         _fill(invariants, source, PowerProfile(), None)
         self._invariants[key] = _Stored(invariants)

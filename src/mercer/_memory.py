@@ -1,0 +1,113 @@
+"""Memory: what a Gram matrix takes, what there is, and what to do if it does not fit."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+try:
+    import resource
+except ImportError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
+
+#: Below so many bytes nobody is asked: the answer would cost more than it is worth.
+_SMALL = 2**27
+_PROCESS = Path("/proc")
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+def check_gram(rows: int, columns: int, itemsize: int = 8, matrices: int = 1) -> None:
+    """Raise a MemoryError that says what to do instead unless a Gram matrix fits into memory.
+
+    Parameters
+    ----------
+    rows, columns : int
+    itemsize : int
+        Bytes of an entry.
+    matrices : int
+        Matrices of this size that are held at a time.
+    """
+    needed = rows * columns * itemsize * matrices
+    if needed < _SMALL:
+        return
+    there = available()
+    if needed > there:
+        with_parts = "" if matrices == 1 else f", {matrices} times while it is put together,"
+        raise MemoryError(
+            f"a Gram matrix of {rows} x {columns}{with_parts} takes {needed / 1e9:.3g} GB and there are "
+            f"{there / 1e9:.3g} GB: use products without it (kernel.matvec), features in its place "
+            "(sklearn's Nystroem, mercer.features.SpectralFeatures), mercer.gp.SphericalGPRegressor, or "
+            "fewer points (mercer.selection.representatives); see 'My Gram matrix does not fit' in the "
+            "guide"
+        )
+
+
+def available() -> float:
+    """Bytes that this process can still have: of the machine, its control group and its own limit."""
+    return max(0.0, min(_of_machine(), _of_groups(), _of_process()))
+
+
+def _of_machine() -> float:
+    try:
+        for line in (_PROCESS / "meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024.0 * int(line.split()[1])
+    except OSError:
+        pass
+    try:  # without /proc: all that is built in
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return math.inf
+
+
+def _of_groups() -> float:
+    """Least room in the control groups that the process is in: containers and batch systems set them."""
+    least = math.inf
+    for folder, limit, usage, cache in _groups():
+        try:
+            total = int((folder / limit).read_text())
+            used = int((folder / usage).read_text())
+            kept = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        except (OSError, ValueError):  # none, or "max"
+            continue
+        # Pages of files are given back when they are wanted.
+        least = min(least, total - used + int(kept.get(cache, 0)))
+    return least
+
+
+def _groups() -> Iterator[tuple[Path, str, str, str]]:
+    """Folders of the process's memory groups, up to the root, and the names of the files in them."""
+    try:
+        lines = (_PROCESS / "self" / "cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            root, names = _GROUPS, ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            root = _GROUPS / "memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        folder = root / path.lstrip("/")
+        for parent in (folder, *folder.parents):
+            yield parent, *names
+            if parent == root:
+                break
+
+
+def _of_process() -> float:
+    """Room under the limit of address space."""
+    if resource is None:
+        return math.inf
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return math.inf
+    try:
+        pages = int((_PROCESS / "self" / "statm").read_text().split()[0])
+    except (OSError, ValueError):
+        pages = 0
+    return float(limit - pages * resource.getpagesize())
