@@ -15,6 +15,7 @@ from mercer.kernels.base import (
     check_room,
     check_vector,
     count,
+    hashable,
     is_whole,
     number,
 )
@@ -122,6 +123,13 @@ class _Pair(Kernel, sk.KernelOperator):
     def __init__(self, k1: sk.Kernel, k2: sk.Kernel) -> None:
         self.k1 = k1
         self.k2 = k2
+
+    def __eq__(self, other: Any) -> bool:
+        # In either order, as in scikit-learn.
+        return bool(sk.KernelOperator.__eq__(self, other))
+
+    def __hash__(self) -> int:
+        return hash((type(self), frozenset(hash(hashable(k)) for k in (self.k1, self.k2))))
 
     @property
     def hyperparameters(self) -> list[sk.Hyperparameter]:

@@ -209,8 +209,48 @@ class Kernel(sk.Kernel):
 
         return Exponentiation(self, exponent)
 
+    def __eq__(self, other: Any) -> bool:
+        return type(self) is type(other) and _identity(self) == _identity(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), _identity(self)))
+
     def __repr__(self) -> str:
         return constructor_call(self)
+
+
+def _identity(kernel: sk.Kernel) -> tuple[Any, ...]:
+    """Parameters of a kernel in a form that is compared and hashed; kernels within are kernels."""
+    return tuple((name, hashable(v)) for name, v in sorted(kernel.get_params(deep=False).items()))
+
+
+def hashable(value: Any) -> Any:
+    """Stand-in for a parameter's value, for comparisons and as a key."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray | np.generic | list | tuple):
+        return _array_identity(value)
+    if isinstance(value, dict):
+        return frozenset((key, hashable(part)) for key, part in value.items())
+    if isinstance(value, sk.Kernel) and not isinstance(value, Kernel):  # scikit-learn's have no hash
+        return type(value), _identity(value)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value
+
+
+def _array_identity(value: Any) -> Any:
+    """Numbers by their bytes, whatever the container; other sequences by their parts."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # ragged
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind in "biuf":
+        floats = array.astype(float) + 0.0  # no minus zero
+        return floats.item() if array.ndim == 0 else (array.shape, floats.tobytes())
+    return value if isinstance(value, np.generic) else tuple(map(hashable, value))
 
 
 def log_derivative(kernel: Kernel, name: str, function: Callable[[Any], Any]) -> Any:
@@ -276,6 +316,15 @@ def check_room(X: Any, Y: Any, matrices: int = 1) -> None:
     if in_main_memory(X):
         single = str(getattr(X, "dtype", "")).endswith("float32")
         check_gram(count(X), count(X if Y is None else Y), 4 if single else 8, matrices)
+
+
+def has_range(kernel: Any) -> bool:
+    """Tell whether a kernel, or a part of it, can be brought to a similarity."""
+    if isinstance(kernel, sk.KernelOperator):
+        return has_range(kernel.k1) or has_range(kernel.k2)
+    if isinstance(kernel, sk.Exponentiation):
+        return has_range(kernel.kernel)
+    return isinstance(kernel, Kernel) and kernel.range_parameter() is not None
 
 
 def on_cpu(X: Any) -> Any:

@@ -16,7 +16,7 @@ from scipy import sparse
 from mercer.engine import arrays, cpu
 from mercer.engine.equal import Equal, equal_rows, row_keys
 from mercer.kernels import scale
-from mercer.kernels.base import Kernel, check_room, check_vector, number, on_cpu
+from mercer.kernels.base import Kernel, check_room, check_vector, hashable, on_cpu
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import RadialSpace, SphericalSpace
 from mercer.spaces.base import Differences, is_foreign
@@ -29,7 +29,7 @@ T = TypeVar("T")
 class _Recipe:
     """How to compute something of a kernel; equal recipes give equal results."""
 
-    identity: tuple[Any, ...]
+    identity: tuple[Any, ...]  # of what cannot be hashed the address, which ``compute`` keeps alive
     compute: Callable[[], Any] = field(compare=False)
 
 
@@ -108,7 +108,7 @@ class RadialKernel(Kernel):
     def _remember(self, what: tuple[Any, ...], compute: Callable[[], T]) -> T:
         """Compute once per kernel class, parameters and ``what``; kernels come and go by cloning."""
         params = self.get_params(deep=False)
-        values = ((k, _hashable(v)) for k, v in params.items() if not k.endswith("_bounds"))
+        values = ((k, hashable(v)) for k, v in params.items() if not k.endswith("_bounds"))
         return cast(T, _result(_Recipe((type(self), *values, *what), compute)))
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
@@ -294,16 +294,3 @@ def _diagonal(
         values = values[0]
     scale = kernel._row_scale(X)
     return values if scale is None else values * scale * scale
-
-
-def _hashable(value: Any) -> Any:
-    """Stand-in for a parameter's value in a cache key."""
-    if isinstance(value, np.ndarray | list | tuple):
-        return np.asarray(value, dtype=float).tobytes()
-    if hasattr(value, "detach") or isinstance(value, np.generic):
-        return number(value)
-    try:
-        hash(value)
-    except TypeError:
-        return id(value)  # kept alive by the recipe that computes with it
-    return value
