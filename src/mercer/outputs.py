@@ -87,7 +87,8 @@ def plain_cell(value: Any) -> Any:
     """
     if not isinstance(value, str) or not value.startswith(_FORMULA):
         return value
-    with suppress(ValueError):
-        float(value)
-        return value
+    if value[0] in "+-":
+        with suppress(ValueError):
+            float(value)
+            return value
     return f"'{value}"
