@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.kernels.base import is_number
 from mercer.spaces import Simplex
-from mercer.spaces.base import refuse_rows
+from mercer.spaces.base import refuse_complex, refuse_rows
 from mercer.spaces.counts import Counts
 
 __all__ = ["GroupNormals", "MeasuredNormals", "Multinomials", "split_groups"]
@@ -271,6 +271,7 @@ class MeasuredNormals(TransformerMixin, BaseEstimator):
         return _arrange(values, errors, self.layout)
 
     def _check_rows(self, X: Any, reset: bool) -> Array:
+        refuse_complex(X, "X")
         rows: Array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
         refuse_rows(~np.isfinite(rows).all(axis=1), "X", "contains NaN or infinity; drop such rows")
         return rows
@@ -348,6 +349,7 @@ class Multinomials(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _check_counts(self, X: Any, alpha: Any, reset: bool) -> Any:
         """Rows without counts have no likelihood to maximise, but they have a posterior."""
+        refuse_complex(X, "X")
         X = validate_data(
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
             ensure_all_finite=False,
@@ -413,6 +415,7 @@ def _check_groups(X: Any, columns: int | None = None) -> list[Array]:
         raise ValueError("X must be a list of groups, arrays of shape (k, d); see split_groups")
     groups = []
     for i, group in enumerate(X):
+        refuse_complex(group, f"row {i} of X")
         try:
             rows = np.asarray(group, dtype=np.float64)
         except (TypeError, ValueError):

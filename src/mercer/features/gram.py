@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.kernels.base import Kernel, count, on_cpu
 from mercer.rkhs import warn_if_degenerate
-from mercer.spaces.base import is_foreign
+from mercer.spaces.base import is_foreign, refuse_complex
 
 
 class GramTransformer(TransformerMixin, BaseEstimator):
@@ -84,6 +84,7 @@ class GramTransformer(TransformerMixin, BaseEstimator):
         """Points; if they are rows of numbers, as an array, with their columns counted and named."""
         if not self.kernel_.requires_vector_input or is_foreign(X):
             return X
+        refuse_complex(X, "X")
         return validate_data(
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
             ensure_all_finite=False,

@@ -18,7 +18,7 @@ from mercer.kernels.base import is_whole
 from mercer.kernels.levels import check_zonal
 from mercer.kernels.nodes import LaplacianKernel
 from mercer.spaces import Graph, SphericalSpace
-from mercer.spaces.base import is_foreign, refuse_rows
+from mercer.spaces.base import is_foreign, refuse_complex, refuse_rows
 from mercer.spaces.graph import Operator
 
 Array = NDArray[np.float64]
@@ -145,6 +145,7 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         """Rows as an array, with their columns counted and named."""
         if is_foreign(X):
             return X
+        refuse_complex(X, "X")
         return validate_data(
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
             ensure_all_finite=False,

@@ -47,6 +47,7 @@ from mercer.kernels.levels import check_zonal, radial_power
 from mercer.kernels.radial import Road
 from mercer.rkhs import warn_if_degenerate
 from mercer.spaces import Simplex, Sphere, SphericalSpace
+from mercer.spaces.base import refuse_complex
 
 Array = NDArray[np.float64]
 
@@ -113,6 +114,8 @@ class SphericalGP(BaseEstimator):
         if is_dask(X):
             self._check_frame(X, reset)
             return Partitions.of(X, y, sample_weight)
+        for part, name in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
+            refuse_complex(part, name)
         X, y = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype="numeric", **check)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
@@ -229,6 +232,7 @@ class SphericalGP(BaseEstimator):
     def _points(self, X: Any) -> Any:
         """Rows to predict at, checked and mapped."""
         check_is_fitted(self)
+        refuse_complex(X, "X")
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
         return self.features_.check(as_floats(X))
 

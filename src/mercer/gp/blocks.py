@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array
 
 from mercer.gp.headers import Labels, check_labels, column_labels, column_without_numbers
 from mercer.gp.marks import END, check_count, check_mark
+from mercer.spaces.base import refuse_complex
 
 Array = NDArray[np.float64]
 
@@ -77,6 +78,7 @@ def checked(X: Any, y: Any, weight: Any, name: str) -> Block | None:
         return None
     block = Block(X, y, weight, name)
     try:
+        refuse_complex(X, "X")
         X = check_array(X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
         X = as_floats(X)
     except (ValueError, TypeError) as error:
@@ -347,6 +349,7 @@ def as_floats(X: Any) -> Any:
 def columns(y: Any) -> Array:
     """Targets as a matrix of doubles."""
     y = np.asarray(y)
+    refuse_complex(y, "y")
     _refuse_dates(y.dtype)
     y = y.astype(float, copy=False)
     if y.ndim not in (1, 2):

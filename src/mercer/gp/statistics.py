@@ -20,6 +20,7 @@ from mercer.gp.blocks import Block
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.inputs import Features
 from mercer.gp.passes import total
+from mercer.spaces.base import LARGEST
 
 Array = NDArray[np.float64]
 
@@ -200,7 +201,7 @@ def collect(features: Features, blocks: Any, checkpoint: Checkpoint | None = Non
 def _check_range(y: Array, name: str) -> None:
     """Refuse targets whose squares leave the floating range: they would count as constant."""
     largest = np.abs(y).max(initial=0.0)
-    if largest > 1e140 or 0 < largest < 1e-140:
+    if largest > LARGEST or 0 < largest < 1 / LARGEST:
         raise ValueError(f"{name} varies by {largest:.3g}, whose square is no number; rescale it")
 
 

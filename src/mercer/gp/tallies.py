@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.gp.blocks import Block, one_column
+from mercer.spaces.base import LARGEST
 
 Array = NDArray[np.float64]
 
@@ -101,5 +102,10 @@ def counts(block: Block) -> Array:
     if y.min() < 0:
         raise ValueError(
             f"row {int((y < 0).argmax())} of {block.called('y')} is negative; counts are not"
+        )
+    if y.max() > LARGEST:
+        raise ValueError(
+            f"row {int(y.argmax())} of {block.called('y')} is {y.max():.3g}, whose square is no number; "
+            "rescale y"
         )
     return y

@@ -38,6 +38,7 @@ from mercer.selection.trials import (
     precomputed,
 )
 from mercer.selection.watching import watched
+from mercer.spaces.base import refuse_complex
 
 
 def _has(method: str) -> Callable[[Any], bool]:
@@ -306,7 +307,9 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         else:
             named = named_templates(self.kernels, self.similarities)
             self._rows = any(template.kernel.requires_vector_input for _, template in named)
+        refuse_complex(y, "y")
         if self._rows:
+            refuse_complex(X, "X")
             X, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
                 ensure_all_finite=False, ensure_min_samples=2, multi_output=True,
@@ -421,6 +424,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         if not self._rows:
             return X
+        refuse_complex(X, "X")
         return validate_data(
             self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32],
             ensure_all_finite=False,

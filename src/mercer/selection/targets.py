@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from mercer.selection.evaluation import Index, Split
-from mercer.selection.task import kind_of
+from mercer.selection.task import kind_of, refuse_range
 
 
 def check_target(y: Any, rows: int, tags: Any) -> Any:
@@ -30,6 +30,8 @@ def check_target(y: Any, rows: int, tags: Any) -> Any:
         raise ValueError(f"X has {rows} points, y has {len(y)}; give one target for each point")
     if classifier:
         _check_labels(y)
+    else:
+        refuse_range(y)
     return y
 
 

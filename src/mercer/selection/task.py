@@ -14,6 +14,8 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from mercer.spaces.base import LARGEST, refuse_complex
+
 Task = Literal["classification", "regression"]
 TASKS = ("auto", "classification", "regression")
 #: A target of more different numbers is taken as numbers, not as classes.
@@ -79,6 +81,7 @@ def read_target(y: Any, rows: int, noun: str, task: str, folds: int, inner_folds
     values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
+    refuse_complex(values, "y")
     if values.ndim != 1:
         raise ValueError(f"y must have one value per point, got an array of shape {values.shape}")
     if len(values) != rows:
@@ -153,9 +156,21 @@ def _numbers(values: np.ndarray, known: np.ndarray) -> np.ndarray:
     if not np.isfinite(numbers).all():
         row = int(known[np.flatnonzero(~np.isfinite(numbers))[0]])
         raise ValueError(f"row {row} of y is infinite")
+    refuse_range(numbers, known)
     if np.ptp(numbers) == 0:
         raise ValueError(f"the target is constant: {values.tolist()[0]!r}")
     return numbers
+
+
+def refuse_range(y: np.ndarray, known: np.ndarray | None = None) -> None:
+    """Raise for numbers whose squares leave the floating range; known are the rows that they are of."""
+    row = int(np.argmax(np.abs(y).reshape(len(y), -1).max(axis=1)))
+    largest = float(np.abs(y[row]).max())
+    if largest > LARGEST or 0 < largest < 1 / LARGEST:
+        where = row if known is None else int(known[row])
+        raise ValueError(
+            f"row {where} of y is of size {largest:.3g}, whose square is no number; rescale y"
+        )
 
 
 def _check_classes(values: np.ndarray, noun: str, folds: int, inner_folds: int) -> None:

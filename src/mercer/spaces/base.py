@@ -16,6 +16,10 @@ from mercer.profiles import Separation
 
 #: Longest array that is shown in full where a constructor's arguments are.
 _SHOWN = 8
+#: Sums of squares of so large numbers are still numbers.
+LARGEST = 1e140
+#: The first words are those that scikit-learn's checks of estimators look for.
+_COMPLEX = "Complex data not supported: {} holds complex numbers; give real ones"
 
 
 class Space(ABC):
@@ -66,6 +70,7 @@ class RowSpace(Space):
             X = _check_foreign(X, name)
         else:
             _refuse_text_columns(X, name)
+            refuse_complex(X, name)
             _refuse_broken_sparse(X, name)
             X = check_array(
                 X,
@@ -135,7 +140,7 @@ def _check_foreign(X: Any, name: str) -> Any:
     if 0 in X.shape:
         raise ValueError(f"{name} of shape {tuple(X.shape)} has no rows or no columns")
     if xp.isdtype(X.dtype, "complex floating"):
-        raise ValueError(f"{name} holds complex numbers; give real ones")
+        raise ValueError(_COMPLEX.format(name))
     if X.dtype not in (xp.float32, xp.float64):
         X = xp.astype(X, xp.float64)
     return X
@@ -149,6 +154,14 @@ def _refuse_text_columns(X: Any, name: str) -> None:
     if columns:
         shown = ", ".join(repr(c) for c in columns[:5]) + (", ..." if len(columns) > 5 else "")
         raise ValueError(f"{name} has columns that are not numbers: {shown}; drop or encode them")
+
+
+def refuse_complex(X: Any, name: str) -> None:
+    """Raise for complex numbers, which scikit-learn would print in full, and NumPy cut to half."""
+    of_columns = hasattr(X, "dtypes") and getattr(X, "ndim", 0) == 2
+    kinds = X.dtypes if of_columns else [getattr(X, "dtype", None)]
+    if any(getattr(kind, "kind", "") == "c" for kind in kinds):
+        raise ValueError(_COMPLEX.format(name))
 
 
 def _refuse_broken_sparse(X: Any, name: str) -> None:

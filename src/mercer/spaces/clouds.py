@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer.spaces.base import refuse_complex
+
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 #: Weights must sum to 1 up to this, or up to some roundings of their own precision.
@@ -230,6 +232,7 @@ def _weights(given: Any, size: int, where: str, rescale: bool) -> Array:
     _refuse_masked(given, where)
     try:
         weights = np.asarray(given)
+        refuse_complex(weights, where)
         tolerance = _TOLERANCE
         if weights.dtype.kind == "f":
             tolerance = max(_TOLERANCE, _ROUNDINGS * float(np.finfo(weights.dtype).eps))
