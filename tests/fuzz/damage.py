@@ -161,6 +161,10 @@ def members(rng: Random, content: bytes) -> bytes:
                 parts[name] = parts[rng.choice(list(parts))]
             case 4 if len(parts) > 1:
                 del parts[name]
+    return _archive(parts, way)
+
+
+def _archive(parts: dict[str, bytes], way: int = zipfile.ZIP_STORED) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", way) as archive:
         for name, part in parts.items():
@@ -296,11 +300,64 @@ def tree(rng: Random, content: bytes) -> bytes:
     text = re.sub(rb"\d+", lambda m: m[0] if rng.random() < 0.95 else b"%d" % number(rng), text)
     header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (%d,), }" % len(text)
     parts["tree.npy"] = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + text
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for name, part in parts.items():
-            archive.writestr(name, part)
-    return out.getvalue()
+    return _archive(parts)
+
+
+#: What a model must not hold: functions, types and calls.
+_CALLS = [
+    {"__loader__": "FunctionNode", "__module__": "os", "__class__": "mkdir"},
+    {"__loader__": "TypeNode", "__module__": "builtins", "__class__": "eval"},
+    {"__loader__": "ObjectNode", "__module__": "subprocess", "__class__": "Popen", "content": None},
+    {"__loader__": "ObjectNode", "__module__": "sklearn.svm._classes", "__class__": "NuSVC"},
+    {
+        "__loader__": "ConstructorFromReduceNode", "__module__": "os", "__class__": "mkdir",
+        "content": {
+            "__loader__": "TupleNode", "__module__": "builtins", "__class__": "tuple",
+            "content": [
+                {
+                    "__loader__": "JsonNode", "__module__": "builtins", "__class__": "str",
+                    "content": '"executed"', "is_json": True,
+                }
+            ],
+        },
+    },
+]  # fmt: skip
+_VALUES = ["null", "true", "0", "-1", "1e999", "NaN", '"x"', "[]", "{}", "[" * 2000, "9" * 5000, "3.5", ""]
+
+
+def schema(rng: Random, content: bytes) -> bytes:
+    """The JSON of a model: types, values, names of files and references between its parts."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    root = json.loads(parts["schema.json"])
+    nodes, left = [], [root]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict) and "__loader__" in one:
+            nodes.append(one)
+        left += one.values() if isinstance(one, dict) else one if isinstance(one, list) else []
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        node, other = rng.choice(nodes), rng.choice(nodes)
+        match rng.randrange(7):
+            case 0:
+                node.update(rng.choice(_CALLS))
+            case 1:
+                node.update({key: other[key] for key in ("__loader__", "__module__", "__class__")})
+            case 2:
+                node["content"] = rng.choice(_VALUES)
+            case 3:
+                node["__id__"] = other.get("__id__")
+            case 4:
+                node[rng.choice(list(node))] = rng.choice([None, "x", [], {}, 3, other.get("content")])
+            case 5:
+                node["file"] = rng.choice([*parts, "nothing.npy", "../x.npy"])
+            case 6:
+                del node[rng.choice(list(node))]
+        nodes = [one for one in nodes if "__loader__" in one] or [root]
+    parts["schema.json"] = json.dumps(root).encode()
+    if rng.random() < 0.2:
+        parts["schema.json"] = words(rng, parts["schema.json"])
+    return _archive(parts)
 
 
 def foreign(rng: Random, content: bytes) -> bytes:
@@ -326,6 +383,10 @@ WAYS: dict[str, list[Way]] = {
     "feather": [blind, arrow_metadata, arrow_metadata, integers, integers],
     "cache": [blind, words, words, sums],
     "checkpoint": [blind, resealed(blind), resealed(members), resealed(tree), resealed(zip_records)],
+    "model": [
+        blind, resealed(blind), resealed(members), resealed(members), resealed(schema), resealed(schema),
+        resealed(zip_records),
+    ],
 }
 
 

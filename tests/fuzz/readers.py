@@ -17,12 +17,14 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
+from mercer._files import one_line
 from mercer.datasets import read_clouds, read_nodes, read_strings, read_table
 from mercer.gp import ParquetBlocks, Statistics
 from mercer.gp.checkpoint import Checkpoint
+from mercer.selection import load_model
 from mercer.selection.resume import Ledger
 from tests.fuzz.damage import damaged
-from tests.fuzz.seeds import DESCRIPTION, KEPT, KERNEL, SEEDS, Seed, fits
+from tests.fuzz.seeds import DESCRIPTION, KEPT, KERNEL, SEEDS, Seed, fits, models
 
 # Arrow's own memory is not filled by the C library.
 pa.set_memory_pool(pa.system_memory_pool())
@@ -160,7 +162,21 @@ def _statistics(path: Path) -> Any:
     return vars(Statistics.load(path))
 
 
+def _model(path: Path, name: str) -> Any:
+    saved = load_model(path)
+    points = models()[name][1]
+    try:
+        found = [saved.predict(points[:3])]
+        if hasattr(saved, "predict_proba"):
+            found.append(saved.predict_proba(points[:3]))
+    except (ValueError, TypeError, OSError) as error:
+        # The command would print them in one line; they are about the points, not the file.
+        raise ValueError(f"{path.name}: {one_line(error)}") from None
+    return [part.tolist() for part in found]
+
+
 READERS: dict[str, Any] = {
     "table": _table, "strings": _strings, "clouds": _clouds, "nodes": _nodes, "edges": _edges,
     "blocks": _blocks, "ledger": _ledger, "checkpoint": _checkpoint, "statistics": _statistics,
+    "model": _model,
 }  # fmt: skip

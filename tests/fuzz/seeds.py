@@ -16,8 +16,15 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 from scipy import sparse
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import dump_svmlight_file
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
+from mercer.features import GramTransformer
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.inputs import HarmonicFeatures, InputMap
 from mercer.gp.moments import Moments
@@ -26,9 +33,22 @@ from mercer.gp.tallies import CountTally, LabelTally
 from mercer.gp.variational import Sites, Stage, Sums
 from mercer.gp.zonal import ZonalFeatures
 from mercer.harmonics import SphericalHarmonics
-from mercer.kernels import Heat
+from mercer.kernels import (
+    FullSpectrum,
+    GappySubsequence,
+    Gaussian,
+    Heat,
+    Matern,
+    MeanEmbedding,
+    Spectral,
+    Spectrum,
+    TfIdf,
+    TraceKernel,
+    VonNeumann,
+)
+from mercer.selection import SavedModel
 from mercer.selection.resume import Ledger
-from mercer.spaces import Sphere
+from mercer.spaces import Graph, Hyperbolic, Simplex, Sphere
 
 
 @dataclass(frozen=True)
@@ -291,6 +311,54 @@ def checkpoint() -> list[Seed]:
     return found
 
 
+def models() -> dict[str, tuple[Any, Any]]:
+    """Kernels, and points for them."""
+    rng = np.random.default_rng(4)
+    rows, counts = rng.normal(size=(24, 3)), rng.poisson(3, (24, 5)) + 0.0
+    words = ["ACGT"[i % 4] * (3 + i % 3) + "TGCA"[i % 2 :] for i in range(24)]
+    clouds = [rng.normal(size=(2 + i % 3, 2)) for i in range(24)]
+    club = Graph(sparse.csr_matrix(np.roll(np.eye(24), 1, axis=0) + np.roll(np.eye(24), -1, axis=0)))
+    return {
+        "heat": (Heat(Simplex(), t_star=0.5), counts),
+        "latlon": (Heat(Sphere(coordinates="latlon"), t=0.1), rows[:, :2]),
+        "gaussian": (Gaussian(column_scales=np.array([1.0, 2.0, 3.0])), rows),
+        "sparse": (Gaussian(3.0), sparse.csr_matrix(counts)),
+        "tfidf": (TfIdf(weights=np.arange(1.0, 6.0)), counts),
+        "levels": (Spectral(Simplex(), np.array([1.0, 0.5])), counts),
+        "matern": (Matern(Hyperbolic(), nu=1.5, length_scale=0.7), np.abs(rows)),
+        "strings": (Spectrum(2, normalized=True), words),
+        "bytes": (FullSpectrum(), [word.encode() for word in words]),
+        "gaps": (GappySubsequence(2), words),
+        "clouds": (MeanEmbedding(Gaussian()), clouds),
+        "weights": (TraceKernel(Gaussian()), [(c, np.full(len(c), 1 / len(c))) for c in clouds]),
+        "nodes": (Heat(club, t=0.5), list(range(24))),
+        "walks": (VonNeumann(club, beta=0.1), list(range(24))),
+        "sum": (Heat(Sphere(), t=0.2) + 0.5 * Gaussian(), rows),
+    }  # fmt: skip
+
+
+@cache
+def model() -> list[Seed]:
+    """Saved models: two and three classes, with probabilities or not, and numbers."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, (kernel, points)) in enumerate(models().items()):
+            path, machine = Path(folder, f"{name}.skops"), SVC(kernel="precomputed")
+            y = np.array(["u", "v", "w"])[np.arange(24) % (2 + number % 2)]
+            calibration = None
+            gram = GramTransformer(kernel)
+            if number % 3 == 2:
+                ridge = KernelRidge(kernel="precomputed")
+                machine, y = TransformedTargetRegressor(ridge, transformer=StandardScaler()), np.arange(24.0)
+            elif number % 3 == 1:
+                K = gram.fit(points).transform(points)
+                calibration = CalibratedClassifierCV(machine, cv=2, ensemble=False).fit(K, y)
+            pipeline = make_pipeline(gram, machine).fit(points, y)
+            SavedModel(pipeline, columns=tuple("abc"), calibration=calibration).save(path)
+            found.append(Seed(path.name, path.read_bytes(), "model", {"name": name}))
+    return found
+
+
 SEEDS = {
     "csv": csv,
     "gz": gz,
@@ -300,4 +368,5 @@ SEEDS = {
     "feather": feather,
     "cache": ledger,
     "checkpoint": checkpoint,
+    "model": model,
 }

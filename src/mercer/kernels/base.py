@@ -144,6 +144,7 @@ class Kernel(sk.Kernel):
         kernel = self.learnt_from(X)
         if kernel.range_parameter() is None:
             scale.check_similarity(similarity)
+            scale.check_max_rows(max_rows)
             return kernel
         return scale.scaled(kernel, X, similarity, max_rows, random_state)
 
@@ -230,6 +231,9 @@ def hashable(value: Any) -> Any:
         value = value.detach().cpu().numpy()
     if isinstance(value, np.ndarray | np.generic | list | tuple):
         return _array_identity(value)
+    if sparse.issparse(value):
+        rows = value.tocsr()
+        return rows.shape, *(part.tobytes() for part in (rows.indptr, rows.indices, rows.data))
     if isinstance(value, dict):
         return frozenset((key, hashable(part)) for key, part in value.items())
     if isinstance(value, sk.Kernel) and not isinstance(value, Kernel):  # scikit-learn's have no hash
@@ -320,11 +324,13 @@ def check_room(X: Any, Y: Any, matrices: int = 1) -> None:
 
 def has_range(kernel: Any) -> bool:
     """Tell whether a kernel, or a part of it, can be brought to a similarity."""
+    if not isinstance(kernel, Kernel):
+        return False
     if isinstance(kernel, sk.KernelOperator):
         return has_range(kernel.k1) or has_range(kernel.k2)
     if isinstance(kernel, sk.Exponentiation):
         return has_range(kernel.kernel)
-    return isinstance(kernel, Kernel) and kernel.range_parameter() is not None
+    return kernel.range_parameter() is not None
 
 
 def on_cpu(X: Any) -> Any:

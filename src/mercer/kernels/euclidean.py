@@ -7,11 +7,11 @@ import math
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from mercer.kernels.base import check_positive, is_number, is_whole, number, on_cpu
+from mercer.kernels import columns
+from mercer.kernels.base import check_positive, hashable, is_number, is_whole, number, on_cpu
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
 from mercer.spaces import Euclidean
@@ -107,9 +107,10 @@ class Gaussian(RadialKernel):
         In scikit-learn's terms ``gamma = 1 / (2 length_scale^2)``.
     length_scale_bounds : pair of floats or "fixed"
         Range for optimisers.
-    column_scales : array of shape (n,) or "std", optional
-        What columns are divided by; by default 1.  "std" stands for the standard deviations of training
-        rows: :meth:`scaled_to`, searches and :class:`~mercer.features.GramTransformer` put them in.
+    column_scales : array of shape (n,), sparse array of shape (1, n) or "std", optional
+        What columns are divided by; by default 1, and so where a sparse array stores nothing.  "std"
+        stands for the standard deviations of training rows: :meth:`scaled_to`, searches and
+        :class:`~mercer.features.GramTransformer` put them in.
 
     Examples
     --------
@@ -122,6 +123,7 @@ class Gaussian(RadialKernel):
     """
 
     space = Euclidean()
+    _embedding_parameters = ("column_scales",)
 
     def __init__(
         self,
@@ -150,8 +152,9 @@ class Gaussian(RadialKernel):
         if not self._wants_scales:
             return self
         learnt = copy.copy(self)
-        scales = StandardScaler(with_mean=False).fit(self.space.check(on_cpu(X))).scale_
-        learnt.column_scales = np.asarray(scales, dtype=float)
+        learnt.column_scales = columns.learn(
+            self.space.check(on_cpu(X)), lambda X: StandardScaler(with_mean=False).fit(X).scale_, 1.0
+        )
         return learnt
 
     @property
@@ -171,9 +174,7 @@ class Gaussian(RadialKernel):
             raise ValueError(
                 f"column_scales of Gaussian must be an array or 'std', got {self.column_scales!r}"
             )
-        scales = np.asarray(self.column_scales, dtype=float)
-        if scales.ndim != 1 or not np.all((scales > 0) & np.isfinite(scales)):
-            raise ValueError("column_scales of Gaussian must be positive numbers, one for each column")
+        columns.check(self, "column_scales")
 
     def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
         if self.column_scales is None:
@@ -182,22 +183,16 @@ class Gaussian(RadialKernel):
 
     def _divided(self, X: Any) -> Any:
         """Rows with their columns divided by the scales."""
-        scales = np.asarray(self.column_scales, dtype=float)
-        if len(scales) != X.shape[1]:
-            raise ValueError(
-                f"column_scales of Gaussian has {len(scales)} numbers, but rows have {X.shape[1]} "
-                "columns"
-            )
-        if sparse.issparse(X):
-            divided = X.copy()
-            divided.data /= scales[X.indices]
-            return divided
-        xp = array_namespace(X)
-        return X / xp.asarray(scales, dtype=X.dtype, device=device(X))
+        scales = columns.of_elements(self, "column_scales", X)
+        if not sparse.issparse(X):
+            return X / scales
+        divided = X.copy()
+        divided.data /= scales.astype(X.dtype)
+        return divided
 
     @property
     def _embedding(self) -> Any:
-        return None if self.column_scales is None else np.asarray(self.column_scales).tobytes()
+        return hashable(self.column_scales)
 
     def _compile(self, n: int) -> Profile:
         return decay_profile(0.5 * self._inverse_square())

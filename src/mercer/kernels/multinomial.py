@@ -18,7 +18,7 @@ from mercer.engine.posterior import (
     sampled_gram,
 )
 from mercer.kernels import shorttime
-from mercer.kernels.base import check_positive, is_whole, log_derivative, number
+from mercer.kernels.base import check_positive, is_whole, log_derivative, number, on_cpu
 from mercer.kernels.heat import Heat
 from mercer.kernels.scale import Similarities
 from mercer.kernels.structured import StructuredKernel
@@ -34,6 +34,8 @@ MAX_LEVELS = 128
 _MAX_MAGNIFICATION = 1e4
 #: Samples in a set, and fewest sets: their spread is the standard error.
 _SET, _SETS = 32, 8
+#: Most columns of a sample: each has a quantile of its own, also where nothing was counted.
+_MOST_COLUMNS = 1_000_000
 #: Rows from which a range is learnt, times the root of the number of their columns.
 _RANGE_COST = 1600
 _METHODS = ("auto", "series", "samples")
@@ -199,6 +201,11 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
     def _series(self, n: int, name: str | None = None) -> Array | None:
         """The polynomial to average, or None for samples."""
         polynomial = None if self.method == "samples" else self._polynomial(n, name)
+        if polynomial is None and n > _MOST_COLUMNS:
+            raise ValueError(
+                f"{self!r} would need samples of all {n} columns, which no one waits for; take a longer "
+                "time, where the series is exact, or leave out columns that are never in use"
+            )
         if polynomial is None and self.method == "series":
             raise ValueError(
                 f"the series of {self!r} cannot be summed in dimension {n}: the time is too short; use "
@@ -210,8 +217,9 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[Similarities, int]:
         # A pair costs as much as it has columns.
-        most = min(max(int(_RANGE_COST / X.shape[1] ** 0.5), 32), 300)
-        return super()._pair_similarities(X, min(max_rows, most), rng)
+        counts = self._check_counts(on_cpu(X), "X")
+        most = min(max(int(_RANGE_COST / counts.shape[1] ** 0.5), 32), 300)
+        return super()._pair_similarities(counts, min(max_rows, most), rng)
 
     def _gram(self, P: Any, Q: Any) -> Any:
         return self._average(P, Q)

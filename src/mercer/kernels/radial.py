@@ -48,6 +48,8 @@ class RadialKernel(Kernel):
     space: RadialSpace
     #: The law may magnify the rounding of an invariant, so that equal points must be recognised.
     _magnifies = True
+    #: Parameters that say where points are, and nothing of the law.
+    _embedding_parameters: tuple[str, ...] = ()
 
     @abstractmethod
     def _compile(self, n: int) -> Profile:
@@ -108,7 +110,11 @@ class RadialKernel(Kernel):
     def _remember(self, what: tuple[Any, ...], compute: Callable[[], T]) -> T:
         """Compute once per kernel class, parameters and ``what``; kernels come and go by cloning."""
         params = self.get_params(deep=False)
-        values = ((k, hashable(v)) for k, v in params.items() if not k.endswith("_bounds"))
+        values = (
+            (k, hashable(v))
+            for k, v in params.items()
+            if not k.endswith("_bounds") and k not in self._embedding_parameters
+        )
         return cast(T, _result(_Recipe((type(self), *values, *what), compute)))
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
@@ -162,8 +168,12 @@ class RadialKernel(Kernel):
         )
         road = Road(self, X[rows], None)
         invariants = cpu.gram(road.L, road.R, PowerProfile(), symmetric=True)
-        pairs = scale.thinned(invariants[scale.different_pairs(keys)].astype(float))
         own = self._self_invariant(X[:1]).astype(float)
+        pairs = invariants[scale.different_pairs(keys)].astype(float)
+        pairs = pairs[self._are_apart(pairs, float(own[0]), float(np.finfo(X.dtype).eps))]
+        if not pairs.size:
+            raise scale.NoPairs(scale.NO_PAIRS)
+        pairs = scale.thinned(pairs)
 
         def similarities(kernel: Any) -> scale.Array:
             values = np.concatenate([own, pairs])[None, :]
@@ -171,6 +181,10 @@ class RadialKernel(Kernel):
             return values[0, 1:] / values[0, 0]
 
         return similarities, len(rows)
+
+    def _are_apart(self, invariants: Any, own: float, rounding: float) -> Any:
+        """Tell which invariants differ from that of a point with itself by more than rounding."""
+        return np.abs(invariants - own) > 8 * rounding * abs(own)
 
     def _point_keys(self, X: Any) -> Any:
         """What rows that are the same point have in common."""

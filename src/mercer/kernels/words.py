@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
-import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from mercer.kernels.base import check_choice, on_cpu
+from mercer.kernels import columns
+from mercer.kernels.base import check_choice, hashable, on_cpu
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import Simplex
@@ -28,9 +29,10 @@ class TfIdf(RadialKernel):
     ----------
     sublinear : bool
         Let repetitions of a word count less.
-    weights : array of shape (n,), optional
-        Weights of words.  By default they are learnt from training rows: by :meth:`scaled_to`, in
-        searches and by :class:`~mercer.features.GramTransformer`.
+    weights : array of shape (n,) or sparse array of shape (1, n), optional
+        Weights of words; 1 where a sparse array stores nothing.  By default they are learnt from
+        training rows: by :meth:`scaled_to`, in searches and by
+        :class:`~mercer.features.GramTransformer`.
 
     Examples
     --------
@@ -44,6 +46,7 @@ class TfIdf(RadialKernel):
 
     space = Simplex()
     _magnifies = False
+    _embedding_parameters = ("weights",)
 
     def __init__(self, sublinear: bool = False, weights: Any = None) -> None:
         self.sublinear = sublinear
@@ -54,9 +57,10 @@ class TfIdf(RadialKernel):
         if self.weights is not None:
             return self
         learnt = copy.copy(self)
-        rows = sparse.csr_matrix(self.space.check(on_cpu(X)))
+        rows = sparse.csr_matrix(self.space.check(on_cpu(X)), copy=True)
         rows.eliminate_zeros()
-        learnt.weights = np.asarray(TfidfTransformer().fit(rows).idf_, dtype=float)
+        unseen = 1 + math.log(1 + rows.shape[0])
+        learnt.weights = columns.learn(rows, lambda X: TfidfTransformer().fit(X).idf_, unseen)
         return learnt
 
     def explicit_features(self, X: Any) -> Any:
@@ -71,9 +75,7 @@ class TfIdf(RadialKernel):
                 "TfIdf has not seen the documents that weights of words are learnt from; call "
                 "scaled_to(X) first, or give weights"
             )
-        weights = np.asarray(self.weights, dtype=float)
-        if weights.ndim != 1 or not np.all((weights > 0) & np.isfinite(weights)):
-            raise ValueError("weights of TfIdf must be positive numbers, one for each column")
+        columns.check(self, "weights")
 
     def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
         left = self._unit_rows(X)
@@ -81,20 +83,15 @@ class TfIdf(RadialKernel):
 
     @property
     def _embedding(self) -> Any:
-        return bool(self.sublinear), np.asarray(self.weights).tobytes()
+        return bool(self.sublinear), hashable(self.weights)
 
     def _unit_rows(self, X: Any) -> Any:
-        weights = np.asarray(self.weights, dtype=float)
-        if len(weights) != X.shape[1]:
-            raise ValueError(
-                f"weights of TfIdf has {len(weights)} numbers, but rows have {X.shape[1]} columns"
-            )
-        if sparse.issparse(X):
-            weighted = X.copy()
-            weighted.data = self._counted(X.data) * weights[X.indices].astype(X.dtype)
-            return unit_rows(weighted)
-        xp = array_namespace(X)
-        return unit_rows(self._counted(X) * xp.asarray(weights, dtype=X.dtype, device=device(X)))
+        weights = columns.of_elements(self, "weights", X)
+        if not sparse.issparse(X):
+            return unit_rows(self._counted(X) * weights)
+        weighted = X.copy()
+        weighted.data = self._counted(X.data) * weights.astype(X.dtype)
+        return unit_rows(weighted)
 
     def _counted(self, counts: Any) -> Any:
         if not self.sublinear:

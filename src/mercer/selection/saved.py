@@ -139,6 +139,36 @@ class SavedModel(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return get_tags(self.model)
 
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file, for :func:`load_model`; an old one is replaced at the end.
+
+        The file holds JSON and arrays, by skops, and ends with the version of its format and a checksum.
+
+        Raises
+        ------
+        ValueError
+            If the model holds a type that is neither Mercer's nor an estimator of a comparison, such as
+            a kernel of your own.
+        """
+        about = {
+            "metric": self.metric,
+            "roles": asdict(self.roles),
+            "columns": list(self.columns),
+            "nodes": list(self.nodes),
+            "version": self.version,
+            "scikit-learn": sklearn.__version__,
+        }
+        parts = {"about": json.dumps(about), "model": self.model, "calibration": self.calibration}
+        try:
+            content = storage.dumps(parts)
+        except ValueError as error:
+            raise ValueError(
+                f"{path} is not written, the model cannot be kept: {one_line(error)}"
+            ) from None
+        with atomic_write(path) as file:
+            file.write(content)
+            seal(file, "model", FORMAT)
+
     def read(self, path: str | Path) -> Table:
         """Read points from a table like the one that the model was fitted to; a target is not needed."""
         roles = self.roles
@@ -190,34 +220,15 @@ class SavedModel(BaseEstimator):
 
 
 def save_model(path: str | Path, comparison: Comparison, table: Table, roles: Roles = _NO_ROLES) -> None:
-    """Write the best model of a comparison to a file.
-
-    It holds JSON and arrays, by skops, and ends with the version of its format and a checksum.  An old
-    file is replaced at the end, and only if nothing failed.
-
-    Raises
-    ------
-    ValueError
-        If the model holds a type that is neither Mercer's nor an estimator of a comparison, such as a
-        kernel of your own.
-    """
-    best = comparison.scores[0].search.best_estimator_
-    about = {
-        "metric": comparison.metric,
-        "roles": asdict(roles),
-        "columns": [] if table.nodes else list(table.columns),
-        "nodes": list(table.nodes),
-        "version": mercer.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
-    parts = {"about": json.dumps(about), "model": best, "calibration": _calibrated(comparison, table)}
-    try:
-        content = storage.dumps(parts)
-    except ValueError as error:
-        raise ValueError(f"{path} is not written, the model cannot be kept: {one_line(error)}") from None
-    with atomic_write(path) as file:
-        file.write(content)
-        seal(file, "model", FORMAT)
+    """Write the best model of a comparison to a file; see :meth:`SavedModel.save`."""
+    SavedModel(
+        comparison.scores[0].search.best_estimator_,
+        comparison.metric,
+        roles,
+        () if table.nodes else table.columns,
+        table.nodes,
+        calibration=_calibrated(comparison, table),
+    ).save(path)
 
 
 def load_model(path: str | Path) -> SavedModel:

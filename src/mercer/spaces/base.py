@@ -230,7 +230,8 @@ def constructor_call(thing: Any) -> str:
     for parameter in inspect.signature(type(thing)).parameters.values():
         value = getattr(thing, parameter.name)
         text = repr(float(value)) if isinstance(value, np.floating) else repr(value)
-        if isinstance(value, np.ndarray) and value.size > _SHOWN:
+        stored = isinstance(value, np.ndarray) or sparse.issparse(value)
+        if stored and (value.size > _SHOWN or sparse.issparse(value)):
             text = f"<{value.size} numbers>"
         text = getattr(value, "__name__", text) if callable(value) else text
         if parameter.default is inspect.Parameter.empty:

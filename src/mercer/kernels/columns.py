@@ -1,0 +1,80 @@
+"""Positive numbers for columns, such as weights of words, given or learnt from rows.
+
+An array has one for each column.  Of very many columns only those in use are kept, in a sparse array of
+shape (1, n): columns that are not stored have the number 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer.kernels.base import Kernel
+
+#: Fewer columns are all kept.
+_MANY = 10_000
+
+
+def learn(X: Any, numbers: Callable[[Any], NDArray[Any]], unused: float) -> Any:
+    """Learn numbers from checked rows.
+
+    Parameters
+    ----------
+    X : array or CSR matrix
+    numbers : callable
+        From rows to a number for each column.
+    unused : float
+        That of a column that is never in use.  Where only columns in use are kept, numbers are relative
+        to it.
+    """
+    if not sparse.issparse(X) or X.shape[1] < max(_MANY, X.nnz):
+        return np.asarray(numbers(X), dtype=float)
+    columns, places = np.unique(X.indices, return_inverse=True)
+    rows = sparse.csr_matrix((X.data, places, X.indptr), shape=(X.shape[0], len(columns)))
+    kept = np.asarray(numbers(rows), dtype=float) / unused
+    return sparse.csr_array((kept, columns, [0, len(columns)]), shape=(1, X.shape[1]))
+
+
+def check(kernel: Kernel, name: str) -> None:
+    """Raise unless a parameter holds positive numbers for columns."""
+    values = getattr(kernel, name)
+    if sparse.issparse(values):
+        shape, numbers = values.shape[1:] if values.shape[0] == 1 else (), values.data
+    else:
+        numbers = np.asarray(values, dtype=float)
+        shape = numbers.shape
+    if len(shape) != 1 or not np.all((numbers > 0) & np.isfinite(numbers)):
+        raise ValueError(
+            f"{name} of {type(kernel).__name__} must be positive numbers, one for each column"
+        )
+
+
+def of_elements(kernel: Kernel, name: str, X: Any) -> Any:
+    """The numbers that stand beside the stored elements of sparse rows, or beside each dense row."""
+    values = getattr(kernel, name)
+    compact = sparse.issparse(values)
+    n = values.shape[1] if compact else len(values)
+    if n != X.shape[1]:
+        raise ValueError(
+            f"{name} of {type(kernel).__name__} has {n} numbers, but rows have {X.shape[1]} columns"
+        )
+    if sparse.issparse(X):
+        return _looked_up(values.tocsr(), X.indices) if compact else np.asarray(values, float)[X.indices]
+    if compact:
+        values = _looked_up(values.tocsr(), np.arange(n))
+    xp = array_namespace(X)
+    return xp.asarray(np.asarray(values, dtype=float), dtype=X.dtype, device=device(X))
+
+
+def _looked_up(values: Any, columns: NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers of some columns; 1 for those that are not stored."""
+    values.sort_indices()
+    if values.nnz == 0:
+        return np.ones(len(columns))
+    place = np.minimum(np.searchsorted(values.indices, columns), values.nnz - 1)
+    return np.where(values.indices[place] == columns, values.data[place], 1.0)
