@@ -322,7 +322,21 @@ _CALLS = [
         },
     },
 ]  # fmt: skip
-_VALUES = ["null", "true", "0", "-1", "1e999", "NaN", '"x"', "[]", "{}", "[" * 2000, "9" * 5000, "3.5", ""]
+_VALUES = [
+    "null",
+    "true",
+    "0",
+    "-1",
+    "1e999",
+    "NaN",
+    '"x"',
+    "[]",
+    "{}",
+    "[" * 2000,
+    "9" * 5000,
+    "3.5",
+    "",
+]
 
 
 def schema(rng: Random, content: bytes) -> bytes:
@@ -384,7 +398,12 @@ WAYS: dict[str, list[Way]] = {
     "cache": [blind, words, words, sums],
     "checkpoint": [blind, resealed(blind), resealed(members), resealed(tree), resealed(zip_records)],
     "model": [
-        blind, resealed(blind), resealed(members), resealed(members), resealed(schema), resealed(schema),
+        blind,
+        resealed(blind),
+        resealed(members),
+        resealed(members),
+        resealed(schema),
+        resealed(schema),
         resealed(zip_records),
     ],
 }

@@ -349,7 +349,10 @@ def model() -> list[Seed]:
             gram = GramTransformer(kernel)
             if number % 3 == 2:
                 ridge = KernelRidge(kernel="precomputed")
-                machine, y = TransformedTargetRegressor(ridge, transformer=StandardScaler()), np.arange(24.0)
+                machine, y = (
+                    TransformedTargetRegressor(ridge, transformer=StandardScaler()),
+                    np.arange(24.0),
+                )
             elif number % 3 == 1:
                 K = gram.fit(points).transform(points)
                 calibration = CalibratedClassifierCV(machine, cv=2, ensemble=False).fit(K, y)

@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 import zipfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -63,11 +64,10 @@ def dumps(value: Any) -> bytes:
     import skops.io  # it takes seconds, and most commands need it not
 
     try:
-        content = skops.io.dumps(value, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+        content = skops.io.dumps(value)
     except (TypeError, skops.io.exceptions.UnsupportedTypeException) as error:
         raise ValueError(str(error)) from None
-    _check_schema(Npz(io.BytesIO(content)).raw(_SCHEMA))
-    return content
+    return _numbered(content)
 
 
 def loads(content: bytes) -> Any:
@@ -84,7 +84,8 @@ def loads(content: bytes) -> Any:
     import skops.io
 
     archive = Npz(io.BytesIO(content))
-    _check_schema(archive.raw(_SCHEMA))
+    for node in _nodes(json.loads(archive.raw(_SCHEMA))):
+        _check_node(node)
     for name in archive.names:
         if name.endswith(".npz"):
             _check_sparse(archive.raw(name))
@@ -96,20 +97,44 @@ def loads(content: bytes) -> Any:
     return skops.io.loads(content, trusted=trusted)
 
 
-def _check_schema(text: bytes) -> None:
-    """Refuse types that are not expected, by name."""
-    left = [json.loads(text)]
+def _numbered(content: bytes) -> bytes:
+    """The same with numbers in place of addresses in memory and dates: equal objects, equal files."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    tree = json.loads(parts.pop(_SCHEMA))
+    numbers: dict[Any, int] = {}
+    files: dict[str, str] = {}
+    for node in _nodes(tree):
+        _check_node(node)
+        if "__id__" in node:
+            node["__id__"] = numbers.setdefault(node["__id__"], len(numbers) + 1)
+        if "file" in node:
+            ending = _ENDINGS[node["__loader__"]]
+            node["file"] = files.setdefault(node["file"], f"{len(files) + 1}{ending}")
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, part in {_SCHEMA: json.dumps(tree).encode(), **parts}.items():
+            entry = zipfile.ZipInfo(files.get(name, name))  # of 1980
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, part)
+    return out.getvalue()
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """All parts of a schema that say how they are made."""
+    left = [tree]
     while left:
-        node = left.pop()
-        if isinstance(node, dict):
-            if "__loader__" in node:
-                _check_node(node)
-            left += node.values()
-        elif isinstance(node, list):
-            left += node
+        part = left.pop()
+        if isinstance(part, dict):
+            left += reversed(part.values())
+            if "__loader__" in part:
+                yield part
+        elif isinstance(part, list):
+            left += reversed(part)
 
 
 def _check_node(node: dict[str, Any]) -> None:
+    """Refuse types that are not expected, by name."""
     kind, loader = f"{node['__module__']}.{node['__class__']}", node["__loader__"]
     if kind not in _EXPECTED.get(loader, ()):
         raise ValueError(
