@@ -325,3 +325,39 @@ def test_a_gaussian_process_leaves_the_start() -> None:
     heat, *others = fits.values()
     assert heat > 0.5
     assert min(others) > heat - 0.05
+
+
+def test_scaling_again_changes_nothing() -> None:
+    rows = np.array([[0.0], [1.0]])
+    kernel = Gaussian()
+    assert kernel.scaled_to(rows, float(kernel(rows)[0, 1])).length_scale == 1.0
+    for first in (Gaussian(), Heat(Simplex()), Parametrix(Simplex())):
+        again = first.scaled_to(ROWS["digits"], 0.5)
+        for _ in range(3):
+            again = again.scaled_to(ROWS["digits"], 0.5)
+            assert np.median(similarities(again, ROWS["digits"])) == pytest.approx(0.5, abs=1e-4)
+
+
+def test_bounds_are_where_the_kernel_goes() -> None:
+    graph = Graph(nx.karate_club_graph())
+    for kernel in (VonNeumann(graph), Exponential(graph)):
+        scaled = kernel.scaled_to(list(range(34)), 0.1)
+        for beta in scaled.beta_bounds:
+            assert np.isfinite(type(kernel)(graph, beta=beta)(range(34))).all()
+
+
+def test_points_that_differ_by_rounding_are_equal() -> None:
+    for kernel, rows in (
+        (Heat(Simplex()), [[0.1, 0.2, 0.3], [0.3, 0.6, 0.9]]),
+        (AxialHeat(Sphere()), [[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]),
+    ):
+        with pytest.raises(ValueError, match="all points are equal, or there is only one"):
+            kernel.scaled_to(rows)
+
+
+def test_any_size_of_numbers() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    for size in (1e-140, 1e-30, 1e30, 1e140):
+        scaled = Gaussian().scaled_to(size * X, 0.3)
+        assert np.median(similarities(scaled, size * X)) == pytest.approx(0.3, abs=1e-4)
+    assert PosteriorHeat().scaled_to([[1, 2, 3], [4, 0, 1], [0, 3, 2]], 0.8).t_star > 0

@@ -2,27 +2,29 @@
 
 import warnings
 
+import networkx as nx
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 
 from mercer.exceptions import DegenerateKernelWarning
 from mercer.features import GramTransformer
 from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
-from mercer.kernels import Cosine, Gaussian, Heat, Linear, Matern, TfIdf
+from mercer.kernels import Cosine, Gaussian, Heat, Linear, Matern, TfIdf, VonNeumann
 from mercer.rkhs import degeneracy, diagnose, total_variance
 from mercer.selection import KernelSearchCV, compare
 from mercer.selection.families import candidates
 from mercer.selection.scales import SIMILARITIES, Relative, Scales, Template
 from mercer.selection.trials import expand
-from mercer.spaces import Simplex, Sphere
+from mercer.spaces import Graph, Hyperbolic, Simplex, Sphere
 
 DIGITS, DIGIT = load_digits(return_X_y=True)
 DIGITS, DIGIT = DIGITS[:240], DIGIT[:240]
@@ -219,6 +221,46 @@ def test_useful_matrices_are_not_told() -> None:
     assert degeneracy(Linear()(years)) is None  # nearly parallel rows, well apart
     assert degeneracy(np.ones((2, 2))) is None  # too few to tell
     assert degeneracy(np.zeros((9, 9))) is None
+
+
+def test_what_is_given_is_final() -> None:
+    search = KernelSearchCV(Gaussian(), similarities=[0.3, 0.5], cv=3).fit(DIGITS, DIGIT)
+    assert {p["similarity"] for p in search.cv_results_["params"]} == {0.3, 0.5}
+
+
+def test_kernels_of_scikit_learn_are_taken_as_they_are() -> None:
+    for kernel in (RBF(20.0), RBF(20.0) + WhiteKernel(0.1), ConstantKernel(2.0) * Gaussian(20.0)):
+        search = KernelSearchCV(kernel, similarities="auto", cv=3).fit(DIGITS, DIGIT)
+        assert search.best_similarity_ is None
+        assert search.predict(DIGITS[:2]).shape == (2,)
+    with pytest.warns(UserWarning, match="has no range, and similarity=0.5 changes nothing"):
+        GramTransformer(RBF(20.0), similarity=0.5).fit(DIGITS)
+
+
+def test_what_is_out_of_reach_does_not_end_a_search() -> None:
+    rng = np.random.default_rng(0)
+    rows, y = np.column_stack([rng.normal(size=30), rng.random(30) + 0.1]), np.arange(30) % 2
+    for kernel in (Heat(Hyperbolic()), Heat(Hyperbolic(), t=1.0) + Linear()):
+        KernelSearchCV(kernel, similarities="auto", cv=3, refit=False).fit(rows, y)
+    graph = Graph(nx.karate_club_graph())
+    search = KernelSearchCV(VonNeumann(graph, beta=0.1), similarities=[0.999], cv=3, refit=False)
+    search.fit(np.arange(34), np.arange(34) % 2)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e9])
+def test_regressions_know_the_size_of_the_target(size) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 4))
+    y = size * (X @ [1.0, 2.0, 3.0, 4.0])
+    search = KernelSearchCV(Gaussian(), SVR(), similarities="auto", cv=3, n_jobs=1).fit(X, y)
+    assert search.best_score_ > 0.9
+    assert search.best_params_["epsilon"] == pytest.approx(0.1 * y.std(), rel=0.01)
+
+
+def test_comparisons_are_printed_in_short() -> None:
+    kernels = {"linear": [Linear()], "exact heat": [Heat(Simplex())]}
+    shown = repr(compare(DIGITS, DIGIT, kernels=kernels, similarities="auto", folds=3))
+    assert len(shown.splitlines()) == 3
 
 
 def test_bad_similarities() -> None:

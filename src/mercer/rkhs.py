@@ -363,6 +363,8 @@ def _alignment(K: Array, y: ArrayLike) -> float:
 
 
 def _gram(K: ArrayLike) -> Array:
+    if callable(K):
+        raise TypeError(f"a Gram matrix is wanted, not the kernel {K!r}: give kernel(X)")
     K = np.asarray(K, dtype=float)
     if K.ndim != 2 or K.shape[0] != K.shape[1] or K.size == 0:
         raise ValueError(f"a Gram matrix is square and not empty; got shape {K.shape}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.kernels.base import Kernel, count, on_cpu
+from mercer.kernels.base import Kernel, count, has_range, on_cpu
 from mercer.rkhs import warn_if_degenerate
 from mercer.spaces.base import is_foreign, refuse_complex
 
@@ -59,10 +60,17 @@ class GramTransformer(TransformerMixin, BaseEstimator):
         """Check the training points and keep them."""
         self.kernel_ = clone(self.kernel)
         X = self._rows(X, reset=True)
-        if self.similarity is not None:
+        ours = isinstance(self.kernel_, Kernel)  # scikit-learn's own kernels have nothing to learn
+        if self.similarity is not None and ours:
             self.kernel_ = self.kernel_.scaled_to(X, self.similarity)
-        else:
+        elif ours:
             self.kernel_ = self.kernel_.learnt_from(X)
+        if self.similarity is not None and not has_range(self.kernel_):
+            warnings.warn(
+                f"{self.kernel_!r} has no range, and similarity={self.similarity} changes nothing; "
+                "leave it out, or scale a part of the kernel (its base) by scaled_to",
+                stacklevel=2,
+            )
         self.kernel_.diag(X)  # refuses what is no point of the kernel's space
         self.X_fit_ = X
         if self.normalize:

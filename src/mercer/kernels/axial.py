@@ -75,6 +75,9 @@ class AxialHeat(SpectralKernel, DiffusionTime):
         levels = np.rint(np.sqrt(np.real(eigenvalues) + alpha**2) - alpha)
         return np.where(levels % 2 == 0, -eigenvalues * self._time(n), -np.inf)
 
+    def _are_apart(self, invariants: Any, own: float, rounding: float) -> Any:
+        return super()._are_apart(np.abs(invariants), own, rounding)  # x and -x are one point
+
     def log_self_similarity(self, n: int) -> float:
         """See :class:`SpectralKernel`; includes the area of the sphere, as that of Heat does."""
         return super().log_self_similarity(n) - zonal.log_area(n)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,12 @@ class Unreachable(ValueError):
 
 class NoPairs(ValueError):
     """No two points have anything to tell of a range."""
+
+
+NO_PAIRS = (
+    "all points are equal, or there is only one: no scale can be learnt from them; give points that "
+    "differ, or set the parameter by hand"
+)
 
 
 class Survey:
@@ -112,18 +119,20 @@ class Survey:
         raise Unreachable(
             f"similarity {similarity:g} cannot be reached by {self._name} of "
             f"{type(self._kernel).__name__} on these points: their median similarity stays between "
-            f"{least:.4g} and {most:.4g}"
+            f"{least:.4g} and {most:.4g}; ask for one in between"
         )
 
     def find_short(self, similarity: float) -> float:
         """The same in the fewest digits that come near: equal for training parts that are alike."""
         value = self.find(similarity)
+        allowed = _ROUNDING * min(1, 8 * similarity, 8 * (1 - similarity))
         for digits in range(1, 6):
             short = float(f"{value:.{digits - 1}e}")
-            if abs(self.reach(short).median - similarity) <= _ROUNDING * min(
-                1, 8 * similarity, 8 * (1 - similarity)
-            ):
-                return short
+            try:
+                if abs(self.reach(short).median - similarity) <= allowed:
+                    return short
+            except (ValueError, ArithmeticError):
+                continue  # rounded to where the kernel does not go
         return value
 
     def nearest(self, similarity: float) -> float:
@@ -141,24 +150,39 @@ class Survey:
         low, high = (min(max(step, _LEAST_MARGIN), _MOST_MARGIN) for step in (down, up))
         if self._kernel._range_sense < 0:
             low, high = high, low
-        return float(f"{value * math.exp(-low):.1e}"), float(f"{value * math.exp(high):.1e}")
+        return self._accepted(value, -low), self._accepted(value, high)
+
+    def _accepted(self, value: float, step: float) -> float:
+        """The value so far away, or as far as the kernel goes."""
+        for _ in range(_REFUSALS):
+            end = float(f"{value * math.exp(step):.1e}")
+            try:
+                self.reach(end)
+            except (ValueError, ArithmeticError):
+                step /= 2
+            else:
+                return end
+        return value
 
     def _slope(self, value: float) -> float:
         """How fast the decay changes with the logarithm of the parameter, near a value."""
+        if len(self._seen) == 1:
+            next(self._steps(math.log(value), 1), None) or next(self._steps(math.log(value), -1), None)
         other = min((v for v in self._seen if v != value), key=lambda v: abs(math.log(v / value)))
         change = _decay(self.reach(other).median) - _decay(self.reach(value).median)
         return max(abs(change / math.log(other / value)), _LEAST_SLOPE)
 
     def _start(self) -> float:
         """Logarithm of the first value that the kernel takes."""
-        start = self._kernel._range_start()
+        start, refused = self._kernel._range_start(), None
         for power in (0, -1, -2, -3, -4, -6, -8):
             try:
                 self.reach(start * 10.0**power)
-            except ValueError as error:
-                refused = error
+            except (ValueError, ArithmeticError) as error:
+                refused = refused or error
             else:
                 return math.log(start * 10.0**power)
+        assert refused is not None
         raise refused
 
     def _bracket(
@@ -210,10 +234,8 @@ def scaled(kernel: Any, X: Any, similarity: Any, max_rows: Any, random_state: in
 
 def check_similarity(similarity: Any) -> float:
     """Raise unless a similarity lies between 0 and 1."""
-    try:
-        value = float(similarity)
-    except (TypeError, ValueError):
-        value = math.nan
+    number = isinstance(similarity, numbers.Real) or getattr(similarity, "shape", None) == ()
+    value = float(similarity) if number else math.nan
     if not 0 < value < 1:
         raise ValueError(f"similarity must be a number between 0 and 1, got {similarity!r}")
     return value
@@ -252,10 +274,7 @@ def distinct_sample(
         rows = np.sort(np.unique(found, return_index=True)[1])[:most]
         found = found[rows]
     if len(np.unique(found)) < 2:
-        raise NoPairs(
-            "all points are equal, or there is only one: no scale can be learnt from them; give points "
-            "that differ, or set the parameter by hand"
-        )
+        raise NoPairs(NO_PAIRS)
     return rows, found
 
 

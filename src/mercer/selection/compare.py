@@ -74,7 +74,8 @@ def compare(
     C or the ridge are chosen by a second cross-validation inside each training part
     (:class:`KernelSearchCV`), so that the scores are of points that had no say in the choice.  Ranges of
     kernels are tried at six similarities, C and the ridge in units of the Gram matrix.  A last search,
-    on all points, gives the model to use.  Ctrl-C ends the comparison with the families that are finished.
+    on all points, gives the model to use.  Ctrl-C ends the comparison with the families that are
+    finished.
 
     Parameters
     ----------

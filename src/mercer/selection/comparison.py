@@ -249,6 +249,13 @@ class Comparison:
         share = "" if saved is None else f", which saves {saved:.0%} of the error"
         return f"{subject} helps {where} (p {_relation(p)}): {pair}{share}."
 
+    def __repr__(self) -> str:
+        width = max(len(score.name) for score in self.scores)
+        lines = [
+            f"{score.name:<{width}}  {self.text(score.mean):>8}  {score.choice}" for score in self.scores
+        ]
+        return "\n".join([*lines, self.verdict])
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out, and why."""

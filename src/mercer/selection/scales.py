@@ -12,6 +12,7 @@ from sklearn.gaussian_process import kernels as sk
 from sklearn.utils import _safe_indexing
 
 from mercer.kernels import Kernel
+from mercer.kernels.base import has_range
 from mercer.kernels.scale import NoPairs, Survey, Unreachable
 
 Index = NDArray[np.intp]
@@ -24,7 +25,7 @@ ALPHA_GRID, _MORE_ALPHA = (1e-4, 1e-3, 1e-2, 1e-1, 1.0), (1e-6, 1e-5, 10.0, 100.
 #: Points from which a range is learnt: what is tried need not be exact.
 _SAMPLE = 300
 #: A total variance below this part of the mean k(x, x) is rounding.
-_LEAST_VARIANCE = 1e-13
+_LEAST_VARIANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +44,15 @@ class Template:
     kernel: sk.Kernel
     similarities: tuple[float, ...] = ()
     base: float | None = None
+    #: Whether no others are tried where the best is at an end.
+    final: bool = False
 
     @property
     def ladder(self) -> tuple[float, ...]:
         """All similarities that may be tried."""
-        return tuple(sorted({*self.similarities, *_BEYOND})) if self.similarities else ()
+        if not self.similarities or self.final:
+            return self.similarities
+        return tuple(sorted({*self.similarities, *_BEYOND}))
 
 
 @dataclass(frozen=True)
@@ -55,23 +60,27 @@ class Relative:
     """C or a ridge in units of a training Gram matrix: ``C = value / v``, ``alpha = value v``.
 
     v is the total variance, the mean of the diagonal less the mean of all.  What a machine with a bias
-    sees of a wide kernel falls with it, and C must grow.
+    sees of a wide kernel falls with it, and C must grow.  The width ``epsilon`` of the tube of a support
+    vector regression is in units of the target's standard deviation.
     """
 
     value: float
-    kind: Literal["C", "alpha"]
+    kind: Literal["C", "alpha", "epsilon"]
     #: Whether C is in units of the target's standard deviation too.
     of_target: bool = False
 
     @property
     def ladder(self) -> tuple[float, ...]:
         """All values that may be tried."""
-        return tuple(sorted((*C_GRID, *_MORE_C) if self.kind == "C" else (*ALPHA_GRID, *_MORE_ALPHA)))
+        grids = {"C": (*C_GRID, *_MORE_C), "alpha": (*ALPHA_GRID, *_MORE_ALPHA)}
+        return tuple(sorted(grids.get(self.kind, (self.value,))))
 
     def resolve(self, variance: float, spread: float) -> float:
         """The value itself, to three digits."""
         if self.kind == "alpha":
             found = self.value * variance
+        elif self.kind == "epsilon":
+            found = self.value * spread
         else:
             found = self.value / variance * (spread if self.of_target else 1.0)
         return float(f"{found:.2e}")
@@ -96,15 +105,6 @@ def spread(y: Any) -> float:
     """Standard deviation of a target of numbers; 1 of other targets."""
     found = float(np.std(y)) if np.asarray(y).dtype.kind == "f" else 1.0
     return found if 0 < found < np.inf else 1.0
-
-
-def has_range(kernel: Any) -> bool:
-    """Tell whether a kernel, or a part of it, can be brought to a similarity."""
-    if isinstance(kernel, sk.KernelOperator):
-        return has_range(kernel.k1) or has_range(kernel.k2)
-    if isinstance(kernel, sk.Exponentiation):
-        return has_range(kernel.kernel)
-    return isinstance(kernel, Kernel) and kernel.range_parameter() is not None
 
 
 class Scales:
@@ -149,8 +149,10 @@ class Scales:
             return start, (template, "as it is", own)
         if survey is None:  # a sum or product, or points without a pair
             try:
-                scaled = start.scaled_to(self._part(rows), similarity, max_rows=_SAMPLE)
-            except NoPairs:
+                scaled = start.scaled_to(
+                    self._part(rows), similarity, max_rows=_SAMPLE, random_state=self.seed
+                )
+            except (NoPairs, Unreachable):
                 return start, (template, "as it is", own)
             return scaled, (template, repr(scaled))
         try:

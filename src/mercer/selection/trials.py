@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
 
+from mercer.kernels.base import has_range
 from mercer.kernels.scale import check_similarity
 from mercer.selection import families
 from mercer.selection.scales import (
@@ -21,7 +22,6 @@ from mercer.selection.scales import (
     SIMILARITIES,
     Relative,
     Template,
-    has_range,
 )
 from mercer.spaces import Euclidean
 
@@ -101,7 +101,7 @@ class Trials:
         if len(similarities) > 1:
             found += _ends("similarity", setting.similarity, similarities)
         for name, value in setting.params.items():
-            if isinstance(value, Relative):
+            if isinstance(value, Relative) and len(value.ladder) > 1:
                 unit = "C times variance" if value.kind == "C" else "ridge over variance"
                 found += _ends(unit, value.value, {s.params[name].value for s in tried})
         return found
@@ -141,7 +141,8 @@ def named_templates(kernels: Any, similarities: Any = None) -> list[tuple[str, T
     if not named:
         raise ValueError("kernels is empty; give one kernel at least")
     scales = check_similarities(similarities)
-    return [(name, _template(kernel, scales)) for name, kernel in named]
+    given = not isinstance(similarities, str)
+    return [(name, _template(kernel, scales, given)) for name, kernel in named]
 
 
 def check_similarities(similarities: Any) -> tuple[float, ...]:
@@ -161,10 +162,10 @@ def check_similarities(similarities: Any) -> tuple[float, ...]:
     return tuple(sorted({check_similarity(value) for value in values}))
 
 
-def _template(kernel: Any, similarities: tuple[float, ...]) -> Template:
+def _template(kernel: Any, similarities: tuple[float, ...], final: bool) -> Template:
     if isinstance(kernel, Template):
         return kernel
-    return Template(kernel, similarities if has_range(kernel) else ())
+    return Template(kernel, similarities if has_range(kernel) else (), final=final)
 
 
 def default_templates(X: Any, classifier: bool) -> list[tuple[str, Template]]:
@@ -229,7 +230,7 @@ def expand(
                 numbers[base, moved] = len(result.templates)
                 values = {k.removeprefix(_PREFIX): v for k, v in own[moved].items()}
                 kernel = clone(template.kernel).set_params(**values)
-                result.templates.append(Template(kernel, template.similarities, template.base))
+                result.templates.append(replace(template, kernel=kernel))
                 result.families.append(family)
             result.settings.extend(
                 Setting(numbers[base, moved], similarity, setting)
@@ -248,11 +249,12 @@ def _default(named: Sequence[tuple[str, Template]], estimator: Any, prefix: str)
     strengths: list[dict[str, Any]] = [{}]
     if f"{prefix}C" in params:
         strengths = [{f"{prefix}C": Relative(c, "C", not classifier)} for c in _middle_first(C_GRID)]
+        if f"{prefix}epsilon" in params:
+            tube = {f"{prefix}epsilon": Relative(params[f"{prefix}epsilon"], "epsilon")}
+            strengths = [{**strength, **tube} for strength in strengths]
     elif f"{prefix}alpha" in params:
         strengths = [{f"{prefix}alpha": Relative(a, "alpha")} for a in _middle_first(ALPHA_GRID)]
-    templates = [
-        Template(clone(template.kernel), template.similarities, template.base) for _, template in named
-    ]
+    templates = [replace(template, kernel=clone(template.kernel)) for _, template in named]
     settings = [
         Setting(number, similarity, strength)
         for strength in strengths

@@ -141,7 +141,8 @@ def _rises(log_weights: LogWeights, n: int, level: int) -> bool:
     """Tell whether ``a_l N_l`` still grows at a level."""
     before, here = log_weights(np.array([(k * (k + n - 2)) for k in (level - 1, level)], np.longdouble))
     ratio = np.longdouble(2 * level + n - 2) / (2 * level + n - 4) * (level + n - 3) / level
-    return bool(here - before + np.log(ratio) > 0)
+    with np.errstate(invalid="ignore"):  # weights that end, or underflow even as logarithms, do not
+        return bool(here - before + np.log(ratio) > 0)
 
 
 def _last_level(logs: NDArray[np.longdouble]) -> int | None:
