@@ -1,9 +1,9 @@
 """What does the default grid lose?  Nested accuracy of its cells beside those of an exhaustive grid.
 
 ``python -m benchmarks.experiments.grids FOLDER [--folds K] [--only NAME] [--results FILE]``: the exact
-heat kernel on WebKB with 396, 1313 and 19188 words, digits, MNIST pixels and the twins' microbiomes.  The
-default grid has 30 cells (and what lies beyond a best one at its edge), the exhaustive one 40 times by 9
-values of C.  Outer and inner folds are the same for both.
+heat kernel on WebKB with 396, 1313 and 19188 words, digits, MNIST pixels and the twins' microbiomes.
+The default grid has 30 cells (and what lies beyond a best one at its edge), the exhaustive one 40 times
+by 9 values of C.  Outer and inner folds are the same for both.
 """
 
 from __future__ import annotations
