@@ -281,6 +281,13 @@ def test_signed_rows_go_to_the_sphere() -> None:
         compare(X, [0, 1] * 4, folds=2)
 
 
+def test_a_forgotten_table_is_not_replaced_by_the_demonstration() -> None:
+    for option in ("--target", "--drop", "--group", "--text"):
+        result = run("compare", option, "label")
+        assert result.exit_code == 2
+        assert f"{option} needs a table" in result.stderr
+
+
 @pytest.mark.filterwarnings("ignore:the Gram matrix:mercer.exceptions.DegenerateKernelWarning")
 def test_nested_scores_are_honest() -> None:
     # Labels without any relation to the rows: a score that leaks would be above chance.

@@ -203,6 +203,8 @@ def _read(table: Path | None, roles: Roles, edges: Path | None, space: str) -> T
     if roles.group is not None and (edges is not None or roles.cloud is not None):
         raise ValueError(f"--group goes with tables and strings, not with {given[0]}")
     if table is None:
+        named = {"--target": roles.target, "--drop": roles.drop, "--group": roles.group}
+        given += [name for name, value in named.items() if value]
         if given:
             raise ValueError(f"{given[0]} needs a table: mercer compare TABLE --target COLUMN ...")
         return datasets.load_docstrings()
