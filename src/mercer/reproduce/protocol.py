@@ -29,6 +29,8 @@ OVERLAP = 1 / (FOLDS - 1)
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 TIMES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 T_STARS = (0.3, 0.5, 0.7, 1.0, 1.4, 2.0)
+#: Values of C, in units of the mean of k(x, x).
+STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
 def note(runs: int) -> str:
@@ -95,21 +97,24 @@ def score(
     """Scores of all kernels in one run, with folds of its own."""
     families = kernels(X, space, context.quick)
     outer = outer_folds(context, run)
-    search = KernelSearchCV(
-        families, cv=outer, refit=False, cache=context.cache, progress=within(progress, 0.0, 0.4)
-    )
-    table = search.fit(X, y).cv_results_
     inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=context.seed + run)
-    search.set_params(cv=inner, progress=within(progress, 0.4, 1.0))
-    nested = search.nested_scores(X, y, outer_cv=outer).families
     found = {}
-    owners = np.array(table["family"])
-    for name in families:
-        members = np.flatnonzero(owners == name)
-        folds = [table[f"split{fold}_test_score"][members] for fold in range(FOLDS)]
-        settings = [table["params"][i] for i in members]
-        found[name] = Scores(100 * np.stack(folds, axis=1), 100 * nested[name].scores, settings)
+    for place, (name, members) in enumerate(families.items()):
+        first, middle, last = (np.array([0.0, 0.4, 1.0]) + place) / len(families)
+        search = family_search(members, X, cv=outer, cache=context.cache)
+        table = search.set_params(progress=within(progress, first, middle)).fit(X, y).cv_results_
+        search.set_params(cv=inner, progress=within(progress, middle, last))
+        nested = search.nested_scores(X, y, outer_cv=outer)
+        folds = [table[f"split{fold}_test_score"] for fold in range(FOLDS)]
+        found[name] = Scores(100 * np.stack(folds, axis=1), 100 * nested.scores, table["params"])
     return found
+
+
+def family_search(members: list[Kernel], X: Any, **options: Any) -> KernelSearchCV:
+    """The search of one family, with values of C that suit the size of its kernels."""
+    size = float(np.mean(members[0].diag(X)))
+    grid = {"C": [c / size for c in STRENGTHS]}
+    return KernelSearchCV(members, param_grid=grid, refit=False, **options)
 
 
 def measured(

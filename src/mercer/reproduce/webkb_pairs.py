@@ -12,9 +12,17 @@ from sklearn.model_selection import StratifiedKFold
 
 from mercer.kernels import Gaussian, Heat, Kernel, Linear, Parametrix
 from mercer.reproduce import standin
-from mercer.reproduce.experiment import Claim, Context, Experiment, Measured, Progress, Result, Table
-from mercer.reproduce.protocol import percent_interval
-from mercer.selection import KernelSearchCV
+from mercer.reproduce.experiment import (
+    Claim,
+    Context,
+    Experiment,
+    Measured,
+    Progress,
+    Result,
+    Table,
+    within,
+)
+from mercer.reproduce.protocol import family_search, percent_interval
 from mercer.selection.statistics import corrected_test
 from mercer.spaces import Simplex
 
@@ -76,16 +84,12 @@ def errors(
 ) -> dict[str, Array]:
     """Error of each kernel in %, per fold, at the best setting of its grid."""
     families = kernels(context.quick)
-    table = (
-        KernelSearchCV(families, cv=folds, refit=False, cache=context.cache, progress=progress)
-        .fit(X, y)
-        .cv_results_
-    )
-    owners = np.array(table["family"])
     found = {}
-    for name in families:
-        members = np.flatnonzero(owners == name)
-        best = members[np.argmax(table["mean_test_score"][members])]
+    for place, (name, members) in enumerate(families.items()):
+        share = within(progress, place / len(families), (place + 1) / len(families))
+        search = family_search(members, X, cv=folds, cache=context.cache, progress=share)
+        table = search.fit(X, y).cv_results_
+        best = int(np.argmax(table["mean_test_score"]))
         scores = [table[f"split{fold}_test_score"][best] for fold in range(len(folds))]
         found[name] = 100 * (1 - np.array(scores))
     return found
