@@ -11,6 +11,7 @@ import re
 import struct
 import zipfile
 from collections.abc import Callable
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -351,10 +352,10 @@ def schema(rng: Random, content: bytes) -> bytes:
             nodes.append(one)
         left += one.values() if isinstance(one, dict) else one if isinstance(one, list) else []
     for _ in range(rng.choice([1, 1, 2, 3])):
-        node, other = rng.choice(nodes), rng.choice(nodes)
+        node, other = rng.choice(nodes), deepcopy(rng.choice(nodes))  # a part is not in itself
         match rng.randrange(7):
             case 0:
-                node.update(rng.choice(_CALLS))
+                node.update(deepcopy(rng.choice(_CALLS)))
             case 1:
                 node.update({key: other[key] for key in ("__loader__", "__module__", "__class__")})
             case 2:
