@@ -357,7 +357,7 @@ def schema(rng: Random, content: bytes) -> bytes:
             case 0:
                 node.update(deepcopy(rng.choice(_CALLS)))
             case 1:
-                node.update({key: other[key] for key in ("__loader__", "__module__", "__class__")})
+                node.update({key: other.get(key) for key in ("__loader__", "__module__", "__class__")})
             case 2:
                 node["content"] = rng.choice(_VALUES)
             case 3:
