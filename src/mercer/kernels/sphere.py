@@ -63,8 +63,8 @@ class ArcCosine(RadialKernel):
     p = order^L.  Positive semidefinite on all of R^n.
 
     Each layer of order 0 takes a root of the gap to 1.  Equal directions are recognised and have the
-    value of the diagonal.  Directions that differ by a rounding, of 1e-15 in the cosine, are off by up to
-    1.4e-8, 5.4e-5, 3.3e-3 and 2.6e-2 at depth 1 to 4.
+    value of the diagonal.  Directions that differ by a rounding, of 1e-15 in the cosine, are off by up
+    to 1.4e-8, 5.4e-5, 3.3e-3 and 2.6e-2 at depth 1 to 4.
 
     Parameters
     ----------
