@@ -154,3 +154,14 @@ def test_keys_are_those_of_the_numbers() -> None:
     np.testing.assert_array_equal(row_keys(np.array([[0.0, 1.0]])), row_keys(np.array([[-0.0, 1.0]])))
     assert equal_rows(rng.normal(size=(1000, 3)), None, 1.0) is None
     assert equal_rows(rng.normal(size=(1000, 3)), rng.normal(size=(9, 3)), 1.0) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_keys_on_devices(dtype) -> None:
+    # As on a GPU: the keys are not those of the CPU, but tell the same rows apart.
+    from mercer.engine.torch import row_keys as keys_of_tensors
+
+    binary = (torch.rand(5000, 30, generator=torch.Generator().manual_seed(0)) < 0.5).to(dtype)
+    keys = keys_of_tensors(binary)
+    assert len(np.unique(keys)) == len(torch.unique(binary, dim=0))
+    np.testing.assert_array_equal(keys, keys_of_tensors(-(-binary)))
