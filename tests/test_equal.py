@@ -164,4 +164,5 @@ def test_keys_on_devices(dtype) -> None:
     binary = (torch.rand(5000, 30, generator=torch.Generator().manual_seed(0)) < 0.5).to(dtype)
     keys = keys_of_tensors(binary)
     assert len(np.unique(keys)) == len(torch.unique(binary, dim=0))
-    np.testing.assert_array_equal(keys, keys_of_tensors(-(-binary)))
+    zeros = torch.zeros(2, 3, dtype=dtype)
+    np.testing.assert_array_equal(keys_of_tensors(zeros), keys_of_tensors(-zeros))
