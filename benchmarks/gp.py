@@ -70,7 +70,7 @@ def memory(count: int) -> list[Line]:
     lines.append(prediction(model, new, truth))
     table = SphericalGPRegressor(Heat(Sphere()), inputs="table", max_features=FEATURES)
     lines.append((f"fit, Heat, {count} rows", *timed(lambda: table.fit(X, y)), peak()))
-    for kernel in (Matern(Sphere(), nu=2.5), Heat(Sphere(), t_star=0.3)):
+    for kernel in (Matern(Sphere(), nu=2.5, length_scale=1.0), Heat(Sphere(), t_star=0.3)):
         spent = timed(lambda kernel=kernel: table.refit(kernel))
         lines.append((f"refit, {kernel!r}", *spent, "from the statistics"))
     return lines
@@ -87,7 +87,7 @@ def prediction(model: SphericalGPRegressor, new: np.ndarray, truth: np.ndarray) 
 
 def places(count: int) -> list[Line]:
     X, y = rows(count)
-    kernel = Matern(Sphere(), nu=2.5)
+    kernel = Matern(Sphere(), nu=2.5, length_scale=1.0)
     model = SphericalGPRegressor(
         kernel, inputs="table", features="zonal", ard=True, max_features=FEATURES
     )

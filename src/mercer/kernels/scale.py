@@ -167,7 +167,8 @@ class Survey:
     def _slope(self, value: float) -> float:
         """How fast the decay changes with the logarithm of the parameter, near a value."""
         if len(self._seen) == 1:
-            next(self._steps(math.log(value), 1), None) or next(self._steps(math.log(value), -1), None)
+            for sign in (1, -1):
+                next(self._steps(math.log(value), sign), None)
         other = min((v for v in self._seen if v != value), key=lambda v: abs(math.log(v / value)))
         change = _decay(self.reach(other).median) - _decay(self.reach(value).median)
         return max(abs(change / math.log(other / value)), _LEAST_SLOPE)
