@@ -22,6 +22,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from benchmarks.timing import REPEATS, best
 from mercer.engine.threads import threads_in_use
 from mercer.kernels import Gaussian, Heat
+from mercer.selection import KernelSearchCV
 from mercer.spaces import Simplex, Sphere
 
 
@@ -64,6 +65,30 @@ def sparse_counts(folder: str | None) -> list[tuple[str, float, str]]:
         (f"scipy (H @ H.T).toarray(), {name} {X.shape[0]} x {X.shape[1]}", bare, "1"),
         ("Heat(Simplex())(counts)", ours, f"{ours / bare:.2f} x scipy"),
     ]
+
+
+def wide(rows: int = 400, each: int = 1000, columns: int = 10_000_000) -> list[tuple[str, float, str]]:
+    """Rows of few words among very many, and the same with the words numbered anew."""
+    rng = np.random.default_rng(0)
+    used = np.sort(rng.choice(columns, 20_000, replace=False))
+    numbers = np.sort([rng.choice(used.size, each, replace=False) for _ in range(rows)], axis=1).ravel()
+    counts = rng.integers(1, 6, size=numbers.size).astype(float)
+    starts = np.arange(0, numbers.size + 1, each)
+    narrow = sparse.csr_matrix((counts, numbers, starts), shape=(rows, used.size))
+    scattered = sparse.csr_matrix((counts, used[numbers], starts), shape=(rows, columns))
+    labels = np.arange(rows) % 2
+
+    def search(X: sparse.csr_matrix) -> None:
+        KernelSearchCV(Heat(Simplex()), similarities=[0.3, 0.6], cv=3).fit(X, labels)
+
+    tables = []
+    for name, work in (("Heat(Simplex())(X)", Heat(Simplex())), ("KernelSearchCV", search)):
+        few, many = best(lambda work=work: work(narrow), lambda work=work: work(scattered))
+        tables += [
+            (f"{name}, {rows} x {used.size} sparse", few, "1"),
+            (f"{name}, the same words among {columns}", many, f"{many / few:.2f} x renumbered"),
+        ]
+    return tables
 
 
 def streaming() -> list[tuple[str, float, str]]:
@@ -122,6 +147,7 @@ def main() -> None:
         lambda: dense(np.float64),
         lambda: dense(np.float32),
         lambda: sparse_counts(folder),
+        wide,
         streaming,
         compiling,
         importing,

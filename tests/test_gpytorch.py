@@ -229,6 +229,21 @@ def test_derivatives_in_each_argument_at_equal_points() -> None:
     assert torch.autograd.gradgradcheck(lambda x, y: kernel(x, y).to_dense(), (x, y))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_equal_rows_of_two_tensors(dtype) -> None:
+    # Each layer takes the square root of what rounding leaves of 1 - x.y.
+    x = torch.tensor(RNG.normal(size=(2, 9, 7)), dtype=dtype)
+    y = torch.cat([x.flip(1), torch.ones(2, 1, 7, dtype=dtype)], 1)
+    kernel = ArcCosine(Sphere(), order=0, depth=4).to(dtype)
+    pairs = (torch.arange(9), 8 - torch.arange(9))
+    np.testing.assert_array_equal(kernel(x, y).to_dense()[:, *pairs], np.ones((2, 9)))
+    np.testing.assert_array_equal(kernel(x, x.clone(), diag=True), np.ones((2, 9)))
+    twice = torch.cat([x, x], 1)
+    np.testing.assert_array_equal(kernel(twice).to_dense()[:, :9, 9:].diagonal(0, 1, 2), np.ones((2, 9)))
+    x.requires_grad_()
+    np.testing.assert_array_equal(kernel(x, y).to_dense()[:, *pairs].detach(), np.ones((2, 9)))
+
+
 # Gaussian processes ----------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 from mercer.families import GroupNormals, MeasuredNormals, Multinomials
 from mercer.features import GramTransformer, SpectralFeatures
 from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, SphericalGPRegressor
-from mercer.kernels import Gaussian, Heat, MeanEmbedding
+from mercer.kernels import Gaussian, Heat, MeanEmbedding, Spectral, TfIdf
 from mercer.selection import KernelSearchCV, compare, representatives
 from mercer.spaces import Graph, Simplex, Sphere, great_circle_km
 
@@ -51,6 +51,10 @@ COMPLEX = {
     "places": lambda: great_circle_km(Z[:, :2], Z[:, :2]),
     "groups": lambda: GroupNormals().fit([Z[:5], Z[5:]]),
     "measurements": lambda: MeasuredNormals().fit(Z),
+    "scales of columns": lambda: Gaussian(column_scales=np.array([1j, 2, 3, 4]))(X),
+    "weights of words": lambda: TfIdf(weights=[1j, 2, 3, 4])(X),
+    "weights of levels": lambda: Spectral(Sphere(), weights=[1, 1j])(X),
+    "function of levels": lambda: Spectral(Sphere(), weights=lambda lam: np.exp(-lam) + 0j)(X),
     "compositions": lambda: Multinomials().fit(Z),
 }
 

@@ -290,3 +290,17 @@ def test_exit_codes_are_documented() -> None:
     for command in ([], ["compare"], ["predict"], ["reproduce"]):
         told = " ".join(run(*command, "--help").stdout.split())
         assert "Exit codes: 0 done; 2 bad input" in told
+
+
+def test_a_closed_pipe_is_an_exit_code() -> None:
+    assert "1 the reader of the output closed it" in " ".join(run("compare", "--help").stdout.split())
+
+
+def test_users_without_a_home(table, tmp_path, monkeypatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", home)
+    assert run("compare", table, "--target", "kind", "--folds", 2).exit_code == 0

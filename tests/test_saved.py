@@ -393,3 +393,19 @@ def test_names_that_are_no_text_are_refused(whole: bytes, tmp_path) -> None:
     path.write_bytes(resealed(whole, change))
     with pytest.raises(ValueError, match="names of columns are no text"):
         load_model(path)
+
+
+def test_a_model_whose_parts_do_not_fit_together_is_named(whole, tmp_path, monkeypatch) -> None:
+    path, table = tmp_path / "m.skops", tmp_path / "new.csv"
+    path.write_bytes(resealed(whole))
+    pd.DataFrame(COUNTS, columns=load_model(path).columns or None).to_csv(table, index=False)
+
+    def broken(self, X):
+        raise IndexError("index 7 is out of bounds")
+
+    monkeypatch.setattr(SavedModel, "predict", broken)
+    done = CliRunner().invoke(app, ["predict", str(path), str(table)])
+    assert done.exit_code == 2
+    assert "m.skops does not predict (IndexError: index 7 is out of bounds)" in " ".join(
+        done.stderr.split()
+    )

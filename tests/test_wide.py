@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
+from mercer.compiled.columns import number_columns
 from mercer.kernels import (
     ArcCosine,
     AxialHeat,
@@ -93,7 +94,8 @@ def test_the_law_of_all_columns(kernel) -> None:
 
 @pytest.mark.parametrize("kernel", [*SAME, *LAWS, PosteriorHeat()], ids=repr)
 def test_memory_and_time(kernel) -> None:
-    kernel.learnt_from(X)(X)  # compile
+    learnt = kernel.learnt_from(X)
+    learnt(X), learnt(X, Y)  # compile
     begin = time.perf_counter()
     tracemalloc.start()
     try:
@@ -166,3 +168,19 @@ def test_laws_too_rough_for_so_many_columns_are_refused_at_once(n: int) -> None:
 def test_samples_of_very_many_columns_are_refused() -> None:
     with pytest.raises(ValueError, match=r"samples of all 2000000000 columns.*longer time"):
         PosteriorHeat(method="samples")(X)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("size", [0, 1, 5000, 300_000])
+def test_columns_are_numbered_one_to_one(size: int, dtype: type) -> None:
+    # Multiples of a power of two would fall together in a bad table, and many make it grow.
+    rng = np.random.default_rng(size)
+    indices = (rng.integers(0, 2**15 if size < 10_000 else 2**18, size) * 2**12).astype(dtype)
+    places = np.full(size, -1, dtype=dtype)
+    used = number_columns(indices, places)
+    columns, first = np.unique(indices, return_index=True)
+    assert used == len(columns)
+    np.testing.assert_array_equal(np.sort(places[first]), np.arange(used))
+    back = np.empty(used, dtype=dtype)
+    back[places] = indices
+    np.testing.assert_array_equal(back[places], indices)

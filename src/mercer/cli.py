@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from mercer._files import one_line
 from mercer.outputs import REFUSED, Outputs, plain_cell, tell
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _EXIT_CODES = (
     "Exit codes: 0 done; 2 bad input, told in one line; 3 done, but an output, which is named, could "
-    "not be written; 130 stopped by Ctrl-C."
+    "not be written; 1 the reader of the output closed it; 130 stopped by Ctrl-C."
 )
 app = typer.Typer(
     help="Kernel methods on data that is not flat.", epilog=_EXIT_CODES, no_args_is_help=True,
@@ -151,12 +152,14 @@ def predict(
             raise ValueError(f"{model.name} has no probabilities; leave out --proba")
         data = saved.read(table)
         _check_outputs([output], inputs=[model, table])
-        predictions = saved.predict(data.X)
+        with _of_model(model):
+            predictions = saved.predict(data.X)
+            shares = saved.predict_proba(data.X) if proba else None
         name = saved.roles.cloud or saved.roles.node or "row"
         frame = pd.DataFrame({name: data.ids or range(len(predictions)), "prediction": predictions})
-        if proba:
+        if shares is not None:
             names = [f"probability of {label}" for label in saved.classes_]
-            frame = frame.join(pd.DataFrame(saved.predict_proba(data.X), columns=names))
+            frame = frame.join(pd.DataFrame(shares, columns=names))
         if data.y is not None and not pd.isna(data.y).all():
             _print_score(saved, data, predictions)
         frame = frame.map(plain_cell).rename(columns=plain_cell)
@@ -167,6 +170,18 @@ def predict(
             with outputs.attempt(output), atomic_write(output, "w") as file:
                 frame.to_csv(file, index=False)
     outputs.end()
+
+
+@contextmanager
+def _of_model(path: Path) -> Iterator[None]:
+    """Name the model in errors that only parts that do not fit together can cause."""
+    try:
+        yield
+    except (LookupError, AttributeError, ArithmeticError, AssertionError, RuntimeError) as error:
+        raise ValueError(
+            f"{path.name} does not predict ({type(error).__name__}: {one_line(error)}); save the model "
+            "again by mercer compare --save-model"
+        ) from None
 
 
 def _print_score(saved: Any, data: Table, predictions: Any) -> None:
@@ -231,10 +246,13 @@ def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> Non
             raise ValueError(f"{path} cannot be written")
 
 
-def _user_cache() -> Path:
+def _user_cache() -> Path | None:
     """Where finished fits are kept, so that the next run of an interrupted command goes on."""
     base = os.environ.get("XDG_CACHE_HOME")
-    return Path(base or Path.home() / ".cache") / "mercer"
+    try:
+        return Path(base or Path.home() / ".cache") / "mercer"
+    except RuntimeError:  # a user without a home
+        return None
 
 
 def _write(

@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from mercer import kernels
 from mercer.engine import arrays
+from mercer.engine.equal import row_keys
 from mercer.kernels.base import check_spherical
 from mercer.kernels.radial import RadialKernel, tensor_parameters
 from mercer.spaces import Euclidean, RadialSpace, SphericalSpace
@@ -81,7 +83,7 @@ class ZonalKernel(gpytorch.kernels.Kernel):
         right, right_scale = (left, left_scale) if one else self._embed(x2, "x2")
         # A point meets itself at exactly one.  But k(x, y) at equal x and y has derivatives in each.
         moving = torch.is_grad_enabled() and (x1.requires_grad or x2.requires_grad)
-        w = _cosines(left, right, one or (not moving and torch.equal(x1, x2)), diag)
+        w = _cosines(left, right, one, diag, moving)
         pairs = 1 if diag else 2
         if diag and value is not None:
             value = value.squeeze(-1)
@@ -179,14 +181,28 @@ class ZonalKernel(gpytorch.kernels.Kernel):
         return repr(self.space)
 
 
-def _cosines(left: torch.Tensor, right: torch.Tensor, same: bool, diag: bool) -> torch.Tensor:
+def _cosines(
+    left: torch.Tensor, right: torch.Tensor, one: bool, diag: bool, moving: bool
+) -> torch.Tensor:
     """Inner products of unit vectors, all pairs or those of the diagonal; exact where they are one."""
     if diag:
-        return torch.ones_like(left[..., 0]) if same else (left * right).sum(-1)
-    w = left @ right.mT
-    if same:
-        w.diagonal(dim1=-2, dim2=-1).fill_(1.0)
-    return w
+        w = torch.ones_like(left[..., 0]) if one else (left * right).sum(-1)
+        same = None if one else (left == right).all(-1)
+    else:
+        w = left @ right.mT
+        same = _row_keys(left)[..., :, None] == _row_keys(right)[..., None, :]
+        if one:
+            w.diagonal(dim1=-2, dim2=-1).fill_(1.0)
+    if same is None or not bool(same.any()):
+        return w
+    # With derivatives those of the product are kept, also where the value is known.
+    return w + torch.where(same, 1.0 - w.detach(), 0.0) if moving else w.masked_fill(same, 1.0)
+
+
+def _row_keys(x: torch.Tensor) -> torch.Tensor:
+    """One number for each row (..., N) of (..., N, n), the same for equal rows."""
+    keys = row_keys(x.detach().reshape(-1, x.shape[-1])).view(np.int64)
+    return torch.as_tensor(keys, device=x.device).reshape(x.shape[:-1])
 
 
 def _only_for(form: str, options: dict[str, Any]) -> Any:

@@ -56,17 +56,21 @@ def product(L: Any, R: Any, symmetric: bool, equal: Equal | None = None) -> Prod
 
 def columns_in_use(L: Any, R: Any) -> tuple[Any, Any]:
     """Number the columns in use anew if most are not, so that work is in the number of non-zeros."""
+    from mercer.compiled.columns import number_columns
+
     same = L is R
     if L.shape[1] <= (L.nnz if same else L.nnz + R.nnz):
         return L, R
-    indices = L.indices if same else np.concatenate([L.indices, R.indices])
-    columns, places = np.unique(indices, return_inverse=True)
+    alike = same or np.array_equal(L.indices, R.indices)
+    indices = L.indices if alike else np.concatenate([L.indices, R.indices])
+    places = np.empty(len(indices), dtype=indices.dtype)
+    used = number_columns(indices, places)
 
     def renumbered(X: Any, places: Any) -> sparse.csr_matrix:
-        return sparse.csr_matrix((X.data, places, X.indptr), shape=(X.shape[0], len(columns)))
+        return sparse.csr_matrix((X.data, places, X.indptr), shape=(X.shape[0], used))
 
     left = renumbered(L, places[: L.nnz])
-    return left, left if same else renumbered(R, places[L.nnz :])
+    return left, left if same else renumbered(R, places[-R.nnz or len(places) :])
 
 
 class Recognised:

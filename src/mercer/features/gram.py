@@ -102,7 +102,8 @@ class GramTransformer(TransformerMixin, BaseEstimator):
         K = self.kernel_(X, None if X is self.X_fit_ else self.X_fit_)
         if self.normalize:
             lengths = self._lengths if X is self.X_fit_ else self._feature_lengths(X)
-            K = K / lengths[:, None] / self._lengths
+            K /= lengths[:, None]
+            K /= self._lengths
         return K
 
     def _feature_lengths(self, X: Any) -> Any:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer.kernels.base import Kernel
+from mercer.spaces.base import refuse_complex
 
 #: Fewer columns are all kept.
 _MANY = 10_000
@@ -43,6 +44,7 @@ def learn(X: Any, numbers: Callable[[Any], NDArray[Any]], unused: float) -> Any:
 def check(kernel: Kernel, name: str) -> None:
     """Raise unless a parameter holds positive numbers for columns."""
     values = getattr(kernel, name)
+    refuse_complex(values if hasattr(values, "dtype") else np.asarray(values), name)
     if sparse.issparse(values):
         shape, numbers = values.shape[1:] if values.shape[0] == 1 else (), values.data
     else:

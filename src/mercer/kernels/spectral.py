@@ -19,6 +19,7 @@ from mercer.kernels.scale import Similarities
 from mercer.kernels.shorttime import Array, Law
 from mercer.profiles import ProductProfile, Profile, compile_profile
 from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, SphericalSpace, zonal
+from mercer.spaces.base import refuse_complex
 
 #: exp() of more than this overflows.
 _LOG_MAX = math.log(np.finfo(float).max)
@@ -248,7 +249,9 @@ class Spectral(SpectralKernel):
         if not callable(self.weights):
             if isinstance(self.space, Graph):
                 raise TypeError("weights on a graph must be a function of the Laplacian's eigenvalues")
-            given = np.asarray(self.weights, dtype=float)
+            given = np.asarray(self.weights)
+            refuse_complex(given, "weights")
+            given = given.astype(float)
             if given.ndim != 1 or given.size == 0 or not np.all(np.isfinite(given)):
                 raise ValueError("weights must be a function or a list of finite numbers")
             self._check_sign(given)
@@ -275,7 +278,9 @@ class Spectral(SpectralKernel):
         """Logarithm of the given weights."""
         values = eigenvalues.astype(float)
         weights = self.weights(values) if callable(self.weights) else self.weights
-        weights = np.asarray(weights, dtype=np.longdouble)
+        weights = np.asarray(weights)
+        refuse_complex(weights, "weights")
+        weights = weights.astype(np.longdouble)
         if weights.shape != eigenvalues.shape:
             raise ValueError(
                 f"weights returned shape {weights.shape} for eigenvalues of shape {eigenvalues.shape}"

@@ -1,0 +1,55 @@
+"""Columns of sparse matrices, numbered anew without sorting them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.compiled.jit import jit
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+_LEAST = 4096
+
+
+@jit()
+def number_columns(indices, places):
+    """Write the number of each index among those in use, in order of appearance; return how many are.
+
+    A table with linear probing, which doubles before it is half full: its size is that of the columns
+    in use, and stays in cache where they are few.
+    """
+    keys = np.full(_LEAST, -1, dtype=np.int64)
+    numbers = np.empty(_LEAST, dtype=np.int64)
+    used = 0
+    for p in range(indices.size):
+        slot = _slot(keys, indices[p])
+        if keys[slot] < 0:
+            keys[slot], numbers[slot] = indices[p], used
+            used += 1
+        places[p] = numbers[slot]
+        if 2 * used > keys.size:
+            keys, numbers = _doubled(keys, numbers)
+    return used
+
+
+@jit()
+def _slot(keys, index):
+    """Where an index is, or can be put."""
+    mixed = np.uint64(index) * _ODD
+    last = keys.size - 1
+    slot = np.int64(mixed >> _HALF) & last
+    while keys[slot] >= 0 and keys[slot] != index:
+        slot = (slot + 1) & last
+    return slot
+
+
+@jit()
+def _doubled(keys, numbers):
+    """The same table with twice the room."""
+    more = np.full(2 * keys.size, -1, dtype=np.int64)
+    moved = np.empty(2 * keys.size, dtype=np.int64)
+    for old in range(keys.size):
+        if keys[old] >= 0:
+            slot = _slot(more, keys[old])
+            more[slot], moved[slot] = keys[old], numbers[old]
+    return more, moved
