@@ -299,3 +299,11 @@ def test_checksums_are_found_in_all_kinds_of_pages(tmp_path, version, compressio
                 data_page_version=version,
             )  # fmt: skip
             assert lacks_checksums(path) != checksums
+
+
+def test_names_of_columns_may_be_longer_than_a_message(tmp_path) -> None:
+    path = tmp_path / "long.csv"
+    pd.DataFrame({"x" * 5000: ["spam", "eggs"], "y": [1, 2]}).to_csv(path, index=False)
+    with pytest.raises(ValueError, match=r"long\.csv") as caught:
+        read_table(path, "y")
+    assert len(str(caught.value)) < 2100

@@ -50,7 +50,8 @@ def readable(path: Path) -> Iterator[None]:
         if isinstance(error, ValueError) and path.name in text:
             if text.isprintable() and len(text) <= _LONGEST_OWN:
                 raise
-            raise ValueError(one_line(error, _LONGEST_OWN)) from None
+            line = one_line(error, _LONGEST_OWN)
+            raise ValueError(line if path.name in line else f"{path.name}: {line}") from None
         raise DamagedFile(f"{path.name} cannot be read, it may be damaged: {one_line(error)}") from None
 
 
