@@ -127,10 +127,10 @@ def log_heat_of(t: float, X: np.ndarray, normalized: bool) -> np.ndarray:
 
 
 def test_profile_and_gradient_share_what_is_dear() -> None:
-    from mercer.spaces import ladder
+    from mercer.special import hyperbolic
 
     asked = []
-    compose = ladder.GaussianGenerator.compose
+    compose = hyperbolic.GaussianGenerator.compose
 
     def counted(self, y):
         asked.append(self)
@@ -138,7 +138,7 @@ def test_profile_and_gradient_share_what_is_dear() -> None:
 
     _result.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ladder.GaussianGenerator, "compose", counted)
+        patch.setattr(hyperbolic.GaussianGenerator, "compose", counted)
         kernel = Heat(Hyperbolic(), t=0.123)
         kernel.profile(100)
         first = len(asked)

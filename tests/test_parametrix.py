@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer.kernels import Heat, Parametrix
-from mercer.spaces import Simplex, Sphere, parametrix
-from mercer.spaces.parametrix import Combination, diagonal
+from mercer.spaces import Simplex, Sphere
+from mercer.special import heat_expansion
+from mercer.special.heat_expansion import Combination, diagonal
 from tests import oracles
 
 ANGLES = (1e-7, 1e-3, 0.4, 0.99, 1.01, math.pi / 2, 2.2, 2.9, 3.1)
@@ -138,14 +139,14 @@ def test_the_recursion_of_the_paper(d: int, r: float) -> None:
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8, 11, 60, 401])
 def test_the_recursion_holds_exactly(d: int) -> None:
     # (r^(k+1) v_(k+1))' = r^k u_0^-1 Delta(u_0 v_k), as polynomials in 1/r and cot r.
-    ratios = parametrix._ratios(d, 12)
+    ratios = heat_expansion._ratios(d, 12)
     for k, (before, after) in enumerate(pairwise(ratios)):
-        slope = parametrix._derivative(after)
+        slope = heat_expansion._derivative(after)
         for i, row in enumerate(after):
             slope[i + 1] += (k + 1) * row
-        assert slope == [0, *parametrix._laplacian(d, before)]
+        assert slope == [0, *heat_expansion._laplacian(d, before)]
         # No power of 1/r is left at r = 0.
-        assert not any(parametrix._laurent(after, 1).coeffs()[: k + 1])
+        assert not any(heat_expansion._laurent(after, 1).coeffs()[: k + 1])
 
 
 def test_the_published_second_coefficient_is_another() -> None:
@@ -308,10 +309,10 @@ def test_integers_of_numpy() -> None:
 def test_doubles_agree_with_balls() -> None:
     u = np.concatenate([[0.0], np.exp2(-np.arange(60.0)), np.linspace(0.01, 1, 50)])
     for d in (1, 2, 3, 8, 60, 500):
-        for k, fast in enumerate(parametrix.corrections(d, 2, u), start=1):
+        for k, fast in enumerate(heat_expansion.corrections(d, 2, u), start=1):
             combination = Combination(d, only(k))
-            slow = combination(u) * np.exp(parametrix.log_stretch(combination.poles, u))
-            far = parametrix.angles(u) < 3
+            slow = combination(u) * np.exp(heat_expansion.log_stretch(combination.poles, u))
+            far = heat_expansion.angles(u) < 3
             np.testing.assert_allclose(fast[far], slow[far], rtol=3e-13, atol=3e-13 * (d / 2) ** (2 * k))
 
 

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer.kernels import Spectral, SpectralKernel
 from mercer.kernels.base import is_whole
-from mercer.spaces import SphericalSpace, zonal
+from mercer.spaces import SphericalSpace
+from mercer.special import zonal
 
 Extended = NDArray[np.longdouble]
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from mercer.kernels.spectral import SpectralKernel
 from mercer.kernels.time import DiffusionTime
-from mercer.spaces import SphericalSpace, zonal
+from mercer.spaces import SphericalSpace
+from mercer.special import zonal
 
 
 class AxialHeat(SpectralKernel, DiffusionTime):

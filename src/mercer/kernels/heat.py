@@ -7,18 +7,18 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mercer.kernels import shorttime
 from mercer.kernels.base import number
-from mercer.kernels.hyperbolic import LEAST_TIME, Rungs
 from mercer.kernels.products import FactorKernel
 from mercer.kernels.radial import Road
-from mercer.kernels.shorttime import Law
 from mercer.kernels.spectral import SpectralKernel
-from mercer.kernels.tails import log_heat_law
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import Profile, compile_profile
-from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, SphericalSpace, zonal
-from mercer.spaces.ladder import GaussianGenerator
+from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, SphericalSpace
+from mercer.special import heat_short_time, zonal
+from mercer.special.heat_short_time import Law
+from mercer.special.heat_tails import log_heat_law
+from mercer.special.hyperbolic import GaussianGenerator
+from mercer.special.hyperbolic_tables import LEAST_TIME, Rungs
 
 
 class Heat(SpectralKernel, DiffusionTime):
@@ -111,8 +111,8 @@ class Heat(SpectralKernel, DiffusionTime):
         if not isinstance(self.space, SphericalSpace):
             return super().log_self_similarity(n)
         t = self.time(n)
-        if shorttime.is_short(n, t):
-            return shorttime.log_heat_at_zero(n, t)
+        if heat_short_time.is_short(n, t):
+            return heat_short_time.log_heat_at_zero(n, t)
         return self.spectrum(n).log_total - zonal.log_area(n)
 
     def log(self, X: Any, Y: Any = None) -> Any:
@@ -148,8 +148,8 @@ class Heat(SpectralKernel, DiffusionTime):
                 return profile.without_exponential
             t = self.time(n)
             shift = 0.0 if self.normalized else self.log_self_similarity(n)
-            if shorttime.is_short(n, t):
-                law = shorttime.log_heat_law(n, t, self._sides)
+            if heat_short_time.is_short(n, t):
+                law = heat_short_time.log_heat_law(n, t, self._sides)
             else:
                 law = log_heat_law(self._law(n), n, t, self._sides)
             profile = compile_profile(
@@ -161,12 +161,12 @@ class Heat(SpectralKernel, DiffusionTime):
 
     def _law(self, n: int) -> Law:
         t = self.time(n)
-        return shorttime.heat_law(n, t) if shorttime.is_short(n, t) else super()._law(n)
+        return heat_short_time.heat_law(n, t) if heat_short_time.is_short(n, t) else super()._law(n)
 
     def _gradient_law(self, n: int, name: str) -> Law:
         t = self.time(n)
-        if shorttime.is_short(n, t):
-            return shorttime.heat_gradient_law(n, t, self.normalized)
+        if heat_short_time.is_short(n, t):
+            return heat_short_time.heat_gradient_law(n, t, self.normalized)
         return super()._gradient_law(n, name)
 
     def _rungs(self, d: int) -> Rungs:

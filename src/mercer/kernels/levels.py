@@ -18,7 +18,8 @@ from mercer.kernels.heat import Heat
 from mercer.kernels.matern import Matern
 from mercer.kernels.spectral import SpectralKernel
 from mercer.kernels.sphere import ArcCosine
-from mercer.spaces import SphericalSpace, zonal
+from mercer.spaces import SphericalSpace
+from mercer.special import zonal
 
 Array = NDArray[np.float64]
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.kernels import shorttime
 from mercer.kernels.base import check_positive, number
-from mercer.kernels.hyperbolic import LEAST_LENGTH, Rungs
-from mercer.kernels.shorttime import Law
 from mercer.kernels.spectral import SpectralKernel
 from mercer.kernels.time import natural_time
-from mercer.spaces import Graph, HyperbolicSpace, SphericalSpace, zonal
-from mercer.spaces.ladder import BesselGenerator
+from mercer.spaces import Graph, HyperbolicSpace, SphericalSpace
+from mercer.special import heat_short_time, zonal
+from mercer.special.heat_short_time import Law
+from mercer.special.hyperbolic import BesselGenerator
+from mercer.special.hyperbolic_tables import LEAST_LENGTH, Rungs
 
 #: Least smoothness on hyperbolic space.
 _LEAST_NU = 0.25
@@ -174,7 +174,7 @@ class Matern(SpectralKernel):
                 zonal.spectrum(lambda lam: plain.log_weights(lam, n), n, self._direct_levels)
             except zonal.SlowDecay:
                 rate = 2 * number(self.nu) / plain.scale(n) ** 2
-                return shorttime.SplitSeries(n, self._power(n) + raised, rate).parts()
+                return heat_short_time.SplitSeries(n, self._power(n) + raised, rate).parts()
             return None
 
         return self._remember(("split", n, raised), compute)

@@ -17,7 +17,6 @@ from mercer.engine.posterior import (
     sampled_diagonal,
     sampled_gram,
 )
-from mercer.kernels import shorttime
 from mercer.kernels.base import check_positive, is_whole, log_derivative, number, on_cpu
 from mercer.kernels.heat import Heat
 from mercer.kernels.scale import Similarities
@@ -27,6 +26,7 @@ from mercer.profiles import Profile
 from mercer.spaces import Simplex
 from mercer.spaces.base import is_foreign, refuse_rows, row_any
 from mercer.spaces.counts import Counts
+from mercer.special import heat_short_time
 
 #: Longest polynomial that is averaged exactly: factorials beyond leave the floating range.
 MAX_LEVELS = 128
@@ -169,7 +169,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         in roundings.
         """
         heat = self._heat
-        if shorttime.is_short(n, heat.time(n)):
+        if heat_short_time.is_short(n, heat.time(n)):
             return None
         spectrum = heat.spectrum(n)
         if spectrum.levels[-1] >= MAX_LEVELS:

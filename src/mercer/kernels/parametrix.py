@@ -10,10 +10,11 @@ import numpy as np
 
 from mercer.kernels.base import check_choice, check_spherical, is_whole
 from mercer.kernels.radial import RadialKernel
-from mercer.kernels.shorttime import Array, Law
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import ProductProfile, Profile, TableProfile, compile_profile
-from mercer.spaces import SphericalSpace, parametrix
+from mercer.spaces import SphericalSpace
+from mercer.special import heat_expansion
+from mercer.special.heat_short_time import Array, Law
 
 #: At this time exp(-theta^2 / 4t) is zero in doubles for all unit vectors that differ, as it is before.
 _LEAST_TIME = 1e-20
@@ -109,7 +110,7 @@ class Parametrix(RadialKernel, DiffusionTime):
     def _compile(self, n: int) -> Profile:
         if self.order == 0:
             return self._exponential(n, 0.0)
-        bracket = parametrix.Combination(n - 1, self._weights(n)[0])
+        bracket = heat_expansion.Combination(n - 1, self._weights(n)[0])
         return self._times(n, bracket.poles, lambda u: bracket(u, self._sides), least=0.0)
 
     def _compile_gradient(self, n: int, name: str) -> Profile:
@@ -119,7 +120,7 @@ class Parametrix(RadialKernel, DiffusionTime):
 
         if self.order == 0:
             return self._times(n, 0, rise, least=1.0)
-        bracket, slope = (parametrix.Combination(n - 1, weights) for weights in self._weights(n))
+        bracket, slope = (heat_expansion.Combination(n - 1, weights) for weights in self._weights(n))
 
         def law(u: Array) -> Array:
             return bracket(u, self._sides) * rise(u) + slope(u, self._sides)
@@ -133,7 +134,8 @@ class Parametrix(RadialKernel, DiffusionTime):
         if not self.normalized:
             return powers, [k * power for k, power in enumerate(powers)]
         origin = [
-            u * power for u, power in zip(parametrix.diagonal(n - 1, self.order), powers, strict=True)
+            u * power
+            for u, power in zip(heat_expansion.diagonal(n - 1, self.order), powers, strict=True)
         ]
         scale = sum(origin, Fraction(0))
         change = sum((k * term for k, term in enumerate(origin)), Fraction(0)) / scale
@@ -142,13 +144,13 @@ class Parametrix(RadialKernel, DiffusionTime):
 
     def _drop(self, n: int, u: Array) -> Array:
         """``theta^2 / 4t``, in bounds."""
-        return parametrix.angles(u) ** 2 / (4 * max(self.time(n), _LEAST_TIME))
+        return heat_expansion.angles(u) ** 2 / (4 * max(self.time(n), _LEAST_TIME))
 
     def _exponential(self, n: int, power: float) -> TableProfile:
         """``exp(-theta^2 / 4t) (theta / sin theta)^power``."""
 
         def law(u: Array) -> Array:
-            return (parametrix.log_stretch(power, u) - self._drop(n, u))[: self._sides]
+            return (heat_expansion.log_stretch(power, u) - self._drop(n, u))[: self._sides]
 
         return compile_profile(law, self.space.separation, logarithmic=True)
 

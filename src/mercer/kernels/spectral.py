@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from mercer.engine.matrixfunction import Expansion
 from mercer.kernels.base import Kernel, check_choice, check_positive, log_derivative
-from mercer.kernels.hyperbolic import RadialLaw, Rungs
 from mercer.kernels.nodes import LaplacianKernel
 from mercer.kernels.products import FactorKernel
 from mercer.kernels.radial import RadialKernel, is_single, to_single
 from mercer.kernels.scale import Similarities
-from mercer.kernels.shorttime import Array, Law
 from mercer.profiles import ProductProfile, Profile, compile_profile
-from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, SphericalSpace, zonal
+from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, SphericalSpace
 from mercer.spaces.base import refuse_complex
+from mercer.special import zonal
+from mercer.special.heat_short_time import Array, Law
+from mercer.special.hyperbolic_tables import RadialLaw, Rungs
 
 #: exp() of more than this overflows.
 _LOG_MAX = math.log(np.finfo(float).max)

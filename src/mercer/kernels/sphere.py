@@ -9,11 +9,12 @@ from array_api_compat import array_namespace
 
 from mercer.kernels.base import check_choice, check_spherical, is_whole
 from mercer.kernels.radial import RadialKernel
-from mercer.kernels.shorttime import Array
 from mercer.profiles import PowerProfile, Profile, compile_profile
-from mercer.spaces import Euclidean, Sphere, SphericalSpace, parametrix
+from mercer.spaces import Euclidean, Sphere, SphericalSpace
 from mercer.spaces.base import is_foreign, refuse_rows
 from mercer.spaces.spherical import row_lengths, row_maxima, unit_rows
+from mercer.special import heat_expansion
+from mercer.special.heat_short_time import Array
 
 
 class Cosine(RadialKernel):
@@ -139,11 +140,11 @@ class ArcCosine(RadialKernel):
         shape = (_step_shape, _relu_shape, _square_shape)[self.order]
 
         def law(u: Array) -> Array:
-            theta = parametrix.angles(u)
+            theta = heat_expansion.angles(u)
             for layer in range(self.depth):
                 gap = shape(theta)
                 if layer < self.depth - 1:
-                    theta = parametrix.angles(np.minimum(gap, 2 - gap))
+                    theta = heat_expansion.angles(np.minimum(gap, 2 - gap))
                     theta = np.where(gap <= 1, theta[0], theta[1])
             return 1 - gap
 

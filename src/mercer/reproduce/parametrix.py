@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from mercer.kernels import Heat, Parametrix
 from mercer.reproduce.experiment import Claim, Context, Experiment, Result, Table
 from mercer.spaces import Sphere
-from mercer.spaces.parametrix import corrections, diagonal
+from mercer.special.heat_expansion import corrections, diagonal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,11 +19,10 @@ from mercer.spaces.base import (
     refuse_rows,
     squared_lengths,
 )
+from mercer.special.hyperbolic_tables import FARTHEST
 
 Coordinates = Literal["halfspace", "ball", "hyperboloid"]
 COORDINATES = ("halfspace", "ball", "hyperboloid")
-#: ``cosh(rho)`` of two points is below 2 to this power.
-FARTHEST = 158
 
 
 class HyperbolicSpace(RadialSpace):

@@ -12,8 +12,8 @@ from array_api_compat import array_namespace, is_numpy_array
 from scipy import sparse
 
 from mercer.profiles import Separation
-from mercer.spaces import zonal
 from mercer.spaces.base import RadialSpace, constant_rows, refuse_rows, row_any, squared_lengths
+from mercer.special import zonal
 
 #: Mean radius of the Earth: the kilometres in an angle of one radian.
 EARTH_RADIUS_KM = 6371.0088
@@ -25,7 +25,7 @@ class SphericalSpace(RadialSpace):
     """A space whose points are unit vectors: the invariant is ``w = x.y = cos(theta)``.
 
     The Laplacian of S^(n-1) has the eigenvalues ``l (l + n - 2)`` with multiplicities N_l, and its
-    zonal functions are the normalised Gegenbauer polynomials P_l; see :mod:`mercer.spaces.zonal`.
+    zonal functions are the normalised Gegenbauer polynomials P_l; see :mod:`mercer.special.zonal`.
     """
 
     least_dimension = 2

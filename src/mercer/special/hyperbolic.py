@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.spaces.balls import precision
+from mercer.special.balls import precision
 
 Array = NDArray[np.float64]
 #: Values at distances.

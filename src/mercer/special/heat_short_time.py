@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
-from mercer.spaces import parametrix, zonal
+from mercer.special import heat_expansion, zonal
 
 Array = NDArray[np.float64]
 #: Values of a law on both hemispheres at separations u.
@@ -53,7 +53,7 @@ def log_heat_law(n: int, t: float, sides: int) -> Law:
     if n == 2:  # flat: the Gaussian wrapped around once is all there is at such times
 
         def wrapped(u: Array) -> Array:
-            r = parametrix.angles(u)[:sides]
+            r = heat_expansion.angles(u)[:sides]
             return np.logaddexp(-(r**2) / (4 * t), -((2 * np.pi - r) ** 2) / (4 * t))
 
         return wrapped
@@ -65,9 +65,9 @@ def log_heat_law(n: int, t: float, sides: int) -> Law:
     d = n - 1
 
     def law(u: Array) -> Array:
-        first, second = parametrix.corrections(d, 2, u)
+        first, second = heat_expansion.corrections(d, 2, u)
         bracket = np.log1p(first * t + second * t * t)
-        logs = -(parametrix.angles(u) ** 2) / (4 * t) + parametrix.log_u0(d, u) + bracket
+        logs = -(heat_expansion.angles(u) ** 2) / (4 * t) + heat_expansion.log_u0(d, u) + bracket
         return logs[:1] - log_heat_at_zero(n, t) - d / 2 * math.log(4 * math.pi * t)
 
     return law
@@ -76,21 +76,21 @@ def log_heat_law(n: int, t: float, sides: int) -> Law:
 def log_heat_at_zero(n: int, t: float) -> float:
     """Logarithm of the absolute heat kernel at separation zero."""
     d = n - 1
-    first, second = (c[0, 0] for c in parametrix.corrections(d, 2, np.zeros(1)))
+    first, second = (c[0, 0] for c in heat_expansion.corrections(d, 2, np.zeros(1)))
     return -d / 2 * math.log(4 * math.pi * t) + math.log1p(first * t + second * t * t)
 
 
 def _heat(n: int, t: float, u: Array) -> tuple[Array, Array]:
     """Normalised values, and derivatives of ``log(values sqrt(t)^d)`` by log t."""
     d = n - 1
-    r = parametrix.angles(u)
+    r = heat_expansion.angles(u)
     with np.errstate(invalid="ignore", over="ignore"):
-        first, second = parametrix.corrections(d, 2, u)
+        first, second = heat_expansion.corrections(d, 2, u)
         bracket = 1 + first * t + second * t * t
-        exponent = -(r**2) / (4 * t) + parametrix.log_u0(d, u)
+        exponent = -(r**2) / (4 * t) + heat_expansion.log_u0(d, u)
         values = np.where(r < _FAR, np.exp(exponent) * bracket, 0.0)
         slopes = r**2 / (4 * t) + (first * t + 2 * second * t * t) / bracket
-    first, second = (c[0, 0] for c in parametrix.corrections(d, 2, np.zeros(1)))
+    first, second = (c[0, 0] for c in heat_expansion.corrections(d, 2, np.zeros(1)))
     return values / (1 + first * t + second * t * t), np.where(r < _FAR, slopes, 0.0)
 
 
@@ -145,13 +145,13 @@ class SplitSeries:
         cut = self.threshold
         x, weights = _panels(math.log(_FIRST_TIME / cut))
         t = cut * np.exp(x)
-        first, second = (c[0] for c in parametrix.corrections(d, 2, u))
-        r = parametrix.angles(u)[0]
+        first, second = (c[0] for c in heat_expansion.corrections(d, 2, u))
+        r = heat_expansion.angles(u)[0]
         base = weights * np.exp(nu * x - self.c * t)
         with np.errstate(invalid="ignore", over="ignore"):
             decay = np.exp(-(r[:, None] ** 2) / (4 * t))
             moments = decay @ np.stack([base, base * t, base * t * t], axis=1)
-            value = np.exp(parametrix.log_u0(d, u)[0]) * (
+            value = np.exp(heat_expansion.log_u0(d, u)[0]) * (
                 moments[:, 0] + first * moments[:, 1] + second * moments[:, 2]
             )
         before = math.exp(nu * math.log(_FIRST_TIME / cut)) / nu

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.profiles import TableProfile, compile_profile
-from mercer.spaces.hyperbolic import FARTHEST
-from mercer.spaces.ladder import FURTHER, NEARER, Generator, HalfStep, Ladder, Radial
+from mercer.special.hyperbolic import FURTHER, NEARER, Generator, HalfStep, Ladder, Radial
 
 Array = NDArray[np.float64]
 
+#: ``cosh(rho)`` of two points is below 2 to this power.
+FARTHEST = 158
 #: Shortest times and lengths at which the tables, which begin at a distance, keep their digits.
 LEAST_TIME, LEAST_LENGTH = 1e-8, 1e-5
 #: Logarithms below minus this are zero in doubles.

@@ -20,7 +20,7 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 from scipy.special import zeta
 
-from mercer.spaces.balls import precision
+from mercer.special.balls import precision
 
 Array = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ def diagonal(d: int, order: int) -> list[Fraction]:
 
     Examples
     --------
-    >>> from mercer.spaces.parametrix import diagonal
+    >>> from mercer.special.heat_expansion import diagonal
     >>> diagonal(2, 3)    # the 2-sphere: 1 + t/3 + t^2/15 + 4 t^3/315
     [Fraction(1, 1), Fraction(1, 3), Fraction(1, 15), Fraction(4, 315)]
     """
@@ -121,7 +121,7 @@ class Combination:
     --------
     >>> import numpy as np
     >>> from fractions import Fraction
-    >>> from mercer.spaces.parametrix import Combination
+    >>> from mercer.special.heat_expansion import Combination
     >>> first = Combination(2, [Fraction(0), Fraction(1)])    # u_1 / u_0 on the 2-sphere
     >>> first.poles, first(np.array([0.0])).ravel().round(6)    # at the pole and the antipode
     (1, array([0.333333, 0.02533 ]))

@@ -11,7 +11,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from mercer.kernels.shorttime import Array, Law
+from mercer.special.heat_short_time import Array, Law
 
 #: Values above this have a relative error near 1e-13 when summed in doubles.
 _RELIABLE = 1e-2
