@@ -18,7 +18,6 @@ from mercer.gp import ParquetBlocks, SphericalGPClassifier, SphericalGPPoissonRe
 from mercer.gp.likelihoods import Bernoulli, Poisson, mean_probability
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import Heat, Spectral
-from mercer.kernels.levels import level_weights
 from mercer.spaces import Simplex, Sphere
 
 
@@ -114,7 +113,7 @@ def draw(m: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Directions, and a draw of a process there."""
     rng = np.random.default_rng(0)
     harmonics = SphericalHarmonics(4, 5)
-    std = np.sqrt(np.repeat(level_weights(Heat(Sphere(), t=0.1), 4, range(5)).weights, harmonics.counts))
+    std = np.sqrt(np.repeat(Heat(Sphere(), t=0.1).level_weights(4, range(5)).weights, harmonics.counts))
     X = rng.normal(size=(m, 4))
     return X, scale * harmonics(X) @ (rng.normal(size=len(std)) * std)
 

@@ -16,7 +16,6 @@ from sklearn.utils.estimator_checks import check_estimator
 from mercer.gp import ParquetBlocks, SphericalGPRegressor, Statistics
 from mercer.harmonics import SphericalHarmonics, multiplicity
 from mercer.kernels import ArcCosine, AxialHeat, Gaussian, Heat, Matern, Spectral
-from mercer.kernels.levels import level_weights
 from mercer.spaces import Simplex, Sphere
 
 KERNELS = [
@@ -67,7 +66,7 @@ def test_posterior_is_that_of_the_dense_model(kernel, m: int) -> None:
         kernel, inputs="table", max_features=40, optimize=False, amplitude=1.7, noise=0.05
     ).fit(X, y)
     phi, new = dense(model, X), table(15, seed=1)[0]
-    weights = level_weights(kernel, 4, model.features_.harmonics.level_numbers).weights
+    weights = kernel.level_weights(4, model.features_.harmonics.level_numbers).weights
     A = 1.7 * np.repeat(weights, model.features_.harmonics.counts)
     Q = (phi * A) @ phi.T
     scale, mean = y.std(), y.mean()
@@ -156,7 +155,7 @@ def test_intervals_cover_what_they_say() -> None:
     # A draw of the model itself, with hyperparameters found from the data.
     rng = np.random.default_rng(3)
     harmonics = SphericalHarmonics(4, 5)
-    weights = level_weights(Heat(Sphere(), t=0.1), 4, range(5)).weights
+    weights = Heat(Sphere(), t=0.1).level_weights(4, range(5)).weights
     X = rng.normal(size=(4000, 4))
     f = harmonics(X) @ (
         rng.normal(size=harmonics.n_features) * np.sqrt(np.repeat(weights, harmonics.counts))
@@ -414,7 +413,7 @@ def test_weights_of_levels_add_up_to_the_kernel(kernel, n: int) -> None:
     X = np.random.default_rng(0).normal(size=(5, n))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     highest = 100 if getattr(kernel, "depth", 1) > 1 else 3000
-    levels = level_weights(kernel, n, range(highest))
+    levels = kernel.level_weights(n, range(highest))
     counts = np.array([float(multiplicity(n, level)) for level in range(highest)])
     assert levels.total == pytest.approx(kernel.diag(X)[0], rel=1e-10)
     assert levels.rest + levels.weights @ counts == pytest.approx(levels.total, rel=1e-10)

@@ -14,7 +14,6 @@ from scipy.special import roots_gegenbauer, sph_harm_y
 from mercer.features import SpectralFeatures
 from mercer.harmonics import SphericalHarmonics, multiplicity
 from mercer.kernels import ArcCosine, Gaussian, Heat, Matern
-from mercer.kernels.levels import level_weights
 from mercer.spaces import Simplex, Sphere
 
 #: dimension, number of levels: at least 1000 functions each, and level 60 in dimension 3
@@ -253,7 +252,7 @@ def test_incomplete_features_are_right_in_the_mean() -> None:
         (F := SpectralFeatures(kernel, 40, random_state=seed).fit_transform(X)) @ F.T
         for seed in range(60)
     )
-    truncated = level_weights(kernel, 6, range(4)).weights
+    truncated = kernel.level_weights(6, range(4)).weights
     expected = sum(a * zonal(6, level, X, X) for level, a in enumerate(truncated))
     assert np.abs(K / 60 - expected).max() < 0.1 * kernel.diag(X)[0]
     one = SpectralFeatures(kernel, 40).fit(X)

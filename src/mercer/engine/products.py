@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer.engine.equal import Equal
+from mercer.engine.operands import Differences, Normals
 from mercer.profiles import Profile
-from mercer.spaces.base import Differences
-from mercer.spaces.divergences import Normals
 
 
 class Product(Protocol):

@@ -43,8 +43,6 @@ from mercer.gp.zonal import ZonalFeatures
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine
 from mercer.kernels.base import is_whole
-from mercer.kernels.levels import check_zonal, radial_power
-from mercer.kernels.radial import Road
 from mercer.rkhs import warn_if_degenerate
 from mercer.spaces import Simplex, Sphere, SphericalSpace
 from mercer.spaces.base import refuse_complex
@@ -62,8 +60,7 @@ _KEPT = (
 
 def prior_gram(kernel: Any, rows: Any) -> Array:
     """Gram matrix of rows that are checked, and mapped to the kernel's sphere."""
-    road = Road(kernel, rows, None)
-    return np.asarray(road.gram(kernel.profile(road.n)))
+    return np.asarray(kernel.realise(int(rows.shape[1])).gram(rows))
 
 
 class SphericalGP(BaseEstimator):
@@ -88,7 +85,7 @@ class SphericalGP(BaseEstimator):
     def _validate(self) -> Any:
         """Check the parameters; returns the kernel."""
         kernel = ArcCosine() if self.kernel is None else self.kernel
-        check_zonal(kernel)
+        kernel.require_levels()
         kernel = clone(kernel)
         is_table_kernel(kernel, self.inputs)
         for name, least in (("max_features", 1), ("n_restarts", 0), ("random_state", 0)):
@@ -217,9 +214,9 @@ class SphericalGP(BaseEstimator):
 
     def _compatible(self, kernel: Any) -> Any:
         """Check that a kernel can use the features that statistics were collected for."""
-        check_zonal(kernel)
+        kernel.require_levels()
         kernel = clone(kernel)
-        power, space = radial_power(kernel), self.features_.inputs.space
+        power, space = kernel.radial_power, self.features_.inputs.space
         table = is_table_kernel(kernel, self.inputs)
         right_space = table if self.features_.inputs.is_table else kernel.space == space
         if power != self.features_.power or not right_space:

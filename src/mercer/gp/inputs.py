@@ -13,7 +13,7 @@ from scipy import sparse
 
 from mercer.gp.moments import Moments
 from mercer.harmonics import SphericalHarmonics
-from mercer.kernels.levels import LevelWeights, level_weights, radial_power, weighty_levels
+from mercer.spaces.zonal import LevelWeights
 from mercer.spaces import Simplex, Sphere, SphericalSpace
 from mercer.spaces.spherical import is_globe, row_lengths, unit_rows
 
@@ -168,9 +168,9 @@ class HarmonicFeatures(Features):
     ) -> HarmonicFeatures:
         """Choose harmonics for a kernel: levels of weight zero are left out unless asked for."""
         if levels is None:
-            levels = weighty_levels(kernel, n)
+            levels = kernel.weighty_levels(n)
         harmonics = SphericalHarmonics(n, levels, most, seed)
-        return cls(inputs, harmonics, radial_power(kernel))
+        return cls(inputs, harmonics, kernel.radial_power)
 
     @property
     def n(self) -> int:
@@ -190,7 +190,7 @@ class HarmonicFeatures(Features):
 
     def level_weights(self, kernel: Any) -> LevelWeights:
         """See :class:`Features`."""
-        return level_weights(kernel, self.n, self.harmonics.level_numbers)
+        return kernel.level_weights(self.n, self.harmonics.level_numbers)
 
     def _write(self, points: Array, out: Array) -> None:
         self.harmonics.write(points, out)

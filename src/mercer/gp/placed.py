@@ -18,7 +18,6 @@ from mercer.gp.evidence import AMPLITUDES, NOISES, Evidence
 from mercer.gp.inputs import InputMap
 from mercer.gp.statistics import add_rows, collect, lanes_for
 from mercer.gp.zonal import JITTER, TILE, ZonalFeatures, Zones, strips, with_fixed_parameters
-from mercer.kernels.levels import radial_power
 
 Array = NDArray[np.float64]
 
@@ -64,7 +63,7 @@ class PlacedEvidence:
     def points(self) -> Array:
         """Rows in the space around the sphere, before factors; their lengths count for some kernels."""
         X = self.rows.X
-        if not self.inputs.is_table and radial_power(self.kernel) == 0:
+        if not self.inputs.is_table and self.kernel.radial_power == 0:
             X = self.inputs.space.embed(self.inputs.space.check(X))[0]
         X = X.toarray() if sparse.issparse(X) else X
         return np.asarray(self.inputs.rows(X), dtype=float)

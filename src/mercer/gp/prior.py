@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.gp.inputs import Features
-from mercer.kernels.levels import LevelWeights
+from mercer.spaces.zonal import LevelWeights
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from mercer.gp.bound import inverse_factor
 from mercer.gp.inputs import Features, InputMap
-from mercer.kernels.levels import LevelWeights, radial_power
+from mercer.spaces.zonal import LevelWeights
 from mercer.spaces import Simplex, Sphere
 
 Array = NDArray[np.float64]
@@ -52,7 +52,7 @@ class ZonalFeatures(Features):
     @classmethod
     def of(cls, kernel: Any, inputs: InputMap, places: Array) -> ZonalFeatures:
         """Features of a kernel."""
-        found = cls(inputs, radial_power(kernel), kernel, places)
+        found = cls(inputs, kernel.radial_power, kernel, places)
         _ = found.whitening  # once, before threads ask for it
         return found
 

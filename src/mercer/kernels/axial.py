@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from mercer.kernels.base import check_spherical
 from mercer.kernels.spectral import SpectralKernel
 from mercer.kernels.time import DiffusionTime
+from mercer.laws import Diffusion
 from mercer.spaces import SphericalSpace
-from mercer.special import zonal
+from mercer.spaces.projective import Projective
 
 
 class AxialHeat(SpectralKernel, DiffusionTime):
@@ -46,8 +45,6 @@ class AxialHeat(SpectralKernel, DiffusionTime):
            [0.0053, 0.0053, 1.    ]])
     """
 
-    floor = 0.0
-
     def __init__(
         self,
         space: SphericalSpace,
@@ -64,21 +61,15 @@ class AxialHeat(SpectralKernel, DiffusionTime):
         self.t_bounds = t_bounds
         self.t_star_bounds = t_star_bounds
 
+    def law(self, n: int) -> Diffusion:
+        """Diffusion for the time."""
+        return Diffusion(self._time(n))
+
+    @property
+    def _home(self) -> Projective:
+        return Projective(self.space)
+
     def _validate(self) -> None:
+        check_spherical(self)
         super()._validate()
-        if not isinstance(self.space, SphericalSpace):
-            raise TypeError(f"axes are points of Sphere() or Simplex(), got {self.space!r}; use Heat")
         self._check_time()
-
-    def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
-        """``-lambda t`` on even levels."""
-        alpha = n / 2 - 1
-        levels = np.rint(np.sqrt(np.real(eigenvalues) + alpha**2) - alpha)
-        return np.where(levels % 2 == 0, -eigenvalues * self._time(n), -np.inf)
-
-    def _are_apart(self, invariants: Any, own: float, rounding: float) -> Any:
-        return super()._are_apart(np.abs(invariants), own, rounding)  # x and -x are one point
-
-    def log_self_similarity(self, n: int) -> float:
-        """See :class:`SpectralKernel`; includes the area of the sphere, as that of Heat does."""
-        return super().log_self_similarity(n) - zonal.log_area(n)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import numbers
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,8 +17,10 @@ from mercer._memory import check_gram
 from mercer.engine.arrays import in_main_memory
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
-from mercer.spaces import SphericalSpace
+from mercer.spaces import Space
 from mercer.spaces.base import constructor_call, is_foreign
+from mercer.spaces.realisation import FeatureMap
+from mercer.spaces.zonal import LevelWeights
 
 #: Elements of one block of a Gram matrix that is only passing through.
 BLOCK = 2_000_000
@@ -181,6 +183,39 @@ class Kernel(sk.Kernel):
         rows, keys = scale.distinct_sample(count(X), lambda rows: row_keys(X[rows]), most, rng)
         return X[rows], keys
 
+    #: The power p of ``|x|`` that the kernel has as a factor, beside a function of directions.
+    radial_power = 0
+
+    def require_levels(self) -> None:
+        """Raise unless the kernel has weights on the levels of a sphere."""
+        raise TypeError(
+            "the kernel must be ArcCosine, or Heat, Matern or another SpectralKernel on Sphere() or "
+            f"Simplex(), got {self!r}"
+        )
+
+    def weighty_levels(self, n: int) -> tuple[int, ...]:
+        """Levels among the first 64 where the kernel has weight: some leave out every other one."""
+        return tuple(np.flatnonzero(self.level_weights(n, range(64)).weights > 0).tolist())
+
+    def level_weights(self, n: int, levels: Sequence[int]) -> LevelWeights:
+        """Weights on levels of the sphere S^(n-1), which harmonics and sparse processes read.
+
+        Examples
+        --------
+        >>> from mercer.kernels import ArcCosine
+        >>> (ArcCosine().level_weights(3, range(5)).weights * np.pi).round(7)
+        array([1.1780972, 0.5235988, 0.0736311, 0. , 0.0020453])
+        """
+        self.require_levels()
+        raise NotImplementedError
+
+    def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
+        """At most so many features for points with n columns, whose inner products are the kernel."""
+        raise TypeError(
+            "SpectralFeatures needs a kernel of a space whose eigenfunctions are known, as those on a "
+            f"Graph, a Sphere or a Simplex, or ArcCosine, got {self!r}"
+        )
+
     def explicit_features(self, X: Any) -> Any:
         """Matrix F with ``k(X, Y) = F(X) @ F(Y).T``, if the kernel has one of few columns, else None."""
         return None
@@ -292,8 +327,9 @@ def is_whole(value: Any) -> bool:
 
 def check_spherical(kernel: Any) -> None:
     """Raise unless the kernel's space is one of unit vectors."""
-    if not isinstance(kernel.space, SphericalSpace):
+    if not isinstance(kernel.space, Space):
         raise TypeError(f"space must be Sphere() or Simplex(), got {kernel.space!r}")
+    kernel.space.require_unit_vectors()
 
 
 def check_choice(kernel: Kernel, name: str, choices: tuple[Any, ...]) -> None:

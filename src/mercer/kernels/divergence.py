@@ -6,12 +6,12 @@ from typing import Any
 
 from mercer.kernels.euclidean import decay_profile
 from mercer.kernels.parametrix import ORTHOGONAL_HALF
-from mercer.kernels.radial import RadialKernel, Road, is_single, to_single
+from mercer.kernels.radial import RadialKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import PowerProfile, ProductProfile, Profile
-from mercer.spaces import NormalFamily, NormalProduct, Simplex
 from mercer.spaces.base import constant_rows
-from mercer.spaces.divergences import Family, embed
+from mercer.spaces.divergences import DistributionSpace
+from mercer.spaces.realisation import Operands
 
 
 class KullbackLeibler(RadialKernel, DiffusionTime):
@@ -66,11 +66,11 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
     """
 
     positive_semidefinite = False
-    space: Family  # type: ignore[assignment]
+    space: DistributionSpace  # type: ignore[assignment]
 
     def __init__(
         self,
-        space: Family,
+        space: DistributionSpace,
         t: Any = None,
         t_star: Any = 1.0,
         t_bounds: Any = (1e-6, 1e2),
@@ -81,14 +81,6 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
         self.t_star = t_star
         self.t_bounds = t_bounds
         self.t_star_bounds = t_star_bounds
-
-    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """See :class:`Kernel`."""
-        values = super().__call__(X, Y, eval_gradient)
-        if not is_single(X):
-            return values
-        # Normal distributions are compared in double precision.
-        return to_single(values)
 
     def divergences(self, X: Any, Y: Any = None) -> Any:
         """Symmetrised divergences J between the rows of X and of Y.
@@ -101,40 +93,37 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
         array([[0.2747]])
         """
         self._check_space()
-        return Road(self, *self._check(X, Y)).gram(PowerProfile())
+        return Operands(self, *self.space.check_pair(X, Y)).gram(PowerProfile())
 
-    @property
-    def _has_unit(self) -> bool:
-        return isinstance(self.space, Simplex)
-
-    def _unit(self, n: int) -> float:
-        return ORTHOGONAL_HALF
+    def _unit(self, n: int) -> float | None:
+        return None if self.space.natural_time(n) is None else ORTHOGONAL_HALF
 
     def _validate(self) -> None:
         self._check_space()
         self._check_time()
 
     def _check_space(self) -> None:
-        if not isinstance(self.space, Simplex | NormalFamily | NormalProduct):
+        if not isinstance(self.space, DistributionSpace):
             raise TypeError(
                 f"space must be Simplex(), NormalFamily() or NormalProduct(), got {self.space!r}"
             )
 
-    def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        return embed(self.space, X, Y)
+    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """See :class:`~mercer.spaces.base.Embedding`."""
+        return self.space.embed_divergence(X, Y)
 
     @property
-    def _embeds_alike(self) -> bool:
+    def embeds_alike(self) -> bool:  # type: ignore[override]
+        """See :class:`~mercer.spaces.base.Embedding`."""
         return False
 
-    def _self_invariant(self, X: Any) -> Any:
+    def self_invariant(self, X: Any) -> Any:
+        """See :class:`~mercer.spaces.base.Embedding`."""
         return constant_rows(X, 0.0)
 
     def _rate(self, n: int) -> float:
         """What J is multiplied with, kept in the floating range."""
-        k = n - 1 if isinstance(self.space, NormalFamily) else 1
-        factor = 16 if isinstance(self.space, Simplex) else 8 * k
-        return 1 / min(max(self.time(n), 1e-300), 1e300) / factor
+        return 1 / min(max(self.time(n), 1e-300), 1e300) / self.space.divergence_unit(n)
 
     def _compile(self, n: int) -> Profile:
         return decay_profile(self._rate(n))

@@ -22,12 +22,14 @@ class _InnerProduct(RadialKernel):
     """A kernel of the inner product ``x.y`` of raw rows."""
 
     space = Euclidean()
-    _magnifies = False
+    magnifies = False
 
-    def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
+    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """See :class:`~mercer.spaces.base.Embedding`."""
         return X, X if Y is None else Y
 
-    def _self_invariant(self, X: Any) -> Any:
+    def self_invariant(self, X: Any) -> Any:
+        """See :class:`~mercer.spaces.base.Embedding`."""
         return squared_lengths(X)
 
 
@@ -176,10 +178,11 @@ class Gaussian(RadialKernel):
             )
         columns.check(self, "column_scales")
 
-    def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
+    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """See :class:`~mercer.spaces.base.Embedding`."""
         if self.column_scales is None:
-            return super()._embed(X, Y)
-        return super()._embed(self._divided(X), None if Y is None else self._divided(Y))
+            return super().embed(X, Y)
+        return super().embed(self._divided(X), None if Y is None else self._divided(Y))
 
     def _divided(self, X: Any) -> Any:
         """Rows with their columns divided by the scales."""
@@ -191,7 +194,8 @@ class Gaussian(RadialKernel):
         return divided
 
     @property
-    def _embedding(self) -> Any:
+    def embedding_key(self) -> Any:
+        """See :class:`RadialKernel`."""
         return hashable(self.column_scales)
 
     def _compile(self, n: int) -> Profile:

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from numpy.typing import NDArray
-
-from mercer.kernels.base import number
-from mercer.kernels.products import FactorKernel
-from mercer.kernels.radial import Road
 from mercer.kernels.spectral import SpectralKernel
 from mercer.kernels.time import DiffusionTime
-from mercer.profiles import Profile, compile_profile
-from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, SphericalSpace
-from mercer.special import heat_short_time, zonal
-from mercer.special.heat_short_time import Law
-from mercer.special.heat_tails import log_heat_law
-from mercer.special.hyperbolic import GaussianGenerator
-from mercer.special.hyperbolic_tables import LEAST_TIME, Rungs
+from mercer.laws import Diffusion
+from mercer.spaces import Space
 
 
 class Heat(SpectralKernel, DiffusionTime):
@@ -71,12 +60,9 @@ class Heat(SpectralKernel, DiffusionTime):
            [0.0433, 0.2464, 1.    ]])
     """
 
-    floor = 0.0
-    factorizes = True
-
     def __init__(
         self,
-        space: SphericalSpace | HyperbolicSpace | NormalProduct | Graph,
+        space: Space,
         t: Any = None,
         t_star: Any = 1.0,
         normalized: bool = True,
@@ -90,30 +76,14 @@ class Heat(SpectralKernel, DiffusionTime):
         self.t_bounds = t_bounds
         self.t_star_bounds = t_star_bounds
 
-    @property
-    def _has_unit(self) -> bool:
-        return isinstance(self.space, SphericalSpace)
+    def law(self, n: int) -> Diffusion:
+        """Diffusion for the time."""
+        return Diffusion(self._time(n))
 
     def _validate(self) -> None:
         super()._validate()
         self._check_time()
-        if isinstance(self.space, HyperbolicSpace | NormalProduct) and number(self.t) < LEAST_TIME:
-            raise ValueError(
-                f"t of Heat on {self.space!r} must be at least {LEAST_TIME}, got {self.t!r}"
-            )
-
-    def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
-        """``-lambda t``."""
-        return -eigenvalues * self._time(n)
-
-    def log_self_similarity(self, n: int) -> float:
-        """See :class:`SpectralKernel`; includes the area of the sphere."""
-        if not isinstance(self.space, SphericalSpace):
-            return super().log_self_similarity(n)
-        t = self.time(n)
-        if heat_short_time.is_short(n, t):
-            return heat_short_time.log_heat_at_zero(n, t)
-        return self.spectrum(n).log_total - zonal.log_area(n)
+        self.space.check_time(self.time(2))
 
     def log(self, X: Any, Y: Any = None) -> Any:
         """Logarithm of the Gram matrix, also where the kernel over- or underflows.
@@ -130,51 +100,7 @@ class Heat(SpectralKernel, DiffusionTime):
         array([[2033.0583]])
         """
         self._validate()
-        if isinstance(self.space, Graph):
-            raise TypeError(
-                "log is for sphere, simplex and hyperbolic space; on a graph take np.log(k(X))"
-            )
         if getattr(self._time(2), "requires_grad", False):
             raise TypeError("log is not differentiable in the time; detach it")
-        if isinstance(self.space, NormalProduct):
-            return FactorKernel(self).log(X, Y)
-        road = Road(self, *self._check(X, Y))
-        return road.gram(self._log_profile(road.n))
-
-    def _log_profile(self, n: int) -> Profile:
-        def compute() -> Profile:
-            if isinstance(self.space, HyperbolicSpace):
-                profile = self._radial_law(self.space, n).log_profile(self.normalized, deep=True)
-                return profile.without_exponential
-            t = self.time(n)
-            shift = 0.0 if self.normalized else self.log_self_similarity(n)
-            if heat_short_time.is_short(n, t):
-                law = heat_short_time.log_heat_law(n, t, self._sides)
-            else:
-                law = log_heat_law(self._law(n), n, t, self._sides)
-            profile = compile_profile(
-                lambda u: law(u) + shift, self._sphere.separation, logarithmic=True
-            )
-            return profile.without_exponential
-
-        return self._remember(("log", n), compute)
-
-    def _law(self, n: int) -> Law:
-        t = self.time(n)
-        return heat_short_time.heat_law(n, t) if heat_short_time.is_short(n, t) else super()._law(n)
-
-    def _gradient_law(self, n: int, name: str) -> Law:
-        t = self.time(n)
-        if heat_short_time.is_short(n, t):
-            return heat_short_time.heat_gradient_law(n, t, self.normalized)
-        return super()._gradient_law(n, name)
-
-    def _rungs(self, d: int) -> Rungs:
-        t = self.time(d)
-        rate = ((d - 1) / 2) ** 2 * t
-        return Rungs(
-            GaussianGenerator(t),
-            log_factor=-0.5 * math.log(4 * math.pi * t) - rate,
-            slope=GaussianGenerator(t, slope=True),
-            slope_shift=-0.5 - rate,
-        )
+        P, Q = self.space.check_pair(X, Y)
+        return self.realise(self.space.columns(P)).log(P, Q)

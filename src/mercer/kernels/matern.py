@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from mercer.kernels.base import check_positive, number
 from mercer.kernels.spectral import SpectralKernel
-from mercer.kernels.time import natural_time
-from mercer.spaces import Graph, HyperbolicSpace, SphericalSpace
-from mercer.special import heat_short_time, zonal
-from mercer.special.heat_short_time import Law
-from mercer.special.hyperbolic import BesselGenerator
-from mercer.special.hyperbolic_tables import LEAST_LENGTH, Rungs
-
-#: Least smoothness on hyperbolic space.
-_LEAST_NU = 0.25
-#: Largest one there; compiling takes seconds at it, and ever longer beyond.
-_MOST_NU = 1e4
+from mercer.laws import GammaDiffusion
+from mercer.spaces import Space
 
 
 class Matern(SpectralKernel):
@@ -68,13 +55,9 @@ class Matern(SpectralKernel):
            [0.2657, 1.    ]])
     """
 
-    floor = 0.0
-    #: Levels summed one by one before the split is used instead.
-    _direct_levels = 16_384
-
     def __init__(
         self,
-        space: SphericalSpace | HyperbolicSpace | Graph,
+        space: Space,
         nu: float = 2.5,
         length_scale: Any = None,
         t_star: Any = 1.0,
@@ -96,31 +79,30 @@ class Matern(SpectralKernel):
 
     def range_parameter(self) -> str:
         """The length scale, or the mean time in its natural unit."""
-        return self.continuous()[0] if self._has_unit else "length_scale"
-
-    @property
-    def _has_unit(self) -> bool:
-        return isinstance(self.space, SphericalSpace)
-
-    @property
-    def steepness(self) -> int:
-        """Power of the hyperparameter in the inverse of the rate ``2 nu / length_scale^2``."""
-        return 1 if self.length_scale is None else 2
+        return "length_scale" if self.space.natural_time(2) is None else self.continuous()[0]
 
     def scale(self, n: int) -> float:
-        """Length scale in dimension n."""
+        """Length scale for n columns."""
         return number(self._scale(n))
 
     def _scale(self, n: int) -> Any:
         if self.length_scale is not None:
             return self.length_scale
+        power = number(self.nu) + self.space.dimension(n) / 2
+        return (2 * number(self.nu) * self.t_star * self.space.natural_time(n) / power) ** 0.5
+
+    def _chain(self, name: str) -> float:
+        return 1.0 if self.length_scale is None else 2.0  # the time is a square of lengths
+
+    def law(self, n: int) -> GammaDiffusion:
+        """Diffusions for times of a Gamma distribution."""
         nu = number(self.nu)
-        return (2 * nu * self.t_star * natural_time(n) / self._power(n)) ** 0.5
+        return GammaDiffusion(nu, 2 * nu / self._scale(n) ** 2)
 
     def _validate(self) -> None:
         super()._validate()
         check_positive(self, "nu")
-        if self.length_scale is None and not self._has_unit:
+        if self.length_scale is None and self.space.natural_time(2) is None:
             raise ValueError(
                 f"give Matern the length scale: Matern({self.space!r}, length_scale=1.0), or take it "
                 "from the data: scaled_to(X)"
@@ -136,79 +118,6 @@ class Matern(SpectralKernel):
             raise ValueError(f"{name} of Matern is too large: {value!r}")
         if number(self.nu) / max(number(value) ** 2, 5e-324) > 1e300:
             raise ValueError(f"{name} of Matern is too small: {value!r}")
-        if isinstance(self.space, HyperbolicSpace):
-            self._check_hyperbolic()
+        self.space.check_matern(number(self.nu), number(value))
         if getattr(self.nu, "requires_grad", False):
             raise TypeError("Matern is not differentiable in nu; detach it")
-
-    def _check_hyperbolic(self) -> None:
-        if number(self.nu) < _LEAST_NU:
-            raise ValueError(
-                f"nu of Matern on hyperbolic space must be at least {_LEAST_NU}, got {self.nu!r}: a "
-                "rougher kernel still falls at distances too small for its table"
-            )
-        if number(self.nu) > _MOST_NU:
-            raise ValueError(
-                f"nu of Matern on hyperbolic space must be at most {_MOST_NU:g}, got {self.nu!r}; use "
-                "its limit, Heat with t = length_scale**2 / 2"
-            )
-        if number(self.length_scale) < LEAST_LENGTH:
-            raise ValueError(
-                f"length_scale of Matern on hyperbolic space must be at least {LEAST_LENGTH}, got "
-                f"{self.length_scale!r}"
-            )
-
-    def log_weights(self, eigenvalues: NDArray[Any], n: int) -> NDArray[Any]:
-        """``-(nu + (n - 1) / 2) log(2 nu / length_scale^2 + lambda)``."""
-        return -self._power(n) * np.log(2 * number(self.nu) / self._scale(n) ** 2 + eigenvalues)
-
-    def _power(self, n: int) -> float:
-        return number(self.nu) + (n - 1) / 2
-
-    def _split(self, n: int, raised: int = 0) -> tuple[Law, float] | None:
-        """The split series where levels cannot be summed one by one; with the power raised."""
-
-        def compute() -> tuple[Law, float] | None:
-            plain = self.with_floats()
-            try:
-                zonal.spectrum(lambda lam: plain.log_weights(lam, n), n, self._direct_levels)
-            except zonal.SlowDecay:
-                rate = 2 * number(self.nu) / plain.scale(n) ** 2
-                return heat_short_time.SplitSeries(n, self._power(n) + raised, rate).parts()
-            return None
-
-        return self._remember(("split", n, raised), compute)
-
-    def log_self_similarity(self, n: int) -> float:
-        """See :class:`SpectralKernel`."""
-        split = self._split(n) if isinstance(self.space, SphericalSpace) else None
-        return super().log_self_similarity(n) if split is None else split[1]
-
-    def _law(self, n: int) -> Law:
-        split = self._split(n)
-        return super()._law(n) if split is None else split[0]
-
-    def _gradient_law(self, n: int, name: str) -> Law:
-        split, higher = self._split(n), self._split(n, raised=1)
-        if split is None or higher is None:
-            return super()._gradient_law(n, name)
-        # d/dlog(rate) of (rate + lam)^-s is -s rate (rate + lam)^-(s+1).
-        (law, log_total), (higher_law, higher_total) = split, higher
-        rate = 2 * number(self.nu) / self.scale(n) ** 2
-        weight = self.steepness * self._power(n) * math.exp(math.log(rate) + higher_total - log_total)
-        shift = 1.0 if self.normalized else 0.0
-        return lambda u: weight * (higher_law(u) - shift * law(u))
-
-    def _rungs(self, d: int) -> Rungs:
-        nu, scale = number(self.nu), self.scale(d)
-        s = nu + d / 2
-        rate = 2 * nu / scale**2 + ((d - 1) / 2) ** 2
-        factor = math.log(2) - 0.5 * math.log(4 * math.pi) - (s - 0.5) * math.log(2 * rate)
-        return Rungs(
-            BesselGenerator(s - 0.5, rate),
-            log_factor=factor - math.lgamma(s),
-            slope=BesselGenerator(s + 0.5, rate),
-            slope_factor=2 * nu / scale**2 / rate,
-            # The kernel falls from its value at zero like rho^(2 nu).
-            octaves=max(32, math.ceil(20 / nu)),
-        )

@@ -180,7 +180,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         if np.abs(powers).sum() > _MAX_MAGNIFICATION:
             return None
         if name is not None:
-            scores = log_derivative(heat, name, lambda k: k.log_weights(spectrum.eigenvalues, n))
+            scores = heat.slope(n, name).scores(spectrum.eigenvalues)
             weights[spectrum.levels] *= scores - (spectrum.p * scores).sum()
             powers = zonal_to_powers(n, weights)
         factorials = np.array([math.factorial(m) for m in range(len(powers))], dtype=np.longdouble)

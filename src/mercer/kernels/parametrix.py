@@ -14,7 +14,7 @@ from mercer.kernels.time import DiffusionTime
 from mercer.profiles import ProductProfile, Profile, TableProfile, compile_profile
 from mercer.spaces import SphericalSpace
 from mercer.special import heat_expansion
-from mercer.special.heat_short_time import Array, Law
+from mercer.special.zonal import Array, Function
 
 #: At this time exp(-theta^2 / 4t) is zero in doubles for all unit vectors that differ, as it is before.
 _LEAST_TIME = 1e-20
@@ -154,7 +154,7 @@ class Parametrix(RadialKernel, DiffusionTime):
 
         return compile_profile(law, self.space.separation, logarithmic=True)
 
-    def _times(self, n: int, poles: int, law: Law, least: float) -> Profile:
+    def _times(self, n: int, poles: int, law: Function, least: float) -> Profile:
         """A law without its poles, times the exponential, ``u_0`` and the poles."""
 
         def finite(u: Array) -> Array:

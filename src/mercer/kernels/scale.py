@@ -14,12 +14,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 #: Similarities of a sample of pairs under a kernel.
 Similarities = Callable[[Any], Array]
 
-#: Pairs whose similarities stand for those of all.
-MOST_PAIRS = 20_000
 #: Optimisers look from where even near points are less similar than the first to where even far ones
 #: are more similar than the second.
 _NEARLY_ALONE, _NEARLY_ALIKE = 0.01, 0.999
@@ -47,16 +44,6 @@ class Reach:
 
 class Unreachable(ValueError):
     """No value of the range parameter gives the similarity."""
-
-
-class NoPairs(ValueError):
-    """No two points have anything to tell of a range."""
-
-
-NO_PAIRS = (
-    "all points are equal, or there is only one: no scale can be learnt from them; give points that "
-    "differ, or set the parameter by hand"
-)
 
 
 class Survey:
@@ -247,48 +234,3 @@ def check_max_rows(max_rows: Any) -> int:
     if isinstance(max_rows, bool) or not isinstance(max_rows, int | np.integer) or max_rows < 2:
         raise ValueError(f"max_rows must be a whole number of at least 2, got {max_rows!r}")
     return int(max_rows)
-
-
-def distinct_sample(
-    count: int, keys: Callable[[Index], NDArray[Any]], most: int, rng: np.random.Generator
-) -> tuple[Index, NDArray[Any]]:
-    """Sample of points that are not all equal.
-
-    Parameters
-    ----------
-    count : int
-        Points in all.
-    keys : callable
-        From numbers of points to something that equal points have in common.
-    most : int
-        Points in the sample.
-
-    Returns
-    -------
-    rows, keys : arrays
-        Numbers of the points, and their keys.
-    """
-    rows = np.arange(count) if count <= most else np.sort(rng.choice(count, most, replace=False))
-    found = keys(rows)
-    if len(np.unique(found)) < 2 and count > most:  # almost all are equal: one of each kind
-        found = keys(np.arange(count))
-        rows = np.sort(np.unique(found, return_index=True)[1])[:most]
-        found = found[rows]
-    if len(np.unique(found)) < 2:
-        raise NoPairs(NO_PAIRS)
-    return rows, found
-
-
-def different_pairs(keys: NDArray[Any]) -> tuple[Index, Index]:
-    """Pairs i < j of points with different keys."""
-    i, j = np.triu_indices(len(keys), 1)
-    keep = keys[i] != keys[j]
-    return i[keep], j[keep]
-
-
-def thinned(values: Array) -> Array:
-    """At most ``MOST_PAIRS`` values, evenly spaced by rank, with the middle of them all."""
-    if len(values) <= MOST_PAIRS:
-        return values
-    ranks = np.linspace(0, len(values) - 1, MOST_PAIRS + 1).round().astype(np.intp)
-    return np.sort(values)[ranks]

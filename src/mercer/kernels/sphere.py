@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, Profile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace
 from mercer.spaces.base import is_foreign, refuse_rows
+from mercer.spaces.harmonic_features import HarmonicMap
 from mercer.spaces.spherical import row_lengths, row_maxima, unit_rows
-from mercer.special import heat_expansion
-from mercer.special.heat_short_time import Array
+from mercer.spaces.zonal import LevelWeights
+from mercer.special import arccosine_levels, heat_expansion, zonal
+from mercer.special.zonal import Array
 
 
 class Cosine(RadialKernel):
@@ -37,7 +40,7 @@ class Cosine(RadialKernel):
     """
 
     space: SphericalSpace
-    _magnifies = False
+    magnifies = False
 
     def __init__(self, space: SphericalSpace = Sphere()) -> None:  # noqa: B008 (spaces are frozen)
         self.space = space
@@ -102,37 +105,63 @@ class ArcCosine(RadialKernel):
             raise ValueError(f"depth of ArcCosine must be a whole number from 1, got {self.depth!r}")
 
     @property
-    def _exponent(self) -> int:
+    def radial_power(self) -> int:  # type: ignore[override]
+        """See :class:`Kernel`."""
         return 0 if self.normalized else self.order**self.depth
 
+    def require_levels(self) -> None:
+        """See :class:`Kernel`."""
+        self._validate()
+
+    def feature_map(self, n: int, size: int, seed: int) -> HarmonicMap:
+        """See :class:`Kernel`."""
+        levels = self.weighty_levels(n)
+        return HarmonicMap.of(self, n, levels, size, seed, lambda numbers: self.level_weights(n, numbers))
+
+    def level_weights(self, n: int, levels: Sequence[int]) -> LevelWeights:
+        """See :class:`Kernel`."""
+        self._validate()
+        numbers = np.asarray(levels, dtype=int)
+        if self.depth == 1:
+            weights = arccosine_levels.of_unit(self.order, n, numbers)
+        else:
+            weights = arccosine_levels.of_shape(self.profile(n).apply, n, numbers)
+        counts = np.exp(zonal.log_multiplicities(n, int(numbers.max()) + 1)[numbers].astype(float))
+        rest = max(1.0 - float(weights @ counts), 0.0)
+        return LevelWeights(weights, 1.0, rest, np.zeros((len(numbers), 0)), np.zeros(0))
+
     @property
-    def _embeds_alike(self) -> bool:
+    def embeds_alike(self) -> bool:  # type: ignore[override]
+        """See :class:`~mercer.spaces.base.Embedding`."""
         return True
 
-    def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
+    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """Directions: see :class:`~mercer.spaces.base.Embedding`."""
         left = self._directions(X, "X")
         return left, left if Y is None else self._directions(Y, "Y")
 
     def _directions(self, X: Any, name: str) -> Any:
-        if self._exponent == 0:
+        if self.radial_power == 0:
             refuse_rows(row_maxima(X) == 0, name, "is all zeros and has no direction; drop it")
         # A row of zeros keeps its zeros: its factor |x|^p removes it from every product.
         return unit_rows(X)
 
-    def _self_invariant(self, X: Any) -> Any:
+    def self_invariant(self, X: Any) -> Any:
+        """One: see :class:`~mercer.spaces.base.Embedding`."""
         return Sphere().self_invariant(X)
 
-    def _row_scale(self, X: Any) -> Any:
-        if self._exponent == 0:
+    def row_scale(self, X: Any) -> Any:
+        """``|x|^p``: see :class:`~mercer.spaces.base.Embedding`."""
+        if self.radial_power == 0:
             return None
         with np.errstate(over="ignore"):
             if is_foreign(X):
-                factors = row_lengths(X) ** self._exponent
+                factors = row_lengths(X) ** self.radial_power
             else:  # in double precision: the power magnifies what a sum of squares loses
-                factors = (row_lengths(X.astype(np.float64)) ** self._exponent).astype(X.dtype)
+                factors = (row_lengths(X.astype(np.float64)) ** self.radial_power).astype(X.dtype)
         if not bool(array_namespace(factors).all(array_namespace(factors).isfinite(factors))):
             raise ValueError(
-                f"lengths of rows to the power {self._exponent} overflow; use normalized=True"
+                f"lengths of rows to the power {self.radial_power} overflow; use normalized=True"
             )
         return factors
 

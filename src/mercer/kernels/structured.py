@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels.base import Kernel, check_room
+from mercer.spaces.normalisation import normalised, normalised_slope, positive
 
 Array = NDArray[np.float64]
-#: Rows of a Gram matrix that are divided at a time.
-_ROWS = 256
 
 
 class StructuredKernel(Kernel):
@@ -61,48 +60,17 @@ class StructuredKernel(Kernel):
         K = self._gram(P, Q)
         squares = None
         if self.normalized:
-            squares = _positive(np.diagonal(K).copy() if Q is None else self._diagonal(P), "X")
-            others = squares if Q is None else _positive(self._diagonal(Q), "Y")
-            _divide(K, np.sqrt(squares), np.sqrt(others))
-            if Q is None:
-                np.fill_diagonal(K, 1.0)
+            K, squares = normalised(K, P, Q, self._diagonal)
         if not eval_gradient:
             return K
-        slopes = [self._finish_slope(self._slope(P, name), K, squares) for name in self.free()]
+        slopes = [self._slope(P, name) for name in self.free()]
+        if squares is not None:
+            slopes = [normalised_slope(slope, K, squares) for slope in slopes]
         return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))
-
-    @staticmethod
-    def _finish_slope(slope: Array, K: Array, squares: Array | None) -> Array:
-        """Derivative of the normalised Gram matrix from that of the plain one."""
-        if squares is None:
-            return slope
-        relative = np.diagonal(slope) / squares / 2
-        _divide(slope, np.sqrt(squares), np.sqrt(squares))
-        slope -= K * (relative[:, None] + relative)
-        return slope
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         self._validate()
         P, _ = self._check(X, None)
         values = self._diagonal(P)
-        return np.ones_like(_positive(values, "X")) if self.normalized else values
-
-
-def _positive(squares: Array, name: str) -> Array:
-    """Check that every point has a length to divide by."""
-    zero = np.flatnonzero(~(squares > 0))
-    if zero.size:
-        more = f" (and {zero.size - 1} more)" if zero.size > 1 else ""
-        raise ValueError(
-            f"row {zero[0]} of {name}{more} has k(x, x) = 0 and cannot be normalised; "
-            "drop it, or use normalized=False"
-        )
-    return squares
-
-
-def _divide(K: Array, left: Array, right: Array) -> None:
-    """Divide rows and columns by lengths, in place and without losing symmetry."""
-    for start in range(0, len(K), _ROWS):
-        part = slice(start, start + _ROWS)
-        K[part] /= left[part, None] * right
+        return np.ones_like(positive(values, "X")) if self.normalized else values

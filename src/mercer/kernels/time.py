@@ -1,18 +1,14 @@
-"""Diffusion time, absolute or in the unit that suits the dimension."""
+"""Diffusion time, absolute or in the unit that suits the space."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from mercer.kernels.base import Kernel, check_positive, number
 
 
 class DiffusionTime(Kernel):
-    """A kernel with a time: ``t``, or ``t_star`` in a unit of the space.
-
-    On the sphere the unit is ``log(n) / n``, around which the heat kernel turns from local to constant.
-    """
+    """A kernel with a time: ``t``, or ``t_star`` in the natural unit of the space."""
 
     space: Any
     t: Any
@@ -24,26 +20,21 @@ class DiffusionTime(Kernel):
 
     def range_parameter(self) -> str:
         """The time, in the form it was given."""
-        return self.continuous()[0] if self._has_unit else "t"
+        return "t" if self._unit(2) is None else self.continuous()[0]
 
     def time(self, n: int) -> float:
-        """Diffusion time in dimension n."""
+        """Diffusion time for n columns."""
         return number(self._time(n))
 
-    @property
-    def _has_unit(self) -> bool:
-        """Whether the space has a natural unit of time."""
-        return True
-
-    def _unit(self, n: int) -> float:
-        """The natural unit of time."""
-        return natural_time(n)
+    def _unit(self, n: int) -> float | None:
+        """The natural unit of time, where there is one."""
+        return self.space.natural_time(n)
 
     def _time(self, n: int) -> Any:
         return self.t if self.t is not None else self.t_star * self._unit(n)
 
     def _check_time(self) -> None:
-        if self.t is None and not self._has_unit:
+        if self.t is None and self._unit(2) is None:
             owner = type(self).__name__
             raise ValueError(
                 f"give {owner} the time itself: {owner}({self.space!r}, t=1.0), or take it from the "
@@ -55,8 +46,3 @@ class DiffusionTime(Kernel):
                 f"give t or t_star, not both: t={self.t!r}, t_star={self.t_star!r} "
                 "(set t=None to use t_star; t_star=1 counts as not given)"
             )
-
-
-def natural_time(n: int) -> float:
-    """``log(n) / n``, the unit of diffusion times on S^(n-1)."""
-    return math.log(n) / n

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mercer.engine import matrixfunction
+from mercer.engine.matrixfunction import WalkSeries
 from mercer.kernels.base import is_whole, number
-from mercer.kernels.nodes import LOG_MAX, NodeKernel, Nodes, Series
-from mercer.kernels.structured import Array
+from mercer.kernels.nodes import NodeKernel
+from mercer.laws import Law
 from mercer.spaces import Graph
+from mercer.spaces.graph_functions import LOG_MAX, Array, NodeFunction, Nodes, Series
+from mercer.spaces.realisation import Slope
 
 #: An eigenvalue below zero by less than this part of the spectrum's width is zero.
 _ROUNDING = 1e-12
@@ -20,6 +23,123 @@ _ROUNDING = 1e-12
 _CROWDED = 0.05
 #: Exponents up to which exp(beta A) from a decomposition is right to 1e-11 everywhere.
 _SMALL_EXPONENT = 8.0
+
+
+@dataclass(frozen=True)
+class _PowerLaw(Law):
+    """``f(lambda) = |lambda|^exponent``."""
+
+    exponent: int
+
+    def log_weights(self, eigenvalues: Array, dimension: int) -> Array:
+        """See :class:`Law`."""
+        with np.errstate(divide="ignore"):
+            return self.exponent * np.log(np.abs(eigenvalues))
+
+
+@dataclass(frozen=True)
+class _ExponentialLaw(Law):
+    """``f(lambda) = exp(beta lambda)``."""
+
+    beta: Any
+
+    def log_weights(self, eigenvalues: Array, dimension: int) -> Array:
+        """See :class:`Law`."""
+        return self.beta * eigenvalues
+
+
+@dataclass(frozen=True)
+class _Resolvent(Law):
+    """``f(lambda) = 1 / (1 - beta lambda)``."""
+
+    beta: Any
+
+    def log_weights(self, eigenvalues: Array, dimension: int) -> Array:
+        """See :class:`Law`."""
+        return -np.log1p(-self.beta * eigenvalues)
+
+
+class _Products(NodeFunction):
+    """A power of the matrix by products of it, which keep whole numbers whole."""
+
+    law: _PowerLaw
+
+    def plain_gram(self, P: Nodes, Q: Nodes | None) -> Array:
+        """See :class:`NodeFunction`."""
+        left, rest = self._half_way(P)
+        right = left if Q is None else self._half_way(Q)[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._in_range(rest @ right.T)
+
+    def plain_diagonal(self, P: Nodes) -> Array:
+        """See :class:`NodeFunction`."""
+        left, rest = self._half_way(P)
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = left.multiply(rest) if sparse.issparse(left) else left * rest
+            return self._in_range(products.sum(axis=1))
+
+    def times(self, block: Array) -> Array:
+        """See :class:`NodeFunction`."""
+        for _ in range(self.law.exponent):
+            block = self.operator.matrix @ block
+        return block
+
+    def _half_way(self, P: Nodes) -> tuple[Any, Any]:
+        """Rows of the lower and of the upper half of the power; their product is the power."""
+        matrix, size = self.operator.matrix, self.graph.size
+        step = matrix.toarray() if matrix.nnz > _CROWDED * size**2 else matrix
+        rows = step[P] if self.law.exponent > 1 else sparse.eye_array(size, format="csr")[P]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(self.law.exponent // 2 - 1):
+                rows = rows @ step
+            return rows, rows @ step if self.law.exponent % 2 else rows
+
+    def _in_range(self, values: Any) -> Array:
+        values = values.toarray() if sparse.issparse(values) else np.asarray(values, dtype=float)
+        largest = max(abs(self.operator.low), abs(self.operator.high))
+        vanishing = largest > 0 and self.law.exponent * math.log(largest) < -LOG_MAX
+        if vanishing or not np.isfinite(values).all():
+            raise ValueError(
+                f"S^{self.law.exponent} is out of the floating range; use a smaller exponent, or rescale "
+                "the weights of the edges"
+            )
+        return values
+
+
+class _Walks(NodeFunction):
+    """An exponential, of the adjacency matrix as a sum over walks.
+
+    Its entries differ by factors of up to exp(beta rho), and what is right relative to the largest may be
+    all wrong elsewhere.  The sum over walks has no negative terms.
+    """
+
+    law: _ExponentialLaw
+
+    @property
+    def _by_walks(self) -> bool:
+        return self.graph.similarity == "adjacency" and (
+            not self.operator.decomposable or self._exponent > _SMALL_EXPONENT
+        )
+
+    @property
+    def _exponent(self) -> float:
+        top = self.operator.top if self.operator.decomposable else self.operator.high
+        return float(self.law.beta * top)
+
+    @property
+    def _by_spectrum(self) -> bool:
+        return not self._by_walks and super()._by_spectrum
+
+    def _series(self, slope: Slope | None = None) -> tuple[Series, float]:
+        if not self._by_walks:
+            return super()._series(slope)
+        if self._exponent > LOG_MAX:
+            raise ValueError(
+                f"beta of Exponential is too large: exp(beta rho(S)) = exp({self._exponent:.6g}) is out "
+                "of the floating range"
+            )
+        beta = self.law.beta
+        return WalkSeries.reaching(beta, self._exponent / beta, slope is not None), 1.0
 
 
 class Power(NodeKernel):
@@ -54,6 +174,8 @@ class Power(NodeKernel):
            [1., 0., 1.]])
     """
 
+    _function = _Products
+
     def __init__(self, space: Graph, exponent: int = 2, normalized: bool = False) -> None:
         self.space = space
         self.exponent = exponent
@@ -71,51 +193,9 @@ class Power(NodeKernel):
                     f"negative eigenvalue {least:.6g}, so its odd powers are not positive semidefinite"
                 )
 
-    def log_weights(self, eigenvalues: Array) -> Array:
+    def law(self, n: int = 0) -> _PowerLaw:
         """``exponent log |lambda|``."""
-        with np.errstate(divide="ignore"):
-            return self.exponent * np.log(np.abs(eigenvalues))
-
-    # Products of the matrix itself keep whole numbers whole.
-
-    def _gram(self, P: Nodes, Q: Nodes | None) -> Array:
-        left, rest = self._half_way(P)
-        right = left if Q is None else self._half_way(Q)[0]
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._in_range(rest @ right.T)
-
-    def _diagonal(self, P: Nodes) -> Array:
-        left, rest = self._half_way(P)
-        with np.errstate(over="ignore", invalid="ignore"):
-            products = left.multiply(rest) if sparse.issparse(left) else left * rest
-            return self._in_range(products.sum(axis=1))
-
-    def _half_way(self, P: Nodes) -> tuple[Any, Any]:
-        """Rows of the lower and of the upper half of the power; their product is the power."""
-        matrix = self.operator.matrix
-        crowded = matrix.nnz > _CROWDED * self.space.size**2
-        step = matrix.toarray() if crowded else matrix
-        rows = step[P] if self.exponent > 1 else sparse.eye_array(self.space.size, format="csr")[P]
-        with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(self.exponent // 2 - 1):
-                rows = rows @ step
-            return rows, rows @ step if self.exponent % 2 else rows
-
-    def _times(self, block: Array) -> Array:
-        for _ in range(self.exponent):
-            block = self.operator.matrix @ block
-        return block
-
-    def _in_range(self, values: Any) -> Array:
-        values = values.toarray() if sparse.issparse(values) else np.asarray(values, dtype=float)
-        largest = max(abs(self.operator.low), abs(self.operator.high))
-        vanishing = largest > 0 and self.exponent * math.log(largest) < -LOG_MAX
-        if vanishing or not np.isfinite(values).all():
-            raise ValueError(
-                f"S^{self.exponent} is out of the floating range; use a smaller exponent, or rescale "
-                "the weights of the edges"
-            )
-        return values
+        return _PowerLaw(self.exponent)
 
 
 class Exponential(NodeKernel):
@@ -151,6 +231,8 @@ class Exponential(NodeKernel):
     array([[0.7 , 0.01, 0.14, 0.14, 0.01]])
     """
 
+    _function = _Walks
+
     def __init__(
         self,
         space: Graph,
@@ -171,39 +253,9 @@ class Exponential(NodeKernel):
         """The rate."""
         return "beta"
 
-    def log_weights(self, eigenvalues: Array) -> Array:
+    def law(self, n: int = 0) -> _ExponentialLaw:
         """``beta lambda``."""
-        return self.beta * eigenvalues
-
-    # With the adjacency matrix entries differ by factors of up to exp(beta rho), and what is right
-    # relative to the largest may be all wrong elsewhere.  The sum over walks has no negative terms.
-
-    @property
-    def _by_walks(self) -> bool:
-        return self.space.similarity == "adjacency" and (
-            not self.operator.decomposable or self._exponent > _SMALL_EXPONENT
-        )
-
-    @property
-    def _exponent(self) -> float:
-        top = self.operator.top if self.operator.decomposable else self.operator.high
-        return float(number(self.beta) * top)
-
-    @property
-    def _by_spectrum(self) -> bool:
-        return not self._by_walks and super()._by_spectrum
-
-    def _series(self, name: str | None = None) -> tuple[Series, float]:
-        if not self._by_walks:
-            return super()._series(name)
-        if self._exponent > LOG_MAX:
-            raise ValueError(
-                f"beta of Exponential is too large: exp(beta rho(S)) = exp({self._exponent:.6g}) is out "
-                "of the floating range"
-            )
-        beta = number(self.beta)
-        walks = matrixfunction.WalkSeries.reaching(beta, self._exponent / beta, name is not None)
-        return walks, 1.0
+        return _ExponentialLaw(self.beta)
 
 
 class VonNeumann(NodeKernel):
@@ -284,6 +336,6 @@ class VonNeumann(NodeKernel):
                 "'laplacian' or 'normalized' any beta will do; optimisers need beta_bounds below it)"
             )
 
-    def log_weights(self, eigenvalues: Array) -> Array:
+    def law(self, n: int = 0) -> _Resolvent:
         """``-log(1 - beta lambda)``."""
-        return -np.log1p(-self.beta * eigenvalues)
+        return _Resolvent(self.beta)

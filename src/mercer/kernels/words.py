@@ -45,7 +45,7 @@ class TfIdf(RadialKernel):
     """
 
     space = Simplex()
-    _magnifies = False
+    magnifies = False
     _embedding_parameters = ("weights",)
 
     def __init__(self, sublinear: bool = False, weights: Any = None) -> None:
@@ -77,12 +77,14 @@ class TfIdf(RadialKernel):
             )
         columns.check(self, "weights")
 
-    def _embed(self, X: Any, Y: Any) -> tuple[Any, Any]:
+    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """See :class:`~mercer.spaces.base.Embedding`."""
         left = self._unit_rows(X)
         return left, left if Y is None else self._unit_rows(Y)
 
     @property
-    def _embedding(self) -> Any:
+    def embedding_key(self) -> Any:
+        """See :class:`RadialKernel`."""
         return bool(self.sublinear), hashable(self.weights)
 
     def _unit_rows(self, X: Any) -> Any:
@@ -100,7 +102,8 @@ class TfIdf(RadialKernel):
         several = counts >= 1
         return xp.where(several, 1 + xp.log(xp.where(several, counts, xp.ones_like(counts))), counts)
 
-    def _self_invariant(self, X: Any) -> Any:
+    def self_invariant(self, X: Any) -> Any:
+        """See :class:`~mercer.spaces.base.Embedding`."""
         return self.space.self_invariant(X)
 
     def _compile(self, n: int) -> Profile:

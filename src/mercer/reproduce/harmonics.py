@@ -13,7 +13,6 @@ from scipy.special import gammaln
 
 from mercer.harmonics import SphericalHarmonics, multiplicity
 from mercer.kernels import ArcCosine, Kernel, Matern
-from mercer.kernels.levels import level_weights
 from mercer.reproduce.experiment import Claim, Context, Experiment, Result, Table
 from mercer.spaces import Sphere
 
@@ -79,7 +78,7 @@ def reconstruction(kernel: Kernel, n: int, levels: int) -> float:
     w = np.cos(theta)
     points = np.zeros((theta.size, n))
     points[:, 0], points[:, 1] = w, np.sin(theta)
-    weights = level_weights(kernel, n, range(levels)).weights
+    weights = kernel.level_weights(n, range(levels)).weights
     total = sum(a * multiplicity(n, k) * gegenbauer(n, k, w) for k, a in enumerate(weights))
     return float(np.abs(total - kernel(np.eye(1, n), points)[0]).max())
 
@@ -168,7 +167,7 @@ def _spectra() -> tuple[list[Table], float]:
     rows: list[list[Any]] = []
     worst = 0.0
     for n, known in ARC_COSINE.items():
-        weights = math.pi * level_weights(ArcCosine(), n, range(LEVELS)).weights
+        weights = math.pi * ArcCosine().level_weights(n, range(LEVELS)).weights
         integrals = [funk_hecke(n, level) for level in range(LEVELS)]
         worst = max(worst, float(np.abs(weights - integrals).max()))
         rows.append([n, "ours", *(f"{value:.8g}" for value in weights)])
@@ -185,7 +184,7 @@ def _spectra() -> tuple[list[Table], float]:
     for n in (3, 9):
         for nu in (0.5, 1.5, 2.5):
             kernel = Matern(Sphere(), nu=nu, length_scale=1.0)
-            weights = level_weights(kernel, n, range(LEVELS)).weights
+            weights = kernel.level_weights(n, range(LEVELS)).weights
             lines.append([n, nu, "ours", *(f"{value:.4g}" for value in weights / weights[0])])
             printed = [
                 (1 + 4 * math.pi**2 * k * (k + n - 2) / (2 * nu)) ** -(nu + n / 2) for k in range(LEVELS)

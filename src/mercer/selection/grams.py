@@ -15,9 +15,9 @@ from mercer._memory import check_gram
 from mercer.engine.products import Product, product
 from mercer.engine.threads import run
 from mercer.kernels.algebra import Sum
-from mercer.kernels.radial import RadialKernel, Road
+from mercer.kernels.realised import RealisedKernel
+from mercer.spaces.realisation import Operands, Radial
 from mercer.profiles import PowerProfile, Profile
-from mercer.spaces import RadialSpace
 
 Array = NDArray[Any]
 #: Rows of the stored invariants that a thread reads at a time.
@@ -84,7 +84,7 @@ class Grams:
         space = kernel.space
         if space not in self._checked:
             self._checked[space] = space.check(self.X)
-        road = Road(kernel, self._checked[space], None)
+        road = Operands(kernel.embedding, self._checked[space], None)
         source = self._source(sharing(kernel), road)
         middle = time.process_time()
         profile = kernel.profile(road.n)
@@ -98,7 +98,7 @@ class Grams:
         self.seconds["laws" if self.kept else "products"] += time.process_time() - middle
         return K
 
-    def _source(self, key: Hashable, road: Road) -> Product:
+    def _source(self, key: Hashable, road: Operands) -> Product:
         """Invariants of all pairs, kept or to be computed on the way."""
         if key in self._invariants:
             self._invariants.move_to_end(key)

@@ -5,6 +5,7 @@ from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.graph import Graph
 from mercer.spaces.hyperbolic import Hyperbolic, HyperbolicSpace, NormalFamily
 from mercer.spaces.products import NormalProduct
+from mercer.spaces.projective import Projective
 from mercer.spaces.spherical import (
     EARTH_RADIUS_KM,
     Simplex,
@@ -21,6 +22,7 @@ __all__ = [
     "HyperbolicSpace",
     "NormalFamily",
     "NormalProduct",
+    "Projective",
     "RadialSpace",
     "RowSpace",
     "Simplex",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
@@ -13,6 +12,10 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from mercer.profiles import Separation
+
+if TYPE_CHECKING:
+    from mercer.laws import Law
+    from mercer.spaces.realisation import Realisation
 
 #: Longest array that is shown in full where a constructor's arguments are.
 _SHOWN = 8
@@ -32,12 +35,64 @@ class Space(ABC):
         # Spaces are immutable and may hold large decompositions: clones of a kernel share them.
         return self
 
+    #: Whether points are rows of numbers, which scikit-learn may check.
+    requires_vector_input = True
+    #: Whether single precision is too little for the space's arithmetic.
+    computes_in_double = False
+
     @abstractmethod
     def check(self, X: Any, name: str = "X") -> Any:
         """Validate points and return them in the form that the space computes with.
 
         This is the one place where input is checked.  Errors name the row and say what to do.
         """
+
+    def check_pair(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Validate two sets of points; the second comes back as None where it is the first."""
+        P = self.check(X, "X")
+        return P, None if Y is None or Y is X else self.check(Y, "Y")
+
+    def columns(self, P: Any) -> int:
+        """Number that, with a law, settles the kernel between checked points: the columns of rows."""
+        return int(P.shape[1])
+
+    def fixed_columns(self) -> int:
+        """The number of columns where it does not depend on the data."""
+        n = getattr(self, "n", None)
+        if n is None:
+            raise ValueError(f"{self!r} has no dimension of its own: give X to fit")
+        return int(n)
+
+    def natural_time(self, n: int) -> float | None:
+        """Unit of diffusion times for n columns, around which points go from alone to alike, or None."""
+        return None
+
+    def require_unit_vectors(self) -> None:
+        """Raise unless points are unit vectors, so that kernels may be functions of an angle."""
+        raise TypeError(f"space must be Sphere() or Simplex(), got {self!r}")
+
+    def check_time(self, t: float) -> None:
+        """Raise for diffusion times at which the space's arithmetic has no digits left."""
+
+    def check_matern(self, nu: float, length_scale: float) -> None:
+        """Raise for smoothnesses and length scales out of the space's reach."""
+
+    def dimension(self, n: int) -> int:
+        """Dimension of the manifold that rows with n columns are points of."""
+        return n
+
+    def realise(self, law: Law, n: int, normalized: bool = True) -> Realisation:
+        """Turn a law into a kernel between points of the space.
+
+        Parameters
+        ----------
+        law : Law
+        n : int
+            Number of columns.
+        normalized : bool
+            Divide by the value at equal points.
+        """
+        raise TypeError(f"{self!r} has no Laplacian whose spectrum a law could weigh; use a kernel of it")
 
 
 class RowSpace(Space):
@@ -87,6 +142,17 @@ class RowSpace(Space):
         self._check_rows(X, name)
         return X
 
+    def check_pair(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """See :class:`Space`; both sets must have the same columns, in arrays of one library."""
+        P, Q = super().check_pair(X, Y)
+        if Q is None:
+            return P, None
+        if P.shape[1] != Q.shape[1]:
+            raise ValueError(f"X has {P.shape[1]} columns, Y has {Q.shape[1]}; they must agree")
+        if is_foreign(P) != is_foreign(Q):
+            raise TypeError("X and Y must be arrays of one library")
+        return P, Q
+
     def _check_dimension(self, columns: int, name: str) -> None:
         space = type(self).__name__
         if self.n is not None and columns != self.n:
@@ -97,17 +163,16 @@ class RowSpace(Space):
             )
 
 
-class RadialSpace(RowSpace):
-    """A space of rows of numbers where one number says how far apart two points are.
+class Embedding(ABC):
+    """How checked rows become matrices whose product is the *invariant* of every pair.
 
-    A subclass says how checked rows become matrices L and R whose product ``L @ R.T`` is the
-    *invariant* of every pair, the one number that radial kernels are functions of (:meth:`embed`).
+    The invariant is the one number that radial kernels are functions of.
     """
 
-    @property
-    @abstractmethod
-    def separation(self) -> Separation:
-        """How profiles read the separation of two points off the invariant."""
+    #: A law may magnify the rounding of an invariant, so that equal points must be recognised.
+    magnifies = True
+    #: Equal points are equal rows in both matrices that :meth:`embed` returns.
+    embeds_alike = False
 
     @abstractmethod
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
@@ -117,13 +182,22 @@ class RadialSpace(RowSpace):
     def self_invariant(self, X: Any) -> Any:
         """Invariant of each row with itself, exactly."""
 
+    def row_scale(self, X: Any) -> Any:
+        """Factor of each row in the kernel, or None for 1."""
+        return None
 
-@dataclass(frozen=True, eq=False)
-class Differences:
-    """Points p with factors s, for the invariant ``|p - q|^2 s(p) s(q)`` from differences."""
+    def are_apart(self, invariants: Any, own: float, rounding: float) -> Any:
+        """Tell which invariants differ from that of a point with itself by more than rounding."""
+        return np.abs(invariants - own) > 8 * rounding * abs(own)
 
-    points: np.ndarray
-    scales: np.ndarray
+
+class RadialSpace(RowSpace, Embedding):
+    """A space of rows of numbers where one number says how far apart two points are."""
+
+    @property
+    @abstractmethod
+    def separation(self) -> Separation:
+        """How profiles read the separation of two points off the invariant."""
 
 
 def is_foreign(X: Any) -> bool:

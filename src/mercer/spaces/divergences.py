@@ -2,57 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
 
-from mercer.spaces.base import is_foreign, refuse_rows
-from mercer.spaces.hyperbolic import NormalFamily
-from mercer.spaces.products import NormalProduct
-from mercer.spaces.spherical import Simplex
-
-#: Families of distributions.
-Family = Simplex | NormalFamily | NormalProduct
+from mercer.engine.operands import Normals
+from mercer.spaces.base import RowSpace, is_foreign, refuse_rows
 
 
-@dataclass(frozen=True, eq=False)
-class Normals:
-    """Products of normal distributions, for divergences from differences of their parameters."""
-
-    means: np.ndarray
-    deviations: np.ndarray
-
-
-def embed(space: Family, X: Any, Y: Any = None) -> tuple[Any, Any]:
-    """Map checked rows to (L, R) with ``J = L @ R.T``, ``J(p, q) = KL(p || q) + KL(q || p)``.
+class DistributionSpace(RowSpace):
+    """A family of distributions, with the symmetrised divergence ``J(p, q) = KL(p||q) + KL(q||p)``.
 
     In an exponential family with natural parameters a and mean parameters b it is
-    ``J = (a - a').(b - b')``, an inner product of rows.  Normal distributions in NumPy arrays are
-    compared by their differences instead, which loses no digits.
+    ``J = (a - a').(b - b')``, an inner product of rows.
     """
-    same = Y is None or Y is X
-    if isinstance(space, Simplex):
-        first = _categories(space, X, "X")
-        return _product_rows(first, first if same else _categories(space, Y, "Y"))
-    left = _normals(space, X)
-    right = left if same else _normals(space, Y)
-    if not is_foreign(X):
-        return left, right
-    return _product_rows(_exponential(left, "X"), _exponential(right, "Y"))
+
+    @abstractmethod
+    def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """Map checked rows to (L, R) with ``J = L @ R.T``."""
+
+    @abstractmethod
+    def divergence_unit(self, n: int) -> float:
+        """The factor c of ``exp(-J / (c t))``: J is c / 4 times a squared distance for close points."""
 
 
-def _categories(space: Simplex, X: Any, name: str) -> tuple[Any, Any]:
-    """Natural and mean parameters of multinomial distributions."""
-    if sparse.issparse(X):
-        full = np.diff(X.indptr) == X.shape[1]
-        _refuse_zeros(~full, name)
-        X = X.toarray()
-    roots, _ = space.embed(X)
+def categories(roots: Any, name: str) -> tuple[Any, Any]:
+    """Natural and mean parameters of multinomial distributions, of the roots of their probabilities."""
     _refuse_zeros(array_namespace(roots).any(roots == 0.0, axis=1), name)
     return 2.0 * array_namespace(roots).log(roots), roots * roots
+
+
+def dense_categories(X: Any, name: str) -> Any:
+    """Rows without zeros, as a dense array."""
+    if not sparse.issparse(X):
+        return X
+    _refuse_zeros(~(np.diff(X.indptr) == X.shape[1]), name)
+    return X.toarray()
+
+
+def embed_normals(left: Normals, right: Normals) -> tuple[Any, Any]:
+    """Normal distributions; in NumPy arrays by their differences, which loses no digits."""
+    if not is_foreign(left.means):
+        return left, right
+    return product_rows(_exponential(left, "X"), _exponential(right, "Y"))
 
 
 def _refuse_zeros(bad: Any, name: str) -> None:
@@ -61,13 +56,6 @@ def _refuse_zeros(bad: Any, name: str) -> None:
         "has zeros, whose divergence from other rows is infinite; smooth the counts first, with "
         "mercer.families.Multinomials(alpha=0.5)",
     )  # fmt: skip
-
-
-def _normals(space: NormalFamily | NormalProduct, X: Any) -> Normals:
-    if isinstance(space, NormalProduct):
-        return Normals(X[:, 0::2], X[:, 1::2])
-    means = X[:, :-1]
-    return Normals(means, X[:, -1:] + 0.0 * means)
 
 
 def _exponential(normals: Normals, name: str) -> tuple[Any, Any]:
@@ -81,7 +69,7 @@ def _exponential(normals: Normals, name: str) -> tuple[Any, Any]:
     return natural, mean
 
 
-def _product_rows(first: tuple[Any, Any], second: tuple[Any, Any]) -> tuple[Any, Any]:
+def product_rows(first: tuple[Any, Any], second: tuple[Any, Any]) -> tuple[Any, Any]:
     """Rows whose inner products are ``(a - a').(b - b')``."""
     xp = array_namespace(first[0])
     # About their means: what is common to all rows costs no digits.

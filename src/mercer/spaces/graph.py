@@ -15,7 +15,9 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import eigsh
 
+from mercer.laws import Law
 from mercer.spaces.base import Space, is_foreign
+from mercer.spaces.graph_functions import NodeFunction
 
 Array = NDArray[np.float64]
 MatrixName = Literal["laplacian", "similarity"]
@@ -61,6 +63,8 @@ class Graph(Space):
            [ 0., -1.,  1.]])
     """
 
+    requires_vector_input = False
+
     def __init__(
         self,
         graph: Any,
@@ -78,6 +82,24 @@ class Graph(Space):
         else:
             self._labels = None
             self._adjacency = _check_adjacency(graph, None)
+
+    def columns(self, P: Any) -> int:
+        """Nodes have no columns: see :meth:`Space.columns`."""
+        return 0
+
+    def fixed_columns(self) -> int:
+        """None: see :meth:`Space.fixed_columns`."""
+        return 0
+
+    def dimension(self, n: int) -> int:
+        """Zero: see :meth:`Space.dimension`."""
+        return 0
+
+    def realise(self, law: Law, n: int = 0, normalized: bool = True) -> NodeFunction:
+        """A function of the Laplacian: see :meth:`Space.realise`."""
+        if law.levels is not None:
+            raise TypeError("weights on a graph must be a function of the Laplacian's eigenvalues")
+        return NodeFunction(self, self.operator("laplacian"), law, normalized)
 
     @property
     def adjacency(self) -> sparse.csr_array:

@@ -5,24 +5,33 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from scipy import sparse
 
-from mercer.profiles import Separation
+from mercer.engine.operands import Differences, Normals
+from mercer.laws import Law
+from mercer.profiles import ProductProfile, Profile, Separation, TableProfile
 from mercer.spaces.base import (
-    Differences,
+
     RadialSpace,
     constant_rows,
     refuse_rows,
     squared_lengths,
 )
-from mercer.special.hyperbolic_tables import FARTHEST
+from mercer.spaces.divergences import DistributionSpace, embed_normals
+from mercer.spaces.realisation import Radial, Slope
+from mercer.spaces.zonal import absolute_factor
+from mercer.special.hyperbolic_tables import FARTHEST, LEAST_LENGTH, LEAST_TIME, HyperbolicTables
 
 Coordinates = Literal["halfspace", "ball", "hyperboloid"]
 COORDINATES = ("halfspace", "ball", "hyperboloid")
+
+#: Least smoothness of Matern kernels; and the largest, at which compiling takes seconds.
+_LEAST_NU, _MOST_NU = 0.25, 1e4
 
 
 class HyperbolicSpace(RadialSpace):
@@ -38,9 +47,34 @@ class HyperbolicSpace(RadialSpace):
     def chart(self, X: Any) -> tuple[Any, Any]:
         """Points p and factors s of checked rows."""
 
-    def manifold_dimension(self, columns: int) -> int:
-        """Dimension d of the space whose rows have so many columns."""
-        return columns
+    computes_in_double = True
+
+    def realise(self, law: Law, n: int, normalized: bool = True) -> HyperbolicRealisation:
+        """A function of the distance: see :meth:`Space.realise`."""
+        return HyperbolicRealisation(self, law, self.dimension(n), normalized)
+
+    def check_time(self, t: float) -> None:
+        """See :meth:`Space.check_time`."""
+        if t < LEAST_TIME:
+            raise ValueError(f"t of Heat on {self!r} must be at least {LEAST_TIME}, got {t!r}")
+
+    def check_matern(self, nu: float, length_scale: float) -> None:
+        """See :meth:`Space.check_matern`."""
+        if nu < _LEAST_NU:
+            raise ValueError(
+                f"nu of Matern on hyperbolic space must be at least {_LEAST_NU}, got {nu!r}: a "
+                "rougher kernel still falls at distances too small for its table"
+            )
+        if nu > _MOST_NU:
+            raise ValueError(
+                f"nu of Matern on hyperbolic space must be at most {_MOST_NU:g}, got {nu!r}; use "
+                "its limit, Heat with t = length_scale**2 / 2"
+            )
+        if length_scale < LEAST_LENGTH:
+            raise ValueError(
+                f"length_scale of Matern on hyperbolic space must be at least {LEAST_LENGTH}, got "
+                f"{length_scale!r}"
+            )
 
     @property
     def separation(self) -> Separation:
@@ -122,9 +156,9 @@ class Hyperbolic(HyperbolicSpace):
         if self.coordinates not in COORDINATES:
             raise ValueError(f"coordinates must be one of {COORDINATES}, got {self.coordinates!r}")
 
-    def manifold_dimension(self, columns: int) -> int:
+    def dimension(self, n: int) -> int:
         """One less than the columns of the hyperboloid; else their number."""
-        return columns - 1 if self.coordinates == "hyperboloid" else columns
+        return n - 1 if self.coordinates == "hyperboloid" else n
 
     def _check_rows(self, X: Any, name: str) -> None:
         if self.coordinates == "halfspace":
@@ -163,7 +197,7 @@ class Hyperbolic(HyperbolicSpace):
 
 
 @dataclass(frozen=True, repr=False)
-class NormalFamily(HyperbolicSpace):
+class NormalFamily(HyperbolicSpace, DistributionSpace):
     """Normal distributions N(mu, sigma^2 I_k), as rows ``(mu_1, ..., mu_k, sigma)``; Fisher metric.
 
     The metric ``(|d mu|^2 + 2 k d sigma^2) / sigma^2`` is 2 k times that of hyperbolic space at the
@@ -195,11 +229,75 @@ class NormalFamily(HyperbolicSpace):
         points = array_namespace(X).concat([X[:, :-1] / math.sqrt(2 * k), X[:, -1:]], axis=1)
         return points, 1.0 / (math.sqrt(2.0) * X[:, -1])
 
+    def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """See :class:`DistributionSpace`."""
+        left = _normals(X)
+        return embed_normals(left, left if Y is None or Y is X else _normals(Y))
+
+    def divergence_unit(self, n: int) -> float:
+        """``8 k``: see :class:`DistributionSpace`."""
+        return 8.0 * (n - 1)
+
     def fisher_distances(self, X: Any, Y: Any = None) -> np.ndarray:
         """Distances in the Fisher metric, ``sqrt(2 k) rho``."""
         distances = self.distances(X, Y)
         k = int(np.shape(X)[1]) - 1
         return math.sqrt(2 * k) * distances
+
+
+def _normals(X: Any) -> Normals:
+    means = X[:, :-1]
+    return Normals(means, X[:, -1:] + 0.0 * means)
+
+
+class HyperbolicRealisation(Radial):
+    """A law on H^d, as a function of ``cosh(rho) - 1``; profile and gradients share its tables."""
+
+    def __init__(self, space: HyperbolicSpace, law: Law, d: int, normalized: bool) -> None:
+        self.embedding = space
+        self._tables = _tables(law, d)
+        self._law, self._d, self._normalized = law, d, normalized
+
+    @property
+    def log_self_similarity(self) -> float:
+        """See :class:`Realisation`."""
+        return self._tables.log_at_zero
+
+    def profile(self) -> Profile:
+        """See :class:`Radial`."""
+        absolute_factor(None if self._normalized else self.log_self_similarity, self._d)
+        return _log_profile(self._law, self._d, self._normalized, False)
+
+    def slope_profile(self, slope: Slope) -> Profile:
+        """See :class:`Radial`."""
+        return ProductProfile(self.profile(), self.log_slope_profile(slope))
+
+    def log_profile(self) -> Profile:
+        """See :class:`Radial`."""
+        return _log_profile(self._law, self._d, self._normalized, True).without_exponential
+
+    def log_slope_profile(self, slope: Slope) -> Profile:
+        """Derivative of the logarithm."""
+        return _slope_profile(self._law, self._d, self._normalized, slope.chain)
+
+    def self_rise(self, slope: Slope) -> float:
+        """Derivative of :attr:`log_self_similarity`."""
+        return self._tables.rise_at_zero * slope.chain
+
+
+@lru_cache(maxsize=64)
+def _tables(law: Law, d: int) -> HyperbolicTables:
+    return HyperbolicTables(law.line_function(d), d)
+
+
+@lru_cache(maxsize=128)
+def _log_profile(law: Law, d: int, normalized: bool, deep: bool) -> TableProfile:
+    return _tables(law, d).log_profile(normalized, deep)
+
+
+@lru_cache(maxsize=128)
+def _slope_profile(law: Law, d: int, normalized: bool, chain: float) -> TableProfile:
+    return _tables(law, d).slope_profile(normalized, chain)
 
 
 def check_scales(sigma: Any, name: str, what: str) -> None:

@@ -10,12 +10,17 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
 
-from mercer.spaces.base import RowSpace, refuse_rows
+from mercer.engine.operands import Normals
+from mercer.laws import Law
+from mercer.spaces.base import refuse_rows
+from mercer.spaces.divergences import DistributionSpace, embed_normals
+from mercer.spaces.factors import FactorRealisation
 from mercer.spaces.hyperbolic import NormalFamily
+from mercer.special.hyperbolic_tables import LEAST_TIME
 
 
 @dataclass(frozen=True, repr=False)
-class NormalProduct(RowSpace):
+class NormalProduct(DistributionSpace):
     """Products of normal families, one per feature, as rows ``(mu_1, sigma_1, mu_2, sigma_2, ...)``.
 
     A row is a normal distribution with a diagonal covariance.  The Fisher metric
@@ -45,6 +50,23 @@ class NormalProduct(RowSpace):
 
     n: int | None = None
     least_dimension = 2
+    computes_in_double = True
+    #: The space of one feature, and its columns.
+    factor = NormalFamily()
+    width = 2
+
+    def realise(self, law: Law, n: int, normalized: bool = True) -> FactorRealisation:
+        """A product over the features: see :meth:`Space.realise`."""
+        return FactorRealisation(self, law, n, normalized)
+
+    def check_time(self, t: float) -> None:
+        """See :meth:`Space.check_time`."""
+        if t < LEAST_TIME:
+            raise ValueError(f"t of Heat on {self!r} must be at least {LEAST_TIME}, got {t!r}")
+
+    def dimension(self, n: int) -> int:
+        """A plane for each feature: see :meth:`Space.dimension`."""
+        return n
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Validate dense rows, in double precision; see :meth:`RowSpace.check`."""
@@ -74,6 +96,16 @@ class NormalProduct(RowSpace):
             xp.any((sigma < 1e-100) | (sigma > 1e100), axis=1), name,
             f"has an extreme standard deviation {where}; give numbers in 1e-100..1e100",
         )  # fmt: skip
+
+    def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """See :class:`DistributionSpace`."""
+        left = Normals(X[:, 0::2], X[:, 1::2])
+        same = Y is None or Y is X
+        return embed_normals(left, left if same else Normals(Y[:, 0::2], Y[:, 1::2]))
+
+    def divergence_unit(self, n: int) -> float:
+        """8: see :class:`DistributionSpace`."""
+        return 8.0
 
     def factors(self, X: Any) -> list[Any]:
         """Checked rows of each feature on its own, points of ``NormalFamily()``."""

@@ -11,8 +11,16 @@ import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from scipy import sparse
 
+from mercer.laws import Law
 from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace, constant_rows, refuse_rows, row_any, squared_lengths
+from mercer.spaces.divergences import (
+    DistributionSpace,
+    categories,
+    dense_categories,
+    product_rows,
+)
+from mercer.spaces.zonal import ZonalRealisation
 from mercer.special import zonal
 
 #: Mean radius of the Earth: the kilometres in an angle of one radian.
@@ -29,6 +37,22 @@ class SphericalSpace(RadialSpace):
     """
 
     least_dimension = 2
+    embeds_alike = True
+
+    def natural_time(self, n: int) -> float:
+        """``log(n) / n``: see :meth:`Space.natural_time`."""
+        return math.log(n) / n
+
+    def dimension(self, n: int) -> int:
+        """``n - 1``: see :meth:`Space.dimension`."""
+        return n - 1
+
+    def require_unit_vectors(self) -> None:
+        """See :meth:`Space.require_unit_vectors`."""
+
+    def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
+        """A function of the angle: see :meth:`Space.realise`."""
+        return ZonalRealisation(self, self.separation, law, n, normalized)
 
     @abstractmethod
     def _unit_rows(self, X: Any) -> Any:
@@ -240,7 +264,7 @@ def great_circle_km(X: Any, Y: Any = None) -> Any:
 
 
 @dataclass(frozen=True, repr=False)
-class Simplex(SphericalSpace):
+class Simplex(SphericalSpace, DistributionSpace):
     """Counts and compositions: rows that are non-negative and not all zero.
 
     ``x_i -> sqrt(x_i / sum_j x_j)`` puts the multinomial model with its Fisher metric on the
@@ -269,6 +293,18 @@ class Simplex(SphericalSpace):
     def separation(self) -> Separation:
         """See :class:`RadialSpace`."""
         return "one-sided"
+
+    def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """See :class:`DistributionSpace`."""
+        same = Y is None or Y is X
+        first = categories(self._unit_rows(dense_categories(X, "X")), "X")
+        if same:
+            return product_rows(first, first)
+        return product_rows(first, categories(self._unit_rows(dense_categories(Y, "Y")), "Y"))
+
+    def divergence_unit(self, n: int) -> float:
+        """16: the squared Fisher distance is four times that of the angle."""
+        return 16.0
 
     def _check_rows(self, X: Any, name: str) -> None:
         refuse_negative(X, name)

@@ -13,8 +13,6 @@ from scipy.special import gammaincc, gammaln
 from mercer.special import heat_expansion, zonal
 
 Array = NDArray[np.float64]
-#: Values of a law on both hemispheres at separations u.
-Law = Callable[[Array], Array]
 
 #: Beyond this angle short-time kernels have died out; the expansion itself diverges at pi.
 _FAR = 2.5
@@ -30,25 +28,37 @@ def is_short(n: int, t: float) -> bool:
     return t < 1e-2 and d * (d - 1) * t / 6 < _EXACT
 
 
-def heat_law(n: int, t: float) -> Law:
-    """Normalised heat kernel at a short time."""
-    return lambda u: _heat(n, t, u)[0]
+@dataclass(frozen=True, eq=False)
+class ClosedForm:
+    """A kernel on a sphere, from another formula than its series.
+
+    ``function`` is the normalised kernel, ``log_value`` the logarithm of the absolute form at equal
+    points, and ``slope(normalized)`` the derivative by the logarithm of the law's time, relative to
+    that value.
+    """
+
+    function: zonal.Function
+    log_value: float
+    slope: Callable[[bool], zonal.Function]
 
 
-def heat_gradient_law(n: int, t: float, normalized: bool) -> Law:
-    """Derivative of the heat kernel by log t, relative to its value at zero."""
+def closed_heat(n: int, t: float) -> ClosedForm:
+    """The heat kernel at a short time."""
 
-    def law(u: Array) -> Array:
-        values, slopes = _heat(n, t, u)
-        _, origin = _heat(n, t, np.zeros(1))
-        # The absolute kernel also carries (4 pi t)^(-d/2).
-        shift = origin[0, 0] if normalized else (n - 1) / 2
-        return np.where(values > 0, values * (slopes - shift), 0.0)
+    def slope(normalized: bool) -> zonal.Function:
+        def function(u: Array) -> Array:
+            values, slopes = _heat(n, t, u)
+            _, origin = _heat(n, t, np.zeros(1))
+            # The absolute kernel also carries (4 pi t)^(-d/2).
+            shift = origin[0, 0] if normalized else (n - 1) / 2
+            return np.where(values > 0, values * (slopes - shift), 0.0)
 
-    return law
+        return function
+
+    return ClosedForm(lambda u: _heat(n, t, u)[0], log_heat_at_zero(n, t), slope)
 
 
-def log_heat_law(n: int, t: float, sides: int) -> Law:
+def log_heat(n: int, t: float, sides: int) -> zonal.Function:
     """Logarithm of the normalised heat kernel at a short time, on one hemisphere."""
     if n == 2:  # flat: the Gaussian wrapped around once is all there is at such times
 
@@ -114,8 +124,8 @@ class SplitSeries:
         d = self.n - 1
         return min(6 * _SPLIT / max(d * (d - 1), 1), 30 / self.c)
 
-    def parts(self) -> tuple[Law, float]:
-        """Law normalised to 1 at separation zero, and the logarithm of the series there."""
+    def parts(self) -> tuple[zonal.Function, float]:
+        """Function normalised to 1 at separation zero, and the logarithm of the series there."""
         cut = self.threshold
         spectrum = zonal.spectrum(self._smooth_weights, self.n)
         flat_at_zero = self._flat(np.zeros(1))[0, 0]

@@ -11,7 +11,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from mercer.special.heat_short_time import Array, Law
+from mercer.special.zonal import Array, Function
 
 #: Values above this have a relative error near 1e-13 when summed in doubles.
 _RELIABLE = 1e-2
@@ -21,11 +21,11 @@ _BITS = 60
 _BUDGET = 4e10
 
 
-def log_heat_law(law: Law, n: int, t: float, sides: int) -> Law:
-    """Logarithm of the normalised heat kernel, from its law in doubles where that is reliable."""
+def log_heat(function: Function, n: int, t: float, sides: int) -> Function:
+    """Logarithm of the normalised heat kernel, from its values in doubles where they are reliable."""
 
     def logarithm(u: Array) -> Array:
-        values = law(u)[:sides]
+        values = function(u)[:sides]
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(values)
         for side, sign in enumerate((1, -1)[:sides]):

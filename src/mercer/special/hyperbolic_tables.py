@@ -26,8 +26,8 @@ _FARTHEST = (_ABOVE + 1) * math.log(2)
 
 
 @dataclass(frozen=True, eq=False)
-class Rungs:
-    """A kernel on H^d as a function on the line, and its derivative by a log hyperparameter.
+class LineFunction:
+    """A kernel on H^d as a function on the line, and its derivative by the logarithm of its time.
 
     ``K = exp(log_factor) D_d[generator]``, and the derivative of log K is
     ``slope_shift + slope_factor D_d[slope] / D_d[generator]``.  Distances below ``2**-octaves`` count as
@@ -42,7 +42,7 @@ class Rungs:
     octaves: int = 32
 
 
-class RadialLaw:
+class HyperbolicTables:
     """A kernel on H^d as a function of the separation ``u = cosh(rho) - 1``.
 
     Values in ball arithmetic are dear.  They are taken at a few hundred distances, where tables of the
@@ -50,15 +50,20 @@ class RadialLaw:
     compiled from these tables.
     """
 
-    def __init__(self, rungs: Rungs, d: int) -> None:
-        self._rungs, self._odd = rungs, d % 2 == 1
-        self._ladder = Ladder(rungs.generator, d // 2)
+    def __init__(self, line: LineFunction, d: int) -> None:
+        self._line, self._odd = line, d % 2 == 1
+        self._ladder = Ladder(line.generator, d // 2)
 
     @cached_property
     def log_at_zero(self) -> float:
         """Logarithm of K at equal points."""
         below = 0.0 if self._odd else float(self._half_step.log(np.zeros(1))[0])
-        return self._rungs.log_factor + self._ladder.log_unit + below
+        return self._line.log_factor + self._ladder.log_unit + below
+
+    @cached_property
+    def rise_at_zero(self) -> float:
+        """Derivative of :attr:`log_at_zero` by the logarithm of the time."""
+        return self._line.slope_shift + self._line.slope_factor * float(self._ratio(np.zeros(1))[0])
 
     def log_profile(self, normalized: bool, deep: bool = False) -> TableProfile:
         """The kernel by its logarithm; deep: beyond its underflow."""
@@ -67,23 +72,24 @@ class RadialLaw:
         return compile_profile(
             lambda u: (self._log(u) + shift)[None, :],
             "invariant", top=top, logarithmic=True, beyond=-np.inf,
-            law_error=self._log_table.error, octaves=top + 2 * self._rungs.octaves,
+            law_error=self._log_table.error, octaves=top + 2 * self._line.octaves,
         )  # fmt: skip
 
-    def slope_profile(self, normalized: bool) -> TableProfile:
-        """Derivative of the logarithm of the kernel by that of its hyperparameter."""
+    def slope_profile(self, normalized: bool, chain: float) -> TableProfile:
+        """Derivative of the logarithm of the kernel by that of its time, times a factor."""
         zero = float(self._ratio(np.zeros(1))[0]) if normalized else 0.0
-        factor, shift = self._rungs.slope_factor, 0.0 if normalized else self._rungs.slope_shift
+        factor = chain * self._line.slope_factor
+        shift = 0.0 if normalized else chain * self._line.slope_shift
         top = self._top(0.0 if normalized else self.log_at_zero)
         return compile_profile(
             lambda u: (factor * (self._ratio(u) - zero) + shift)[None, :],
             "invariant", top=top, least=1.0, beyond=0.0,
-            law_error=self._ratio_table.error, octaves=top + 2 * self._rungs.octaves,
+            law_error=self._ratio_table.error, octaves=top + 2 * self._line.octaves,
         )  # fmt: skip
 
     def _top(self, shift: float) -> int:
         """The first octave at which the kernel has fallen below the floating range."""
-        octaves = np.arange(-2 * self._rungs.octaves, _ABOVE)
+        octaves = np.arange(-2 * self._line.octaves, _ABOVE)
         seen = self._log(np.exp2(octaves)) + shift > -_DEPTH
         return int(octaves[seen].max(initial=octaves[0])) + 1
 
@@ -112,7 +118,7 @@ class RadialLaw:
     @cached_property
     def _half_step(self) -> HalfStep:
         log = partial(_values, self._odd_log_table)
-        return HalfStep(log, self._ladder.power_at_zero, self._rungs.octaves)
+        return HalfStep(log, self._ladder.power_at_zero, self._line.octaves)
 
     @cached_property
     def _odd_log_table(self) -> TableProfile:
@@ -121,12 +127,12 @@ class RadialLaw:
 
     @cached_property
     def _odd_ratio_table(self) -> TableProfile:
-        return self._tabulate(partial(self._ladder.ratio, self._rungs.slope), further=not self._odd)
+        return self._tabulate(partial(self._ladder.ratio, self._line.slope), further=not self._odd)
 
     def _tabulate(self, law: Radial, further: bool = False) -> TableProfile:
         """A table of the distance; further: for half steps from it."""
         top = math.ceil(math.log2(_FARTHEST + (FURTHER if further else 0.0)))
-        octaves = top + self._rungs.octaves + (NEARER if further else 0)
+        octaves = top + self._line.octaves + (NEARER if further else 0)
         return compile_profile(
             lambda rho: law(rho)[None, :], "invariant", top=top, least=1.0, octaves=octaves
         )

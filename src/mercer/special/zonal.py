@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 #: logarithm of a law's weight as a function of the eigenvalue (extended precision in and out)
+#: values of a function on both hemispheres at separations u, shape (2, u.size)
+Function = Callable[[Array], Array]
 LogWeights = Callable[[NDArray[np.longdouble]], NDArray[np.longdouble]]
 
 #: No series is summed beyond this level (n = 10^6 at t* = 0.02 needs 8 * 10^5).

@@ -1,0 +1,157 @@
+"""Kernels that a space realises: Gram matrices, diagonals, gradients and products with vectors."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+
+from mercer.kernels import scale
+from mercer.kernels.base import Kernel, check_room, check_vector, count, hashable, on_cpu
+from mercer.spaces.base import Space, is_foreign
+from mercer.spaces.realisation import Moving, Realisation, Slope
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """How to compute something of a kernel; equal recipes give equal results."""
+
+    identity: tuple[Any, ...]  # of what cannot be hashed the address, which ``compute`` keeps alive
+    compute: Callable[[], Any] = field(compare=False)
+
+
+@lru_cache(maxsize=256)
+def _result(recipe: _Recipe) -> Any:
+    return recipe.compute()
+
+
+class RealisedKernel(Kernel):
+    """A kernel between points of a space, computed by a realisation (:meth:`realise`)."""
+
+    space: Space
+    #: Parameters that say where points are, and nothing of the law.
+    _embedding_parameters: tuple[str, ...] = ()
+
+    @abstractmethod
+    def realise(self, n: int) -> Realisation:
+        """The kernel between checked points with n columns."""
+
+    @abstractmethod
+    def slope(self, n: int, name: str) -> Slope:
+        """How it changes with the logarithm of a continuous hyperparameter."""
+
+    @abstractmethod
+    def _validate(self) -> None:
+        """Raise for hyperparameters and options out of range."""
+
+    @property
+    def requires_vector_input(self) -> bool:
+        """Whether points are rows of numbers."""
+        return self.space.requires_vector_input
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """See :class:`Kernel`."""
+        if eval_gradient and Y is not None:
+            raise ValueError("gradients are of k(X): Y must be None")
+        self._validate()
+        P, Q = self.space.check_pair(X, Y)
+        n = self.space.columns(P)
+        if eval_gradient:
+            values: Any = self._with_gradient(P, n)
+        else:
+            check_room(P, Q)
+            values = self.realise(n).gram(P, Q, self._moving(P, n))
+        return to_single(values) if self.space.computes_in_double and is_single(X) else values
+
+    def _with_gradient(self, P: Any, n: int) -> tuple[Any, Any]:
+        if is_foreign(P):
+            raise TypeError("eval_gradient is for NumPy and SciPy rows; tensors have autograd")
+        self._moving(P, n)  # refuses hyperparameters that autograd is to see
+        free = len(self.free())
+        check_room(P, None, matrices=1 + free * (1 if free < 2 else 2))
+        K, slopes = self.realise(n).slopes(P, [self.slope(n, name) for name in self.free()])
+        if len(slopes) == 1:  # no copy of the largest array there is
+            return K, slopes[0][:, :, None]
+        return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0), dtype=K.dtype)
+
+    def diag(self, X: Any) -> Any:
+        """See :class:`Kernel`."""
+        self._validate()
+        P = self.space.check(X)
+        n = self.space.columns(P)
+        return self.realise(n).diagonal(P, self._moving(P, n))
+
+    def matvec(self, X: Any, Y: Any, v: Any) -> Any:
+        """See :class:`Kernel`."""
+        self._validate()
+        P, Q = self.space.check_pair(X, Y)
+        v = check_vector(v, count(P if Q is None else Q))
+        product = self.realise(self.space.columns(P)).matvec(P, Q, v)
+        return super().matvec(X, Y, v) if product is None else product
+
+    def _pair_similarities(
+        self, X: Any, max_rows: int, rng: np.random.Generator
+    ) -> tuple[scale.Similarities, int]:
+        """See :class:`Kernel`."""
+        P = self.space.check(on_cpu(X))
+        n = self.space.columns(P)
+        found, points = self.realise(n).pair_similarities(P, max_rows, rng)
+
+        def similarities(kernel: Any) -> scale.Array:
+            kernel._validate()
+            return found(kernel.realise(n))
+
+        return similarities, points
+
+    def _moving(self, P: Any, n: int) -> list[Moving]:
+        """Hyperparameters given as tensors, whose logarithm autograd is to see."""
+        tensors = [(name, getattr(self, name)) for name in self.continuous()]
+        if not is_foreign(P):
+            watched = [name for name, value in tensors if getattr(value, "requires_grad", False)]
+            if watched:
+                raise TypeError(
+                    f"{watched[0]} is a tensor that requires a gradient, but the rows are not tensors; "
+                    "give tensors for both, or detach it"
+                )
+
+        def moved(name: str, shift: float) -> tuple[Realisation, Slope]:
+            other = self.with_floats()
+            setattr(other, name, getattr(other, name) * math.exp(shift))
+            return other.realise(n), other.slope(n, name)
+
+        return [
+            (value.log(), lambda shift, name=name: moved(name, shift))
+            for name, value in tensors
+            if hasattr(value, "requires_grad")
+        ]
+
+    def _remember(self, what: tuple[Any, ...], compute: Callable[[], T]) -> T:
+        """Compute once per kernel class, parameters and ``what``; kernels come and go by cloning."""
+        params = self.get_params(deep=False)
+        values = (
+            (k, hashable(v))
+            for k, v in params.items()
+            if not k.endswith("_bounds") and k not in self._embedding_parameters
+        )
+        return cast(T, _result(_Recipe((type(self), *values, *what), compute)))
+
+
+def is_single(X: Any) -> bool:
+    """Tell whether X is an array in single precision."""
+    return bool(is_array_api_obj(X)) and X.dtype == array_namespace(X).float32
+
+
+def to_single(values: Any) -> Any:
+    """A Gram matrix, or one with its gradient, in single precision."""
+    if isinstance(values, tuple):
+        return tuple(to_single(part) for part in values)
+    xp = array_namespace(values)
+    return xp.astype(values, xp.float32)

@@ -1,0 +1,243 @@
+"""Laws: weights on the spectrum of a Laplacian, as values that spaces realise.
+
+A law does not know the space it is used on, and a space does not ask which law it is given.  A law offers
+what it can: the logarithm of its weights always; closed forms where a series would be too long; its
+function on the line, which is what hyperbolic space needs; the diffusion times that it mixes, which is
+what products of spaces need.  A space takes what it needs, or says in words what is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.special import heat_short_time, heat_tails, level_sums, zonal
+from mercer.special.heat_short_time import ClosedForm
+from mercer.special.hyperbolic import BesselGenerator, GaussianGenerator
+from mercer.special.hyperbolic_tables import LineFunction
+
+#: Levels of a Matern law that are summed one by one before a closed form is used instead.
+_DIRECT_LEVELS = 16_384
+#: A user's weights may have gaps: so many levels are looked at before they count as ended.
+_GAP_LEVELS = 2**15
+#: Weights with a logarithm below this are about to underflow.
+_LOG_LEAST = -650.0
+#: Step of the quadrature in the logarithm of the time; its error is about exp(-pi^2 / step).
+_LOG_TIME_STEP = 0.28
+
+
+#: Diffusion times, logarithms of their weights, and the derivative of these by that of the law's time.
+Times = tuple[NDArray[np.float64], NDArray[np.float64], float]
+
+
+class Law(ABC):
+    """Weights ``a(lambda)`` on the eigenvalues of a Laplacian; a hashable value."""
+
+    #: The kernel is known to have no negative values on any space.
+    nonnegative = False
+    #: The absolute form is a density: divided by the volume where the space has one.
+    density = False
+    #: Number of levels, where the weights are a list.
+    levels: int | None = None
+    #: Levels to look at before the weights count as ended.
+    least_levels = 64
+
+    @abstractmethod
+    def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
+        """Logarithm of the weights on a manifold of some dimension; 0 on a graph."""
+
+    def check_truncation(self, spectrum: zonal.Spectrum) -> None:
+        """Raise if a truncated series is not the law's."""
+
+    def closed_form(self, n: int) -> ClosedForm | None:
+        """The kernel of S^(n-1) where its series is too long to be summed, else None."""
+        return None
+
+    def log_function(self, n: int, function: zonal.Function, sides: int) -> zonal.Function:
+        """Logarithm of the normalised kernel of S^(n-1), far into its tails; made of its values."""
+        raise TypeError("logarithms are known of heat kernels only")
+
+    def level_sums(self, n: int, numbers: NDArray[np.int64]) -> level_sums.Sums | None:
+        """Sums over the levels of S^(n-1), and over those not named, if there is a formula."""
+        return None
+
+    def line_function(self, dimension: int) -> LineFunction:
+        """The kernel of hyperbolic space, by its function on the line."""
+        raise TypeError("the law is not known on hyperbolic space; use Heat or Matern")
+
+    def times(self, dimension: int) -> Times:
+        """The diffusions that the law mixes, if it is a mixture of them."""
+        raise TypeError("the law is no mixture of diffusions, which products of spaces need; use Heat")
+
+
+@dataclass(frozen=True)
+class Diffusion(Law):
+    """Diffusion for a time: ``a(lambda) = exp(-lambda t)``."""
+
+    t: Any
+    nonnegative = True
+    density = True
+
+    def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
+        """See :class:`Law`."""
+        return -eigenvalues * self.t
+
+    def closed_form(self, n: int) -> ClosedForm | None:
+        """See :class:`Law`; the short-time expansion where it is exact to a rounding."""
+        return heat_short_time.closed_heat(n, self.t) if heat_short_time.is_short(n, self.t) else None
+
+    def log_function(self, n: int, function: zonal.Function, sides: int) -> zonal.Function:
+        """See :class:`Law`."""
+        if heat_short_time.is_short(n, self.t):
+            return heat_short_time.log_heat(n, self.t, sides)
+        return heat_tails.log_heat(function, n, self.t, sides)
+
+    def line_function(self, dimension: int) -> LineFunction:
+        """See :class:`Law`; a Gaussian."""
+        rate = ((dimension - 1) / 2) ** 2 * self.t
+        return LineFunction(
+            GaussianGenerator(self.t),
+            log_factor=-0.5 * math.log(4 * math.pi * self.t) - rate,
+            slope=GaussianGenerator(self.t, slope=True),
+            slope_shift=-0.5 - rate,
+        )
+
+    def times(self, dimension: int) -> Times:
+        """See :class:`Law`; one time."""
+        return np.array([self.t]), np.zeros(1), 0.0
+
+
+@dataclass(frozen=True)
+class GammaDiffusion(Law):
+    """The Matern law, ``a(lambda) = (rate + lambda)^(-nu - d / 2)`` in dimension d.
+
+    A mixture of diffusions over times of a Gamma distribution, of shape ``nu + d / 2``.
+    """
+
+    nu: Any
+    rate: Any
+    nonnegative = True
+
+    def power(self, dimension: int) -> float:
+        """``nu + d / 2``."""
+        return self.nu + dimension / 2
+
+    def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
+        """See :class:`Law`."""
+        return -self.power(dimension) * np.log(self.rate + eigenvalues)
+
+    def closed_form(self, n: int) -> ClosedForm | None:
+        """See :class:`Law`; times are split into a fast series and a short-time integral."""
+        split, higher = self._split(n, 0), self._split(n, 1)
+        if split is None or higher is None:
+            return None
+        # d/dlog(rate) of (rate + lam)^-s is -s rate (rate + lam)^-(s+1).
+        (function, log_total), (higher_function, higher_total) = split, higher
+        weight = self.power(n - 1) * math.exp(math.log(self.rate) + higher_total - log_total)
+
+        def slope(normalized: bool) -> zonal.Function:
+            shift = 1.0 if normalized else 0.0
+            return lambda u: weight * (higher_function(u) - shift * function(u))
+
+        return ClosedForm(function, log_total, slope)
+
+    def _split(self, n: int, raised: int) -> tuple[zonal.Function, float] | None:
+        return _split_series(self, n, raised)
+
+    def level_sums(self, n: int, numbers: NDArray[np.int64]) -> level_sums.Sums:
+        """See :class:`Law`; series of powers, whose rest is an integral."""
+        return level_sums.of_powers(n, self.power(n - 1), self.rate, numbers)
+
+    def line_function(self, dimension: int) -> LineFunction:
+        """See :class:`Law`; a Bessel function."""
+        s = self.power(dimension)
+        whole = self.rate + ((dimension - 1) / 2) ** 2
+        factor = math.log(2) - 0.5 * math.log(4 * math.pi) - (s - 0.5) * math.log(2 * whole)
+        return LineFunction(
+            BesselGenerator(s - 0.5, whole),
+            log_factor=factor - math.lgamma(s),
+            slope=BesselGenerator(s + 0.5, whole),
+            slope_factor=self.rate / whole / 2,
+            # The kernel falls from its value at zero like rho^(2 nu).
+            octaves=max(32, math.ceil(20 / self.nu)),
+        )
+
+    def times(self, dimension: int) -> Times:
+        """See :class:`Law`; the trapezoidal rule in the logarithm of the time."""
+        s = self.power(dimension)
+        first = math.log(1e-18) / min(self.nu, s) - 2
+        last = math.log(60 + 4 * s)
+        x = np.arange(first, last + _LOG_TIME_STEP, _LOG_TIME_STEP)
+        logs = s * x - np.exp(x) - math.lgamma(s) + math.log(_LOG_TIME_STEP) - s * math.log(self.rate)
+        return np.exp(x) / self.rate, logs, s
+
+
+@lru_cache(maxsize=64)
+def _split_series(law: GammaDiffusion, n: int, raised: int) -> tuple[zonal.Function, float] | None:
+    """The split series where levels cannot be summed one by one; with the power raised."""
+    try:
+        zonal.spectrum(lambda lam: law.log_weights(lam, n - 1), n, _DIRECT_LEVELS)
+    except zonal.SlowDecay:
+        return heat_short_time.SplitSeries(n, law.power(n - 1) + raised, law.rate).parts()
+    return None
+
+
+@dataclass(frozen=True)
+class Weights(Law):
+    """Weights of a user's own: a function of the eigenvalues, or a list by levels."""
+
+    weights: Callable[[NDArray[Any]], Any] | tuple[float, ...]
+    least_levels = _GAP_LEVELS
+
+    @property
+    def levels(self) -> int | None:  # type: ignore[override]
+        """See :class:`Law`."""
+        return None if callable(self.weights) else len(self.weights)
+
+    def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
+        """See :class:`Law`; a list is that of the first levels."""
+        if callable(self.weights):
+            weights = np.asarray(self.weights(eigenvalues.astype(float)))
+        else:
+            # Eigenvalues of a sphere are l (l + d - 1).
+            middle = (dimension - 1) / 2
+            numbers = np.rint(np.sqrt(eigenvalues.astype(float) + middle**2) - middle).astype(int)
+            padded = np.append(np.array(self.weights, dtype=float), 0.0)
+            weights = padded[np.minimum(numbers, len(self.weights))]
+        if weights.dtype.kind == "c":
+            raise ValueError("Complex data not supported: weights holds complex numbers; give real ones")
+        if weights.shape != eigenvalues.shape:
+            raise ValueError(
+                f"weights returned shape {weights.shape} for eigenvalues of shape {eigenvalues.shape}"
+            )
+        refuse_negative_weights(weights)
+        with np.errstate(divide="ignore"):
+            return np.log(weights.astype(np.longdouble))
+
+    def check_truncation(self, spectrum: zonal.Spectrum) -> None:
+        """See :class:`Law`; weights must not underflow where they matter."""
+        if self.levels is not None:
+            return
+        last = self.log_weights(spectrum.eigenvalues[-1:], spectrum.n - 1)[0]
+        if last < _LOG_LEAST and spectrum.p[-1] > zonal.TRUNCATION:
+            raise ValueError(
+                f"weights underflow at level {spectrum.levels[-1]}, where they still matter in "
+                f"dimension {spectrum.n}; subclass SpectralKernel and give their logarithms"
+            )
+
+
+def refuse_negative_weights(weights: NDArray[Any]) -> None:
+    """Raise for weights that are negative or NaN."""
+    bad = np.flatnonzero(~(weights >= 0))
+    if bad.size:
+        raise ValueError(
+            f"weights must not be negative or NaN (else K is no kernel): level {bad[0]} has "
+            f"{float(weights[bad[0]])!r}"
+        )

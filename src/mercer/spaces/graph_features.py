@@ -1,0 +1,159 @@
+"""Eigenvectors of a graph's matrix as features of a kernel between its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from mercer.engine.threads import progress
+from mercer.spaces.realisation import FeatureMap
+
+if TYPE_CHECKING:
+    from mercer.spaces.graph import Operator
+    from mercer.spaces.graph_functions import NodeFunction
+
+Array = NDArray[np.float64]
+
+#: Restarts of the Lanczos iteration before it is given up.
+_RESTARTS = 300
+#: Entries per row up to which a sparse factorisation of the matrix does not fill in.
+_THIN = 6
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFeatures(FeatureMap):
+    """``F_x = (sqrt(f(lambda_1)) u_1(x), ...)`` with the eigenpairs that weigh most."""
+
+    eigenvalues: Array
+    error: float
+    rows: Array
+
+    @classmethod
+    def of(cls, law: NodeFunction, size: int, seed: int) -> NodeFeatures:
+        """The heaviest eigenpairs of a function of a matrix."""
+        eigenvalues, vectors, left_out = _heaviest(law, min(size, law.graph.size), seed)
+        weights = law.relative_weights(eigenvalues)
+        order = np.argsort(-weights, kind="stable")
+        factor = law.largest_weight()
+        rows = vectors[:, order] * np.sqrt(factor * weights[order])
+        return cls(eigenvalues[order], factor * left_out, rows)
+
+    def __call__(self, P: Any) -> Any:
+        """See :class:`FeatureMap`."""
+        return self.rows[P]
+
+
+def _heaviest(law: NodeFunction, wanted: int, seed: int) -> tuple[Array, Array, float]:
+    """Eigenpairs of the largest weights, and the largest relative weight left out."""
+    operator = law.operator
+    if operator.decomposable:
+        eigenvalues, vectors = operator.decomposition
+        weights = law.relative_weights(eigenvalues)
+        order = np.argsort(-weights, kind="stable")
+        left_out = float(weights[order[wanted]]) if wanted < len(order) else 0.0
+        return eigenvalues[order[:wanted]], vectors[:, order[:wanted]], left_out
+    if wanted >= law.graph.size // 2:
+        raise ValueError(
+            f"n_components={wanted} of {law.graph.size} nodes is no small part of the spectrum"
+        )
+    end = _heavy_end(law)
+    found = _null_vectors(operator, wanted) if _holds_zero(operator, end) else _none(operator)
+    eigenvalues, vectors = found
+    if len(eigenvalues) < wanted:
+        more = _iterate(law, end, vectors, wanted - len(eigenvalues), seed)
+        eigenvalues = np.concatenate([eigenvalues, more[0]])
+        vectors = np.concatenate([vectors, more[1]], axis=1)
+    eigenvalues = np.clip(eigenvalues, operator.low, operator.high)
+    # What is left out lies further in, where weights are smaller.
+    return eigenvalues, vectors, float(law.relative_weights(eigenvalues).min())
+
+
+def _iterate(
+    law: NodeFunction, end: str, known: Array, wanted: int, seed: int
+) -> tuple[Array, Array]:
+    """Lanczos iteration at one end of the spectrum, beside the vectors that are known."""
+    operator = law.operator
+    size, width = operator.matrix.shape[0], operator.high - operator.low
+    # The end in question is moved to the largest values: tolerances are relative to them.
+    sign, shift = (-1.0, operator.high) if end == "SA" else (1.0, -operator.low)
+    shift = shift if end != "LM" else 0.0
+    start = np.random.default_rng(seed).uniform(-1, 1, size=size)
+    basis = min(max(2 * wanted + 1, wanted + 40), size)
+    with progress(basis + _RESTARTS * (basis - wanted), "eigenvectors, at most") as advance:
+
+        def multiply(x: Array) -> Array:
+            advance()
+            x = x.ravel()
+            product = sign * (operator.matrix @ x) + shift * x
+            return product - width * (known @ (known.T @ x)) if known.shape[1] else product
+
+        moved = LinearOperator(operator.matrix.shape, matvec=multiply, dtype=float)
+        try:
+            values, vectors = eigsh(
+                moved, k=wanted, which="LM" if end == "LM" else "LA", v0=start, ncv=basis,
+                maxiter=_RESTARTS, tol=_tolerance(law, end) / max(width, 1e-300),
+            )  # fmt: skip
+            return sign * (values - shift), vectors
+        except ArpackNoConvergence:
+            if end == "LM" or operator.matrix.nnz > _THIN * size:
+                raise ValueError(
+                    f"{wanted} eigenvectors did not converge: the kernel tells eigenvalues apart "
+                    "that are too close for the iteration; take fewer components, a smaller time or "
+                    "length scale, or the kernel itself instead of features"
+                ) from None
+    outside = operator.low - 1e-6 * width if end == "SA" else operator.high + 1e-6 * width
+    more = wanted + known.shape[1]
+    values, vectors = eigsh(operator.matrix, k=more, sigma=outside, which="LM", v0=start)
+    keep = np.argsort(np.abs(values - outside))[known.shape[1] :]
+    return values[keep], vectors[:, keep]
+
+
+def _none(operator: Operator) -> tuple[Array, Array]:
+    return np.zeros(0), np.zeros((operator.matrix.shape[0], 0))
+
+
+def _holds_zero(operator: Operator, end: str) -> bool:
+    """Whether the end of the spectrum in question is the known zero of a Laplacian."""
+    return operator.null is not None and (operator.low == 0) == (end == "SA")
+
+
+def _null_vectors(operator: Operator, most: int) -> tuple[Array, Array]:
+    """Vectors that a Laplacian maps to zero: one for each component, the largest components first."""
+    assert operator.null is not None
+    values, component = operator.null
+    sizes = np.bincount(component)
+    largest = np.argsort(-sizes, kind="stable")[:most]
+    vectors = np.zeros((len(values), len(largest)))
+    for column, number in enumerate(largest):
+        inside = component == number
+        vectors[inside, column] = values[inside]
+    return np.zeros(len(largest)), vectors
+
+
+def _tolerance(law: NodeFunction, end: str) -> float:
+    """How well eigenvalues must be known so that weights are known to about 1e-6."""
+    operator = law.operator
+    width = operator.high - operator.low
+    step = 1e-6 * width
+    ends = {"SA": [operator.low, operator.low + step], "LA": [operator.high - step, operator.high]}
+    first, second = law.relative_weights(np.array(ends.get(end, ends["LA"])))
+    slope = abs(first - second) / step if step > 0 else 0.0
+    return float(np.clip(1e-6 / max(slope, 1e-300), 1e-15 * width, 1e-6 * width))
+
+
+def _heavy_end(law: NodeFunction) -> str:
+    """Where the largest weights are, in the words of ARPACK."""
+    operator = law.operator
+    if operator.high == operator.low:
+        return "SA"
+    grid = np.linspace(operator.low, operator.high, 1025)
+    weights = law.relative_weights(grid)
+    for end, values in (("LA", grid), ("SA", -grid), ("LM", np.abs(grid))):
+        along = weights[np.argsort(values, kind="stable")]
+        if np.all(np.diff(along) >= -1e-12):
+            return end
+    raise ValueError("the weights neither rise nor fall along the spectrum; SpectralFeatures needs that")

@@ -1,0 +1,243 @@
+"""Laws on graphs: functions of a matrix on the nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.engine import matrixfunction
+from mercer.laws import Law
+from mercer.spaces import sampling
+from mercer.spaces.graph_features import NodeFeatures
+from mercer.spaces.normalisation import normalised, normalised_slope, positive
+from mercer.spaces.realisation import Moving, Realisation, Similarities, Slope
+
+if TYPE_CHECKING:
+    from mercer.spaces.graph import Graph, Operator
+
+Array = NDArray[np.float64]
+Nodes = NDArray[np.intp]
+Series = matrixfunction.Expansion | matrixfunction.WalkSeries
+
+#: Eigenvalues are right to so many roundings, and the kernel must not change by more over that.
+_ROUNDING_STEPS, _LARGEST_CHANGE, _LARGEST_CHANGE_OF_SERIES = 8, 1e-8, 1e-6
+#: exp() of more than this overflows.
+LOG_MAX = math.log(np.finfo(float).max)
+#: Nodes of a graph that is not decomposed from which a range is learnt.
+_LARGE_GRAPH_SAMPLE = 128
+
+
+class NodeFunction(Realisation):
+    """A kernel ``K = f(M)``: a non-negative function of the eigenvalues of a matrix on the nodes.
+
+    Graphs of up to 4000 nodes are decomposed once, and every further kernel is a matrix product.  On
+    larger graphs there is never an n x n matrix: a column is computed for each node asked for, by a
+    Chebyshev series of f with a bound on its error (:meth:`expansion`), at the cost of one pass over the
+    edges per term.
+
+    Parameters
+    ----------
+    graph : Graph
+    operator : Operator
+        The matrix M, with bounds on its eigenvalues.
+    law : Law
+        Logarithm of f, in dimension 0.
+    normalized : bool
+        Divide by the square roots of K(x, x) and K(y, y).
+    """
+
+    def __init__(self, graph: Graph, operator: Operator, law: Law, normalized: bool) -> None:
+        self.graph, self.operator, self.law, self.normalized = graph, operator, law, normalized
+
+    def log_weights(self, eigenvalues: Array) -> Array:
+        """Logarithm of f."""
+        return np.asarray(self.law.log_weights(eigenvalues, 0), dtype=float)
+
+    def expansion(self) -> matrixfunction.Expansion:
+        """The Chebyshev series of f / max f, whose ``error`` bounds that of every entry of K / max f."""
+        return self._expand(self.relative_weights)
+
+    def features(self, size: int, seed: int) -> NodeFeatures:
+        """See :class:`Realisation`; eigenvectors."""
+        return NodeFeatures.of(self, size, seed)
+
+    def _expand(self, f: Callable[[Array], Array]) -> matrixfunction.Expansion:
+        return matrixfunction.expand(f, self.operator.low, self.operator.high)
+
+    @property
+    def _log_top(self) -> float:
+        """Logarithm of the largest weight."""
+        if self.operator.decomposable:
+            eigenvalues = self.operator.decomposition[0]
+        else:
+            eigenvalues = np.linspace(self.operator.low, self.operator.high, 4097)
+        top = float(np.max(self.log_weights(eigenvalues)))
+        return top if top > -np.inf else 0.0
+
+    def relative_weights(self, eigenvalues: Array) -> Array:
+        """The function f divided by its largest value."""
+        return np.exp(self.log_weights(eigenvalues) - self._log_top)
+
+    def _weight_slopes(self, eigenvalues: Array, slope: Slope) -> Array:
+        """Derivative of f by the logarithm of a hyperparameter, divided by the largest value of f."""
+        return self.relative_weights(eigenvalues) * slope.scores(eigenvalues)
+
+    def _factor(self) -> float:
+        """What the values relative to the largest weight are multiplied with."""
+        return 1.0 if self.normalized else self.largest_weight()  # it cancels in the normalised form
+
+    def largest_weight(self) -> float:
+        """The largest value of f on the spectrum, or on the interval known to hold it."""
+        top = self._log_top
+        if abs(top) > LOG_MAX:
+            raise ValueError(
+                f"the largest eigenvalue of the kernel is exp({top:.6g}), out of the floating range; "
+                "use normalized=True or a smaller parameter"
+            )
+        return math.exp(top)
+
+    @property
+    def _by_spectrum(self) -> bool:
+        """Whether to compute from the decomposition rather than column by column."""
+        return self.operator.decomposable
+
+    def _series(self, slope: Slope | None = None) -> tuple[Series, float]:
+        """The series of f or of its derivative by a log hyperparameter, and a factor of it."""
+        f = self.relative_weights if slope is None else partial(self._weight_slopes, slope=slope)
+        return self._expand(f), self._factor()
+
+    def _check_resolved(self) -> None:
+        """Refuse kernels that tell eigenvalues apart which rounding does not."""
+        operator = self.operator
+        if operator.null is None:
+            return
+        known = _ROUNDING_STEPS * np.finfo(float).eps * (operator.high - operator.low)
+        at, allowed = np.array([operator.low, operator.high]), _LARGEST_CHANGE_OF_SERIES
+        if self._by_spectrum:  # zeros are exact
+            allowed = _LARGEST_CHANGE
+            at = operator.decomposition[0]
+            at = at[operator.nullity :] if operator.low == 0 else at[: len(at) - operator.nullity]
+        ends = (np.clip(at + shift, operator.low, operator.high) for shift in (-known, known))
+        below, above = (self.relative_weights(end) for end in ends)
+        change = float(np.abs(above - below).max(initial=0.0))
+        if change > allowed:
+            raise ValueError(
+                f"rounding of the eigenvalues ({known:.2g}) would change the kernel by {change:.2g}: "
+                "weights of edges span too many orders of magnitude for these parameters; take a "
+                "shorter time or length scale, or drop the weakest or the strongest edges"
+            )
+
+    def gram(self, P: Nodes, Q: Nodes | None = None, moving: Sequence[Moving] = ()) -> Array:
+        """See :class:`Realisation`."""
+        K = self.plain_gram(P, Q)
+        return normalised(K, P, Q, self.plain_diagonal)[0] if self.normalized else K
+
+    def diagonal(self, P: Nodes, moving: Sequence[Moving] = ()) -> Array:
+        """See :class:`Realisation`."""
+        values = self.plain_diagonal(P)
+        return np.ones_like(positive(values, "X")) if self.normalized else values
+
+    def slopes(self, P: Nodes, slopes: Sequence[Slope]) -> tuple[Array, list[Array]]:
+        """See :class:`Realisation`."""
+        K = self.plain_gram(P, None)
+        plain = [self._slope(P, slope) for slope in slopes]
+        if not self.normalized:
+            return K, plain
+        K, squares = normalised(K, P, None, self.plain_diagonal)
+        return K, [normalised_slope(slope, K, squares) for slope in plain]
+
+    def plain_gram(self, P: Nodes, Q: Nodes | None) -> Array:
+        """Gram matrix that is not normalised."""
+        self._check_resolved()
+        if self._by_spectrum:
+            features = self._features(P)
+            return self._factor() * (features @ (features if Q is None else self._features(Q)).T)
+        series, factor = self._series()
+        return factor * self._columns(series, P, Q)
+
+    def _features(self, P: Nodes) -> Array:
+        eigenvalues, vectors = self.operator.decomposition
+        return vectors[P] * np.sqrt(self.relative_weights(eigenvalues))
+
+    def _columns(self, series: Series, P: Nodes, Q: Nodes | None) -> Array:
+        """Entries of the series, from columns for the smaller of two sets of nodes."""
+        matrix = self.operator.matrix
+        few, where = np.unique(P if Q is None or len(P) < len(Q) else Q, return_inverse=True)
+        if Q is None:
+            K = matrixfunction.columns(matrix, series, few, few)
+            return ((K + K.T) / 2)[np.ix_(where, where)]
+        if len(P) < len(Q):
+            return matrixfunction.columns(matrix, series, few, Q)[:, where].T
+        return matrixfunction.columns(matrix, series, few, P)[:, where]
+
+    def plain_diagonal(self, P: Nodes) -> Array:
+        """K(x, x) of each node."""
+        self._check_resolved()
+        if self._by_spectrum:
+            features = self._features(P)
+            return self._factor() * np.vecdot(features, features)
+        few, where = np.unique(P, return_inverse=True)
+        series, factor = self._series()
+        values = np.empty(len(few))
+        for start in range(0, len(few), matrixfunction.WIDTH):
+            part = few[start : start + matrixfunction.WIDTH]
+            values[start : start + len(part)] = np.diagonal(self._columns(series, part, None))
+        return factor * values[where]
+
+    def _slope(self, P: Nodes, slope: Slope) -> Array:
+        if not self._by_spectrum:
+            series, factor = self._series(slope)
+            return factor * self._columns(series, P, None)
+        eigenvalues, vectors = self.operator.decomposition
+        chosen = vectors[P]
+        found = (chosen * self._weight_slopes(eigenvalues, slope)) @ chosen.T
+        return self._factor() * (found + found.T) / 2
+
+    def pair_similarities(
+        self, P: Nodes, max_rows: int, rng: np.random.Generator
+    ) -> tuple[Similarities, int]:
+        """See :class:`Realisation`; pairs in one component: others have nothing in common."""
+        components = self.graph.components
+        most = max_rows if self.operator.decomposable else min(max_rows, _LARGE_GRAPH_SAMPLE)
+        rows, keys = sampling.distinct_sample(len(P), lambda rows: P[rows], most, rng)
+        nodes = P[rows]
+        i, j = sampling.different_pairs(keys)
+        joined = components[nodes[i]] == components[nodes[j]]
+        if not joined.any():
+            raise sampling.NoPairs(
+                "no two of these nodes are in one component of the graph: no scale can be learnt from "
+                "them; give more nodes, or set the parameter by hand"
+            )
+        i, j = i[joined], j[joined]
+
+        def similarities(other: NodeFunction) -> Array:
+            K = other.plain_gram(nodes, None)
+            lengths = np.sqrt(np.diagonal(K))
+            return K[i, j] / (lengths[i] * lengths[j])
+
+        return similarities, len(rows)
+
+    def matvec(self, P: Nodes, Q: Nodes | None, v: Any) -> Any:
+        """See :class:`Realisation`; the plain kernel of a large graph needs no column per node."""
+        if self.normalized or self.operator.decomposable:
+            return None
+        self._check_resolved()
+        Q = P if Q is None else Q
+        block = np.zeros((self.graph.size, 1 if v.ndim == 1 else v.shape[1]))
+        np.add.at(block, Q, v.reshape(len(v), -1))
+        result = self.times(block)[P]
+        return result[:, 0] if v.ndim == 1 else result
+
+    def times(self, block: Array) -> Array:
+        """Product of the plain kernel of all nodes with a block of vectors, which is used up."""
+        series, factor = self._series()
+        return factor * matrixfunction.product(self.operator.matrix, series, block)
+
+    def log(self, P: Any, Q: Any = None) -> Any:
+        """See :class:`Realisation`."""
+        raise TypeError("log is for sphere, simplex and hyperbolic space; on a graph take np.log(k(X))")

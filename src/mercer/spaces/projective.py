@@ -1,0 +1,101 @@
+"""Real projective space: axes, for which x and -x are the same point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.laws import Law
+from mercer.profiles import Separation
+from mercer.spaces.base import RadialSpace
+from mercer.spaces.spherical import Sphere, SphericalSpace
+from mercer.spaces.zonal import ZonalRealisation
+
+
+@dataclass(frozen=True, repr=False)
+class Projective(RadialSpace):
+    """Axes: points of a sphere, x and -x taken as one.
+
+    The Laplacian of real projective space has the even levels of the sphere's.
+
+    Parameters
+    ----------
+    base : Sphere or Simplex
+        How rows become unit vectors.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Heat
+    >>> from mercer.spaces import Projective
+    >>> Heat(Projective(), t=0.1)([[1.0, 0, 0], [-1.0, 0, 0], [0, 1.0, 0]]).round(4)
+    array([[1.    , 1.    , 0.0053],
+           [1.    , 1.    , 0.0053],
+           [0.0053, 0.0053, 1.    ]])
+    """
+
+    base: SphericalSpace = Sphere()  # noqa: RUF009 (spaces are frozen)
+    embeds_alike = True
+
+    @property
+    def n(self) -> int | None:  # type: ignore[override]
+        """Ambient dimension, or None to take it from the data."""
+        return self.base.n
+
+    @property
+    def separation(self) -> Separation:
+        """See :class:`RadialSpace`."""
+        return self.base.separation
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """See :meth:`RowSpace.check`."""
+        return self.base.check(X, name)
+
+    def _check_rows(self, X: Any, name: str) -> None:
+        self.base._check_rows(X, name)
+
+    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """Unit vectors: see :meth:`Embedding.embed`."""
+        return self.base.embed(X, Y)
+
+    def self_invariant(self, X: Any) -> Any:
+        """One: see :meth:`Embedding.self_invariant`."""
+        return self.base.self_invariant(X)
+
+    def are_apart(self, invariants: Any, own: float, rounding: float) -> Any:
+        """See :meth:`Embedding.are_apart`; x and -x are one point."""
+        return super().are_apart(np.abs(invariants), own, rounding)
+
+    def require_unit_vectors(self) -> None:
+        """See :meth:`Space.require_unit_vectors`."""
+
+    def natural_time(self, n: int) -> float:
+        """That of the sphere."""
+        return self.base.natural_time(n)
+
+    def dimension(self, n: int) -> int:
+        """That of the sphere."""
+        return self.base.dimension(n)
+
+    def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
+        """The even levels of the law: see :meth:`Space.realise`."""
+        return ZonalRealisation(self, self.separation, _EvenLevels(law), n, normalized)
+
+
+@dataclass(frozen=True)
+class _EvenLevels(Law):
+    """The weights of a law on the even levels of a sphere, and 0 on the odd ones."""
+
+    law: Law
+
+    def __post_init__(self) -> None:
+        for name in ("nonnegative", "density", "levels", "least_levels"):
+            object.__setattr__(self, name, getattr(self.law, name))
+
+    def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
+        """See :class:`Law`."""
+        middle = (dimension - 1) / 2
+        levels = np.rint(np.sqrt(np.real(eigenvalues) + middle**2) - middle)
+        return np.where(levels % 2 == 0, self.law.log_weights(eigenvalues, dimension), -np.inf)

@@ -1,0 +1,271 @@
+"""A law on a space: what Gram matrices, gradients, products with vectors and features read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer.engine import arrays, cpu
+from mercer.engine.equal import Equal, equal_rows, row_keys
+from mercer.engine.operands import Differences, Normals
+from mercer.profiles import PowerProfile, Profile
+from mercer.spaces import sampling
+from mercer.spaces.base import Embedding, is_foreign
+
+Array = NDArray[np.float64]
+#: From a realisation to its normalised values at pairs of points.
+Similarities = Callable[[Any], Array]
+
+
+@dataclass(frozen=True)
+class Slope:
+    """How a law changes with the logarithm of one of its kernel's hyperparameters.
+
+    ``scores`` are the derivatives of the log weights at eigenvalues; ``chain`` is the derivative of the
+    logarithm of the law's time, for laws that have closed forms.
+    """
+
+    name: str
+    chain: float = 1.0
+    scores: Callable[[NDArray[Any]], NDArray[Any]] = field(default=np.zeros_like, compare=False)
+
+
+#: A hyperparameter that is a tensor, as its logarithm, and the realisation with its slope after the
+#: hyperparameter has moved by so much.
+Moving = tuple[Any, Callable[[float], tuple["Realisation", Slope]]]
+
+
+class FeatureMap(ABC):
+    """Features F of checked points with ``F @ F.T`` near the Gram matrix of the absolute form.
+
+    Attributes
+    ----------
+    eigenvalues : array
+        Of the Laplacian, or of another matrix, for each feature.
+    error : float
+        Bound on the error of an entry of ``F @ F.T``.
+    """
+
+    eigenvalues: Array
+    error: float
+
+    @abstractmethod
+    def __call__(self, P: Any) -> Any:
+        """Features of checked points, shape (m, len(eigenvalues))."""
+
+
+class Realisation(ABC):
+    """A kernel between checked points of a space."""
+
+    @abstractmethod
+    def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
+        """Gram matrix; symmetric, between P and P, if Q is None."""
+
+    @abstractmethod
+    def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
+        """Diagonal of ``gram(P)``, without the rest."""
+
+    @abstractmethod
+    def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
+        """Gram matrix of P, and its derivatives."""
+
+    @abstractmethod
+    def pair_similarities(
+        self, P: Any, max_rows: int, rng: np.random.Generator
+    ) -> tuple[Similarities, int]:
+        """Values of such realisations at sampled pairs of distinct points, and the number of points."""
+
+    def matvec(self, P: Any, Q: Any, v: Any) -> Any:
+        """Product ``gram(P, Q) @ v`` without the Gram matrix; None if there is no better way."""
+        return None
+
+    def log(self, P: Any, Q: Any = None) -> Any:
+        """Logarithm of the Gram matrix."""
+        raise TypeError("log is for sphere, simplex and hyperbolic space; take np.log(k(X))")
+
+    def profile(self) -> Profile:
+        """The kernel as a function of the one invariant of a pair."""
+        raise TypeError("the kernel is no function of one invariant of two points")
+
+    def slope_profile(self, slope: Slope) -> Profile:
+        """Its derivative by the logarithm of a hyperparameter."""
+        raise TypeError("the kernel is no function of one invariant of two points")
+
+    @property
+    def log_self_similarity(self) -> float:
+        """Logarithm of K(x, x) in the absolute form, finite where K overflows."""
+        raise TypeError("the kernel differs from point to point on the diagonal")
+
+    @property
+    def spectrum(self) -> Any:
+        """Weights on the levels of a sphere."""
+        raise TypeError("levels are those of a sphere")
+
+    def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> Any:
+        """Weights of levels of a sphere, and what they leave out."""
+        raise TypeError("levels are those of a sphere")
+
+    def expansion(self) -> Any:
+        """On a graph: the series in the matrix, with its error."""
+        raise TypeError("expansion is for kernels on a graph; elsewhere see profile(n)")
+
+    def features(self, size: int, seed: int) -> FeatureMap:
+        """At most so many features, from the eigenfunctions of the space."""
+        raise TypeError("the eigenfunctions of the space are not known; use GramTransformer")
+
+
+class Radial(Realisation):
+    """A kernel ``s(x) s(y) f(invariant of x and y)``."""
+
+    #: How points become the operands of a matrix product.
+    embedding: Embedding
+
+    @abstractmethod
+    def profile(self) -> Profile:
+        """The function f."""
+
+    @abstractmethod
+    def slope_profile(self, slope: Slope) -> Profile:
+        """Its derivative by the logarithm of a hyperparameter."""
+
+    def log_profile(self) -> Profile:
+        """Its logarithm."""
+        raise TypeError("logarithms are known of heat kernels only")
+
+    def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
+        """See :class:`Realisation`."""
+        return Operands(self.embedding, P, Q).gram(self.profile(), _parameters(moving))
+
+    def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
+        """See :class:`Realisation`."""
+        return _diagonal(self.embedding, P, self.profile(), _parameters(moving))
+
+    def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
+        """See :class:`Realisation`."""
+        operands = Operands(self.embedding, P, None)
+        K = operands.gram(self.profile())
+        return K, [operands.gram(self.slope_profile(slope)) for slope in slopes]
+
+    def matvec(self, P: Any, Q: Any, v: Any) -> Any:
+        """See :class:`Realisation`."""
+        if is_foreign(P):
+            return None
+        operands, profile = Operands(self.embedding, P, Q), self.profile()
+        return cpu.matvec(
+            operands.L, operands.R, profile, v, symmetric=Q is None, scales=operands.scales,
+            diagonal=operands.diagonal(profile), equal=operands.equal,
+        )  # fmt: skip
+
+    def log(self, P: Any, Q: Any = None) -> Any:
+        """See :class:`Realisation`."""
+        return Operands(self.embedding, P, Q).gram(self.log_profile())
+
+    def pair_similarities(
+        self, P: Any, max_rows: int, rng: np.random.Generator
+    ) -> tuple[Similarities, int]:
+        """See :class:`Realisation`; the law at the invariants of pairs, which are computed once."""
+        embedding = self.embedding
+        rows, keys = sampling.distinct_sample(
+            P.shape[0], lambda rows: _point_keys(embedding, P[rows]), max_rows, rng
+        )
+        operands = Operands(embedding, P[rows], None)
+        invariants = cpu.gram(operands.L, operands.R, PowerProfile(), symmetric=True)
+        own = embedding.self_invariant(P[:1]).astype(float)
+        pairs = invariants[sampling.different_pairs(keys)].astype(float)
+        pairs = pairs[embedding.are_apart(pairs, float(own[0]), float(np.finfo(P.dtype).eps))]
+        if not pairs.size:
+            raise sampling.NoPairs(sampling.NO_PAIRS)
+        pairs = sampling.thinned(pairs)
+
+        def similarities(other: Radial) -> Array:
+            values = np.concatenate([own, pairs])[None, :]
+            other.profile().apply(values)
+            return values[0, 1:] / values[0, 0]
+
+        return similarities, len(rows)
+
+
+class Operands:
+    """Two sets of checked rows, embedded for the engine; Q is None where it is P."""
+
+    def __init__(self, embedding: Embedding, P: Any, Q: Any) -> None:
+        self._embedding, self._P = embedding, P
+        self._symmetric = Q is None
+        self.L, self.R = _embedded(embedding, P, Q)
+        self.equal = self._equal(Q)
+        left = embedding.row_scale(P)
+        self.scales = None
+        if left is not None:
+            self.scales = (left, left if Q is None else embedding.row_scale(Q))
+
+    def _equal(self, Q: Any) -> Equal | None:
+        """Rows that are the same point, where their invariant is subject to rounding."""
+        if not self._embedding.magnifies or isinstance(self.L, Differences | Normals):
+            return None
+        value = float(self._embedding.self_invariant(self._P)[0])
+        if self._embedding.embeds_alike:
+            return equal_rows(self.L, None if self._symmetric else self.R, value)
+        return equal_rows(self._P, Q, value)
+
+    def diagonal(self, profile: Profile, parameters: Sequence[arrays.Parameter] = ()) -> Any:
+        """Exact diagonal of a symmetric result, else None."""
+        return _diagonal(self._embedding, self._P, profile, parameters) if self._symmetric else None
+
+    def gram(self, profile: Profile, parameters: Sequence[arrays.Parameter] = ()) -> Any:
+        """Gram matrix of a profile of the invariant, differentiable in tensor parameters."""
+        diagonal = self.diagonal(profile, parameters)
+        if is_foreign(self._P):
+            return arrays.gram(
+                self.L, self.R, profile,
+                scales=self.scales, diagonal=diagonal, equal=self.equal, parameters=parameters,
+            )  # fmt: skip
+        return cpu.gram(
+            self.L, self.R, profile,
+            symmetric=self._symmetric, scales=self.scales, diagonal=diagonal, equal=self.equal,
+        )  # fmt: skip
+
+
+def _parameters(moving: Sequence[Moving]) -> list[arrays.Parameter]:
+    def slope_profile(moved: Callable[[float], tuple[Any, Slope]], shift: float) -> Profile:
+        realisation, slope = moved(shift)
+        return realisation.slope_profile(slope)
+
+    return [(tensor, lambda shift, m=moved: slope_profile(m, shift)) for tensor, moved in moving]
+
+
+def _embedded(embedding: Embedding, P: Any, Q: Any) -> tuple[Any, Any]:
+    """Embed two sets of rows, in the same arithmetic: equal rows stay so, dense or sparse."""
+    mixed = Q is not None and sparse.issparse(P) != sparse.issparse(Q)
+    if not mixed or not embedding.magnifies:
+        return embedding.embed(P, Q)
+    L, R = embedding.embed(sparse.csr_matrix(P), sparse.csr_matrix(Q))
+    if not embedding.embeds_alike:
+        return L, R
+    return (L, R.toarray()) if sparse.issparse(P) else (L.toarray(), R)
+
+
+def _point_keys(embedding: Embedding, P: Any) -> Any:
+    """What rows that are the same point have in common."""
+    embedded = embedding.embed(P, None)[0]
+    flat = isinstance(embedded, np.ndarray) or sparse.issparse(embedded)
+    return row_keys(embedded if flat else P)
+
+
+def _diagonal(
+    embedding: Embedding, P: Any, profile: Profile, parameters: Sequence[arrays.Parameter]
+) -> Any:
+    invariant = embedding.self_invariant(P)
+    if is_foreign(P):
+        values = arrays.apply(invariant, profile, parameters)
+    else:
+        values = np.array(invariant, ndmin=2)
+        profile.apply(values)
+        values = values[0]
+    scale = embedding.row_scale(P)
+    return values if scale is None else values * scale * scale
