@@ -13,7 +13,7 @@ PACKAGE = ROOT / "src" / "mercer"
 
 #: A module may import from its own layer and from those before it.
 LAYERS = [
-    {"_files", "_memory", "exceptions"},
+    {"_files", "_memory", "_progress", "_threads", "exceptions"},
     {"_arrow", "_npz"},
     {"compiled", "profiles"},
     {"spaces"},
@@ -27,7 +27,7 @@ LAYERS = [
     {"plotting"},
     {"report"},
     {"reproduce"},
-    {"progress", "outputs"},
+    {"outputs"},
     {"cli"},
 ]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import lapack, solve_triangular
 
-from mercer.engine.threads import run
+from mercer._threads import run
 from mercer.spaces import Sphere
 from mercer.spaces.base import constructor_call, is_foreign
 

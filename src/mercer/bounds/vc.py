@@ -13,8 +13,8 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer._threads import run
 from mercer.bounds.ball import EnclosingBall, enclosing_ball
-from mercer.engine.threads import run
 from mercer.kernels.base import Kernel, count, is_whole
 
 Array = NDArray[np.float64]

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._memory import check_gram
+from mercer._threads import run, threads_in_use
 from mercer.engine.equal import Equal
 from mercer.engine.products import Product, product
-from mercer.engine.threads import run, threads_in_use
 from mercer.profiles import Profile
 
 Scales = tuple[NDArray[Any], NDArray[Any]]

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.engine.threads import progress
+from mercer._progress import progress
 from mercer.features.harmonic import HarmonicMap
 from mercer.kernels import ArcCosine, NodeKernel, SpectralKernel
 from mercer.kernels.base import is_whole

@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from mercer import __version__
-from mercer.engine.threads import run
+from mercer._threads import run
 from mercer.gp.blocks import ArrayBlocks, StreamBlocks, as_floats
 from mercer.gp.bound import Solution
 from mercer.gp.checkpoint import Checkpoint

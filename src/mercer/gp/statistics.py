@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mercer._files import DAMAGE, atomic_write, one_line, seal, unsealed
 from mercer._npz import Npz
-from mercer.engine.threads import run, threads_in_use
+from mercer._threads import run, threads_in_use
 from mercer.gp.blocks import Block
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.inputs import Features

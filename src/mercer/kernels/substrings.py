@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._threads import run
 from mercer.engine.products import product
-from mercer.engine.threads import run
 from mercer.kernels.base import check_choice, is_whole
 from mercer.kernels.strings import StringKernel, mirror
 from mercer.spaces.base import squared_lengths

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process import kernels as sk
 
 from mercer._memory import check_gram
+from mercer._threads import run
 from mercer.engine.products import Product, product
-from mercer.engine.threads import run
 from mercer.kernels.algebra import Sum
 from mercer.kernels.radial import RadialKernel, Road
 from mercer.profiles import PowerProfile, Profile
