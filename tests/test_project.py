@@ -13,7 +13,7 @@ PACKAGE = ROOT / "src" / "mercer"
 
 #: A module may import from its own layer and from those before it.
 LAYERS = [
-    {"_files", "_memory", "_progress", "_threads", "exceptions"},
+    {"_files", "_arrays", "_memory", "_progress", "_threads", "_validation", "exceptions"},
     {"_arrow", "_npz"},
     {"compiled", "profiles"},
     {"spaces"},

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import lapack, solve_triangular
 
+from mercer._arrays import is_foreign
 from mercer._threads import run
 from mercer.spaces import Sphere
-from mercer.spaces.base import constructor_call, is_foreign
+from mercer.spaces.base import constructor_call
 
 __all__ = ["SphericalHarmonics", "multiplicity"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer._validation import is_whole
 from mercer.kernels import Spectral, SpectralKernel
-from mercer.kernels.base import is_whole
 from mercer.spaces import SphericalSpace, zonal
 
 Extended = NDArray[np.longdouble]

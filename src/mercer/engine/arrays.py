@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from array_api_compat import array_namespace, device, is_array_api_obj, is_torch_array
+from array_api_compat import array_namespace, device, is_torch_array
 
+from mercer._arrays import in_main_memory
 from mercer._memory import check_gram
 from mercer.engine.equal import Equal
 from mercer.profiles import Profile
@@ -46,11 +47,6 @@ def gram(
         same = xp.eye(values.shape[0], dtype=xp.int8, device=device(values)) > 0
         values = xp.where(same, diagonal[:, None], values)
     return values
-
-
-def in_main_memory(X: Any) -> bool:
-    """Tell whether an array, or whatever is no array, lives beside the processor."""
-    return not is_array_api_obj(X) or str(device(X)) == "cpu"
 
 
 def apply(w: Any, profile: Profile, parameters: Sequence[Parameter] = ()) -> Any:

@@ -9,10 +9,10 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
+from mercer._arrays import row_lengths
 from mercer.harmonics import SphericalHarmonics, multiplicity
 from mercer.kernels.levels import level_weights, radial_power, weighty_levels
 from mercer.spaces import Sphere, SphericalSpace
-from mercer.spaces.spherical import row_lengths
 
 Array = NDArray[np.float64]
 

@@ -11,14 +11,14 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mercer._arrays import is_foreign
 from mercer._progress import progress
+from mercer._validation import is_whole, refuse_complex, refuse_rows
 from mercer.features.harmonic import HarmonicMap
 from mercer.kernels import ArcCosine, NodeKernel, SpectralKernel
-from mercer.kernels.base import is_whole
 from mercer.kernels.levels import check_zonal
 from mercer.kernels.nodes import LaplacianKernel
 from mercer.spaces import Graph, SphericalSpace
-from mercer.spaces.base import is_foreign, refuse_complex, refuse_rows
 from mercer.spaces.graph import Operator
 
 Array = NDArray[np.float64]

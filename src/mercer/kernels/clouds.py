@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._arrays import number
+from mercer._validation import check_choice, check_positive
 from mercer.engine.pairs import Base
 from mercer.kernels import scale
-from mercer.kernels.base import Kernel, check_choice, check_positive, number
+from mercer.kernels.base import Kernel
 from mercer.kernels.euclidean import Gaussian
 from mercer.kernels.structured import StructuredKernel
 from mercer.spaces.clouds import Clouds, check_clouds, naming_clouds

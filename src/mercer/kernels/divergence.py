@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from mercer._arrays import constant_rows, is_single, to_single
 from mercer.kernels.euclidean import decay_profile
 from mercer.kernels.parametrix import ORTHOGONAL_HALF
-from mercer.kernels.radial import RadialKernel, Road, is_single, to_single
+from mercer.kernels.radial import RadialKernel, Road
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import PowerProfile, ProductProfile, Profile
 from mercer.spaces import NormalFamily, NormalProduct, Simplex
-from mercer.spaces.base import constant_rows
 from mercer.spaces.divergences import Family, embed
 
 

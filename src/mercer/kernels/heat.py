@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from mercer._arrays import number
 from mercer.kernels import shorttime
-from mercer.kernels.base import number
 from mercer.kernels.hyperbolic import LEAST_TIME, Rungs
 from mercer.kernels.products import FactorKernel
 from mercer.kernels.radial import Road

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from mercer._arrays import number
 from mercer.kernels.axial import AxialHeat
-from mercer.kernels.base import log_derivative, number
+from mercer.kernels.base import log_derivative
 from mercer.kernels.heat import Heat
 from mercer.kernels.matern import Matern
 from mercer.kernels.spectral import SpectralKernel

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._arrays import number
+from mercer._validation import check_positive
 from mercer.kernels import shorttime
-from mercer.kernels.base import check_positive, number
 from mercer.kernels.hyperbolic import LEAST_LENGTH, Rungs
 from mercer.kernels.shorttime import Law
 from mercer.kernels.spectral import SpectralKernel

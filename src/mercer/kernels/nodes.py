@@ -10,15 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._arrays import on_cpu
+from mercer._validation import check_choice, check_positive, check_vector
 from mercer.engine import matrixfunction
 from mercer.kernels import scale
-from mercer.kernels.base import (
-    check_choice,
-    check_positive,
-    check_vector,
-    log_derivative,
-    on_cpu,
-)
+from mercer.kernels.base import log_derivative
 from mercer.kernels.structured import Array, StructuredKernel
 from mercer.spaces import Graph
 from mercer.spaces.graph import MatrixName, Operator

@@ -12,15 +12,16 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
+from mercer._arrays import is_foreign, on_cpu
+from mercer._validation import check_vector
 from mercer.engine import cpu
 from mercer.engine.equal import row_keys
 from mercer.engine.products import Factors
 from mercer.kernels import scale
-from mercer.kernels.base import Kernel, check_vector, on_cpu
+from mercer.kernels.base import Kernel
 from mercer.kernels.radial import tensor_parameters
 from mercer.profiles import PowerProfile, ProductProfile, Profile
 from mercer.spaces import NormalFamily, NormalProduct
-from mercer.spaces.base import is_foreign
 
 #: Columns of one feature: mean and standard deviation.
 _PAIR = 2

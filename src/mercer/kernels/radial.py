@@ -10,16 +10,18 @@ from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
 from scipy import sparse
 
+from mercer._arrays import is_foreign, on_cpu
+from mercer._memory import check_room
+from mercer._validation import check_vector
 from mercer.engine import arrays, cpu
 from mercer.engine.equal import Equal, equal_rows, row_keys
 from mercer.kernels import scale
-from mercer.kernels.base import Kernel, check_room, check_vector, hashable, on_cpu
+from mercer.kernels.base import Kernel, hashable
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import RadialSpace, SphericalSpace
-from mercer.spaces.base import Differences, is_foreign
+from mercer.spaces.base import Differences
 from mercer.spaces.divergences import Normals
 
 T = TypeVar("T")
@@ -256,19 +258,6 @@ def _embedded(kernel: RadialKernel, X: Any, Y: Any) -> tuple[Any, Any]:
     if not kernel._embeds_alike:
         return L, R
     return (L, R.toarray()) if sparse.issparse(X) else (L.toarray(), R)
-
-
-def is_single(X: Any) -> bool:
-    """Tell whether X is an array in single precision."""
-    return bool(is_array_api_obj(X)) and X.dtype == array_namespace(X).float32
-
-
-def to_single(values: Any) -> Any:
-    """A Gram matrix, or one with its gradient, in single precision."""
-    if isinstance(values, tuple):
-        return tuple(to_single(part) for part in values)
-    xp = array_namespace(values)
-    return xp.astype(values, xp.float32)
 
 
 def tensor_parameters(kernel: RadialKernel, X: Any) -> list[arrays.Parameter]:

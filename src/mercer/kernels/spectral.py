@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._arrays import is_single, to_single
+from mercer._validation import check_choice, check_positive, refuse_complex
 from mercer.engine.matrixfunction import Expansion
-from mercer.kernels.base import Kernel, check_choice, check_positive, log_derivative
+from mercer.kernels.base import Kernel, log_derivative
 from mercer.kernels.hyperbolic import RadialLaw, Rungs
 from mercer.kernels.nodes import LaplacianKernel
 from mercer.kernels.products import FactorKernel
-from mercer.kernels.radial import RadialKernel, is_single, to_single
+from mercer.kernels.radial import RadialKernel
 from mercer.kernels.scale import Similarities
 from mercer.kernels.shorttime import Array, Law
 from mercer.profiles import ProductProfile, Profile, compile_profile
 from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, SphericalSpace, zonal
-from mercer.spaces.base import refuse_complex
 
 #: exp() of more than this overflows.
 _LOG_MAX = math.log(np.finfo(float).max)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from mercer.kernels.base import check_choice, check_spherical, is_whole
+from mercer._arrays import is_foreign, row_lengths, row_maxima, unit_rows
+from mercer._validation import check_choice, is_whole, refuse_rows
+from mercer.kernels.base import check_spherical
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.shorttime import Array
 from mercer.profiles import PowerProfile, Profile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace, parametrix
-from mercer.spaces.base import is_foreign, refuse_rows
-from mercer.spaces.spherical import row_lengths, row_maxima, unit_rows
 
 
 class Cosine(RadialKernel):

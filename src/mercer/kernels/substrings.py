@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._arrays import squared_lengths
 from mercer._threads import run
+from mercer._validation import check_choice, is_whole
 from mercer.engine.products import product
-from mercer.kernels.base import check_choice, is_whole
 from mercer.kernels.strings import StringKernel, mirror
-from mercer.spaces.base import squared_lengths
 from mercer.spaces.sequences import Sequences, restrict
 
 Array = NDArray[np.float64]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mercer.kernels.base import Kernel, check_positive, number
+from mercer._arrays import number
+from mercer._validation import check_positive
+from mercer.kernels.base import Kernel
 
 
 class DiffusionTime(Kernel):

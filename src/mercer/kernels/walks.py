@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from mercer._arrays import number
+from mercer._validation import is_whole
 from mercer.engine import matrixfunction
-from mercer.kernels.base import is_whole, number
 from mercer.kernels.nodes import LOG_MAX, NodeKernel, Nodes, Series
 from mercer.kernels.structured import Array
 from mercer.spaces import Graph

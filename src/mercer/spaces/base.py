@@ -8,18 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
 from scipy import sparse
-from sklearn.utils.validation import check_array
 
+from mercer._arrays import finite_rows
+from mercer._validation import as_rows, refuse_rows
 from mercer.profiles import Separation
 
 #: Longest array that is shown in full where a constructor's arguments are.
 _SHOWN = 8
-#: Sums of squares of so large numbers are still numbers.
-LARGEST = 1e140
-#: The first words are those that scikit-learn's checks of estimators look for.
-_COMPLEX = "Complex data not supported: {} holds complex numbers; give real ones"
 
 
 class Space(ABC):
@@ -66,24 +62,9 @@ class RowSpace(Space):
         -------
         array of shape (m, n), float32 or float64
         """
-        if is_foreign(X):
-            X = _check_foreign(X, name)
-        else:
-            _refuse_text_columns(X, name)
-            refuse_complex(X, name)
-            _refuse_broken_sparse(X, name)
-            X = check_array(
-                X,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                input_name=name,
-            )
-            if sparse.issparse(X) and not X.has_canonical_format:
-                X = X.copy()
-                X.sum_duplicates()
+        X = as_rows(X, name)
         self._check_dimension(int(X.shape[1]), name)
-        refuse_rows(~_finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
+        refuse_rows(~finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
         self._check_rows(X, name)
         return X
 
@@ -124,104 +105,6 @@ class Differences:
 
     points: np.ndarray
     scales: np.ndarray
-
-
-def is_foreign(X: Any) -> bool:
-    """Tell whether X is an array of another library than NumPy (torch, JAX, array-api-strict)."""
-    return bool(is_array_api_obj(X)) and not is_numpy_array(X) and not sparse.issparse(X)
-
-
-def _check_foreign(X: Any, name: str) -> Any:
-    xp = array_namespace(X)
-    if getattr(X, "layout", None) is not None and "strided" not in str(X.layout):
-        raise ValueError(f"{name} is a sparse tensor; give a dense one, or a scipy.sparse matrix")
-    if X.ndim != 2:
-        raise ValueError(f"Expected a 2D array, got {name} of shape {tuple(X.shape)}")
-    if 0 in X.shape:
-        raise ValueError(f"{name} of shape {tuple(X.shape)} has no rows or no columns")
-    if xp.isdtype(X.dtype, "complex floating"):
-        raise ValueError(_COMPLEX.format(name))
-    if X.dtype not in (xp.float32, xp.float64):
-        X = xp.astype(X, xp.float64)
-    return X
-
-
-def _refuse_text_columns(X: Any, name: str) -> None:
-    """Name the columns of a data frame that are not numbers, where scikit-learn would not."""
-    if not hasattr(X, "select_dtypes"):
-        return
-    columns = list(X.select_dtypes(exclude=["number", "bool"]).columns)
-    if columns:
-        shown = ", ".join(repr(c) for c in columns[:5]) + (", ..." if len(columns) > 5 else "")
-        raise ValueError(f"{name} has columns that are not numbers: {shown}; drop or encode them")
-
-
-def refuse_complex(X: Any, name: str) -> None:
-    """Raise for complex numbers, which scikit-learn would print in full, and NumPy cut to half."""
-    of_columns = hasattr(X, "dtypes") and getattr(X, "ndim", 0) == 2
-    kinds = X.dtypes if of_columns else [getattr(X, "dtype", None)]
-    if any(getattr(kind, "kind", "") == "c" for kind in kinds):
-        raise ValueError(_COMPLEX.format(name))
-
-
-def _refuse_broken_sparse(X: Any, name: str) -> None:
-    """Refuse indices that point outside: compiled loops would follow them."""
-    if sparse.issparse(X) and hasattr(X, "check_format"):
-        try:
-            X.check_format(full_check=True)
-        except ValueError as error:
-            raise ValueError(f"{name} is a broken sparse matrix: {error}") from None
-
-
-def _finite_rows(X: Any) -> Any:
-    """Mask of rows without NaN or infinity, from one cheap pass when all is well."""
-    if sparse.issparse(X):
-        # A row's sum may overflow although its entries are finite: look again before judging.
-        with np.errstate(over="ignore"):
-            total = X.data.sum(dtype=float)
-        if np.isfinite(total):
-            return np.ones(X.shape[0], dtype=bool)
-        return ~row_any(X, ~np.isfinite(X.data))
-    xp = array_namespace(X)
-    with np.errstate(over="ignore"):
-        total = xp.sum(X)
-    if bool(xp.isfinite(total)):
-        return xp.ones(X.shape[0], dtype=xp.bool)
-    return xp.all(xp.isfinite(X), axis=1)
-
-
-def row_any(X: sparse.csr_matrix, flags: np.ndarray) -> np.ndarray:
-    """Tell which rows of a CSR matrix hold a stored element that is flagged."""
-    bad = np.zeros(X.shape[0], dtype=bool)
-    bad[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[flags]] = True
-    return bad
-
-
-def refuse_rows(bad: Any, name: str, complaint: str) -> None:
-    """Raise a ValueError that names the first of the bad rows, if there are any."""
-    xp = array_namespace(bad)
-    count = int(xp.sum(xp.astype(bad, xp.int64)))
-    if count:
-        first = int(xp.argmax(xp.astype(bad, xp.int64)))
-        more = f" (and {count - 1} more)" if count > 1 else ""
-        raise ValueError(f"row {first} of {name}{more} {complaint}")
-
-
-def squared_lengths(X: Any) -> Any:
-    """Squared Euclidean lengths of rows."""
-    if sparse.issparse(X):
-        # SciPy adds one after the other: in single precision that would show.
-        squares = np.square(X.data, dtype=np.float64)
-        sums = sparse.csr_matrix((squares, X.indices, X.indptr), shape=X.shape).sum(axis=1)
-        return np.asarray(sums, dtype=X.dtype).ravel()
-    return array_namespace(X).vecdot(X, X, axis=-1)
-
-
-def constant_rows(X: Any, value: float) -> Any:
-    """The same number for each row of X, in X's precision and place."""
-    if not is_foreign(X):
-        return np.full(X.shape[0], value, dtype=X.dtype)
-    return array_namespace(X).full(X.shape[0], value, dtype=X.dtype, device=device(X))
 
 
 def constructor_call(thing: Any) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
 
-from mercer.spaces.base import is_foreign, refuse_rows
+from mercer._arrays import is_foreign
+from mercer._validation import refuse_rows
 from mercer.spaces.hyperbolic import NormalFamily
 from mercer.spaces.products import NormalProduct
 from mercer.spaces.spherical import Simplex

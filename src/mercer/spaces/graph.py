@@ -15,7 +15,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import eigsh
 
-from mercer.spaces.base import Space, is_foreign
+from mercer._arrays import is_foreign
+from mercer.spaces.base import Space
 
 Array = NDArray[np.float64]
 MatrixName = Literal["laplacian", "similarity"]

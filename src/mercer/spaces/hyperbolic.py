@@ -11,14 +11,10 @@ import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from scipy import sparse
 
+from mercer._arrays import constant_rows, squared_lengths
+from mercer._validation import refuse_rows
 from mercer.profiles import Separation
-from mercer.spaces.base import (
-    Differences,
-    RadialSpace,
-    constant_rows,
-    refuse_rows,
-    squared_lengths,
-)
+from mercer.spaces.base import Differences, RadialSpace
 
 Coordinates = Literal["halfspace", "ball", "hyperboloid"]
 COORDINATES = ("halfspace", "ball", "hyperboloid")

@@ -10,7 +10,8 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
 
-from mercer.spaces.base import RowSpace, refuse_rows
+from mercer._validation import refuse_rows
+from mercer.spaces.base import RowSpace
 from mercer.spaces.hyperbolic import NormalFamily
 
 
