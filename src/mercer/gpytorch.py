@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from mercer import kernels
-from mercer.engine import arrays
+from mercer.engine import engine_for
 from mercer.engine.equal import row_keys
 from mercer.kernels.base import check_spherical
 from mercer.kernels.radial import RadialKernel, tensor_parameters
@@ -106,8 +106,10 @@ class ZonalKernel(gpytorch.kernels.Kernel):
             setattr(law, law.continuous()[0], value.reshape(()))
         rows = x.reshape(-1, x.shape[-1])
         # Tables are applied to matrices; a batch is one with more rows.
-        values = arrays.apply(
-            w.reshape(-1, w.shape[-1]), law.profile(rows.shape[1]), tensor_parameters(law, rows)
+        values = engine_for(w).apply(
+            w.reshape(-1, w.shape[-1]),
+            law.profile(rows.shape[1]),
+            parameters=tensor_parameters(law, rows),
         )
         return values.reshape(w.shape)
 

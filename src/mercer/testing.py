@@ -17,9 +17,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from mercer.engine.operands import Differences
 from mercer.kernels import CloudKernel, Kernel, RadialKernel, StringKernel
 from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, RadialSpace, RowSpace, Simplex
-from mercer.spaces.base import Differences
 from mercer.spaces.spherical import is_globe
 
 __all__ = ["check_kernel", "check_space"]

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from mercer._arrays import is_foreign, on_cpu
 from mercer._validation import check_vector
-from mercer.engine import cpu
+from mercer.engine import engine_for
 from mercer.engine.equal import row_keys
-from mercer.engine.products import Factors
+from mercer.engine.operands import Factors
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel
 from mercer.kernels.radial import tensor_parameters
@@ -94,7 +94,7 @@ class FactorKernel(Kernel):
         if is_foreign(X):
             return super().matvec(X, Y, v)
         profile, table = _Exponential(), self._log_profile()
-        return cpu.matvec(
+        return engine_for(X).matvec(
             *self._embed(X, Y, table), profile, v,
             symmetric=Y is None, diagonal=_diagonal(X, table, profile),
         )  # fmt: skip
@@ -157,7 +157,7 @@ class FactorKernel(Kernel):
 
     def _gram(self, X: Any, Y: Any, table: Profile, profile: Profile) -> NDArray[np.float64]:
         """``profile(sum_j table(w_j))``, w_j the invariants of a pair in the factors."""
-        return cpu.gram(
+        return engine_for(X).gram(
             *self._embed(X, Y, table), profile,
             symmetric=Y is None, diagonal=_diagonal(X, table, profile),
         )  # fmt: skip

@@ -15,14 +15,14 @@ from scipy import sparse
 from mercer._arrays import is_foreign, on_cpu
 from mercer._memory import check_room
 from mercer._validation import check_vector
-from mercer.engine import arrays, cpu
+from mercer.engine import engine_for
+from mercer.engine.base import Parameter
 from mercer.engine.equal import Equal, equal_rows, row_keys
+from mercer.engine.operands import Operand
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, hashable
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import RadialSpace, SphericalSpace
-from mercer.spaces.base import Differences
-from mercer.spaces.divergences import Normals
 
 T = TypeVar("T")
 
@@ -151,14 +151,8 @@ class RadialKernel(Kernel):
         self._validate()
         P, Q = self._check(X, Y)
         v = check_vector(v, int((P if Q is None else Q).shape[0]))
-        if is_foreign(P):
-            return super().matvec(X, Y, v)  # checked rows need not be rows to check
         road = Road(self, P, Q)
-        profile = self.profile(road.n)
-        return cpu.matvec(
-            road.L, road.R, profile, v,
-            symmetric=Q is None, scales=road.scales, diagonal=road.diagonal(profile), equal=road.equal,
-        )  # fmt: skip
+        return road.matvec(self.profile(road.n), v, tensor_parameters(self, P))
 
     def _pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
@@ -169,7 +163,7 @@ class RadialKernel(Kernel):
             X.shape[0], lambda rows: self._point_keys(X[rows]), max_rows, rng
         )
         road = Road(self, X[rows], None)
-        invariants = cpu.gram(road.L, road.R, PowerProfile(), symmetric=True)
+        invariants = road.invariants()
         own = self._self_invariant(X[:1]).astype(float)
         pairs = invariants[scale.different_pairs(keys)].astype(float)
         pairs = pairs[self._are_apart(pairs, float(own[0]), float(np.finfo(X.dtype).eps))]
@@ -203,7 +197,7 @@ class RadialKernel(Kernel):
         Y = self.space.check(Y, "Y")
         if X.shape[1] != Y.shape[1]:
             raise ValueError(f"X has {X.shape[1]} columns, Y has {Y.shape[1]}; they must agree")
-        if is_foreign(X) != is_foreign(Y):
+        if engine_for(X) is not engine_for(Y):
             raise TypeError("X and Y must be arrays of one library")
         return X, Y
 
@@ -224,28 +218,35 @@ class Road:
 
     def _equal(self, Y: Any) -> Equal | None:
         """Rows that are the same point, where their invariant is subject to rounding."""
-        if not self._kernel._magnifies or isinstance(self.L, Differences | Normals):
+        if not self._kernel._magnifies or isinstance(self.L, Operand):
             return None
         value = float(self._kernel._self_invariant(self._X)[0])
         if self._kernel._embeds_alike:
             return equal_rows(self.L, None if self._symmetric else self.R, value)
         return equal_rows(self._X, Y, value)
 
-    def diagonal(self, profile: Profile, parameters: Sequence[arrays.Parameter] = ()) -> Any:
+    def diagonal(self, profile: Profile, parameters: Sequence[Parameter] = ()) -> Any:
         """Exact diagonal of a symmetric result, else None."""
         return _diagonal(self._kernel, self._X, profile, parameters) if self._symmetric else None
 
-    def gram(self, profile: Profile, parameters: Sequence[arrays.Parameter] = ()) -> Any:
+    def invariants(self) -> Any:
+        """Invariants of all pairs."""
+        return engine_for(self._X).gram(
+            self.L, self.R, PowerProfile(), symmetric=self._symmetric, equal=self.equal
+        )
+
+    def gram(self, profile: Profile, parameters: Sequence[Parameter] = ()) -> Any:
         """Gram matrix of a profile of the invariant, differentiable in tensor parameters."""
-        diagonal = self.diagonal(profile, parameters)
-        if is_foreign(self._X):
-            return arrays.gram(
-                self.L, self.R, profile,
-                scales=self.scales, diagonal=diagonal, equal=self.equal, parameters=parameters,
-            )  # fmt: skip
-        return cpu.gram(
-            self.L, self.R, profile,
-            symmetric=self._symmetric, scales=self.scales, diagonal=diagonal, equal=self.equal,
+        return engine_for(self._X).gram(
+            self.L, self.R, profile, symmetric=self._symmetric, scales=self.scales,
+            diagonal=self.diagonal(profile, parameters), equal=self.equal, parameters=parameters,
+        )  # fmt: skip
+
+    def matvec(self, profile: Profile, v: Any, parameters: Sequence[Parameter] = ()) -> Any:
+        """Product of that Gram matrix with vectors."""
+        return engine_for(self._X).matvec(
+            self.L, self.R, profile, v, symmetric=self._symmetric, scales=self.scales,
+            diagonal=self.diagonal(profile, parameters), equal=self.equal, parameters=parameters,
         )  # fmt: skip
 
 
@@ -260,11 +261,11 @@ def _embedded(kernel: RadialKernel, X: Any, Y: Any) -> tuple[Any, Any]:
     return (L, R.toarray()) if sparse.issparse(X) else (L.toarray(), R)
 
 
-def tensor_parameters(kernel: RadialKernel, X: Any) -> list[arrays.Parameter]:
+def tensor_parameters(kernel: RadialKernel, X: Any) -> list[Parameter]:
     """Hyperparameters given as tensors, whose logarithm autograd is to see."""
     n = int(X.shape[1])
     tensors = [(name, getattr(kernel, name)) for name in kernel.continuous()]
-    if not is_foreign(X):
+    if not engine_for(X).differentiable:
         watched = [name for name, value in tensors if getattr(value, "requires_grad", False)]
         if watched:
             raise TypeError(
@@ -285,15 +286,7 @@ def _moved_slope(kernel: RadialKernel, n: int, name: str, shift: float) -> Profi
     return moved.gradient_profile(n, name)
 
 
-def _diagonal(
-    kernel: RadialKernel, X: Any, profile: Profile, parameters: Sequence[arrays.Parameter]
-) -> Any:
-    invariant = kernel._self_invariant(X)
-    if is_foreign(X):
-        values = arrays.apply(invariant, profile, parameters)
-    else:
-        values = np.array(invariant, ndmin=2)
-        profile.apply(values)
-        values = values[0]
+def _diagonal(kernel: RadialKernel, X: Any, profile: Profile, parameters: Sequence[Parameter]) -> Any:
+    values = engine_for(X).apply(kernel._self_invariant(X), profile, parameters=parameters)
     scale = kernel._row_scale(X)
     return values if scale is None else values * scale * scale

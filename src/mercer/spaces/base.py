@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -97,14 +96,6 @@ class RadialSpace(RowSpace):
     @abstractmethod
     def self_invariant(self, X: Any) -> Any:
         """Invariant of each row with itself, exactly."""
-
-
-@dataclass(frozen=True, eq=False)
-class Differences:
-    """Points p with factors s, for the invariant ``|p - q|^2 s(p) s(q)`` from differences."""
-
-    points: np.ndarray
-    scales: np.ndarray
 
 
 def constructor_call(thing: Any) -> str:

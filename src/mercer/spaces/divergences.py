@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,20 +10,13 @@ from scipy import sparse
 
 from mercer._arrays import is_foreign
 from mercer._validation import refuse_rows
+from mercer.engine.operands import Normals
 from mercer.spaces.hyperbolic import NormalFamily
 from mercer.spaces.products import NormalProduct
 from mercer.spaces.spherical import Simplex
 
 #: Families of distributions.
 Family = Simplex | NormalFamily | NormalProduct
-
-
-@dataclass(frozen=True, eq=False)
-class Normals:
-    """Products of normal distributions, for divergences from differences of their parameters."""
-
-    means: np.ndarray
-    deviations: np.ndarray
 
 
 def embed(space: Family, X: Any, Y: Any = None) -> tuple[Any, Any]:

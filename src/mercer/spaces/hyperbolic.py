@@ -13,8 +13,9 @@ from scipy import sparse
 
 from mercer._arrays import constant_rows, squared_lengths
 from mercer._validation import refuse_rows
+from mercer.engine.operands import Differences
 from mercer.profiles import Separation
-from mercer.spaces.base import Differences, RadialSpace
+from mercer.spaces.base import RadialSpace
 
 Coordinates = Literal["halfspace", "ball", "hyperboloid"]
 COORDINATES = ("halfspace", "ball", "hyperboloid")

@@ -1,7 +1,8 @@
-"""Products L @ R.T tile by tile, for dense, sparse and mixed matrices."""
+"""Operands in main memory, and the invariants of all pairs of their rows, tile by tile."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,12 +13,10 @@ from scipy import sparse
 
 from mercer.engine.equal import Equal
 from mercer.profiles import Profile
-from mercer.spaces.base import Differences
-from mercer.spaces.divergences import Normals
 
 
-class Product(Protocol):
-    """A matrix product that writes any of its row blocks where it is told."""
+class Invariants(Protocol):
+    """The invariants of all pairs of rows, which are written tile by tile."""
 
     #: rows and columns of one tile, chosen so that a tile stays in cache
     tile: tuple[int, int]
@@ -25,27 +24,59 @@ class Product(Protocol):
     dtype: np.dtype[Any]
 
     def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
-        """Write the tile into ``out``; a symmetric product may leave out what is below the diagonal."""
+        """Write the tile into ``out``; symmetric ones may leave out what is below the diagonal."""
+
+
+class Operand(ABC):
+    """Rows whose invariants are not a matrix product, and exact for equal points."""
+
+    @abstractmethod
+    def invariants(self, other: Any, symmetric: bool) -> Invariants:
+        """Invariants of all pairs with the rows of another operand of the same kind."""
 
 
 @dataclass(frozen=True, eq=False)
-class Factors:
+class Differences(Operand):
+    """Points p with factors s, for the invariant ``|p - q|^2 s(p) s(q)`` from differences."""
+
+    points: NDArray[Any]
+    scales: NDArray[Any]
+
+    def invariants(self, other: Differences, symmetric: bool) -> Invariants:
+        """See :class:`Operand`."""
+        return DifferenceProduct(self, other)
+
+
+@dataclass(frozen=True, eq=False)
+class Normals(Operand):
+    """Products of normal distributions, for divergences from differences of their parameters."""
+
+    means: NDArray[Any]
+    deviations: NDArray[Any]
+
+    def invariants(self, other: Normals, symmetric: bool) -> Invariants:
+        """See :class:`Operand`."""
+        return DivergenceProduct(self, other)
+
+
+@dataclass(frozen=True, eq=False)
+class Factors(Operand):
     """Rows embedded in each factor of a product of spaces, and what is to be summed over factors."""
 
     parts: Sequence[Any]
     profile: Profile
 
+    def invariants(self, other: Factors, symmetric: bool) -> Invariants:
+        """See :class:`Operand`."""
+        return FactorSum(self, other, symmetric)
 
-def product(L: Any, R: Any, symmetric: bool, equal: Equal | None = None) -> Product:
-    """Choose the product for two matrices, exact at rows that are known to be equal."""
+
+def invariants(L: Any, R: Any, symmetric: bool, equal: Equal | None = None) -> Invariants:
+    """Invariants of the pairs of two operands, exact at rows that are known to be equal."""
     if equal is not None:
-        return Recognised(product(L, R, symmetric), equal)
-    if isinstance(L, Factors):
-        return FactorSum(L, R, symmetric)
-    if isinstance(L, Differences):
-        return DifferenceProduct(L, R)
-    if isinstance(L, Normals):
-        return DivergenceProduct(L, R)
+        return Recognised(invariants(L, R, symmetric), equal)
+    if isinstance(L, Operand):
+        return L.invariants(R, symmetric)
     left, right = sparse.issparse(L), sparse.issparse(R)
     if left and right:
         return SparseProduct(*columns_in_use(L, R), symmetric)
@@ -73,15 +104,29 @@ def columns_in_use(L: Any, R: Any) -> tuple[Any, Any]:
     return left, left if same else renumbered(R, places[-R.nnz or len(places) :])
 
 
-class Recognised:
-    """A product whose value at equal rows is known: there rounding has no say."""
+class Stored:
+    """Invariants that are kept."""
 
-    def __init__(self, source: Product, equal: Equal) -> None:
+    def __init__(self, values: NDArray[Any]) -> None:
+        self._values = values
+        self.tile = (64, np.iinfo(np.int64).max)
+        self.shape: tuple[int, int] = (values.shape[0], values.shape[1])
+        self.dtype = values.dtype
+
+    def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
+        """See :class:`Invariants`."""
+        out[:] = self._values[rows, columns]
+
+
+class Recognised:
+    """Invariants whose value at equal rows is known: there rounding has no say."""
+
+    def __init__(self, source: Invariants, equal: Equal) -> None:
         self._source, self._equal = source, equal
         self.tile, self.shape, self.dtype = source.tile, source.shape, source.dtype
 
     def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
-        """See :class:`Product`."""
+        """See :class:`Invariants`."""
         self._source.write(rows, columns, out)
         self._equal.write(rows, columns, out)
 
@@ -97,7 +142,7 @@ class DenseProduct:
         self.dtype = np.result_type(L, R)
 
     def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
-        """See :class:`Product`."""
+        """See :class:`Invariants`."""
         np.matmul(self._left[rows], self._right[columns].T, out=out)
 
 
@@ -131,7 +176,7 @@ class SparseProduct:
         return entry
 
     def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
-        """See :class:`Product`."""
+        """See :class:`Invariants`."""
         from mercer.compiled.radial import scatter_rows
 
         left, right = self._left, self._right
@@ -152,7 +197,7 @@ class MixedProduct:
         self.dtype = np.result_type(L.dtype, R.dtype)
 
     def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
-        """See :class:`Product`."""
+        """See :class:`Invariants`."""
         out[:] = self._left[rows] @ self._right[columns].T
 
 
@@ -168,7 +213,7 @@ class DifferenceProduct:
         self.dtype = np.result_type(L.points, R.points)
 
     def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
-        """See :class:`Product`."""
+        """See :class:`Invariants`."""
         from mercer.compiled.radial import scaled_differences
 
         scaled_differences(
@@ -192,7 +237,7 @@ class DivergenceProduct:
         self.dtype = np.result_type(L.means, R.means)
 
     def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
-        """See :class:`Product`."""
+        """See :class:`Invariants`."""
         from mercer.compiled.divergences import normal_divergences
 
         normal_divergences(
@@ -206,13 +251,13 @@ class FactorSum:
 
     def __init__(self, L: Factors, R: Factors, symmetric: bool) -> None:
         self._profile = L.profile
-        self._sources = [product(a, b, symmetric) for a, b in zip(L.parts, R.parts, strict=True)]
+        self._sources = [invariants(a, b, symmetric) for a, b in zip(L.parts, R.parts, strict=True)]
         self.tile = self._sources[0].tile
         self.shape = self._sources[0].shape
         self.dtype = self._sources[0].dtype
 
     def write(self, rows: slice, columns: slice, out: NDArray[Any]) -> None:
-        """See :class:`Product`."""
+        """See :class:`Invariants`."""
         term = np.empty(out.shape, dtype=self.dtype)
         out[:] = 0.0
         for source in self._sources:
