@@ -20,7 +20,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
 from benchmarks.timing import REPEATS, best
-from mercer.engine.threads import threads_in_use
+from mercer._threads import threads_in_use
 from mercer.kernels import Gaussian, Heat
 from mercer.selection import KernelSearchCV
 from mercer.spaces import Simplex, Sphere

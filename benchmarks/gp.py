@@ -27,7 +27,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from mercer.engine.threads import threads_in_use
+from mercer._threads import threads_in_use
 from mercer.gp import ParquetBlocks, SphericalGPClassifier, SphericalGPRegressor
 from mercer.kernels import Heat, Matern
 from mercer.spaces import Sphere

@@ -14,7 +14,7 @@ from rich.table import Table
 from scipy import sparse
 from scipy.sparse.linalg import expm_multiply
 
-from mercer.engine.threads import threads_in_use
+from mercer._threads import threads_in_use
 from mercer.features import SpectralFeatures
 from mercer.kernels import Heat
 from mercer.spaces import Graph

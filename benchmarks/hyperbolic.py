@@ -16,7 +16,7 @@ from rich.table import Table
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 from benchmarks.timing import best
-from mercer.engine.threads import run, threads_in_use
+from mercer._threads import run, threads_in_use
 from mercer.kernels import Heat, Kernel, Matern
 from mercer.kernels.radial import _result
 from mercer.spaces import Hyperbolic

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from mercer.engine.threads import threads_in_use
+from mercer._threads import threads_in_use
 from mercer.kernels import Gaussian, InverseGeneralizedVariance, TraceKernel
 
 POINTS, WIDTH, ETA = 60, 0.1, 0.01

@@ -14,7 +14,7 @@ from rich.table import Table
 from sklearn.metrics.pairwise import rbf_kernel
 
 from benchmarks.timing import REPEATS, best
-from mercer.engine.threads import threads_in_use
+from mercer._threads import threads_in_use
 from mercer.kernels import Heat, KullbackLeibler
 from mercer.spaces import NormalProduct
 

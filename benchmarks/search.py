@@ -22,7 +22,7 @@ from sklearn.cluster import KMeans
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
-from mercer.engine.threads import threads_in_use
+from mercer._threads import threads_in_use
 from mercer.kernels import Heat, Parametrix
 from mercer.selection import KernelSearchCV, representatives
 from mercer.spaces import Simplex

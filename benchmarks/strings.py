@@ -20,7 +20,7 @@ from rich.table import Table
 from sklearn.feature_extraction.text import CountVectorizer
 
 from benchmarks.timing import best
-from mercer.engine.threads import threads_in_use
+from mercer._threads import threads_in_use
 from mercer.features import SubstringVectorizer
 from mercer.kernels import FullSpectrum, GappySubsequence, Mismatch, Spectrum, WeightedDegree
 

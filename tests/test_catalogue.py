@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from mercer import kernels, spaces
-from mercer.spaces import Euclidean, Graph, Hyperbolic, NormalFamily, NormalProduct, Simplex, Sphere
+from mercer.spaces import (
+    Euclidean,
+    Graph,
+    Hyperbolic,
+    NormalFamily,
+    NormalProduct,
+    Projective,
+    Simplex,
+    Sphere,
+)
 from mercer.testing import check_kernel, check_space
 from tests.catalogue import KERNELS
 
@@ -14,7 +23,7 @@ from tests.catalogue import KERNELS
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_kernel(kernel) -> None:
     X = None
-    if not isinstance(kernel, kernels.RadialKernel | kernels.StructuredKernel):
+    if not isinstance(kernel, kernels.RealisedKernel | kernels.StructuredKernel):
         X = np.random.default_rng(0).normal(size=(40, 5))
     check_kernel(kernel, X)
 
@@ -38,6 +47,7 @@ def test_every_public_kernel_is_in_the_catalogue() -> None:
         Hyperbolic("ball"),
         Hyperbolic("hyperboloid"),
         NormalFamily(),
+        Projective(),
     ],
     ids=repr,
 )
@@ -47,7 +57,7 @@ def test_space(space) -> None:
 
 def test_every_public_space_is_checked() -> None:
     public = {thing for name in spaces.__all__ if inspect.isclass(thing := getattr(spaces, name))}
-    radial = {Sphere, Simplex, Euclidean, Hyperbolic, NormalFamily}
+    radial = {Sphere, Simplex, Euclidean, Hyperbolic, NormalFamily, Projective}
     assert {c for c in public if not inspect.isabstract(c)} == radial | {Graph, NormalProduct}
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mercer.engine import cpu
+from mercer.engine import engine_for
 from mercer.kernels import ArcCosine, Gaussian, Heat, Linear
 from mercer.profiles import PowerProfile
 from mercer.spaces import Simplex, Sphere
@@ -44,7 +44,7 @@ def test_rectangles(m: int, p: int, left, right) -> None:
 
 def test_sparse_symmetric_product_is_the_product() -> None:
     X = sparse.random(500, 3000, density=0.01, random_state=1, format="csr")
-    K = cpu.gram(X, X, PowerProfile(), symmetric=True)
+    K = engine_for(X).gram(X, X, PowerProfile(), symmetric=True)
     np.testing.assert_allclose(K, (X @ X.T).toarray(), atol=1e-12)
     shuffled = X.copy()
     for i in range(500):  # rows whose indices are not sorted
@@ -131,5 +131,5 @@ def test_an_error_in_a_tile_reaches_the_caller() -> None:
 
     X = points(1500)
     with pytest.raises(RuntimeError, match="tile"):
-        cpu.gram(X, X, Failing())
+        engine_for(X).gram(X, X, Failing())
     assert Heat(Sphere())(X).shape == (1500, 1500)

@@ -159,7 +159,7 @@ def test_keys_are_those_of_the_numbers() -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_keys_on_devices(dtype) -> None:
     # As on a GPU: the keys are not those of the CPU, but tell the same rows apart.
-    from mercer.engine.torch import row_keys as keys_of_tensors
+    from mercer.engine.autograd import row_keys as keys_of_tensors
 
     binary = (torch.rand(5000, 30, generator=torch.Generator().manual_seed(0)) < 0.5).to(dtype)
     keys = keys_of_tensors(binary)

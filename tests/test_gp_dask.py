@@ -15,7 +15,7 @@ import pytest
 from distributed import Client, LocalCluster
 from scipy import sparse
 
-from mercer.engine.threads import blas_in_one_thread, run, threads_for_runs, threads_in_use
+from mercer._threads import blas_in_one_thread, run, threads_for_runs, threads_in_use
 from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, SphericalGPRegressor
 from mercer.gp.blocks import ArrayBlocks
 from mercer.gp.distributed import Partitions

@@ -1,6 +1,5 @@
-"""The shape of the project: layers, light imports, documents that run."""
+"""The shape of the project: short files, light imports, documents that run."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -10,58 +9,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "mercer"
-
-#: A module may import from its own layer and from those before it.
-LAYERS = [
-    {"_files", "_memory", "exceptions"},
-    {"_arrow", "_npz"},
-    {"compiled", "profiles"},
-    {"spaces"},
-    {"engine"},
-    {"kernels"},
-    {"harmonics"},
-    {"rkhs", "features", "testing", "datasets", "bounds", "families"},
-    {"gp"},
-    {"gpytorch"},
-    {"selection"},
-    {"plotting"},
-    {"report"},
-    {"reproduce"},
-    {"progress", "outputs"},
-    {"cli"},
-]
-
-
-def imports(path: Path) -> set[str]:
-    """Parts of the package that a file imports."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = (
-                [node.module] if node.module != "mercer" else [f"mercer.{a.name}" for a in node.names]
-            )
-        elif isinstance(node, ast.Import):
-            names = [a.name for a in node.names]
-        found |= {
-            n.split(".")[1] for n in names if n.startswith("mercer.") and n != "mercer.__version__"
-        }
-    return found
-
-
-def layer(name: str) -> int:
-    return next(i for i, names in enumerate(LAYERS) if name in names)
-
-
-@pytest.mark.parametrize(
-    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
-)
-def test_imports_go_downward_only(path: Path) -> None:
-    parts = path.relative_to(PACKAGE).parts
-    own = parts[0].removesuffix(".py")
-    if own != "__init__":
-        for name in imports(path):
-            assert layer(name) <= layer(own), f"{own} imports {name}"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from sklearn.model_selection import KFold, ShuffleSplit
 
+from mercer._progress import stoppable
 from mercer.kernels import Heat, Linear
-from mercer.progress import stoppable
 from mercer.selection import KernelSearchCV, compare
 from mercer.selection.statistics import corrected_interval
 from mercer.spaces import Simplex

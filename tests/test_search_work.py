@@ -139,8 +139,8 @@ def test_progress() -> None:
 
 def test_bar_on_a_terminal(monkeypatch) -> None:
     """The work is done in another thread; errors and results come through."""
-    monkeypatch.setattr("mercer.selection.watching.PATIENCE", 0.0)
-    monkeypatch.setattr("mercer.selection.watching._PERIOD", 0.001)
+    monkeypatch.setattr("mercer._progress.PATIENCE", 0.0)
+    monkeypatch.setattr("mercer._progress._LOOK", 0.001)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     main, seen = threading.current_thread(), []
 

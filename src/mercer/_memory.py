@@ -6,6 +6,9 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from mercer._arrays import count, in_main_memory
 
 try:
     import resource
@@ -42,6 +45,13 @@ def check_gram(rows: int, columns: int, itemsize: int = 8, matrices: int = 1) ->
             "fewer points (mercer.selection.representatives); see 'My Gram matrix does not fit' in the "
             "guide"
         )
+
+
+def check_room(X: Any, Y: Any, matrices: int = 1) -> None:
+    """Raise a MemoryError unless so many Gram matrices of points X and Y fit into memory at a time."""
+    if in_main_memory(X):
+        single = str(getattr(X, "dtype", "")).endswith("float32")
+        check_gram(count(X), count(X if Y is None else Y), 4 if single else 8, matrices)
 
 
 def available() -> float:

@@ -43,7 +43,7 @@ TableArgument = Annotated[
 @contextmanager
 def _plain_errors() -> Iterator[None]:
     """Bad input ends the command with one line, not with a traceback."""
-    from mercer.progress import INTERRUPTED
+    from mercer._progress import INTERRUPTED
 
     try:
         yield
@@ -99,7 +99,7 @@ def compare(
     Ctrl-C ends it with what is finished; the next run goes on from there.
     """
     from mercer import selection
-    from mercer.progress import INTERRUPTED, shown, stoppable
+    from mercer._progress import INTERRUPTED, shown, stoppable
 
     outputs = Outputs()
     roles = selection.Roles(target, tuple(drop or ()), text, node, cloud, weight, group)
@@ -357,7 +357,7 @@ def reproduce(
     goes on from there.
     """
     from mercer import reproduce as experiments
-    from mercer.progress import shown
+    from mercer._progress import shown
     from mercer.reproduce.output import show, write
 
     console, outputs = Console(), Outputs()
@@ -386,7 +386,7 @@ def info() -> None:
     from importlib import metadata
 
     from mercer import __version__
-    from mercer.engine.threads import threads_in_use
+    from mercer._threads import threads_in_use
 
     console, outputs = Console(), Outputs()
     with outputs.printing():

@@ -17,9 +17,8 @@ from scipy import optimize, sparse, special
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.kernels.base import is_number
+from mercer._validation import is_number, refuse_complex, refuse_rows
 from mercer.spaces import Simplex
-from mercer.spaces.base import refuse_complex, refuse_rows
 from mercer.spaces.counts import Counts
 
 __all__ = ["GroupNormals", "MeasuredNormals", "Multinomials", "split_groups"]

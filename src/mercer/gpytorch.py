@@ -19,11 +19,12 @@ import numpy as np
 import torch
 
 from mercer import kernels
-from mercer.engine import arrays
+from mercer.engine import engine_for
 from mercer.engine.equal import row_keys
 from mercer.kernels.base import check_spherical
-from mercer.kernels.radial import RadialKernel, tensor_parameters
+from mercer.kernels.realised import RealisedKernel
 from mercer.spaces import Euclidean, RadialSpace, SphericalSpace
+from mercer.spaces.realisation import parameters
 
 with warnings.catch_warnings():
     # GPyTorch compiles functions in a way that torch calls deprecated: no business of our users.
@@ -44,7 +45,7 @@ class ZonalKernel(gpytorch.kernels.Kernel):
 
     Parameters
     ----------
-    law : RadialKernel
+    law : RealisedKernel
         The kernel of :mod:`mercer.kernels` that gives f; its hyperparameter is a stand-in.
     space : RadialSpace
         What a row means.
@@ -56,7 +57,7 @@ class ZonalKernel(gpytorch.kernels.Kernel):
     is_stationary = False
     active_dims: torch.Tensor | None
 
-    def __init__(self, law: RadialKernel, space: RadialSpace, **options: Any) -> None:
+    def __init__(self, law: RealisedKernel, space: RadialSpace, **options: Any) -> None:
         super().__init__(**options)
         self.law = law
         self.space = space
@@ -106,8 +107,10 @@ class ZonalKernel(gpytorch.kernels.Kernel):
             setattr(law, law.continuous()[0], value.reshape(()))
         rows = x.reshape(-1, x.shape[-1])
         # Tables are applied to matrices; a batch is one with more rows.
-        values = arrays.apply(
-            w.reshape(-1, w.shape[-1]), law.profile(rows.shape[1]), tensor_parameters(law, rows)
+        values = engine_for(w).apply(
+            w.reshape(-1, w.shape[-1]),
+            law.profile(rows.shape[1]),
+            parameters=parameters(law.moving(rows, rows.shape[1])),
         )
         return values.reshape(w.shape)
 
@@ -468,7 +471,7 @@ class ArcCosine(ZonalKernel):
     def _points(self, rows: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor | None]:
         if isinstance(self.space, SphericalSpace):
             return super()._points(rows, name)
-        return self.law._directions(rows, name), self.law._row_scale(rows)
+        return self.law._directions(rows, name), self.law.row_scale(rows)
 
     def extra_repr(self) -> str:
         """Space and law."""

@@ -1,9 +1,9 @@
 """Laws: weights on the spectrum of a Laplacian, as values that spaces realise.
 
-A law does not know the space it is used on, and a space does not ask which law it is given.  A law offers
-what it can: the logarithm of its weights always; closed forms where a series would be too long; its
-function on the line, which is what hyperbolic space needs; the diffusion times that it mixes, which is
-what products of spaces need.  A space takes what it needs, or says in words what is missing.
+A law does not know the space it is used on, and a space does not ask which law it is given.  A law
+offers what it can: the logarithm of its weights always; closed forms where a series would be too long;
+its function on the line, for hyperbolic space; the diffusion times that it mixes, for products of
+spaces.  A space takes what it needs, or says in words what is missing.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ Times = tuple[NDArray[np.float64], NDArray[np.float64], float]
 class Law(ABC):
     """Weights ``a(lambda)`` on the eigenvalues of a Laplacian; a hashable value."""
 
+    #: What the law is called in messages: the kernel that has it.
+    name = "the law"
     #: The kernel is known to have no negative values on any space.
     nonnegative = False
     #: The absolute form is a density: divided by the volume where the space has one.
@@ -53,7 +55,7 @@ class Law(ABC):
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
         """Logarithm of the weights on a manifold of some dimension; 0 on a graph."""
 
-    def check_truncation(self, spectrum: zonal.Spectrum) -> None:
+    def check_truncation(self, spectrum: zonal.Spectrum) -> None:  # noqa: B027 (most have nothing to say)
         """Raise if a truncated series is not the law's."""
 
     def closed_form(self, n: int) -> ClosedForm | None:
@@ -70,11 +72,11 @@ class Law(ABC):
 
     def line_function(self, dimension: int) -> LineFunction:
         """The kernel of hyperbolic space, by its function on the line."""
-        raise TypeError("the law is not known on hyperbolic space; use Heat or Matern")
+        raise TypeError(f"{self.name} is not known on hyperbolic space; use Heat or Matern")
 
     def times(self, dimension: int) -> Times:
         """The diffusions that the law mixes, if it is a mixture of them."""
-        raise TypeError("the law is no mixture of diffusions, which products of spaces need; use Heat")
+        raise TypeError(f"{self.name} is not known on products: it mixes no diffusions; use Heat")
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class Diffusion(Law):
     """Diffusion for a time: ``a(lambda) = exp(-lambda t)``."""
 
     t: Any
+    name = "Heat"
     nonnegative = True
     density = True
 
@@ -123,6 +126,7 @@ class GammaDiffusion(Law):
 
     nu: Any
     rate: Any
+    name = "Matern"
     nonnegative = True
 
     def power(self, dimension: int) -> float:
@@ -194,6 +198,7 @@ class Weights(Law):
     """Weights of a user's own: a function of the eigenvalues, or a list by levels."""
 
     weights: Callable[[NDArray[Any]], Any] | tuple[float, ...]
+    name = "Spectral"
     least_levels = _GAP_LEVELS
 
     @property

@@ -17,12 +17,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from mercer.kernels import CloudKernel, Kernel, RadialKernel, StringKernel
-from mercer.spaces import Graph, HyperbolicSpace, NormalProduct, RadialSpace, RowSpace, Simplex
-from mercer.spaces.base import Differences
-from mercer.spaces.spherical import is_globe
+from mercer.engine.operands import Differences
+from mercer.kernels import CloudKernel, Kernel, RealisedKernel, StringKernel
+from mercer.spaces import Euclidean, RadialSpace
 
 __all__ = ["check_kernel", "check_space"]
+
+#: Points that are looked at.
+_SIZE = 40
 
 
 def check_kernel(
@@ -57,12 +59,12 @@ def check_kernel(
     X = points
     _run(_scalars, kernel, X)
     _run(_copies, kernel, X)
-    rows = isinstance(kernel, RadialKernel) and isinstance(kernel.space, RowSpace)
-    if isometry is None and rows:
-        isometry = _isometry(kernel.space, rng)
+    realised = isinstance(kernel, RealisedKernel)
+    if isometry is None and realised:
+        isometry = kernel.space.isometry(rng)
     if isometry is not None:
         _invariance(kernel, X, isometry)
-    if rows:
+    if realised and kernel.requires_vector_input:
         for check in (_sparse_arrays, _torch, _bad_rows):
             _run(check, kernel, X)
 
@@ -85,7 +87,7 @@ def check_space(space: RadialSpace, X: Any = None, *, random_state: int = 0) -> 
     ``self_invariant`` on the diagonal; sparse rows stay sparse; the space is hashable, shared by
     ``clone`` and survives pickling; NaN, empty and misshapen input is refused by name.
     """
-    X = next(_rows(space, np.random.default_rng(random_state))) if X is None else X
+    X = space.sample(_SIZE, np.random.default_rng(random_state)) if X is None else X
     before = np.array(X, copy=True)
     L, R = space.embed(space.check(X))
     _require(np.array_equal(before, X), "embedding changed its input")
@@ -94,7 +96,7 @@ def check_space(space: RadialSpace, X: Any = None, *, random_state: int = 0) -> 
     _close(np.diag(invariant), space.self_invariant(space.check(X)), "self_invariant is off", 1e-12)
     both = space.embed(space.check(X), space.check(X[:3]))
     _close(_invariants(*both), invariant[:, :3], "embedding depends on the other argument", 1e-12)
-    if not _is_dense(space):
+    if space.takes_sparse:
         L, R = space.embed(space.check(sparse.csr_matrix(X)))
         _require(sparse.issparse(L) and sparse.issparse(R), "sparse rows were densified")
         _close((L @ R.T).toarray(), invariant, "sparse and dense rows differ", 1e-10)
@@ -116,11 +118,14 @@ def _sample(kernel: Kernel, rng: np.random.Generator) -> Iterator[Any]:
         return iter([_strings(rng)])
     if isinstance(kernel, CloudKernel):
         return iter([_clouds(next(_sample(kernel.base, rng)), rng)])
-    space = getattr(kernel, "space", None)
-    if isinstance(space, Graph):
-        nodes = space.nodes
-        return iter([[nodes[i] for i in rng.integers(0, len(nodes), size=40)]])
-    return _rows(space, rng)
+    space = getattr(kernel, "space", Euclidean())
+    return iter([space.sample(_SIZE, rng), _with_duplicates(space.sample(_SIZE, rng, clusters=3))])
+
+
+def _with_duplicates(points: Any) -> Any:
+    """The same with the first point in the place of the last ones."""
+    points[-3:] = [points[0]] * 3
+    return points
 
 
 def _strings(rng: np.random.Generator) -> list[str]:
@@ -138,82 +143,6 @@ def _clouds(points: Any, rng: np.random.Generator) -> list[Any]:
         weights = rng.dirichlet(np.ones(size))
         clouds.append((cloud, weights / weights.sum()) if len(clouds) % 2 else cloud)
     return clouds[:-2] + clouds[:2]
-
-
-def _rows(space: Any, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Scattered points, then tight clusters with duplicates."""
-    n = getattr(space, "n", None) or (6 if isinstance(space, NormalProduct) else 5)
-    if isinstance(space, Simplex):
-        scattered = rng.gamma(0.7, size=(40, n)) + 1e-3
-    else:
-        scattered = rng.normal(size=(40, n))
-    yield _onto(space, scattered)
-    centres = scattered[rng.integers(0, 3, size=40)]
-    clustered = centres * (1 + 1e-4 * rng.uniform(size=centres.shape))
-    clustered[-3:] = clustered[0]
-    yield _onto(space, clustered)
-
-
-def _onto(space: Any, rows: np.ndarray) -> np.ndarray:
-    """Rows moved to points of the space, where it has not room for all."""
-    if is_globe(space):
-        return _places(rows)
-    if getattr(space, "unit", False):
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    if isinstance(space, NormalProduct):
-        return np.where(np.arange(rows.shape[1]) % 2, np.exp(rows), rows)
-    if not isinstance(space, HyperbolicSpace):
-        return rows
-    coordinates = getattr(space, "coordinates", "halfspace")
-    if coordinates == "ball":
-        return rows / (1.5 + np.linalg.norm(rows, axis=1, keepdims=True))
-    if coordinates == "hyperboloid":
-        first = np.sqrt(1 + (rows[:, 1:] ** 2).sum(axis=1, keepdims=True))
-        return np.concatenate([first, rows[:, 1:]], axis=1)
-    return np.concatenate([rows[:, :-1], np.exp(rows[:, -1:])], axis=1)
-
-
-def _isometry(space: Any, rng: np.random.Generator) -> Callable[[Any], Any] | None:
-    """A random motion of the space."""
-    if isinstance(space, Simplex):
-        return lambda X: X[:, rng.permutation(X.shape[1])] * 3.0
-    if not isinstance(space, RowSpace):
-        return None
-    if isinstance(space, HyperbolicSpace):
-        return _motion(space, rng)
-    if is_globe(space):
-        turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-        return lambda X: _places(space.check(X) @ turn)
-    if isinstance(space, NormalProduct):
-        scales = np.repeat(rng.gamma(2.0, size=100), 2)
-        return lambda X: X * scales[: X.shape[1]] + 3.0 * (np.arange(X.shape[1]) % 2 == 0)
-    return lambda X: X @ np.linalg.qr(rng.normal(size=(X.shape[1], X.shape[1])))[0]
-
-
-def _is_dense(space: Any) -> bool:
-    """Whether points of the space are dense rows only."""
-    return isinstance(space, HyperbolicSpace | NormalProduct) or is_globe(space)
-
-
-def _places(rows: np.ndarray) -> np.ndarray:
-    """Latitude and longitude of vectors, in degrees."""
-    across = np.hypot(rows[:, 0], rows[:, 1])
-    latitude, longitude = np.arctan2(rows[:, 2], across), np.arctan2(rows[:, 1], rows[:, 0])
-    return np.degrees(np.column_stack([latitude, longitude]))
-
-
-def _motion(space: HyperbolicSpace, rng: np.random.Generator) -> Callable[[Any], Any]:
-    """A motion of hyperbolic space: a scaling and a shift, or a rotation."""
-    coordinates = getattr(space, "coordinates", "halfspace")
-
-    def motion(X: Any) -> Any:
-        if coordinates == "halfspace":
-            return 3.0 * X + np.append(rng.normal(size=X.shape[1] - 1), 0.0)
-        turned = X[:, 1:] if coordinates == "hyperboloid" else X
-        turned = turned @ np.linalg.qr(rng.normal(size=(turned.shape[1], turned.shape[1])))[0]
-        return np.concatenate([X[:, :1], turned], axis=1) if coordinates == "hyperboloid" else turned
-
-    return motion
 
 
 def _symmetry(kernel: Kernel, X: Any) -> None:
@@ -311,7 +240,7 @@ def _invariance(kernel: Kernel, X: Any, isometry: Callable[[Any], Any]) -> None:
 
 
 def _sparse_arrays(kernel: Kernel, X: Any) -> None:
-    if _is_dense(getattr(kernel, "space", None)):
+    if not kernel.space.takes_sparse:
         return
     K = kernel(X)
     for form in (sparse.csr_matrix, sparse.csc_array):

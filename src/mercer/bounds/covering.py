@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer._validation import is_whole
 from mercer.kernels import Spectral, SpectralKernel
-from mercer.kernels.base import is_whole
-from mercer.spaces import SphericalSpace
 from mercer.special import zonal
 
 Extended = NDArray[np.longdouble]
@@ -199,9 +198,7 @@ class _Levels:
 
     @classmethod
     def of(cls, kernel: SpectralKernel, n: int, levels: int, finite: bool) -> _Levels:
-        logs = np.asarray(
-            kernel.with_floats().log_weights(zonal.eigenvalues(n, levels), n), dtype=np.longdouble
-        )
+        logs = np.asarray(kernel.realise(n).log_weights(levels), dtype=np.longdouble)
         log_counts = zonal.log_multiplicities(n, levels)
         if np.any(np.isnan(logs)) or np.any(logs == np.inf) or np.all(np.isneginf(logs)):
             raise ValueError(
@@ -299,9 +296,7 @@ def _check_kernel(kernel: Any) -> None:
             "covering numbers come from the eigenvalues of Heat, Matern or Spectral on a sphere; "
             f"got {kernel!r}"
         )
-    kernel._validate()
-    if not isinstance(kernel.space, SphericalSpace):
-        raise TypeError(f"covering numbers need a kernel on Sphere() or Simplex(), got {kernel!r}")
+    kernel.require_levels()
 
 
 def _check_dimension(n: Any) -> None:

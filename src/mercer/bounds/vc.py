@@ -13,9 +13,11 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer._arrays import count
+from mercer._threads import run
+from mercer._validation import is_whole
 from mercer.bounds.ball import EnclosingBall, enclosing_ball
-from mercer.engine.threads import run
-from mercer.kernels.base import Kernel, count, is_whole
+from mercer.kernels.base import Kernel
 
 Array = NDArray[np.float64]
 

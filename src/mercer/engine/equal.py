@@ -10,6 +10,8 @@ from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._arrays import on_cpu
+
 Index = NDArray[np.int64]
 
 
@@ -34,11 +36,15 @@ class Equal:
             tile.dtype.type(self.value), tile,
         )  # fmt: skip
 
-    def mask(self) -> NDArray[np.int8]:
-        """One for equal rows, zero for others."""
-        found = np.zeros((len(self.starts), len(self.columns)), dtype=np.int8)
+    def part(self, rows: slice, columns: slice) -> Equal:
+        """Equal rows within a tile."""
+        return Equal(self.starts[rows], self.stops[rows], self.columns - columns.start, self.value)
+
+    def mask(self, shape: tuple[int, int]) -> NDArray[np.int8]:
+        """One for equal rows, zero for others, in a matrix or tile of this shape."""
+        found = np.zeros(shape, dtype=np.int8)
         ones = Equal(self.starts, self.stops, self.columns, 1)
-        ones.write(slice(0, len(self.starts)), slice(0, len(self.columns)), found)
+        ones.write(slice(0, shape[0]), slice(0, shape[1]), found)
         return found
 
 
@@ -69,14 +75,14 @@ def row_keys(X: Any) -> NDArray[Any]:
     from mercer.compiled.rows import dense_keys, sparse_keys
 
     if is_torch_array(X) and X.device.type != "cpu":
-        from mercer.engine import torch as backend
+        from mercer.engine.autograd import row_keys as keys_on_device
 
-        return backend.row_keys(X)
+        return keys_on_device(X)
     keys = np.empty(X.shape[0], dtype=np.uint64)
     if sparse.issparse(X):
         X = X.tocsr()
         sparse_keys(X.indptr, X.indices, X.data, keys)
     else:
-        rows = np.ascontiguousarray(X.detach() if hasattr(X, "detach") else X)
+        rows = np.ascontiguousarray(on_cpu(X))
         dense_keys(rows if rows.dtype == np.float32 else rows.astype(np.float64, copy=False), keys)
     return keys

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.fft import dct
 
-from mercer.engine.threads import progress, run, threads_in_use
+from mercer._progress import progress
+from mercer._threads import run, threads_in_use
 
 Array = NDArray[np.float64]
 

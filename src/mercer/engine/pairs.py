@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.engine.threads import run
+from mercer._threads import run
 from mercer.spaces.clouds import Clouds, Index
 
 Array = NDArray[np.float64]

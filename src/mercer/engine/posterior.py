@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, special
 
-from mercer.engine.threads import run
+from mercer._threads import run
 from mercer.profiles import Profile
 
 Array = NDArray[np.float64]

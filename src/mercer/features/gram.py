@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.kernels.base import Kernel, count, has_range, on_cpu
+from mercer._arrays import count, is_foreign, on_cpu
+from mercer._validation import refuse_complex
+from mercer.kernels.base import Kernel, has_range
 from mercer.rkhs import warn_if_degenerate
-from mercer.spaces.base import is_foreign, refuse_complex
 
 
 class GramTransformer(TransformerMixin, BaseEstimator):

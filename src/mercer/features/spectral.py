@@ -9,9 +9,9 @@ from array_api_compat import array_namespace
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mercer._arrays import is_foreign
+from mercer._validation import is_whole, refuse_complex, refuse_rows
 from mercer.kernels import Kernel
-from mercer.kernels.base import is_whole
-from mercer.spaces.base import is_foreign, refuse_complex, refuse_rows
 
 
 class SpectralFeatures(TransformerMixin, BaseEstimator):

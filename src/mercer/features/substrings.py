@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.kernels.base import is_whole
+from mercer._validation import is_whole
 from mercer.kernels.substrings import (
     Window,
     check_length,

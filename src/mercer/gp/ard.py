@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from mercer.engine.threads import progress
+from mercer._progress import progress
 from mercer.gp.blocks import ArrayBlocks, Block
 from mercer.gp.bound import Solution
 from mercer.gp.evidence import Evidence, descending

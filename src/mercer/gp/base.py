@@ -19,7 +19,8 @@ from sklearn.utils.validation import (
 )
 
 from mercer import __version__
-from mercer.engine.threads import run
+from mercer._threads import run
+from mercer._validation import is_whole, refuse_complex
 from mercer.gp.blocks import ArrayBlocks, StreamBlocks, as_floats
 from mercer.gp.bound import Solution
 from mercer.gp.checkpoint import Checkpoint
@@ -42,10 +43,8 @@ from mercer.gp.variational import Sites, Stage, Sums
 from mercer.gp.zonal import ZonalFeatures
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine
-from mercer.kernels.base import is_whole
 from mercer.rkhs import warn_if_degenerate
 from mercer.spaces import Simplex, Sphere, SphericalSpace
-from mercer.spaces.base import refuse_complex
 
 Array = NDArray[np.float64]
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
+from mercer._validation import refuse_complex
 from mercer.gp.headers import Labels, check_labels, column_labels, column_without_numbers
 from mercer.gp.marks import END, check_count, check_mark
-from mercer.spaces.base import refuse_complex
 
 Array = NDArray[np.float64]
 

@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 
+from mercer._validation import is_whole
 from mercer.gp.base import SphericalGP
 from mercer.gp.blocks import ArrayBlocks
 from mercer.gp.checkpoint import Checkpoint
@@ -19,7 +20,6 @@ from mercer.gp.likelihoods import Bernoulli, Poisson, mean_probability
 from mercer.gp.passes import total
 from mercer.gp.tallies import CountTally, LabelTally, OneAgainstRest, counts
 from mercer.gp.variational import Climb, Latent, Likely, infer
-from mercer.kernels.base import is_whole
 
 Array = NDArray[np.float64]
 

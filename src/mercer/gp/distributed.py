@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.engine.threads import blas_in_one_thread
+from mercer._threads import blas_in_one_thread
 from mercer.gp.blocks import Block, checked, choice, joined
 
 Array = NDArray[np.float64]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from mercer.engine.threads import blas_in_one_thread, run
+from mercer._threads import blas_in_one_thread, run
 from mercer.gp.bound import Bound, Solution
 from mercer.gp.inputs import Features
 from mercer.gp.prior import Prior

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._arrays import row_lengths, unit_rows
 from mercer.gp.moments import Moments
 from mercer.harmonics import SphericalHarmonics
-from mercer.spaces.zonal import LevelWeights
 from mercer.spaces import Simplex, Sphere, SphericalSpace
-from mercer.spaces.spherical import is_globe, row_lengths, unit_rows
+from mercer.spaces.spherical import is_globe
+from mercer.spaces.zonal import LevelWeights
 
 Array = NDArray[np.float64]
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._arrow import check_footer, lacks_checksums, open_parquet
+from mercer._validation import is_whole
 from mercer.gp.blocks import Block, checked, drawn, sample_size
 from mercer.gp.schema import Roles
-from mercer.kernels.base import is_whole
 
 Array = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mercer.engine.threads import progress
+from mercer._progress import progress
 from mercer.gp.blocks import Block, StreamBlocks
 from mercer.gp.checkpoint import Checkpoint
 

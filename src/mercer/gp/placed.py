@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.engine.threads import run
+from mercer._threads import run
 from mercer.gp.blocks import ArrayBlocks, Block
 from mercer.gp.bound import Solution
 from mercer.gp.evidence import AMPLITUDES, NOISES, Evidence

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from mercer.engine.threads import progress, threads_for_runs
+from mercer._progress import progress
+from mercer._threads import threads_for_runs
 from mercer.gp.blocks import Block
 from mercer.gp.evidence import descending
 from mercer.gp.inputs import InputMap

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from mercer._files import DAMAGE, atomic_write, one_line, seal, unsealed
 from mercer._npz import Npz
-from mercer.engine.threads import run, threads_in_use
+from mercer._threads import run, threads_in_use
+from mercer._validation import LARGEST
 from mercer.gp.blocks import Block
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.inputs import Features
 from mercer.gp.passes import total
-from mercer.spaces.base import LARGEST
 
 Array = NDArray[np.float64]
 

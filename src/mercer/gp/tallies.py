@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._validation import LARGEST
 from mercer.gp.blocks import Block, one_column
-from mercer.spaces.base import LARGEST
 
 Array = NDArray[np.float64]
 

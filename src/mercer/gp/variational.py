@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.engine.threads import run
+from mercer._threads import run
 from mercer.gp.blocks import Block
 from mercer.gp.bound import Bound, Solution
 from mercer.gp.checkpoint import Checkpoint

@@ -14,8 +14,8 @@ from sklearn.base import clone
 
 from mercer.gp.bound import inverse_factor
 from mercer.gp.inputs import Features, InputMap
-from mercer.spaces.zonal import LevelWeights
 from mercer.spaces import Simplex, Sphere
+from mercer.spaces.zonal import LevelWeights
 
 Array = NDArray[np.float64]
 

@@ -14,6 +14,7 @@ from mercer.kernels.multinomial import PosteriorHeat
 from mercer.kernels.nodes import NodeKernel
 from mercer.kernels.parametrix import Parametrix
 from mercer.kernels.radial import RadialKernel
+from mercer.kernels.realised import RealisedKernel
 from mercer.kernels.spectral import Spectral, SpectralKernel
 from mercer.kernels.sphere import ArcCosine, Cosine
 from mercer.kernels.strings import FullSpectrum, StringKernel, WeightedDegree
@@ -51,6 +52,7 @@ __all__ = [
     "Power",
     "Product",
     "RadialKernel",
+    "RealisedKernel",
     "RegularizedMoment",
     "Spectral",
     "SpectralKernel",

@@ -9,18 +9,12 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer.kernels.base import (
-    Kernel,
-    check_positive,
-    check_room,
-    check_vector,
-    count,
-    hashable,
-    is_whole,
-    number,
-)
+from mercer._arrays import count, is_foreign, number
+from mercer._memory import check_room
+from mercer._validation import check_positive, check_vector, is_whole
+from mercer.kernels.base import Kernel, hashable
 from mercer.kernels.scale import check_similarity
-from mercer.spaces.base import constructor_call, is_foreign
+from mercer.spaces.base import constructor_call
 
 
 class Constant(Kernel):

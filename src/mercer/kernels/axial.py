@@ -45,6 +45,8 @@ class AxialHeat(SpectralKernel, DiffusionTime):
            [0.0053, 0.0053, 1.    ]])
     """
 
+    space: SphericalSpace
+
     def __init__(
         self,
         space: SphericalSpace,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import numbers
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
@@ -13,12 +12,12 @@ from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._memory import check_gram
-from mercer.engine.arrays import in_main_memory
+from mercer._arrays import count, number, on_cpu, sliceable
+from mercer._validation import check_vector, is_number
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
-from mercer.spaces import Space
-from mercer.spaces.base import constructor_call, is_foreign
+from mercer.spaces import Space, sampling
+from mercer.spaces.base import constructor_call
 from mercer.spaces.realisation import FeatureMap
 from mercer.spaces.zonal import LevelWeights
 
@@ -59,7 +58,7 @@ class Kernel(sk.Kernel):
         v : array of shape (p,) or (p, q)
         """
         same = Y is None or Y is X
-        X = _sliceable(X)
+        X = sliceable(X)
         Y = X if same else Y
         v = check_vector(v, count(Y))
         size = max(1, BLOCK // max(count(Y), 1))
@@ -169,7 +168,7 @@ class Kernel(sk.Kernel):
     ) -> tuple[scale.Similarities, int]:
         """Normalised values of such kernels at pairs of distinct points, and the number of points."""
         points, keys = self._range_sample(X, min(max_rows, self._range_rows), rng)
-        pairs = scale.different_pairs(keys)
+        pairs = sampling.different_pairs(keys)
 
         def similarities(kernel: Any) -> scale.Array:
             K, lengths = kernel(points), np.sqrt(kernel.diag(points))
@@ -179,8 +178,8 @@ class Kernel(sk.Kernel):
 
     def _range_sample(self, X: Any, most: int, rng: np.random.Generator) -> tuple[Any, Any]:
         """Points to look at, and what equal ones have in common."""
-        X = _sliceable(on_cpu(X))
-        rows, keys = scale.distinct_sample(count(X), lambda rows: row_keys(X[rows]), most, rng)
+        X = sliceable(on_cpu(X))
+        rows, keys = sampling.distinct_sample(count(X), lambda rows: row_keys(X[rows]), most, rng)
         return X[rows], keys
 
     #: The power p of ``|x|`` that the kernel has as a factor, beside a function of directions.
@@ -262,8 +261,7 @@ def _identity(kernel: sk.Kernel) -> tuple[Any, ...]:
 
 def hashable(value: Any) -> Any:
     """Stand-in for a parameter's value, for comparisons and as a key."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
+    value = on_cpu(value)
     if isinstance(value, np.ndarray | np.generic | list | tuple):
         return _array_identity(value)
     if sparse.issparse(value):
@@ -300,62 +298,11 @@ def log_derivative(kernel: Kernel, name: str, function: Callable[[Any], Any]) ->
     return np.imag(function(moved)) / step
 
 
-def is_number(value: Any) -> bool:
-    """Tell whether a hyperparameter holds one real number, perhaps as a tensor."""
-    return isinstance(value, numbers.Real) or getattr(value, "shape", None) in ((), (1,))
-
-
-def number(value: Any) -> float:
-    """The number in a hyperparameter, which may be a tensor that is being differentiated."""
-    return float(value.detach() if hasattr(value, "detach") else value)
-
-
-def check_positive(kernel: Kernel, *names: str) -> None:
-    """Raise unless the named hyperparameters are positive finite numbers."""
-    for name in names:
-        value = getattr(kernel, name)
-        if not (is_number(value) and 0 < number(value) < np.inf):
-            raise ValueError(
-                f"{name} of {type(kernel).__name__} must be a positive number, got {value!r}"
-            )
-
-
-def is_whole(value: Any) -> bool:
-    """Tell whether an option is a whole number; True is none, and neither is 1.0."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
 def check_spherical(kernel: Any) -> None:
     """Raise unless the kernel's space is one of unit vectors."""
     if not isinstance(kernel.space, Space):
         raise TypeError(f"space must be Sphere() or Simplex(), got {kernel.space!r}")
     kernel.space.require_unit_vectors()
-
-
-def check_choice(kernel: Kernel, name: str, choices: tuple[Any, ...]) -> None:
-    """Raise unless the named option is one of the choices."""
-    value = getattr(kernel, name)
-    flag = isinstance(choices[0], bool)
-    right = isinstance(value, bool | np.bool_) if flag else is_whole(value)
-    if not right or value not in choices:
-        shown = ", ".join(map(repr, choices))
-        raise ValueError(f"{name} of {type(kernel).__name__} must be one of {shown}, got {value!r}")
-
-
-def check_vector(v: Any, length: int) -> Any:
-    """Check what a Gram matrix is to be multiplied with."""
-    if not hasattr(v, "ndim"):
-        v = np.asarray(v)
-    if v.ndim not in (1, 2) or v.shape[0] != length:
-        raise ValueError(f"v has shape {tuple(v.shape)}; one row per row of Y is needed: {length}")
-    return v
-
-
-def check_room(X: Any, Y: Any, matrices: int = 1) -> None:
-    """Raise a MemoryError unless so many Gram matrices of X and Y fit into memory at a time."""
-    if in_main_memory(X):
-        single = str(getattr(X, "dtype", "")).endswith("float32")
-        check_gram(count(X), count(X if Y is None else Y), 4 if single else 8, matrices)
 
 
 def has_range(kernel: Any) -> bool:
@@ -367,22 +314,3 @@ def has_range(kernel: Any) -> bool:
     if isinstance(kernel, sk.Exponentiation):
         return has_range(kernel.kernel)
     return kernel.range_parameter() is not None
-
-
-def on_cpu(X: Any) -> Any:
-    """Rows as NumPy and SciPy know them."""
-    if not is_foreign(X):
-        return X
-    return np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
-
-
-def _sliceable(X: Any) -> Any:
-    """Rows in a form that slices select from: frames and most sparse formats are none."""
-    if hasattr(X, "to_numpy"):
-        return X.to_numpy()
-    return X.tocsr() if sparse.issparse(X) else X
-
-
-def count(X: Any) -> int:
-    """Return the number of points."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._arrays import number
+from mercer._validation import check_choice, check_positive
 from mercer.engine.pairs import Base
 from mercer.kernels import scale
-from mercer.kernels.base import Kernel, check_choice, check_positive, number
+from mercer.kernels.base import Kernel
 from mercer.kernels.euclidean import Gaussian
 from mercer.kernels.structured import StructuredKernel
+from mercer.spaces import sampling
 from mercer.spaces.clouds import Clouds, check_clouds, naming_clouds
 
 Array = NDArray[np.float64]
@@ -109,9 +112,9 @@ class CloudKernel(StructuredKernel):
         """See :class:`Kernel`."""
         self._validate()
         P, most = self._check_one(X, "X"), min(max_rows, self._range_rows)
-        rows, keys = scale.distinct_sample(len(P), lambda rows: _cloud_keys(P, rows), most, rng)
+        rows, keys = sampling.distinct_sample(len(P), lambda rows: _cloud_keys(P, rows), most, rng)
         P = P.select(rows)
-        pairs = scale.different_pairs(keys)
+        pairs = sampling.different_pairs(keys)
 
         def logarithms(kernel: Any) -> Array:
             kernel._validate()

@@ -14,8 +14,8 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._validation import refuse_complex
 from mercer.kernels.base import Kernel
-from mercer.spaces.base import refuse_complex
 
 #: Fewer columns are all kept.
 _MANY = 10_000

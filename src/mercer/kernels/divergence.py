@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from mercer._arrays import constant_rows
 from mercer.kernels.euclidean import decay_profile
 from mercer.kernels.parametrix import ORTHOGONAL_HALF
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import PowerProfile, ProductProfile, Profile
-from mercer.spaces.base import constant_rows
+from mercer.spaces import Space
 from mercer.spaces.divergences import DistributionSpace
 from mercer.spaces.realisation import Operands
 
@@ -103,10 +104,11 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
         self._check_time()
 
     def _check_space(self) -> None:
-        if not isinstance(self.space, DistributionSpace):
+        if not isinstance(self.space, Space):
             raise TypeError(
                 f"space must be Simplex(), NormalFamily() or NormalProduct(), got {self.space!r}"
             )
+        self.space.divergence_unit(2)
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """See :class:`~mercer.spaces.base.Embedding`."""

@@ -10,12 +10,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
+from mercer._arrays import number, on_cpu, squared_lengths
+from mercer._validation import check_positive, is_number, is_whole
 from mercer.kernels import columns
-from mercer.kernels.base import check_positive, hashable, is_number, is_whole, number, on_cpu
+from mercer.kernels.base import hashable
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
 from mercer.spaces import Euclidean
-from mercer.spaces.base import squared_lengths
 
 
 class _InnerProduct(RadialKernel):
@@ -194,8 +195,7 @@ class Gaussian(RadialKernel):
         return divided
 
     @property
-    def embedding_key(self) -> Any:
-        """See :class:`RadialKernel`."""
+    def _embedding_values(self) -> Any:
         return hashable(self.column_scales)
 
     def _compile(self, n: int) -> Profile:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mercer.kernels.base import check_positive, number
+from mercer._arrays import number
+from mercer._validation import check_positive
 from mercer.kernels.spectral import SpectralKernel
 from mercer.laws import GammaDiffusion
 from mercer.spaces import Space

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._arrays import number
+from mercer._validation import check_choice, is_whole
 from mercer.engine.mixtures import ExplicitMixtures, KernelMixtures, Mixtures
 from mercer.engine.pairs import inner_products, matrix
-from mercer.kernels.base import Kernel, check_choice, is_whole, number
+from mercer.kernels.base import Kernel
 from mercer.kernels.clouds import Array, CloudKernel
 from mercer.kernels.euclidean import Linear
 from mercer.spaces.clouds import Clouds, Index

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from mercer._arrays import is_foreign, number, on_cpu, row_any
+from mercer._validation import check_positive, is_whole, refuse_rows
 from mercer.engine.posterior import (
     Array,
     Moments,
@@ -17,14 +19,12 @@ from mercer.engine.posterior import (
     sampled_diagonal,
     sampled_gram,
 )
-from mercer.kernels.base import check_positive, is_whole, log_derivative, number, on_cpu
 from mercer.kernels.heat import Heat
 from mercer.kernels.scale import Similarities
 from mercer.kernels.structured import StructuredKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import Profile
 from mercer.spaces import Simplex
-from mercer.spaces.base import is_foreign, refuse_rows, row_any
 from mercer.spaces.counts import Counts
 from mercer.special import heat_short_time
 

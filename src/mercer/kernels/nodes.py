@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from mercer._validation import check_choice, check_positive
 from mercer.engine.matrixfunction import Expansion
-from mercer.kernels.base import check_choice, check_positive, log_derivative
+from mercer.kernels.base import log_derivative
 from mercer.kernels.realised import RealisedKernel
 from mercer.laws import Law
-from mercer.spaces import Graph
+from mercer.spaces import Graph, Space
 from mercer.spaces.graph import Operator
 from mercer.spaces.graph_functions import NodeFunction
 from mercer.spaces.realisation import FeatureMap, Slope
@@ -30,10 +31,16 @@ class NodeKernel(RealisedKernel):
         """The function f, by its logarithm."""
 
     def _validate(self) -> None:
-        if not isinstance(self.space, Graph):
+        if not isinstance(self.space, Space):
             raise TypeError(f"space must be a Graph, got {self.space!r}")
+        self.space.operator("similarity")
         check_choice(self, "normalized", (True, False))
         check_positive(self, *self.continuous())
+
+    @property
+    def embedding(self) -> None:
+        """See :class:`RealisedKernel`; nodes have none."""
+        return None
 
     @property
     def operator(self) -> Operator:
@@ -64,7 +71,7 @@ class NodeKernel(RealisedKernel):
         --------
         >>> import networkx as nx
         >>> from mercer.kernels import Exponential
-        >>> from mercer.spaces import Graph
+        >>> from mercer.spaces import Graph, Space
         >>> ring = Graph(nx.cycle_graph(10**5), similarity="normalized")
         >>> series = Exponential(ring, beta=1.0).expansion()
         >>> len(series.coefficients) < 20, series.error < 1e-12

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.kernels.base import check_choice, check_spherical, is_whole
+from mercer._validation import check_choice, is_whole
+from mercer.kernels.base import check_spherical
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import ProductProfile, Profile, TableProfile, compile_profile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Hashable
 from typing import Any
 
 from mercer.kernels.realised import RealisedKernel
@@ -15,8 +16,8 @@ from mercer.spaces.realisation import Radial, Slope
 class RadialKernel(RealisedKernel, Embedding):
     """A space and a function: ``k(x, y) = s(x) s(y) f(invariant of x and y)``.
 
-    A subclass gives the function as a profile (:meth:`_compile`); Gram matrices, diagonals, gradients and
-    products with vectors follow, for dense, sparse, torch and other arrays.
+    A subclass gives the function as a profile (:meth:`_compile`); Gram matrices, diagonals, gradients
+    and products with vectors follow, for dense, sparse, torch and other arrays.
     """
 
     space: RadialSpace
@@ -39,8 +40,19 @@ class RadialKernel(RealisedKernel, Embedding):
         return self.space.embed(X, Y)
 
     @property
-    def embedding_key(self) -> Any:
-        """What, beside class and space, :meth:`embed` depends on."""
+    def embedding(self) -> Embedding:
+        """See :class:`RealisedKernel`; its own."""
+        return self
+
+    @property
+    def embedding_key(self) -> Hashable:
+        """See :class:`RealisedKernel`; that of the space unless :meth:`embed` is its own."""
+        own = type(self).embed is not RadialKernel.embed
+        return (type(self).embed, self.space, self._embedding_values) if own else self.space
+
+    @property
+    def _embedding_values(self) -> Hashable:
+        """What, beside class and space, an :meth:`embed` of its own depends on."""
         return None
 
     @property

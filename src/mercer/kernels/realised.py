@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
 
+from mercer._arrays import count, is_foreign, is_single, on_cpu, to_single
+from mercer._memory import check_room
+from mercer._validation import check_vector
 from mercer.kernels import scale
-from mercer.kernels.base import Kernel, check_room, check_vector, count, hashable, on_cpu
-from mercer.spaces.base import Space, is_foreign
+from mercer.kernels.base import Kernel, hashable
+from mercer.spaces.base import Embedding, Space
 from mercer.spaces.realisation import Moving, Realisation, Slope
 
 T = TypeVar("T")
@@ -53,6 +55,16 @@ class RealisedKernel(Kernel):
         """Raise for hyperparameters and options out of range."""
 
     @property
+    @abstractmethod
+    def embedding(self) -> Embedding | None:
+        """How points become operands of a matrix product of invariants, if one number is enough."""
+
+    @property
+    def embedding_key(self) -> Hashable:
+        """What kernels with the same embedding have in common."""
+        return self.embedding
+
+    @property
     def requires_vector_input(self) -> bool:
         """Whether points are rows of numbers."""
         return self.space.requires_vector_input
@@ -68,13 +80,13 @@ class RealisedKernel(Kernel):
             values: Any = self._with_gradient(P, n)
         else:
             check_room(P, Q)
-            values = self.realise(n).gram(P, Q, self._moving(P, n))
+            values = self.realise(n).gram(P, Q, self.moving(P, n))
         return to_single(values) if self.space.computes_in_double and is_single(X) else values
 
     def _with_gradient(self, P: Any, n: int) -> tuple[Any, Any]:
         if is_foreign(P):
             raise TypeError("eval_gradient is for NumPy and SciPy rows; tensors have autograd")
-        self._moving(P, n)  # refuses hyperparameters that autograd is to see
+        self.moving(P, n)  # refuses hyperparameters that autograd is to see
         free = len(self.free())
         check_room(P, None, matrices=1 + free * (1 if free < 2 else 2))
         K, slopes = self.realise(n).slopes(P, [self.slope(n, name) for name in self.free()])
@@ -87,14 +99,15 @@ class RealisedKernel(Kernel):
         self._validate()
         P = self.space.check(X)
         n = self.space.columns(P)
-        return self.realise(n).diagonal(P, self._moving(P, n))
+        return self.realise(n).diagonal(P, self.moving(P, n))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
         self._validate()
         P, Q = self.space.check_pair(X, Y)
         v = check_vector(v, count(P if Q is None else Q))
-        product = self.realise(self.space.columns(P)).matvec(P, Q, v)
+        n = self.space.columns(P)
+        product = self.realise(n).matvec(P, Q, v, self.moving(P, n))
         return super().matvec(X, Y, v) if product is None else product
 
     def _pair_similarities(
@@ -111,7 +124,7 @@ class RealisedKernel(Kernel):
 
         return similarities, points
 
-    def _moving(self, P: Any, n: int) -> list[Moving]:
+    def moving(self, P: Any, n: int) -> list[Moving]:
         """Hyperparameters given as tensors, whose logarithm autograd is to see."""
         tensors = [(name, getattr(self, name)) for name in self.continuous()]
         if not is_foreign(P):
@@ -128,7 +141,7 @@ class RealisedKernel(Kernel):
             return other.realise(n), other.slope(n, name)
 
         return [
-            (value.log(), lambda shift, name=name: moved(name, shift))
+            (value.log(), partial(moved, name))
             for name, value in tensors
             if hasattr(value, "requires_grad")
         ]
@@ -142,16 +155,3 @@ class RealisedKernel(Kernel):
             if not k.endswith("_bounds") and k not in self._embedding_parameters
         )
         return cast(T, _result(_Recipe((type(self), *values, *what), compute)))
-
-
-def is_single(X: Any) -> bool:
-    """Tell whether X is an array in single precision."""
-    return bool(is_array_api_obj(X)) and X.dtype == array_namespace(X).float32
-
-
-def to_single(values: Any) -> Any:
-    """A Gram matrix, or one with its gradient, in single precision."""
-    if isinstance(values, tuple):
-        return tuple(to_single(part) for part in values)
-    xp = array_namespace(values)
-    return xp.astype(values, xp.float32)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._validation import check_choice, check_positive, refuse_complex
 from mercer.engine.matrixfunction import Expansion
-from mercer.kernels.base import check_choice, check_positive, log_derivative
+from mercer.kernels.base import log_derivative
 from mercer.kernels.realised import RealisedKernel
 from mercer.laws import Law, Weights, refuse_negative_weights
 from mercer.profiles import Profile
-from mercer.spaces.base import Space, refuse_complex
+from mercer.spaces.base import Embedding, Space
 from mercer.spaces.realisation import FeatureMap, Realisation, Slope
 from mercer.special.zonal import Spectrum
 
@@ -24,6 +25,11 @@ class _OwnWeights(Law):
     """The law of a kernel that writes its weights itself."""
 
     kernel: SpectralKernel
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """See :class:`Law`."""
+        return type(self.kernel).__name__
 
     @property
     def nonnegative(self) -> bool:  # type: ignore[override]
@@ -39,8 +45,8 @@ class SpectralKernel(RealisedKernel):
     """A kernel ``K(x, y) = sum_l a_l sum_k phi_lk(x) phi_lk(y)`` over Laplacian eigenfunctions.
 
     A subclass writes :meth:`log_weights`, or gives a :class:`~mercer.laws.Law` (:meth:`law`) that knows
-    more of itself; its space realises it.  On sphere and simplex the inner sum is ``N_l P_l(x.y)``; on the
-    nodes of a graph it runs over the eigenvectors of the Laplacian, and K is ``a(L)``.
+    more of itself; its space realises it.  On sphere and simplex the inner sum is ``N_l P_l(x.y)``; on
+    the nodes of a graph it runs over the eigenvectors of the Laplacian, and K is ``a(L)``.
     """
 
     normalized: bool
@@ -78,6 +84,11 @@ class SpectralKernel(RealisedKernel):
     def _home(self) -> Space:
         """The space whose Laplacian it is."""
         return self.space
+
+    @property
+    def embedding(self) -> Embedding | None:
+        """See :class:`RealisedKernel`; that of the space."""
+        return self._home.embedding
 
     def slope(self, n: int, name: str) -> Slope:
         """See :class:`RealisedKernel`."""

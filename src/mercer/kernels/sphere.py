@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from mercer.kernels.base import check_choice, check_spherical, is_whole
+from mercer._arrays import is_foreign, row_lengths, row_maxima, unit_rows
+from mercer._validation import check_choice, is_whole, refuse_rows
+from mercer.kernels.base import check_spherical
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, Profile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace
-from mercer.spaces.base import is_foreign, refuse_rows
 from mercer.spaces.harmonic_features import HarmonicMap
-from mercer.spaces.spherical import row_lengths, row_maxima, unit_rows
 from mercer.spaces.zonal import LevelWeights
 from mercer.special import arccosine_levels, heat_expansion, zonal
 from mercer.special.zonal import Array
@@ -116,7 +116,9 @@ class ArcCosine(RadialKernel):
     def feature_map(self, n: int, size: int, seed: int) -> HarmonicMap:
         """See :class:`Kernel`."""
         levels = self.weighty_levels(n)
-        return HarmonicMap.of(self, n, levels, size, seed, lambda numbers: self.level_weights(n, numbers))
+        return HarmonicMap.of(
+            self, n, levels, size, seed, lambda numbers: self.level_weights(n, numbers)
+        )
 
     def level_weights(self, n: int, levels: Sequence[int]) -> LevelWeights:
         """See :class:`Kernel`."""

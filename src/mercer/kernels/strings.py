@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.engine.threads import run
-from mercer.kernels.base import check_choice, check_positive, is_whole, number
+from mercer._arrays import number
+from mercer._threads import run
+from mercer._validation import check_choice, check_positive, is_whole
 from mercer.kernels.structured import StructuredKernel
 from mercer.spaces.sequences import Sequences, encode
 

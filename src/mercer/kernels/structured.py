@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.kernels.base import Kernel, check_room
+from mercer._memory import check_room
+from mercer.kernels.base import Kernel
 from mercer.spaces.normalisation import normalised, normalised_slope, positive
 
 Array = NDArray[np.float64]

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.engine.products import product
-from mercer.engine.threads import run
-from mercer.kernels.base import check_choice, is_whole
+from mercer._arrays import squared_lengths
+from mercer._validation import check_choice, is_whole
+from mercer.engine.operands import invariants
+from mercer.engine.tiles import Tiles
 from mercer.kernels.strings import StringKernel, mirror
-from mercer.spaces.base import squared_lengths
+from mercer.profiles import PowerProfile
 from mercer.spaces.sequences import Sequences, restrict
 
 Array = NDArray[np.float64]
@@ -115,26 +116,12 @@ def _gram(P: Sequences, Q: Sequences | None, parts: Sequence[Window], dtype: Any
         if dtype == np.float64 and 8 * counts.nnz > counts.shape[0] * counts.shape[1]:
             counts = counts.toarray()
         left, right = (counts, counts) if Q is None else (counts[: len(P)], counts[len(P) :])
-        _add_product(left, right, part.weight, Q is None, out, what)
+        source = invariants(left, right, Q is None)
+        tiles = Tiles(source, PowerProfile(factor=part.weight), symmetric=Q is None)
+        tiles.fill(out, add=True, upper=True, what=what)
     if Q is None:
         mirror(out)
     return out.astype(np.float64, copy=False)
-
-
-def _add_product(L: Any, R: Any, weight: int, symmetric: bool, out: NDArray[Any], what: str) -> None:
-    """Add ``weight * L @ R.T`` to the result, or to what is right of the diagonal of a symmetric one."""
-    source = product(L, R, symmetric)
-
-    def add(start: int) -> None:
-        rows = slice(start, min(start + _ROWS, out.shape[0]))
-        columns = slice(start if symmetric else 0, out.shape[1])
-        tile = np.empty((rows.stop - rows.start, columns.stop - columns.start), dtype=out.dtype)
-        source.write(rows, columns, tile)
-        if weight != 1:
-            tile *= weight
-        out[rows, columns] += tile
-
-    run(add, [(start,) for start in range(0, out.shape[0], _ROWS)], what=what)
 
 
 def _diagonal(P: Sequences, parts: Sequence[Window], dtype: Any) -> Array:

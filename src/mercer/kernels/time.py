@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mercer.kernels.base import Kernel, check_positive, number
+from mercer._arrays import number
+from mercer._validation import check_positive
+from mercer.kernels.base import Kernel
 
 
 class DiffusionTime(Kernel):

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from mercer._arrays import number
+from mercer._validation import is_whole
 from mercer.engine.matrixfunction import WalkSeries
-from mercer.kernels.base import is_whole, number
 from mercer.kernels.nodes import NodeKernel
 from mercer.laws import Law
 from mercer.spaces import Graph
@@ -100,8 +101,8 @@ class _Products(NodeFunction):
         vanishing = largest > 0 and self.law.exponent * math.log(largest) < -LOG_MAX
         if vanishing or not np.isfinite(values).all():
             raise ValueError(
-                f"S^{self.law.exponent} is out of the floating range; use a smaller exponent, or rescale "
-                "the weights of the edges"
+                f"S^{self.law.exponent} is out of the floating range; use a smaller exponent, or "
+                "rescale the weights of the edges"
             )
         return values
 
@@ -109,8 +110,8 @@ class _Products(NodeFunction):
 class _Walks(NodeFunction):
     """An exponential, of the adjacency matrix as a sum over walks.
 
-    Its entries differ by factors of up to exp(beta rho), and what is right relative to the largest may be
-    all wrong elsewhere.  The sum over walks has no negative terms.
+    Its entries differ by factors of up to exp(beta rho), and what is right relative to the largest may
+    be all wrong elsewhere.  The sum over walks has no negative terms.
     """
 
     law: _ExponentialLaw

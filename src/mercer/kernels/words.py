@@ -10,12 +10,13 @@ from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 
+from mercer._arrays import on_cpu, unit_rows
+from mercer._validation import check_choice
 from mercer.kernels import columns
-from mercer.kernels.base import check_choice, hashable, on_cpu
+from mercer.kernels.base import hashable
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import Simplex
-from mercer.spaces.spherical import unit_rows
 
 
 class TfIdf(RadialKernel):
@@ -83,8 +84,7 @@ class TfIdf(RadialKernel):
         return left, left if Y is None else self._unit_rows(Y)
 
     @property
-    def embedding_key(self) -> Any:
-        """See :class:`RadialKernel`."""
+    def _embedding_values(self) -> Any:
         return bool(self.sublinear), hashable(self.weights)
 
     def _unit_rows(self, X: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from mercer.engine.threads import run
+from mercer._threads import run
 from mercer.report.ticks import plain
 from mercer.rkhs import center
 

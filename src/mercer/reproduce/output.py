@@ -18,7 +18,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from mercer._files import atomic_write
-from mercer.engine.threads import threads_in_use
+from mercer._threads import threads_in_use
 from mercer.reproduce.experiment import Claim, Experiment, Measured, Result, plain
 
 PACKAGES = ("mercer", "numpy", "scipy", "scikit-learn", "numba")

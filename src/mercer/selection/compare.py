@@ -22,8 +22,9 @@ from sklearn.metrics import (
 )
 from sklearn.utils import _safe_indexing
 
+from mercer._progress import Work, watched
 from mercer.selection.comparison import Comparison, KernelScore
-from mercer.selection.evaluation import Evaluation, Split, Task, Work, threads_for
+from mercer.selection.evaluation import Evaluation, Split, Task, threads_for
 from mercer.selection.families import Candidates, SpaceName, candidates
 from mercer.selection.nested import NestedScores
 from mercer.selection.resume import Ledger
@@ -31,7 +32,6 @@ from mercer.selection.scales import C_GRID, Template
 from mercer.selection.search import KernelSearchCV
 from mercer.selection.task import Target, check_metric, read_target
 from mercer.selection.trials import named_templates
-from mercer.selection.watching import watched
 from mercer.spaces import Graph
 
 Array = NDArray[np.float64]

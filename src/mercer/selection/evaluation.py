@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
-from threadpoolctl import ThreadpoolController
 
-from mercer.engine.threads import run, threads_in_use
+from mercer._progress import Work
+from mercer._threads import blas_limited_to, run, threads_in_use
 from mercer.selection.grams import Grams, is_shared, sharing
 from mercer.selection.memory import fit_bytes, plan
 from mercer.selection.resume import Ledger, fingerprint
@@ -57,24 +56,6 @@ class Outcome:
 
 
 @dataclass
-class Work:
-    """How far an evaluation is; shared by its threads and by who watches them."""
-
-    total: int = 0
-    done: int = 0
-    callback: Callable[[int, int], None] | None = None
-    stop: threading.Event = field(default_factory=threading.Event)
-    lock: Any = field(default_factory=threading.Lock)
-
-    def advance(self, steps: int = 1) -> None:
-        """Count finished fits."""
-        with self.lock:
-            self.done += steps
-            if self.callback is not None and steps:
-                self.callback(self.done, self.total)
-
-
-@dataclass
 class Evaluation:
     """Fits of one estimator on Gram matrices of points X.
 
@@ -111,7 +92,7 @@ class Evaluation:
         left = [i for i, outcome in enumerate(outcomes) if outcome is None]
         self.work.advance(len(tasks) - len(left))
         if left:
-            with _blas().limit(limits=self.threads, user_api="blas"):
+            with blas_limited_to(self.threads):
                 self._fit(tasks, splits, left, keys, outcomes, predictions)
         return outcomes
 
@@ -175,7 +156,7 @@ class Evaluation:
                 outcomes[i] = self._measured(matrices[tasks[i].kernel], keys.get(i))
             parts = self._parts(tasks, splits, [i for i in chosen if tasks[i].split != WHOLE], matrices)
             if parts:
-                with _blas().limit(limits=layout.threads, user_api="blas"):
+                with blas_limited_to(layout.threads):
                     run(job, parts, self.work.stop)
             self._heed_stop()
 
@@ -298,9 +279,3 @@ class _Part:
             self._uses -= 1
             if self._uses == 0:
                 self._slices = self._K = None
-
-
-@cache
-def _blas() -> Any:
-    """The number of threads that BLAS, and with it our own loops, may use; slow to find."""
-    return ThreadpoolController()

@@ -5,23 +5,20 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._memory import check_gram
-from mercer.engine.products import Product, product
-from mercer.engine.threads import run
+from mercer.engine import engine_for
 from mercer.kernels.algebra import Sum
 from mercer.kernels.realised import RealisedKernel
-from mercer.spaces.realisation import Operands, Radial
-from mercer.profiles import PowerProfile, Profile
+from mercer.spaces import Space
+from mercer.spaces.base import Embedding
+from mercer.spaces.realisation import Operands
 
 Array = NDArray[Any]
-#: Rows of the stored invariants that a thread reads at a time.
-_ROWS = 64
 
 
 class Grams:
@@ -50,8 +47,8 @@ class Grams:
         self.dtype = np.dtype(dtype)
         self.kept = kept
         self.seconds = {"products": 0.0, "laws": 0.0}
-        self._invariants: OrderedDict[Hashable, Product] = OrderedDict()
-        self._checked: dict[RadialSpace, Any] = {}
+        self._invariants: OrderedDict[Hashable, Array] = OrderedDict()
+        self._checked: dict[Space, Any] = {}
 
     def __call__(self, kernel: sk.Kernel) -> Array:
         """Gram matrix of all points."""
@@ -79,87 +76,43 @@ class Grams:
         self.seconds["products"] += time.process_time() - start
         return K
 
-    def _radial(self, kernel: RadialKernel) -> Array:
+    def _radial(self, kernel: RealisedKernel) -> Array:
         start = time.process_time()
         space = kernel.space
         if space not in self._checked:
             self._checked[space] = space.check(self.X)
-        road = Operands(kernel.embedding, self._checked[space], None)
-        source = self._source(sharing(kernel), road)
+        rows = self._checked[space]
+        operands = Operands(cast(Embedding, kernel.embedding), rows, None)
+        kept = self._invariants_of(sharing(kernel), operands) if self.kept else None
         middle = time.process_time()
-        profile = kernel.profile(road.n)
-        diagonal = road.diagonal(profile)
-        check_gram(*source.shape, self.dtype.itemsize)
-        K = np.empty(source.shape, dtype=self.dtype)
-        _fill(K, source, profile, road.scales)
-        np.fill_diagonal(K, diagonal)
+        profile = kernel.realise(space.columns(rows)).profile()
+        if kept is None:
+            K = operands.gram(profile, dtype=self.dtype)
+        else:
+            K = engine_for(rows).apply(
+                kept, profile, symmetric=True, scales=operands.scales,
+                diagonal=operands.diagonal(profile), dtype=self.dtype,
+            )  # fmt: skip
         self.seconds["products"] += middle - start
         # Without room for invariants the product is computed along with the law.
         self.seconds["laws" if self.kept else "products"] += time.process_time() - middle
         return K
 
-    def _source(self, key: Hashable, road: Operands) -> Product:
-        """Invariants of all pairs, kept or to be computed on the way."""
-        if key in self._invariants:
-            self._invariants.move_to_end(key)
-            return self._invariants[key]
-        source = product(road.L, road.R, True, road.equal)
-        if self.kept == 0:
-            return source
-        while len(self._invariants) >= self.kept:
-            self._invariants.popitem(last=False)
-        check_gram(*source.shape, source.dtype.itemsize)
-        invariants = np.empty(source.shape, dtype=source.dtype)
-        _fill(invariants, source, PowerProfile(), None)
-        self._invariants[key] = _Stored(invariants)
+    def _invariants_of(self, key: Hashable, operands: Operands) -> Array:
+        """Invariants of all pairs, computed for the first kernel that needs them."""
+        if key not in self._invariants:
+            while len(self._invariants) >= self.kept:
+                self._invariants.popitem(last=False)
+            self._invariants[key] = operands.invariants()
+        self._invariants.move_to_end(key)
         return self._invariants[key]
-
-
-class _Stored:
-    """Invariants that are kept, read like a product."""
-
-    def __init__(self, values: Array) -> None:
-        self._values = values
-        self.tile = (_ROWS, np.iinfo(np.int64).max)
-        self.shape: tuple[int, int] = (len(values), len(values))
-        self.dtype = values.dtype
-
-    def write(self, rows: slice, columns: slice, out: Array) -> None:
-        """See :class:`Product`."""
-        out[:] = self._values[rows, columns]
 
 
 def is_shared(kernel: sk.Kernel) -> bool:
     """Tell whether the kernel is a law applied to invariants that others may share."""
-    return isinstance(kernel, RadialKernel) and isinstance(kernel.space, RadialSpace)
+    return isinstance(kernel, RealisedKernel) and kernel.embedding is not None
 
 
 def sharing(kernel: sk.Kernel) -> Hashable:
     """What kernels with the same invariants have in common; others are alone."""
-    return (type(kernel)._embed, kernel.space, kernel._embedding) if is_shared(kernel) else id(kernel)
-
-
-def _fill(K: Array, source: Product, profile: Profile, scales: tuple[Array, Array] | None) -> None:
-    """Write ``profile(invariant)`` into a symmetric matrix, half of it computed."""
-    height, width = source.tile
-    m = len(K)
-
-    def fill(rows: slice, columns: slice) -> None:
-        tile = np.empty((rows.stop - rows.start, columns.stop - columns.start), dtype=source.dtype)
-        source.write(rows, columns, tile)
-        profile.apply(tile)
-        if scales is not None:
-            tile *= scales[0][rows, None]
-            tile *= scales[1][columns]
-        if rows.start == columns.start:
-            square = tile[:, : len(tile)]
-            square[:] = np.triu(square) + np.triu(square, 1).T
-        K[rows, columns] = tile
-        K[columns, rows] = tile.T
-
-    places = [
-        (slice(i, min(i + height, m)), slice(j, min(j + width, m)))
-        for i in range(0, m, height)
-        for j in range(i, m, width)
-    ]
-    run(fill, places)
+    return kernel.embedding_key if is_shared(kernel) else id(kernel)

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
 
-from mercer.engine.threads import run
-from mercer.kernels.base import Kernel, count, is_whole
+from mercer._arrays import count
+from mercer._threads import run
+from mercer._validation import is_whole
+from mercer.kernels.base import Kernel
 from mercer.kernels.euclidean import Linear
 
 #: Iterations of one run of k-means.

@@ -22,10 +22,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 import mercer
+from mercer._arrays import count
 from mercer._files import DAMAGE, DamagedFile, atomic_write, one_line, seal, unsealed
 from mercer.datasets import Table, read_clouds, read_known_nodes, read_strings, read_table
 from mercer.features import GramTransformer
-from mercer.kernels.base import count
 from mercer.selection import storage
 from mercer.selection.comparison import Comparison
 

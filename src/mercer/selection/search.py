@@ -17,10 +17,12 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from mercer._arrays import count
+from mercer._progress import Work, watched
+from mercer._validation import refuse_complex
 from mercer.features import GramTransformer
-from mercer.kernels.base import count
 from mercer.rkhs import warn_if_degenerate
-from mercer.selection.evaluation import WHOLE, Evaluation, Outcome, Split, Task, Work, threads_for
+from mercer.selection.evaluation import WHOLE, Evaluation, Outcome, Split, Task, threads_for
 from mercer.selection.grams import Grams
 from mercer.selection.kinds import recognise
 from mercer.selection.nested import Nested, NestedScores, NestedSplits
@@ -37,8 +39,6 @@ from mercer.selection.trials import (
     named_templates,
     precomputed,
 )
-from mercer.selection.watching import watched
-from mercer.spaces.base import refuse_complex
 
 
 def _has(method: str) -> Callable[[Any], bool]:

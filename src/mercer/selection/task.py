@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from mercer.spaces.base import LARGEST, refuse_complex
+from mercer._validation import LARGEST, refuse_complex
 
 Task = Literal["classification", "regression"]
 TASKS = ("auto", "classification", "regression")

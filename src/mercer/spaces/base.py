@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
 from scipy import sparse
-from sklearn.utils.validation import check_array
 
+from mercer._arrays import finite_rows, is_foreign
+from mercer._validation import as_rows, refuse_rows
 from mercer.profiles import Separation
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 #: Longest array that is shown in full where a constructor's arguments are.
 _SHOWN = 8
-#: Sums of squares of so large numbers are still numbers.
-LARGEST = 1e140
-#: The first words are those that scikit-learn's checks of estimators look for.
-_COMPLEX = "Complex data not supported: {} holds complex numbers; give real ones"
 
 
 class Space(ABC):
@@ -47,6 +44,11 @@ class Space(ABC):
         This is the one place where input is checked.  Errors name the row and say what to do.
         """
 
+    @property
+    def embedding(self) -> Embedding | None:
+        """How points become operands of a matrix product of invariants, if one number is enough."""
+        return None
+
     def check_pair(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Validate two sets of points; the second comes back as None where it is the first."""
         P = self.check(X, "X")
@@ -67,19 +69,35 @@ class Space(ABC):
         """Unit of diffusion times for n columns, around which points go from alone to alike, or None."""
         return None
 
+    def operator(self, name: str) -> Any:
+        """A symmetric matrix on the points, of spaces that are graphs."""
+        raise TypeError(f"space must be a Graph, got {self!r}")
+
+    def divergence_unit(self, n: int) -> float:
+        """Unit of the symmetrised Kullback-Leibler divergence, of spaces of distributions."""
+        raise TypeError(f"space must be Simplex(), NormalFamily() or NormalProduct(), got {self!r}")
+
     def require_unit_vectors(self) -> None:
         """Raise unless points are unit vectors, so that kernels may be functions of an angle."""
         raise TypeError(f"space must be Sphere() or Simplex(), got {self!r}")
 
-    def check_time(self, t: float) -> None:
+    def check_time(self, t: float) -> None:  # noqa: B027 (most spaces take all)
         """Raise for diffusion times at which the space's arithmetic has no digits left."""
 
-    def check_matern(self, nu: float, length_scale: float) -> None:
+    def check_matern(self, nu: float, length_scale: float) -> None:  # noqa: B027 (the same)
         """Raise for smoothnesses and length scales out of the space's reach."""
 
     def dimension(self, n: int) -> int:
         """Dimension of the manifold that rows with n columns are points of."""
         return n
+
+    def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
+        """Draw points for the contract tests: scattered, or close to so many of them."""
+        raise TypeError(f"{type(self).__name__} cannot be sampled; write sample, or give points")
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
+        """Draw a map of points under which no kernel of the space may change, if there is one."""
+        return None
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> Realisation:
         """Turn a law into a kernel between points of the space.
@@ -92,7 +110,9 @@ class Space(ABC):
         normalized : bool
             Divide by the value at equal points.
         """
-        raise TypeError(f"{self!r} has no Laplacian whose spectrum a law could weigh; use a kernel of it")
+        raise TypeError(
+            f"{self!r} has no Laplacian whose spectrum a law could weigh; use a kernel of it"
+        )
 
 
 class RowSpace(Space):
@@ -102,6 +122,10 @@ class RowSpace(Space):
     n: int | None
     #: Fewest columns that make sense.
     least_dimension = 1
+    #: Whether rows may come as a sparse matrix.
+    takes_sparse = True
+    #: Columns of sampled points, unless the space has a number of its own.
+    sampled_columns = 5
 
     @abstractmethod
     def _check_rows(self, X: Any, name: str) -> None:
@@ -121,26 +145,30 @@ class RowSpace(Space):
         -------
         array of shape (m, n), float32 or float64
         """
-        if is_foreign(X):
-            X = _check_foreign(X, name)
-        else:
-            _refuse_text_columns(X, name)
-            refuse_complex(X, name)
-            _refuse_broken_sparse(X, name)
-            X = check_array(
-                X,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                input_name=name,
-            )
-            if sparse.issparse(X) and not X.has_canonical_format:
-                X = X.copy()
-                X.sum_duplicates()
+        X = as_rows(X, name)
         self._check_dimension(int(X.shape[1]), name)
-        refuse_rows(~_finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
+        refuse_rows(~finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
         self._check_rows(X, name)
         return X
+
+    def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
+        """See :class:`Space`."""
+        rows = self._scattered((size, self.n or self.sampled_columns), rng)
+        if clusters is None:
+            return self._onto(rows)
+        centres = rows[rng.integers(0, clusters, size=size)]
+        return self._onto(centres * (1 + 1e-4 * rng.uniform(size=centres.shape)))
+
+    def _scattered(self, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+        return rng.normal(size=shape)
+
+    def _onto(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of numbers moved to points of the space."""
+        return rows
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
+        """See :class:`Space`; a rotation."""
+        return lambda X: X @ random_rotation(X.shape[1], rng)
 
     def check_pair(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """See :class:`Space`; both sets must have the same columns, in arrays of one library."""
@@ -195,107 +223,19 @@ class RadialSpace(RowSpace, Embedding):
     """A space of rows of numbers where one number says how far apart two points are."""
 
     @property
+    def embedding(self) -> Embedding:
+        """See :class:`Space`."""
+        return self
+
+    @property
     @abstractmethod
     def separation(self) -> Separation:
         """How profiles read the separation of two points off the invariant."""
 
 
-def is_foreign(X: Any) -> bool:
-    """Tell whether X is an array of another library than NumPy (torch, JAX, array-api-strict)."""
-    return bool(is_array_api_obj(X)) and not is_numpy_array(X) and not sparse.issparse(X)
-
-
-def _check_foreign(X: Any, name: str) -> Any:
-    xp = array_namespace(X)
-    if getattr(X, "layout", None) is not None and "strided" not in str(X.layout):
-        raise ValueError(f"{name} is a sparse tensor; give a dense one, or a scipy.sparse matrix")
-    if X.ndim != 2:
-        raise ValueError(f"Expected a 2D array, got {name} of shape {tuple(X.shape)}")
-    if 0 in X.shape:
-        raise ValueError(f"{name} of shape {tuple(X.shape)} has no rows or no columns")
-    if xp.isdtype(X.dtype, "complex floating"):
-        raise ValueError(_COMPLEX.format(name))
-    if X.dtype not in (xp.float32, xp.float64):
-        X = xp.astype(X, xp.float64)
-    return X
-
-
-def _refuse_text_columns(X: Any, name: str) -> None:
-    """Name the columns of a data frame that are not numbers, where scikit-learn would not."""
-    if not hasattr(X, "select_dtypes"):
-        return
-    columns = list(X.select_dtypes(exclude=["number", "bool"]).columns)
-    if columns:
-        shown = ", ".join(repr(c) for c in columns[:5]) + (", ..." if len(columns) > 5 else "")
-        raise ValueError(f"{name} has columns that are not numbers: {shown}; drop or encode them")
-
-
-def refuse_complex(X: Any, name: str) -> None:
-    """Raise for complex numbers, which scikit-learn would print in full, and NumPy cut to half."""
-    of_columns = hasattr(X, "dtypes") and getattr(X, "ndim", 0) == 2
-    kinds = X.dtypes if of_columns else [getattr(X, "dtype", None)]
-    if any(getattr(kind, "kind", "") == "c" for kind in kinds):
-        raise ValueError(_COMPLEX.format(name))
-
-
-def _refuse_broken_sparse(X: Any, name: str) -> None:
-    """Refuse indices that point outside: compiled loops would follow them."""
-    if sparse.issparse(X) and hasattr(X, "check_format"):
-        try:
-            X.check_format(full_check=True)
-        except ValueError as error:
-            raise ValueError(f"{name} is a broken sparse matrix: {error}") from None
-
-
-def _finite_rows(X: Any) -> Any:
-    """Mask of rows without NaN or infinity, from one cheap pass when all is well."""
-    if sparse.issparse(X):
-        # A row's sum may overflow although its entries are finite: look again before judging.
-        with np.errstate(over="ignore"):
-            total = X.data.sum(dtype=float)
-        if np.isfinite(total):
-            return np.ones(X.shape[0], dtype=bool)
-        return ~row_any(X, ~np.isfinite(X.data))
-    xp = array_namespace(X)
-    with np.errstate(over="ignore"):
-        total = xp.sum(X)
-    if bool(xp.isfinite(total)):
-        return xp.ones(X.shape[0], dtype=xp.bool)
-    return xp.all(xp.isfinite(X), axis=1)
-
-
-def row_any(X: sparse.csr_matrix, flags: np.ndarray) -> np.ndarray:
-    """Tell which rows of a CSR matrix hold a stored element that is flagged."""
-    bad = np.zeros(X.shape[0], dtype=bool)
-    bad[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[flags]] = True
-    return bad
-
-
-def refuse_rows(bad: Any, name: str, complaint: str) -> None:
-    """Raise a ValueError that names the first of the bad rows, if there are any."""
-    xp = array_namespace(bad)
-    count = int(xp.sum(xp.astype(bad, xp.int64)))
-    if count:
-        first = int(xp.argmax(xp.astype(bad, xp.int64)))
-        more = f" (and {count - 1} more)" if count > 1 else ""
-        raise ValueError(f"row {first} of {name}{more} {complaint}")
-
-
-def squared_lengths(X: Any) -> Any:
-    """Squared Euclidean lengths of rows."""
-    if sparse.issparse(X):
-        # SciPy adds one after the other: in single precision that would show.
-        squares = np.square(X.data, dtype=np.float64)
-        sums = sparse.csr_matrix((squares, X.indices, X.indptr), shape=X.shape).sum(axis=1)
-        return np.asarray(sums, dtype=X.dtype).ravel()
-    return array_namespace(X).vecdot(X, X, axis=-1)
-
-
-def constant_rows(X: Any, value: float) -> Any:
-    """The same number for each row of X, in X's precision and place."""
-    if not is_foreign(X):
-        return np.full(X.shape[0], value, dtype=X.dtype)
-    return array_namespace(X).full(X.shape[0], value, dtype=X.dtype, device=device(X))
+def random_rotation(n: int, rng: np.random.Generator) -> np.ndarray:
+    """An orthogonal matrix."""
+    return np.linalg.qr(rng.normal(size=(n, n)))[0]
 
 
 def constructor_call(thing: Any) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.spaces.base import refuse_complex
+from mercer._validation import refuse_complex
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mercer._validation import refuse_negative
 from mercer.spaces.base import RowSpace
-from mercer.spaces.spherical import refuse_negative
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,8 +9,10 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
 
+from mercer._arrays import is_foreign
+from mercer._validation import refuse_rows
 from mercer.engine.operands import Normals
-from mercer.spaces.base import RowSpace, is_foreign, refuse_rows
+from mercer.spaces.base import RowSpace
 
 
 class DistributionSpace(RowSpace):

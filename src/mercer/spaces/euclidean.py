@@ -9,8 +9,10 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
 
+from mercer._arrays import constant_rows, squared_lengths
+from mercer._validation import refuse_rows
 from mercer.profiles import Separation
-from mercer.spaces.base import RadialSpace, constant_rows, refuse_rows, squared_lengths
+from mercer.spaces.base import RadialSpace
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer.engine import cpu
+from mercer._arrays import is_foreign
+from mercer.engine import engine_for
 from mercer.engine.equal import row_keys
-from mercer.engine.products import Factors
+from mercer.engine.operands import Factors
 from mercer.laws import Diffusion, Law
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import sampling
-from mercer.spaces.base import is_foreign
 from mercer.spaces.realisation import Moving, Realisation, Similarities, Slope
 from mercer.spaces.zonal import absolute_factor
 
@@ -104,13 +104,13 @@ class FactorRealisation(Realisation):
         ones = self._products(P[:1, ...], None, moving)[0, 0]
         return self._factor * ones * array_namespace(P).ones_like(P[:, 0])
 
-    def matvec(self, P: Any, Q: Any, v: Any) -> Any:
+    def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
         if is_foreign(P):
             return None
 
         def product(part: Any) -> Any:
-            return cpu.matvec(
+            return engine_for(P).matvec(
                 *self._embed(P, Q, part.log_profile()), _Exponential(), v,
                 symmetric=Q is None, diagonal=np.ones(len(P)),
             )  # fmt: skip
@@ -182,12 +182,10 @@ class FactorRealisation(Realisation):
                 whole, slope = move(shift)
                 return whole._parts[0], slope
 
-            return [(tensor, lambda shift, m=move: moved(m, shift)) for tensor, move in moving]
+            return [(tensor, partial(moved, move)) for tensor, move in moving]
 
         return self._mixed(
-            lambda part: self._reduced(
-                operator.mul, P, Q, lambda x, y: part.gram(x, y, factor_moving())
-            )
+            lambda part: self._reduced(operator.mul, P, Q, lambda x, y: part.gram(x, y, factor_moving()))
         )
 
     def _reduced(self, join: Callable[[Any, Any], Any], P: Any, Q: Any, call: Any) -> Any:
@@ -210,6 +208,6 @@ class FactorRealisation(Realisation):
         value *= self._count
         profile.apply(value)
         diagonal = np.full(len(P), value[0, 0])
-        return cpu.gram(
+        return engine_for(P).gram(
             *self._embed(P, Q, table), profile, symmetric=Q is None, diagonal=diagonal
         )

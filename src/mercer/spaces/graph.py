@@ -15,8 +15,9 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import eigsh
 
+from mercer._arrays import is_foreign
 from mercer.laws import Law
-from mercer.spaces.base import Space, is_foreign
+from mercer.spaces.base import Space
 from mercer.spaces.graph_functions import NodeFunction
 
 Array = NDArray[np.float64]
@@ -94,6 +95,11 @@ class Graph(Space):
     def dimension(self, n: int) -> int:
         """Zero: see :meth:`Space.dimension`."""
         return 0
+
+    def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> list[Any]:
+        """See :meth:`Space.sample`; nodes, which may come twice."""
+        nodes = self.nodes
+        return [nodes[i] for i in rng.integers(0, clusters or len(nodes), size=size)]
 
     def realise(self, law: Law, n: int = 0, normalized: bool = True) -> NodeFunction:
         """A function of the Laplacian: see :meth:`Space.realise`."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from mercer.engine.threads import progress
+from mercer._progress import progress
 from mercer.spaces.realisation import FeatureMap
 
 if TYPE_CHECKING:
@@ -72,9 +72,7 @@ def _heaviest(law: NodeFunction, wanted: int, seed: int) -> tuple[Array, Array, 
     return eigenvalues, vectors, float(law.relative_weights(eigenvalues).min())
 
 
-def _iterate(
-    law: NodeFunction, end: str, known: Array, wanted: int, seed: int
-) -> tuple[Array, Array]:
+def _iterate(law: NodeFunction, end: str, known: Array, wanted: int, seed: int) -> tuple[Array, Array]:
     """Lanczos iteration at one end of the spectrum, beside the vectors that are known."""
     operator = law.operator
     size, width = operator.matrix.shape[0], operator.high - operator.low

@@ -222,7 +222,7 @@ class NodeFunction(Realisation):
 
         return similarities, len(rows)
 
-    def matvec(self, P: Nodes, Q: Nodes | None, v: Any) -> Any:
+    def matvec(self, P: Nodes, Q: Nodes | None, v: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`; the plain kernel of a large graph needs no column per node."""
         if self.normalized or self.operator.decomposable:
             return None

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array
 from scipy import sparse
 
+from mercer._arrays import constant_rows, squared_lengths
+from mercer._validation import refuse_rows
 from mercer.engine.operands import Differences, Normals
 from mercer.laws import Law
 from mercer.profiles import ProductProfile, Profile, Separation, TableProfile
-from mercer.spaces.base import (
-
-    RadialSpace,
-    constant_rows,
-    refuse_rows,
-    squared_lengths,
-)
+from mercer.spaces.base import RadialSpace, random_rotation
 from mercer.spaces.divergences import DistributionSpace, embed_normals
 from mercer.spaces.realisation import Radial, Slope
 from mercer.spaces.zonal import absolute_factor
@@ -48,6 +45,7 @@ class HyperbolicSpace(RadialSpace):
         """Points p and factors s of checked rows."""
 
     computes_in_double = True
+    takes_sparse = False
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> HyperbolicRealisation:
         """A function of the distance: see :meth:`Space.realise`."""
@@ -184,6 +182,26 @@ class Hyperbolic(HyperbolicSpace):
             "is not on the hyperboloid: its first number must be sqrt(1 + the squares of the others)",
         )  # fmt: skip
 
+    def _onto(self, rows: np.ndarray) -> np.ndarray:
+        if self.coordinates == "ball":
+            return rows / (1.5 + np.linalg.norm(rows, axis=1, keepdims=True))
+        if self.coordinates == "hyperboloid":
+            first = np.sqrt(1 + (rows[:, 1:] ** 2).sum(axis=1, keepdims=True))
+            return np.concatenate([first, rows[:, 1:]], axis=1)
+        return _halfspace(rows)
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any]:
+        """See :meth:`Space.isometry`; a scaling and a shift, or a rotation."""
+        if self.coordinates == "halfspace":
+            return partial(_scaled_and_shifted, rng)
+
+        def turned(X: Any) -> Any:
+            first = 1 if self.coordinates == "hyperboloid" else 0
+            rest = X[:, first:] @ random_rotation(X.shape[1] - first, rng)
+            return np.concatenate([X[:, :first], rest], axis=1)
+
+        return turned
+
     def chart(self, X: Any) -> tuple[Any, Any]:
         """See :class:`HyperbolicSpace`."""
         root = math.sqrt(2.0)
@@ -223,6 +241,13 @@ class NormalFamily(HyperbolicSpace, DistributionSpace):
     def _check_rows(self, X: Any, name: str) -> None:
         check_scales(X[:, -1], name, "the standard deviation, in the last column,")
 
+    def _onto(self, rows: np.ndarray) -> np.ndarray:
+        return _halfspace(rows)
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any]:
+        """See :meth:`Space.isometry`; another unit and origin of what is measured."""
+        return partial(_scaled_and_shifted, rng)
+
     def chart(self, X: Any) -> tuple[Any, Any]:
         """See :class:`HyperbolicSpace`."""
         k = int(X.shape[1]) - 1
@@ -243,6 +268,14 @@ class NormalFamily(HyperbolicSpace, DistributionSpace):
         distances = self.distances(X, Y)
         k = int(np.shape(X)[1]) - 1
         return math.sqrt(2 * k) * distances
+
+
+def _halfspace(rows: np.ndarray) -> np.ndarray:
+    return np.concatenate([rows[:, :-1], np.exp(rows[:, -1:])], axis=1)
+
+
+def _scaled_and_shifted(rng: np.random.Generator, X: Any) -> Any:
+    return 3.0 * X + np.append(rng.normal(size=X.shape[1] - 1), 0.0)
 
 
 def _normals(X: Any) -> Normals:

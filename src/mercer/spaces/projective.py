@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,11 @@ class Projective(RadialSpace):
         """See :class:`RadialSpace`."""
         return self.base.separation
 
+    @property
+    def embedding(self) -> SphericalSpace:
+        """That of the sphere, whose invariants it has."""
+        return self.base
+
     def check(self, X: Any, name: str = "X") -> Any:
         """See :meth:`RowSpace.check`."""
         return self.base.check(X, name)
@@ -67,6 +73,20 @@ class Projective(RadialSpace):
     def are_apart(self, invariants: Any, own: float, rounding: float) -> Any:
         """See :meth:`Embedding.are_apart`; x and -x are one point."""
         return super().are_apart(np.abs(invariants), own, rounding)
+
+    @property
+    def takes_sparse(self) -> bool:  # type: ignore[override]
+        """That of the sphere."""
+        return self.base.takes_sparse
+
+    def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
+        """See :meth:`Space.sample`; x or -x."""
+        signs = rng.choice([-1.0, 1.0], size=(size, 1)) if self.separation == "folded" else 1.0
+        return signs * self.base.sample(size, rng, clusters)
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
+        """See :meth:`Space.isometry`; that of the sphere."""
+        return self.base.isometry(rng)
 
     def require_unit_vectors(self) -> None:
         """See :meth:`Space.require_unit_vectors`."""

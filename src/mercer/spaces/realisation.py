@@ -5,18 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.engine import arrays, cpu
+from mercer.engine import engine_for
+from mercer.engine.base import Parameter
 from mercer.engine.equal import Equal, equal_rows, row_keys
 from mercer.engine.operands import Differences, Normals
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import sampling
-from mercer.spaces.base import Embedding, is_foreign
+from mercer.spaces.base import Embedding
 
 Array = NDArray[np.float64]
 #: From a realisation to its normalised values at pairs of points.
@@ -81,7 +83,7 @@ class Realisation(ABC):
     ) -> tuple[Similarities, int]:
         """Values of such realisations at sampled pairs of distinct points, and the number of points."""
 
-    def matvec(self, P: Any, Q: Any, v: Any) -> Any:
+    def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
         """Product ``gram(P, Q) @ v`` without the Gram matrix; None if there is no better way."""
         return None
 
@@ -105,11 +107,11 @@ class Realisation(ABC):
     @property
     def spectrum(self) -> Any:
         """Weights on the levels of a sphere."""
-        raise TypeError("levels are those of a sphere")
+        raise TypeError("the kernel is no function of an angle: levels are those of a sphere")
 
     def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> Any:
         """Weights of levels of a sphere, and what they leave out."""
-        raise TypeError("levels are those of a sphere")
+        raise TypeError("the kernel is no function of an angle: levels are those of a sphere")
 
     def expansion(self) -> Any:
         """On a graph: the series in the matrix, with its error."""
@@ -140,11 +142,11 @@ class Radial(Realisation):
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        return Operands(self.embedding, P, Q).gram(self.profile(), _parameters(moving))
+        return Operands(self.embedding, P, Q).gram(self.profile(), parameters(moving))
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        return _diagonal(self.embedding, P, self.profile(), _parameters(moving))
+        return _diagonal(self.embedding, P, self.profile(), parameters(moving))
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
         """See :class:`Realisation`."""
@@ -152,15 +154,9 @@ class Radial(Realisation):
         K = operands.gram(self.profile())
         return K, [operands.gram(self.slope_profile(slope)) for slope in slopes]
 
-    def matvec(self, P: Any, Q: Any, v: Any) -> Any:
+    def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        if is_foreign(P):
-            return None
-        operands, profile = Operands(self.embedding, P, Q), self.profile()
-        return cpu.matvec(
-            operands.L, operands.R, profile, v, symmetric=Q is None, scales=operands.scales,
-            diagonal=operands.diagonal(profile), equal=operands.equal,
-        )  # fmt: skip
+        return Operands(self.embedding, P, Q).matvec(self.profile(), v, parameters(moving))
 
     def log(self, P: Any, Q: Any = None) -> Any:
         """See :class:`Realisation`."""
@@ -175,7 +171,7 @@ class Radial(Realisation):
             P.shape[0], lambda rows: _point_keys(embedding, P[rows]), max_rows, rng
         )
         operands = Operands(embedding, P[rows], None)
-        invariants = cpu.gram(operands.L, operands.R, PowerProfile(), symmetric=True)
+        invariants = operands.invariants()
         own = embedding.self_invariant(P[:1]).astype(float)
         pairs = invariants[sampling.different_pairs(keys)].astype(float)
         pairs = pairs[embedding.are_apart(pairs, float(own[0]), float(np.finfo(P.dtype).eps))]
@@ -197,6 +193,7 @@ class Operands:
     def __init__(self, embedding: Embedding, P: Any, Q: Any) -> None:
         self._embedding, self._P = embedding, P
         self._symmetric = Q is None
+        self._engine = engine_for(P)
         self.L, self.R = _embedded(embedding, P, Q)
         self.equal = self._equal(Q)
         left = embedding.row_scale(P)
@@ -213,30 +210,40 @@ class Operands:
             return equal_rows(self.L, None if self._symmetric else self.R, value)
         return equal_rows(self._P, Q, value)
 
-    def diagonal(self, profile: Profile, parameters: Sequence[arrays.Parameter] = ()) -> Any:
+    def diagonal(self, profile: Profile, parameters: Sequence[Parameter] = ()) -> Any:
         """Exact diagonal of a symmetric result, else None."""
         return _diagonal(self._embedding, self._P, profile, parameters) if self._symmetric else None
 
-    def gram(self, profile: Profile, parameters: Sequence[arrays.Parameter] = ()) -> Any:
+    def gram(self, profile: Profile, parameters: Sequence[Parameter] = (), dtype: Any = None) -> Any:
         """Gram matrix of a profile of the invariant, differentiable in tensor parameters."""
-        diagonal = self.diagonal(profile, parameters)
-        if is_foreign(self._P):
-            return arrays.gram(
-                self.L, self.R, profile,
-                scales=self.scales, diagonal=diagonal, equal=self.equal, parameters=parameters,
-            )  # fmt: skip
-        return cpu.gram(
-            self.L, self.R, profile,
-            symmetric=self._symmetric, scales=self.scales, diagonal=diagonal, equal=self.equal,
+        return self._engine.gram(
+            self.L, self.R, profile, symmetric=self._symmetric, scales=self.scales,
+            diagonal=self.diagonal(profile, parameters), equal=self.equal, parameters=parameters,
+            dtype=dtype,
+        )  # fmt: skip
+
+    def invariants(self) -> Any:
+        """Invariants of all pairs."""
+        return self._engine.gram(
+            self.L, self.R, PowerProfile(), symmetric=self._symmetric, equal=self.equal
+        )
+
+    def matvec(self, profile: Profile, v: Any, parameters: Sequence[Parameter] = ()) -> Any:
+        """Product of the Gram matrix with vectors, tile by tile."""
+        return self._engine.matvec(
+            self.L, self.R, profile, v, symmetric=self._symmetric, scales=self.scales,
+            diagonal=self.diagonal(profile, parameters), equal=self.equal, parameters=parameters,
         )  # fmt: skip
 
 
-def _parameters(moving: Sequence[Moving]) -> list[arrays.Parameter]:
+def parameters(moving: Sequence[Moving]) -> list[Parameter]:
+    """Tensors and the profiles of derivatives by their logarithms, as engines want them."""
+
     def slope_profile(moved: Callable[[float], tuple[Any, Slope]], shift: float) -> Profile:
         realisation, slope = moved(shift)
         return realisation.slope_profile(slope)
 
-    return [(tensor, lambda shift, m=moved: slope_profile(m, shift)) for tensor, moved in moving]
+    return [(tensor, partial(slope_profile, moved)) for tensor, moved in moving]
 
 
 def _embedded(embedding: Embedding, P: Any, Q: Any) -> tuple[Any, Any]:
@@ -257,15 +264,7 @@ def _point_keys(embedding: Embedding, P: Any) -> Any:
     return row_keys(embedded if flat else P)
 
 
-def _diagonal(
-    embedding: Embedding, P: Any, profile: Profile, parameters: Sequence[arrays.Parameter]
-) -> Any:
-    invariant = embedding.self_invariant(P)
-    if is_foreign(P):
-        values = arrays.apply(invariant, profile, parameters)
-    else:
-        values = np.array(invariant, ndmin=2)
-        profile.apply(values)
-        values = values[0]
+def _diagonal(embedding: Embedding, P: Any, profile: Profile, parameters: Sequence[Parameter]) -> Any:
+    values = engine_for(P).apply(embedding.self_invariant(P), profile, parameters=parameters)
     scale = embedding.row_scale(P)
     return values if scale is None else values * scale * scale

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace
 from scipy import sparse
 
+from mercer._arrays import (
+    constant_rows,
+    is_extreme,
+    plain_lengths,
+    row_lengths,
+    row_maxima,
+    scale_rows,
+    square_root,
+    squared_lengths,
+    unit_rows,
+)
+from mercer._validation import refuse_negative, refuse_rows
 from mercer.laws import Law
 from mercer.profiles import Separation
-from mercer.spaces.base import RadialSpace, constant_rows, refuse_rows, row_any, squared_lengths
+from mercer.spaces.base import RadialSpace, random_rotation
 from mercer.spaces.divergences import (
     DistributionSpace,
     categories,
@@ -150,6 +163,23 @@ class Sphere(SphericalSpace):
             return f"{type(self).__name__}(coordinates='latlon')"
         return super().__repr__()
 
+    @property
+    def takes_sparse(self) -> bool:  # type: ignore[override]
+        """Whether rows may come as a sparse matrix."""
+        return self.coordinates == "cartesian"
+
+    def _onto(self, rows: np.ndarray) -> np.ndarray:
+        if self.coordinates == "latlon":
+            return _degrees(rows)
+        return unit_rows(rows) if self.unit else rows
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any]:
+        """See :meth:`Space.isometry`; a rotation."""
+        if self.coordinates == "cartesian":
+            return lambda X: X @ random_rotation(X.shape[1], rng)
+        turn = random_rotation(3, rng)
+        return lambda X: _degrees(self.check(X) @ turn)
+
     def check(self, X: Any, name: str = "X") -> Any:
         """Validate rows; places on the globe come back as unit vectors, in three columns.
 
@@ -194,9 +224,7 @@ class Sphere(SphericalSpace):
             raise ValueError(f"X has {left.shape[1]} columns, Y has {right.shape[1]}; they must agree")
         xp = array_namespace(left, right)
         rows = (left[i : i + 1, :] for i in range(left.shape[0]))
-        return xp.stack(
-            [2 * xp.atan2(_plain_lengths(right - x), _plain_lengths(right + x)) for x in rows]
-        )
+        return xp.stack([2 * xp.atan2(plain_lengths(right - x), plain_lengths(right + x)) for x in rows])
 
     @property
     def separation(self) -> Separation:
@@ -294,6 +322,13 @@ class Simplex(SphericalSpace, DistributionSpace):
         """See :class:`RadialSpace`."""
         return "one-sided"
 
+    def _scattered(self, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+        return rng.gamma(0.7, size=shape) + 1e-3
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any]:
+        """See :meth:`Space.isometry`; categories in another order, and other totals."""
+        return lambda X: X[:, rng.permutation(X.shape[1])] * 3.0
+
     def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """See :class:`DistributionSpace`."""
         same = Y is None or Y is X
@@ -314,13 +349,20 @@ class Simplex(SphericalSpace, DistributionSpace):
 
     def _unit_rows(self, X: Any) -> Any:
         # Dividing by the largest entry first keeps totals in range whatever the scale of the rows.
-        if _extreme(row_maxima(X)):
+        if is_extreme(row_maxima(X)):
             X = scale_rows(X, row_maxima(X))
         if sparse.issparse(X):
             shares = scale_rows(X, np.asarray(X.sum(axis=1)).ravel())
             np.sqrt(shares.data, out=shares.data)
             return shares
-        return _root(X / array_namespace(X).sum(X, axis=1, keepdims=True))
+        return square_root(X / array_namespace(X).sum(X, axis=1, keepdims=True))
+
+
+def _degrees(rows: np.ndarray) -> np.ndarray:
+    """Latitude and longitude of vectors, in degrees."""
+    across = np.hypot(rows[:, 0], rows[:, 1])
+    latitude, longitude = np.arctan2(rows[:, 2], across), np.arctan2(rows[:, 1], rows[:, 0])
+    return np.degrees(np.column_stack([latitude, longitude]))
 
 
 def _check_degrees(X: Any, name: str) -> None:
@@ -344,74 +386,3 @@ def _from_degrees(X: Any) -> Any:
     across = xp.sin((90.0 - xp.abs(latitude)) * (math.pi / 180))
     up = xp.sin(latitude * (math.pi / 180))
     return xp.stack([across * xp.cos(longitude), across * xp.sin(longitude), up], axis=1)
-
-
-def refuse_negative(X: Any, name: str) -> None:
-    """Refuse rows with negative entries."""
-    dense = not sparse.issparse(X)
-    negative = array_namespace(X).min(X, axis=1) < 0 if dense else row_any(X, X.data < 0)
-    refuse_rows(negative, name, "has negative entries; counts and compositions have none")
-
-
-def row_lengths(X: Any) -> Any:
-    """Euclidean lengths of rows, whatever their scale; zero only for rows of zeros."""
-    largest = row_maxima(X)
-    if not _extreme(largest):
-        return _plain_lengths(X)
-    xp = array_namespace(largest)
-    safe = xp.where(largest > 0, largest, xp.ones_like(largest))
-    with np.errstate(over="ignore"):  # infinity is the length then
-        return safe * _plain_lengths(scale_rows(X, safe))
-
-
-def _plain_lengths(X: Any) -> Any:
-    return _root(squared_lengths(X))
-
-
-def _root(x: Any) -> Any:
-    """Square root; on other libraries than NumPy with derivative 0 at 0 instead of a NaN."""
-    xp = array_namespace(x)
-    if is_numpy_array(x):
-        return np.sqrt(x)
-    positive = x > 0
-    return xp.where(positive, xp.sqrt(xp.where(positive, x, xp.ones_like(x))), xp.zeros_like(x))
-
-
-def unit_rows(X: Any) -> Any:
-    """Rows divided by their lengths, whatever their scale; rows of zeros stay as they are."""
-    with np.errstate(over="ignore"):
-        lengths = _plain_lengths(X)
-    xp = array_namespace(lengths)
-    tiny = float(xp.finfo(lengths.dtype).smallest_normal) ** 0.5
-    if not bool(xp.all((lengths > 2 * tiny) & xp.isfinite(lengths))):
-        # Squares that left the floating range, or rows of zeros: look closer.
-        largest = row_maxima(X)
-        X = scale_rows(X, xp.where(largest > 0, largest, xp.ones_like(largest)))
-        lengths = _plain_lengths(X)
-        lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
-    return scale_rows(X, lengths)
-
-
-def row_maxima(X: Any) -> Any:
-    """Largest magnitude in each row."""
-    if sparse.issparse(X):
-        return np.abs(X).max(axis=1).toarray().ravel()
-    xp = array_namespace(X)
-    return xp.max(xp.abs(X), axis=1)
-
-
-def _extreme(largest: Any) -> bool:
-    """Tell whether squares or sums of such numbers may leave the floating range."""
-    xp = array_namespace(largest)
-    edge = float(xp.finfo(largest.dtype).max) ** 0.4
-    inside = (largest < edge) & ((largest > 1 / edge) | (largest == 0))
-    return not bool(xp.all(inside))
-
-
-def scale_rows(X: Any, by: Any) -> Any:
-    """Divide rows by numbers, keeping sparse matrices sparse."""
-    if sparse.issparse(X):
-        scaled = X.copy()
-        scaled.data /= np.repeat(by, np.diff(X.indptr)).astype(X.dtype)
-        return scaled
-    return X / by[:, None]

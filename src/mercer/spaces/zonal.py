@@ -86,6 +86,10 @@ class ZonalRealisation(Radial):
         """See :class:`Radial`."""
         return _log_profile(self._law, self._n, self._separation, self._normalized)
 
+    def log_weights(self, levels: int) -> NDArray[Any]:
+        """Logarithms of the law's weights on the first levels."""
+        return self._law.log_weights(zonal.eigenvalues(self._n, levels), self._n - 1)
+
     def features(self, size: int, seed: int) -> HarmonicMap:
         """See :class:`Realisation`; spherical harmonics."""
         weights = self.level_weights(np.arange(64), ()).weights
@@ -183,7 +187,7 @@ class ZonalSeries:
     def _sums(
         self, numbers: NDArray[np.int64], slopes: Sequence[Slope]
     ) -> tuple[float, Array, float, Array]:
-        """Logarithm of ``sum_l a_l N_l`` and its slopes; the part outside some levels, and its slopes."""
+        """Logarithm of ``sum_l a_l N_l``, its slopes, the part outside some levels, and its slopes."""
         sums: Sums | None = self._law.level_sums(self._n, numbers)
         if sums is not None:
             chains = np.array([slope.chain for slope in slopes])
@@ -208,9 +212,7 @@ def _profile(law: Law, n: int, separation: Separation, normalized: bool) -> Prof
 
 
 @lru_cache(maxsize=256)
-def _slope_profile(
-    law: Law, n: int, separation: Separation, normalized: bool, slope: Slope
-) -> Profile:
+def _slope_profile(law: Law, n: int, separation: Separation, normalized: bool, slope: Slope) -> Profile:
     function = _series(law, n).slope(slope, normalized)
     function = _exact_at_zero(function, 0.0) if normalized else function
     return _table(function, law, n, separation, normalized)

@@ -22,6 +22,7 @@ def of_unit(p: int, n: int, numbers: NDArray[np.int64]) -> Array:
     uniform point.  Rodrigues' formula and l integrations by parts give mu_l for l > p; it is zero
     where l - p is even.
     """
+
     def half_moment(q: int) -> float:
         """Mean of ``max(t, 0)^q``."""
         logs = gammaln((q + 1) / 2) + gammaln(n / 2) - gammaln(0.5) - gammaln((n + q) / 2)

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import lapack, solve_triangular
 
-from mercer.engine.threads import run
-from mercer.spaces.base import constructor_call, is_foreign
+from mercer._arrays import is_foreign
+from mercer._threads import run
+from mercer.spaces.base import constructor_call
 
 Array = NDArray[np.float64]
 

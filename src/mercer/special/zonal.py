@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mercer._threads import run
 
 Array = NDArray[np.float64]
 #: logarithm of a law's weight as a function of the eigenvalue (extended precision in and out)
@@ -185,11 +185,5 @@ def zonal_series(n: int, first: int, coefficients: Array, u: Array) -> Array:
         part = slice(start, start + chunk)
         zonal_sweep(u[part], n, first, coefficients, even[part], odd[part])
 
-    starts = range(0, u.size, max(chunk, 1))
-    if serial:
-        for start in starts:
-            sweep(start)
-    else:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(sweep, starts))
+    run(sweep, [(start,) for start in range(0, u.size, max(chunk, 1))])
     return np.stack([even + odd, even - odd])

@@ -1,20 +1,17 @@
-"""Threads of our own, with BLAS held to one each, and a bar where the work is long."""
+"""The one pool of threads, and how many threads BLAS may use meanwhile."""
 
 from __future__ import annotations
 
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-#: Seconds of work before a progress bar appears.
-PATIENCE = 2.0
+from mercer._progress import progress
 
 
 def run(
@@ -37,8 +34,10 @@ def run(
     what : str, optional
         What is being done, for a progress bar.
     """
-    if len(tasks) == 1:
-        return job(*tasks[0])
+    if len(tasks) < 2:
+        for task in tasks:
+            job(*task)
+        return
     with blas_in_one_thread() as threads, _spared(None), progress(len(tasks), what) as advance:
         if threads == 1:
             for task in tasks:
@@ -58,61 +57,9 @@ def run(
             pool.shutdown(cancel_futures=True)
 
 
-@contextmanager
-def progress(total: int, what: str | None) -> Iterator[Callable[..., None]]:
-    """A bar on the error stream for work that takes long; yields what to call after a step, or some.
-
-    It appears after :data:`PATIENCE` seconds, in the main thread and on a terminal only.
-    """
-    watched = threading.current_thread() is threading.main_thread() and sys.stderr.isatty()
-    if what is None or not watched:
-        yield lambda steps=1: None
-        return
-    begun = time.monotonic()
-    with ExitStack() as stack:
-        done = 0
-        show: Callable[[int, int], None] | None = None
-
-        def advance(steps: int = 1) -> None:
-            nonlocal done, show
-            done += steps
-            if show is None and time.monotonic() - begun > PATIENCE:
-                show, _ = stack.enter_context(bar(what))
-            if show is not None:
-                show(done, total)
-
-        yield advance
-
-
-@contextmanager
-def bar(what: str) -> Iterator[tuple[Callable[[int, int], None], Callable[[Any], None]]]:
-    """A bar on the error stream; yields what to tell steps done and in all, and what prints above it."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        TimeElapsedColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(what, total=None)
-        yield (
-            lambda done, total: shown.update(task, completed=done, total=total or None),
-            shown.console.print,
-        )
-
-
 @cache
 def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+    return ThreadpoolController()  # slow: it looks through all libraries that are loaded
 
 
 class _BlasLimit:
@@ -139,7 +86,7 @@ def blas_in_one_thread() -> Iterator[int]:
         _BlasLimit.users += 1
         threads = threads_in_use()
         if _BlasLimit.users == 1:
-            _BlasLimit.limiter = _controller().limit(limits=1, user_api="blas")
+            _BlasLimit.limiter = blas_limited_to(1)
     try:
         yield threads
     finally:
@@ -147,6 +94,11 @@ def blas_in_one_thread() -> Iterator[int]:
             _BlasLimit.users -= 1
             if _BlasLimit.users == 0:
                 _BlasLimit.limiter.restore_original_limits()
+
+
+def blas_limited_to(threads: int) -> AbstractContextManager[Any]:
+    """Let BLAS, and with it each :func:`run` inside, use at most so many threads."""
+    return _controller().limit(limits=threads, user_api="blas")
 
 
 @contextmanager

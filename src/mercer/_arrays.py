@@ -1,0 +1,168 @@
+"""Arrays of NumPy, SciPy and other libraries: what they are, where they live, sums over their rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
+from scipy import sparse
+
+
+def is_foreign(X: Any) -> bool:
+    """Tell whether X is an array of another library than NumPy (torch, JAX, array-api-strict)."""
+    return bool(is_array_api_obj(X)) and not is_numpy_array(X) and not sparse.issparse(X)
+
+
+def in_main_memory(X: Any) -> bool:
+    """Tell whether an array, or whatever is not an array, lives beside the processor."""
+    return not is_array_api_obj(X) or str(device(X)) == "cpu"
+
+
+def is_single(X: Any) -> bool:
+    """Tell whether X is an array in single precision."""
+    return bool(is_array_api_obj(X)) and X.dtype == array_namespace(X).float32
+
+
+def to_single(values: Any) -> Any:
+    """Return an array, or each of a tuple of arrays, in single precision."""
+    if isinstance(values, tuple):
+        return tuple(to_single(part) for part in values)
+    xp = array_namespace(values)
+    return xp.astype(values, xp.float32)
+
+
+def detached(X: Any) -> Any:
+    """Return an array without its history, if its library records one for derivatives."""
+    return X.detach() if hasattr(X, "detach") else X
+
+
+def on_cpu(X: Any) -> Any:
+    """Return an array as NumPy and SciPy know it."""
+    if not is_foreign(X):
+        return X
+    X = detached(X)
+    return np.asarray(X.cpu() if hasattr(X, "cpu") else X)
+
+
+def number(value: Any) -> float:
+    """Return the number in a hyperparameter, which may be a tensor that is being differentiated."""
+    return float(detached(value))
+
+
+def count(X: Any) -> int:
+    """Return the number of points."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def sliceable(X: Any) -> Any:
+    """Return rows in a form that slices select from: frames and most sparse formats are not."""
+    if hasattr(X, "to_numpy"):
+        return X.to_numpy()
+    return X.tocsr() if sparse.issparse(X) else X
+
+
+def constant_rows(X: Any, value: float) -> Any:
+    """Return the same number for each row of X, in X's precision and place."""
+    if not is_foreign(X):
+        return np.full(X.shape[0], value, dtype=X.dtype)
+    return array_namespace(X).full(X.shape[0], value, dtype=X.dtype, device=device(X))
+
+
+def row_any(X: sparse.csr_matrix, flags: np.ndarray) -> np.ndarray:
+    """Tell which rows of a CSR matrix hold a stored element that is flagged."""
+    found = np.zeros(X.shape[0], dtype=bool)
+    found[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[flags]] = True
+    return found
+
+
+def finite_rows(X: Any) -> Any:
+    """Tell which rows are without NaN or infinity, in one cheap pass when all are."""
+    if sparse.issparse(X):
+        # A row's sum may overflow although its entries are finite: look again before judging.
+        with np.errstate(over="ignore"):
+            total = X.data.sum(dtype=float)
+        if np.isfinite(total):
+            return np.ones(X.shape[0], dtype=bool)
+        return ~row_any(X, ~np.isfinite(X.data))
+    xp = array_namespace(X)
+    with np.errstate(over="ignore"):
+        total = xp.sum(X)
+    if bool(xp.isfinite(total)):
+        return xp.ones(X.shape[0], dtype=xp.bool)
+    return xp.all(xp.isfinite(X), axis=1)
+
+
+def squared_lengths(X: Any) -> Any:
+    """Squared Euclidean lengths of rows."""
+    if sparse.issparse(X):
+        # SciPy adds one after the other: in single precision that would show.
+        squares = np.square(X.data, dtype=np.float64)
+        sums = sparse.csr_matrix((squares, X.indices, X.indptr), shape=X.shape).sum(axis=1)
+        return np.asarray(sums, dtype=X.dtype).ravel()
+    return array_namespace(X).vecdot(X, X, axis=-1)
+
+
+def row_lengths(X: Any) -> Any:
+    """Euclidean lengths of rows, whatever their scale; zero only for rows of zeros."""
+    largest = row_maxima(X)
+    if not is_extreme(largest):
+        return plain_lengths(X)
+    xp = array_namespace(largest)
+    safe = xp.where(largest > 0, largest, xp.ones_like(largest))
+    with np.errstate(over="ignore"):  # infinity is the length then
+        return safe * plain_lengths(scale_rows(X, safe))
+
+
+def row_maxima(X: Any) -> Any:
+    """Largest magnitude in each row."""
+    if sparse.issparse(X):
+        return np.abs(X).max(axis=1).toarray().ravel()
+    xp = array_namespace(X)
+    return xp.max(xp.abs(X), axis=1)
+
+
+def unit_rows(X: Any) -> Any:
+    """Rows divided by their lengths, whatever their scale; rows of zeros stay as they are."""
+    with np.errstate(over="ignore"):
+        lengths = plain_lengths(X)
+    xp = array_namespace(lengths)
+    tiny = float(xp.finfo(lengths.dtype).smallest_normal) ** 0.5
+    if not bool(xp.all((lengths > 2 * tiny) & xp.isfinite(lengths))):
+        # Squares that left the floating range, or rows of zeros: look closer.
+        largest = row_maxima(X)
+        X = scale_rows(X, xp.where(largest > 0, largest, xp.ones_like(largest)))
+        lengths = plain_lengths(X)
+        lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+    return scale_rows(X, lengths)
+
+
+def scale_rows(X: Any, by: Any) -> Any:
+    """Divide rows by numbers, keeping sparse matrices sparse."""
+    if sparse.issparse(X):
+        scaled = X.copy()
+        scaled.data /= np.repeat(by, np.diff(X.indptr)).astype(X.dtype)
+        return scaled
+    return X / by[:, None]
+
+
+def square_root(x: Any) -> Any:
+    """Square root; on other libraries than NumPy with derivative 0 at 0 instead of a NaN."""
+    if is_numpy_array(x):
+        return np.sqrt(x)
+    xp = array_namespace(x)
+    positive = x > 0
+    return xp.where(positive, xp.sqrt(xp.where(positive, x, xp.ones_like(x))), xp.zeros_like(x))
+
+
+def plain_lengths(X: Any) -> Any:
+    """Euclidean lengths of rows whose squares stay in the floating range."""
+    return square_root(squared_lengths(X))
+
+
+def is_extreme(largest: Any) -> bool:
+    """Tell whether squares or sums of such numbers may leave the floating range."""
+    xp = array_namespace(largest)
+    edge = float(xp.finfo(largest.dtype).max) ** 0.4
+    inside = (largest < edge) & ((largest > 1 / edge) | (largest == 0))
+    return not bool(xp.all(inside))

@@ -1,0 +1,146 @@
+"""Input and options: what is accepted, and messages that say what to do about the rest."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from scipy import sparse
+from sklearn.utils.validation import check_array
+
+from mercer._arrays import is_foreign, number, row_any
+
+#: Sums of squares of numbers up to this size are finite.
+LARGEST = 1e140
+#: The first words are those that scikit-learn's checks of estimators look for.
+_COMPLEX = "Complex data not supported: {} holds complex numbers; give real ones"
+
+
+def is_whole(value: Any) -> bool:
+    """Tell whether an option is a whole number; neither True nor 1.0 is one."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a hyperparameter holds one real number, perhaps as a tensor."""
+    return isinstance(value, numbers.Real) or getattr(value, "shape", None) in ((), (1,))
+
+
+def check_positive(owner: Any, *names: str) -> None:
+    """Raise unless the named hyperparameters are positive finite numbers."""
+    for name in names:
+        value = getattr(owner, name)
+        if not (is_number(value) and 0 < number(value) < np.inf):
+            raise ValueError(
+                f"{name} of {type(owner).__name__} must be a positive number, got {value!r}"
+            )
+
+
+def check_choice(owner: Any, name: str, choices: tuple[Any, ...]) -> None:
+    """Raise unless the named option is one of the choices, all flags or all whole numbers."""
+    value = getattr(owner, name)
+    flag = isinstance(choices[0], bool)
+    right = isinstance(value, bool | np.bool_) if flag else is_whole(value)
+    if not right or value not in choices:
+        shown = ", ".join(map(repr, choices))
+        raise ValueError(f"{name} of {type(owner).__name__} must be one of {shown}, got {value!r}")
+
+
+def check_vector(v: Any, length: int) -> Any:
+    """Check what a Gram matrix is to be multiplied with."""
+    if not hasattr(v, "ndim"):
+        v = np.asarray(v)
+    if v.ndim not in (1, 2) or v.shape[0] != length:
+        raise ValueError(f"v has shape {tuple(v.shape)}; one row per row of Y is needed: {length}")
+    return v
+
+
+def as_rows(X: Any, name: str) -> Any:
+    """Return rows of numbers as a floating array or CSR matrix, or raise if X is something else.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, data frame or array-API array of shape (m, n)
+    name : str
+        What to call it in messages.
+
+    Returns
+    -------
+    array of shape (m, n), float32 or float64
+        Its numbers may be NaN or infinite.
+    """
+    if is_foreign(X):
+        return _foreign_rows(X, name)
+    _refuse_text_columns(X, name)
+    refuse_complex(X, name)
+    _refuse_broken_sparse(X, name)
+    X = check_array(
+        X,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        input_name=name,
+    )
+    if sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def refuse_rows(bad: Any, name: str, complaint: str) -> None:
+    """Raise a ValueError that names the first of the bad rows, if there are any."""
+    xp = array_namespace(bad)
+    count = int(xp.sum(xp.astype(bad, xp.int64)))
+    if count:
+        first = int(xp.argmax(xp.astype(bad, xp.int64)))
+        more = f" (and {count - 1} more)" if count > 1 else ""
+        raise ValueError(f"row {first} of {name}{more} {complaint}")
+
+
+def refuse_negative(X: Any, name: str) -> None:
+    """Raise for rows with negative entries."""
+    dense = not sparse.issparse(X)
+    negative = array_namespace(X).min(X, axis=1) < 0 if dense else row_any(X, X.data < 0)
+    refuse_rows(negative, name, "has negative entries; counts and compositions have none")
+
+
+def refuse_complex(X: Any, name: str) -> None:
+    """Raise for complex numbers, which scikit-learn would print in full, and NumPy cut to half."""
+    of_columns = hasattr(X, "dtypes") and getattr(X, "ndim", 0) == 2
+    kinds = X.dtypes if of_columns else [getattr(X, "dtype", None)]
+    if any(getattr(kind, "kind", "") == "c" for kind in kinds):
+        raise ValueError(_COMPLEX.format(name))
+
+
+def _foreign_rows(X: Any, name: str) -> Any:
+    xp = array_namespace(X)
+    if getattr(X, "layout", None) is not None and "strided" not in str(X.layout):
+        raise ValueError(f"{name} is a sparse tensor; give a dense one, or a scipy.sparse matrix")
+    if X.ndim != 2:
+        raise ValueError(f"Expected a 2D array, got {name} of shape {tuple(X.shape)}")
+    if 0 in X.shape:
+        raise ValueError(f"{name} of shape {tuple(X.shape)} has no rows or no columns")
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError(_COMPLEX.format(name))
+    return X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
+
+
+def _refuse_text_columns(X: Any, name: str) -> None:
+    """Name the columns of a data frame that are not numbers, where scikit-learn would not."""
+    if not hasattr(X, "select_dtypes"):
+        return
+    columns = list(X.select_dtypes(exclude=["number", "bool"]).columns)
+    if columns:
+        shown = ", ".join(repr(c) for c in columns[:5]) + (", ..." if len(columns) > 5 else "")
+        raise ValueError(f"{name} has columns that are not numbers: {shown}; drop or encode them")
+
+
+def _refuse_broken_sparse(X: Any, name: str) -> None:
+    """Refuse indices that point outside: compiled loops would follow them."""
+    if sparse.issparse(X) and hasattr(X, "check_format"):
+        try:
+            X.check_format(full_check=True)
+        except ValueError as error:
+            raise ValueError(f"{name} is a broken sparse matrix: {error}") from None

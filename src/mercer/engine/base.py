@@ -1,0 +1,171 @@
+"""What an engine is, and which one serves an array."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from array_api_compat import array_namespace, device, is_numpy_array
+
+from mercer.engine.equal import Equal
+from mercer.engine.tiles import places
+from mercer.profiles import Profile
+
+#: Factors for the rows and for the columns of a Gram matrix.
+Scales = tuple[Any, Any]
+#: A hyperparameter that is a tensor, and the profile of the kernel's derivative with respect to it
+#: after the hyperparameter has moved by so much.
+Parameter = tuple[Any, Callable[[float], Profile]]
+
+
+class Engine(ABC):
+    """Profiles applied to matrix products, for the arrays of one home.
+
+    A subclass says which arrays it accepts and how it computes :meth:`gram` and :meth:`apply`; it is
+    put to use by :func:`register_engine`.  Products with vectors follow, tile by tile.
+    """
+
+    #: Whether results carry derivatives with respect to operands, scales and parameters.
+    differentiable = False
+    #: Rows and columns of the tiles that a product with vectors is summed from.
+    side = 2048
+
+    @abstractmethod
+    def accepts(self, array: Any) -> bool:
+        """Tell whether the engine computes with such arrays, where they live."""
+
+    @abstractmethod
+    def gram(
+        self,
+        L: Any,
+        R: Any,
+        profile: Profile,
+        *,
+        symmetric: bool = False,
+        scales: Scales | None = None,
+        diagonal: Any = None,
+        equal: Equal | None = None,
+        parameters: Sequence[Parameter] = (),
+        dtype: Any = None,
+    ) -> Any:
+        """Gram matrix ``profile(L @ R.T)``.
+
+        Parameters
+        ----------
+        L, R : arrays of shape (m, k) and (p, k), or operands of another form
+            See :mod:`mercer.engine.operands`.
+        profile : Profile
+        symmetric : bool
+            The result is symmetric: half of it may be computed.
+        scales : pair of arrays of shape (m,) and (p,), optional
+            Factors for rows and columns of the result.
+        diagonal : array of shape (m,), optional
+            Exact values for the diagonal of a symmetric result.
+        equal : Equal, optional
+            Rows that are equal, whose invariant is known.
+        parameters : sequence of (tensor, slopes)
+            What the profile depends on, for engines that differentiate.
+        dtype : dtype, optional
+            Precision in which the result is stored; by default that of the operands.
+
+        Returns
+        -------
+        array of shape (m, p)
+        """
+
+    @abstractmethod
+    def apply(
+        self,
+        w: Any,
+        profile: Profile,
+        *,
+        symmetric: bool = False,
+        scales: Scales | None = None,
+        diagonal: Any = None,
+        parameters: Sequence[Parameter] = (),
+        dtype: Any = None,
+    ) -> Any:
+        """Values ``profile(w)`` at an array of invariants that is kept; see :meth:`gram`."""
+
+    def matvec(
+        self,
+        L: Any,
+        R: Any,
+        profile: Profile,
+        v: Any,
+        *,
+        symmetric: bool = False,
+        scales: Scales | None = None,
+        diagonal: Any = None,
+        equal: Equal | None = None,
+        parameters: Sequence[Parameter] = (),
+    ) -> Any:
+        """Product ``profile(L @ R.T) @ v`` without the Gram matrix; see :meth:`gram`.
+
+        Parameters
+        ----------
+        v : array of shape (p,) or (p, q)
+
+        Returns
+        -------
+        array of shape (m,) or (m, q)
+        """
+        xp = array_namespace(L)
+        if is_numpy_array(v) and not is_numpy_array(L):
+            v = xp.asarray(v, device=device(L))
+        dtype = xp.result_type(L.dtype, v.dtype)
+        v = xp.astype(v, dtype, copy=False)
+        if 0 in (L.shape[0], R.shape[0]):
+            return xp.zeros((L.shape[0], *v.shape[1:]), dtype=dtype, device=device(L))
+
+        def products(rows: slice, columns: slice) -> tuple[Any, ...]:
+            square = symmetric and rows == columns
+            tile = self.gram(
+                L[rows, :], R[columns, :], profile,
+                symmetric=square,
+                scales=None if scales is None else (scales[0][rows], scales[1][columns]),
+                diagonal=diagonal[rows] if square and diagonal is not None else None,
+                equal=None if equal is None else equal.part(rows, columns),
+                parameters=parameters,
+                dtype=dtype,
+            )  # fmt: skip
+            ahead = tile @ v[columns, ...]
+            # What lies right of the diagonal tile stands below it too.
+            return (ahead, tile.T @ v[rows, ...]) if symmetric and not square else (ahead,)
+
+        sums: dict[int, Any] = {}
+        for rows, columns in places((L.shape[0], R.shape[0]), (self.side, self.side), symmetric):
+            for part, values in zip(
+                (rows, columns), self._forget(products, rows, columns), strict=False
+            ):
+                sums[part.start] = sums[part.start] + values if part.start in sums else values
+        return xp.concat([sums[start] for start in sorted(sums)])
+
+    def _forget(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function without keeping what it computes on the way, even for derivatives."""
+        return function(*arguments)
+
+
+_ENGINES: list[Engine] = []
+
+
+def register_engine(engine: Engine) -> None:
+    """Put an engine to use; it is asked before those that were registered earlier."""
+    _ENGINES.insert(0, engine)
+
+
+def engine_for(array: Any) -> Engine:
+    """Return the engine that computes with such arrays: the one place where it is chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.engine import engine_for
+    >>> type(engine_for(np.eye(3))).__name__
+    'NumpyEngine'
+    """
+    for engine in _ENGINES:
+        if engine.accepts(array):
+            return engine
+    raise TypeError(f"no engine of mercer computes with {type(array).__name__}")
