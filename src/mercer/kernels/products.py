@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mercer._arrays import is_foreign, on_cpu
 from mercer._validation import check_vector
-from mercer.engine import engine_for
+from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
 from mercer.engine.operands import Factors
 from mercer.kernels import scale
@@ -94,10 +94,8 @@ class FactorKernel(Kernel):
         if is_foreign(X):
             return super().matvec(X, Y, v)
         profile, table = _Exponential(), self._log_profile()
-        return engine_for(X).matvec(
-            *self._embed(X, Y, table), profile, v,
-            symmetric=Y is None, diagonal=_diagonal(X, table, profile),
-        )  # fmt: skip
+        options = GramOptions(Y is None, diagonal=_diagonal(X, table, profile))
+        return engine_for(X).matvec(*self._embed(X, Y, table), profile, v, options)
 
     def log(self, X: Any, Y: Any = None) -> Any:
         """Logarithm of the Gram matrix, the sum of those of the factors."""
@@ -157,10 +155,8 @@ class FactorKernel(Kernel):
 
     def _gram(self, X: Any, Y: Any, table: Profile, profile: Profile) -> NDArray[np.float64]:
         """``profile(sum_j table(w_j))``, w_j the invariants of a pair in the factors."""
-        return engine_for(X).gram(
-            *self._embed(X, Y, table), profile,
-            symmetric=Y is None, diagonal=_diagonal(X, table, profile),
-        )  # fmt: skip
+        options = GramOptions(Y is None, diagonal=_diagonal(X, table, profile))
+        return engine_for(X).gram(*self._embed(X, Y, table), profile, options)
 
     def _combine(self, join: Callable[[Any, Any], Any], call: Callable[..., Any], X: Any, Y: Any) -> Any:
         """Combine what is called on each factor."""

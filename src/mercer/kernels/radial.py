@@ -15,7 +15,7 @@ from scipy import sparse
 from mercer._arrays import is_foreign, on_cpu
 from mercer._memory import check_room
 from mercer._validation import check_vector
-from mercer.engine import engine_for
+from mercer.engine import GramOptions, engine_for
 from mercer.engine.base import Parameter
 from mercer.engine.equal import Equal, equal_rows, row_keys
 from mercer.engine.operands import Operand
@@ -225,29 +225,25 @@ class Road:
             return equal_rows(self.L, None if self._symmetric else self.R, value)
         return equal_rows(self._X, Y, value)
 
-    def diagonal(self, profile: Profile, parameters: Sequence[Parameter] = ()) -> Any:
-        """Exact diagonal of a symmetric result, else None."""
-        return _diagonal(self._kernel, self._X, profile, parameters) if self._symmetric else None
+    def options(self, profile: Profile, parameters: Sequence[Parameter] = ()) -> GramOptions:
+        """What the engine is to know; a symmetric Gram matrix has an exact diagonal."""
+        own = _diagonal(self._kernel, self._X, profile, parameters) if self._symmetric else None
+        return GramOptions(self._symmetric, self.scales, own, self.equal, parameters)
 
     def invariants(self) -> Any:
         """Invariants of all pairs."""
-        return engine_for(self._X).gram(
-            self.L, self.R, PowerProfile(), symmetric=self._symmetric, equal=self.equal
-        )
+        options = GramOptions(self._symmetric, equal=self.equal)
+        return engine_for(self._X).gram(self.L, self.R, PowerProfile(), options)
 
     def gram(self, profile: Profile, parameters: Sequence[Parameter] = ()) -> Any:
         """Gram matrix of a profile of the invariant, differentiable in tensor parameters."""
-        return engine_for(self._X).gram(
-            self.L, self.R, profile, symmetric=self._symmetric, scales=self.scales,
-            diagonal=self.diagonal(profile, parameters), equal=self.equal, parameters=parameters,
-        )  # fmt: skip
+        options = self.options(profile, parameters)
+        return engine_for(self._X).gram(self.L, self.R, profile, options)
 
     def matvec(self, profile: Profile, v: Any, parameters: Sequence[Parameter] = ()) -> Any:
         """Product of that Gram matrix with vectors."""
-        return engine_for(self._X).matvec(
-            self.L, self.R, profile, v, symmetric=self._symmetric, scales=self.scales,
-            diagonal=self.diagonal(profile, parameters), equal=self.equal, parameters=parameters,
-        )  # fmt: skip
+        options = self.options(profile, parameters)
+        return engine_for(self._X).matvec(self.L, self.R, profile, v, options)
 
 
 def _embedded(kernel: RadialKernel, X: Any, Y: Any) -> tuple[Any, Any]:
@@ -287,6 +283,6 @@ def _moved_slope(kernel: RadialKernel, n: int, name: str, shift: float) -> Profi
 
 
 def _diagonal(kernel: RadialKernel, X: Any, profile: Profile, parameters: Sequence[Parameter]) -> Any:
-    values = engine_for(X).apply(kernel._self_invariant(X), profile, parameters=parameters)
+    values = engine_for(X).apply(kernel._self_invariant(X), profile, GramOptions(parameters=parameters))
     scale = kernel._row_scale(X)
     return values if scale is None else values * scale * scale

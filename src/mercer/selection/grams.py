@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -83,12 +84,12 @@ class Grams:
         kept = self._invariants_of(sharing(kernel), road) if self.kept else None
         middle = time.process_time()
         profile = kernel.profile(road.n)
-        options = {"symmetric": True, "scales": road.scales, "diagonal": road.diagonal(profile)}
+        options = replace(road.options(profile), dtype=self.dtype)
         engine = engine_for(self._checked[space])
         if kept is None:
-            K = engine.gram(road.L, road.R, profile, equal=road.equal, dtype=self.dtype, **options)
+            K = engine.gram(road.L, road.R, profile, options)
         else:
-            K = engine.apply(kept, profile, dtype=self.dtype, **options)
+            K = engine.apply(kept, profile, options)
         self.seconds["products"] += middle - start
         # Without room for invariants the product is computed along with the law.
         self.seconds["laws" if self.kept else "products"] += time.process_time() - middle
