@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mercer.engine import engine_for
+from mercer.engine import GramOptions, engine_for
 from mercer.kernels import ArcCosine, Gaussian, Heat, Linear
 from mercer.profiles import PowerProfile
 from mercer.spaces import Simplex, Sphere
@@ -44,7 +44,7 @@ def test_rectangles(m: int, p: int, left, right) -> None:
 
 def test_sparse_symmetric_product_is_the_product() -> None:
     X = sparse.random(500, 3000, density=0.01, random_state=1, format="csr")
-    K = engine_for(X).gram(X, X, PowerProfile(), symmetric=True)
+    K = engine_for(X).gram(X, X, PowerProfile(), GramOptions(symmetric=True))
     np.testing.assert_allclose(K, (X @ X.T).toarray(), atol=1e-12)
     shuffled = X.copy()
     for i in range(500):  # rows whose indices are not sorted

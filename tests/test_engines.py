@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from mercer.engine import Engine, base, engine_for, register_engine
+from mercer.engine import Engine, GramOptions, base, engine_for, register_engine
 from mercer.engine.array_api import ArrayApiEngine
+from mercer.engine.base import PLAIN
 from mercer.engine.equal import equal_rows
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.torch import TorchEngine
@@ -23,28 +24,23 @@ class RowEngine(Engine):
     def accepts(self, array):
         return isinstance(array, StrictArray)
 
-    def gram(
-        self, L, R, profile, *, symmetric=False, scales=None, diagonal=None, equal=None, parameters=(),
-        dtype=None,
-    ):  # fmt: skip
+    def gram(self, L, R, profile, options=PLAIN):
         w = strict.zeros((L.shape[0], R.shape[0]), dtype=L.dtype)
         for i in range(L.shape[0]):
             w[i, :] = R @ L[i, :]
-        if equal is not None:
-            same = strict.asarray(equal.mask(w.shape)) > 0
-            w = strict.where(same, strict.full_like(w, equal.value), w)
-        return self.apply(w, profile, scales=scales, diagonal=diagonal, dtype=dtype)
+        if options.equal is not None:
+            same = strict.asarray(options.equal.mask(w.shape)) > 0
+            w = strict.where(same, strict.full_like(w, options.equal.value), w)
+        return self.apply(w, profile, options)
 
-    def apply(
-        self, w, profile, *, symmetric=False, scales=None, diagonal=None, parameters=(), dtype=None
-    ):
+    def apply(self, w, profile, options=PLAIN):
         values = profile.evaluate(w)
-        if scales is not None:
-            values = values * scales[0][:, None] * scales[1][None, :]
-        if diagonal is not None:
+        if options.scales is not None:
+            values = values * options.scales[0][:, None] * options.scales[1][None, :]
+        if options.diagonal is not None:
             for i in range(w.shape[0]):
-                values[i, i] = diagonal[i]
-        return values if dtype is None else strict.astype(values, dtype)
+                values[i, i] = options.diagonal[i]
+        return values if options.dtype is None else strict.astype(values, options.dtype)
 
 
 ENGINES = {
@@ -100,7 +96,7 @@ def test_gram(home, profile) -> None:
     assert type(K) is type(bring(X))
     close(K, values(profile, X @ Y.T))
     s, r = np.arange(1.0, M + 1), np.linspace(0.1, 1, P)
-    K = engine.gram(bring(X), bring(Y), profile, scales=(bring(s), bring(r)))
+    K = engine.gram(bring(X), bring(Y), profile, GramOptions(scales=(bring(s), bring(r))))
     close(K, values(profile, X @ Y.T) * s[:, None] * r)
 
 
@@ -110,14 +106,12 @@ def test_symmetric(home) -> None:
     L, profile = bring(X), PROFILES["table"]
     expected = values(profile, X @ X.T) * s[:, None] * s
     np.fill_diagonal(expected, own)
-    scales = (bring(s), bring(s))
-    K = engine.gram(L, L, profile, symmetric=True, scales=scales, diagonal=bring(own))
+    options = GramOptions(symmetric=True, scales=(bring(s), bring(s)), diagonal=bring(own))
+    K = engine.gram(L, L, profile, options)
     close(K, expected)
     np.testing.assert_array_equal(np.diag(np.asarray(K)), own)
     for v in (rows(M, 2)[:, 0], rows(M, 3)[:, :3]):
-        product = engine.matvec(
-            L, L, profile, bring(v), symmetric=True, scales=scales, diagonal=bring(own)
-        )
+        product = engine.matvec(L, L, profile, bring(v), options)
         close(product, expected @ v, 1e-9)
 
 
@@ -144,7 +138,7 @@ def test_matvec_makes_no_gram_matrix(home, monkeypatch) -> None:
 
     monkeypatch.setattr(type(engine), "gram", spy)
     L = bring(rows(M))
-    engine.matvec(L, L, PROFILES["table"], bring(np.ones(M)), symmetric=True)
+    engine.matvec(L, L, PROFILES["table"], bring(np.ones(M)), GramOptions(symmetric=True))
     assert len(sizes) == 6
     assert max(sizes) == 300
 
@@ -159,27 +153,27 @@ def test_equal_rows(home) -> None:
         L, R = bring(X), bring(other)
         equal = equal_rows(L, None if symmetric else R, 1.0)
         assert equal is not None
+        options = GramOptions(symmetric, equal=equal)
         same = (X[:, None] == other[None]).all(axis=2)
         expected = same.astype(float)
-        close(engine.gram(L, R, steep, symmetric=symmetric, equal=equal), expected)
+        close(engine.gram(L, R, steep, options), expected)
         v = rows(len(other), 4)[:, :2]
-        close(engine.matvec(L, R, steep, bring(v), symmetric=symmetric, equal=equal), expected @ v)
+        close(engine.matvec(L, R, steep, bring(v), options), expected @ v)
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 def test_invariants_that_are_kept(home, profile) -> None:
     engine, bring = home
     X, s = rows(90), np.linspace(0.5, 1, 90)
-    w = engine.gram(bring(X), bring(X), PowerProfile(), symmetric=True)
+    w = engine.gram(bring(X), bring(X), PowerProfile(), GramOptions(symmetric=True))
     before = np.array(np.asarray(w))
     expected = values(profile, before)
     close(engine.apply(w, profile), expected)
     close(engine.apply(w[0, :], profile), expected[0])
     np.testing.assert_array_equal(np.asarray(w), before)
     own, single = np.arange(90.0), bring(X.astype(np.float32)).dtype
-    K = engine.apply(
-        w, profile, symmetric=True, scales=(bring(s), bring(s)), diagonal=bring(own), dtype=single
-    )
+    options = GramOptions(True, (bring(s), bring(s)), bring(own), dtype=single)
+    K = engine.apply(w, profile, options)
     expected = expected * s[:, None] * s
     np.fill_diagonal(expected, own)
     assert K.dtype == single
@@ -193,7 +187,8 @@ def test_precision(home) -> None:
     K = engine.gram(bring(X), bring(X), profile)
     assert K.dtype == bring(X).dtype
     close(K, values(profile, (X @ X.T).astype(float)), 2e-5)
-    assert engine.gram(bring(X), bring(X), profile, dtype=bring(np.ones(1)).dtype).dtype != K.dtype
+    double = GramOptions(dtype=bring(np.ones(1)).dtype)
+    assert engine.gram(bring(X), bring(X), profile, double).dtype == double.dtype
     product = engine.matvec(bring(X), bring(X), profile, bring(np.ones(50)))
     assert product.dtype == bring(np.ones(1)).dtype
     close(product, np.asarray(K).astype(float).sum(axis=1), 1e-4)
@@ -238,7 +233,7 @@ def test_derivatives(home) -> None:
     engine.side = 2
 
     def product(x, y, s, v):
-        return engine.matvec(x, y, profile, v, scales=(s, s[:3]))
+        return engine.matvec(x, y, profile, v, GramOptions(scales=(s, s[:3])))
 
     try:
         assert torch.autograd.gradcheck(lambda x, y: engine.gram(x, y, profile), (x, y))

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from mercer import kernels
-from mercer.engine import engine_for
+from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
 from mercer.kernels.base import check_spherical
 from mercer.kernels.realised import RealisedKernel
@@ -110,7 +110,7 @@ class ZonalKernel(gpytorch.kernels.Kernel):
         values = engine_for(w).apply(
             w.reshape(-1, w.shape[-1]),
             law.profile(rows.shape[1]),
-            parameters=parameters(law.moving(rows, rows.shape[1])),
+            GramOptions(parameters=parameters(law.moving(rows, rows.shape[1]))),
         )
         return values.reshape(w.shape)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._validation import is_whole
-from mercer.kernels import Spectral, SpectralKernel
+from mercer.kernels import LawKernel, Spectral
 from mercer.special import zonal
 
 Extended = NDArray[np.longdouble]
@@ -57,9 +57,7 @@ class CoveringBound:
         return _exp(self.log_rank)
 
 
-def covering_bound(
-    kernel: SpectralKernel, n: int, epsilon: ArrayLike, radius: float = 1.0
-) -> CoveringBound:
+def covering_bound(kernel: LawKernel, n: int, epsilon: ArrayLike, radius: float = 1.0) -> CoveringBound:
     """Bound on the number of balls that cover the functions of a kernel on the sphere.
 
     For ``F = {x -> <w, phi(x)> : |w| <= R}`` on any points of S^(n-1), with distances
@@ -78,7 +76,7 @@ def covering_bound(
 
     Parameters
     ----------
-    kernel : Heat, Matern, Spectral or another SpectralKernel
+    kernel : Heat, Matern, Spectral or another LawKernel
         On Sphere() or Simplex().
     n : int
         Ambient dimension: the number of columns.
@@ -111,14 +109,12 @@ def covering_bound(
     return _result(log_epsilon, log_entropy, levels.log_ranks[place])
 
 
-def entropy_number(
-    kernel: SpectralKernel, n: int, entropy: ArrayLike, radius: float = 1.0
-) -> CoveringBound:
+def entropy_number(kernel: LawKernel, n: int, entropy: ArrayLike, radius: float = 1.0) -> CoveringBound:
     """Bound on the accuracy that ``exp(entropy)`` balls reach: the inverse of :func:`covering_bound`.
 
     Parameters
     ----------
-    kernel : Heat, Matern, Spectral or another SpectralKernel
+    kernel : Heat, Matern, Spectral or another LawKernel
     n : int
         Ambient dimension.
     entropy : float or array
@@ -197,7 +193,7 @@ class _Levels:
     ends: bool
 
     @classmethod
-    def of(cls, kernel: SpectralKernel, n: int, levels: int, finite: bool) -> _Levels:
+    def of(cls, kernel: LawKernel, n: int, levels: int, finite: bool) -> _Levels:
         logs = np.asarray(kernel.realise(n).log_weights(levels), dtype=np.longdouble)
         log_counts = zonal.log_multiplicities(n, levels)
         if np.any(np.isnan(logs)) or np.any(logs == np.inf) or np.all(np.isneginf(logs)):
@@ -260,7 +256,7 @@ class _Levels:
 
 
 def _deep_enough(
-    kernel: SpectralKernel, n: int, locate: Callable[[_Levels], NDArray[np.int64]]
+    kernel: LawKernel, n: int, locate: Callable[[_Levels], NDArray[np.int64]]
 ) -> tuple[_Levels, NDArray[np.int64]]:
     """As many levels as it takes, and the places among them that were asked for."""
     _check_kernel(kernel)
@@ -291,7 +287,7 @@ def _log_rest(levels: NDArray[np.int64], logs: Extended) -> Any:
 
 
 def _check_kernel(kernel: Any) -> None:
-    if not isinstance(kernel, SpectralKernel):
+    if not isinstance(kernel, LawKernel):
         raise TypeError(
             "covering numbers come from the eigenvalues of Heat, Matern or Spectral on a sphere; "
             f"got {kernel!r}"

@@ -10,8 +10,7 @@ from array_api_compat import array_namespace, device
 
 from mercer._arrays import detached, in_main_memory, is_foreign
 from mercer._memory import check_gram
-from mercer.engine.base import Engine, Parameter, Scales
-from mercer.engine.equal import Equal
+from mercer.engine.base import PLAIN, Engine, GramOptions, Parameter
 from mercer.profiles import Profile
 
 
@@ -22,53 +21,29 @@ class ArrayEngine(Engine):
     def _values(self, w: Any, profile: Profile, parameters: Sequence[Parameter]) -> Any:
         """Values of the profile at an array of invariants."""
 
-    def gram(
-        self,
-        L: Any,
-        R: Any,
-        profile: Profile,
-        *,
-        symmetric: bool = False,
-        scales: Scales | None = None,
-        diagonal: Any = None,
-        equal: Equal | None = None,
-        parameters: Sequence[Parameter] = (),
-        dtype: Any = None,
-    ) -> Any:
+    def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
         """See :class:`Engine`."""
         xp = array_namespace(L, R)
         if in_main_memory(L):
             check_gram(L.shape[0], R.shape[0], 4 if L.dtype == xp.float32 else 8, 2)
-        w = L @ R.T
+        w, equal = L @ R.T, options.equal
         if equal is not None:
             # The value is exact, and derivatives are those of the product.
             known = detached(w)
             same = xp.asarray(equal.mask(w.shape), device=device(w)) > 0
             w = w + xp.where(same, equal.value - known, xp.zeros_like(known))
-        return self.apply(
-            w, profile, scales=scales, diagonal=diagonal, parameters=parameters, dtype=dtype
-        )
+        return self.apply(w, profile, options)
 
-    def apply(
-        self,
-        w: Any,
-        profile: Profile,
-        *,
-        symmetric: bool = False,
-        scales: Scales | None = None,
-        diagonal: Any = None,
-        parameters: Sequence[Parameter] = (),
-        dtype: Any = None,
-    ) -> Any:
+    def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
         """See :class:`Engine`."""
-        values = self._values(w, profile, parameters)
+        values = self._values(w, profile, options.parameters)
         xp = array_namespace(values)
-        if scales is not None:
-            values = values * scales[0][:, None] * scales[1][None, :]
-        if diagonal is not None:
+        if options.scales is not None:
+            values = values * options.scales[0][:, None] * options.scales[1][None, :]
+        if options.diagonal is not None:
             same = xp.eye(values.shape[0], dtype=xp.int8, device=device(values)) > 0
-            values = xp.where(same, diagonal[:, None], values)
-        return values if dtype is None else xp.astype(values, dtype, copy=False)
+            values = xp.where(same, options.diagonal[:, None], values)
+        return values if options.dtype is None else xp.astype(values, options.dtype, copy=False)
 
 
 class ArrayApiEngine(ArrayEngine):

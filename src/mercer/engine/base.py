@@ -4,19 +4,60 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from array_api_compat import array_namespace, device, is_numpy_array
 
 from mercer.engine.equal import Equal
-from mercer.engine.tiles import places
 from mercer.profiles import Profile
 
-#: Factors for the rows and for the columns of a Gram matrix.
-Scales = tuple[Any, Any]
+Place = tuple[slice, slice]
 #: A hyperparameter that is a tensor, and the profile of the kernel's derivative with respect to it
 #: after the hyperparameter has moved by so much.
 Parameter = tuple[Any, Callable[[float], Profile]]
+
+
+@dataclass(frozen=True, eq=False)
+class GramOptions:
+    """What belongs to a Gram matrix of shape (m, p) beside its operands and its profile.
+
+    Parameters
+    ----------
+    symmetric : bool
+        The matrix is symmetric: half of it may be computed.
+    scales : pair of arrays of shape (m,) and (p,), optional
+        Factors for rows and columns.
+    diagonal : array of shape (m,), optional
+        Exact values for the diagonal of a symmetric matrix.
+    equal : Equal, optional
+        Rows that are equal, whose invariant is known.
+    parameters : sequence of Parameter
+        What the profile depends on, for engines that differentiate.
+    dtype : dtype, optional
+        Precision in which the matrix is stored; by default that of the operands.
+    """
+
+    symmetric: bool = False
+    scales: tuple[Any, Any] | None = None
+    diagonal: Any = None
+    equal: Equal | None = None
+    parameters: Sequence[Parameter] = ()
+    dtype: Any = None
+
+    def part(self, rows: slice, columns: slice) -> GramOptions:
+        """Options of a tile."""
+        square = self.symmetric and rows == columns
+        return replace(
+            self,
+            symmetric=square,
+            scales=None if self.scales is None else (self.scales[0][rows], self.scales[1][columns]),
+            diagonal=None if self.diagonal is None or not square else self.diagonal[rows],
+            equal=None if self.equal is None else self.equal.part(rows, columns),
+        )
+
+
+PLAIN = GramOptions()
 
 
 class Engine(ABC):
@@ -36,38 +77,15 @@ class Engine(ABC):
         """Tell whether the engine computes with such arrays, where they live."""
 
     @abstractmethod
-    def gram(
-        self,
-        L: Any,
-        R: Any,
-        profile: Profile,
-        *,
-        symmetric: bool = False,
-        scales: Scales | None = None,
-        diagonal: Any = None,
-        equal: Equal | None = None,
-        parameters: Sequence[Parameter] = (),
-        dtype: Any = None,
-    ) -> Any:
+    def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
         """Gram matrix ``profile(L @ R.T)``.
 
         Parameters
         ----------
-        L, R : arrays of shape (m, k) and (p, k), or operands of another form
-            See :mod:`mercer.engine.operands`.
+        L, R : arrays of shape (m, k) and (p, k)
+            The engine of NumPy also takes the operands of :mod:`mercer.engine.operands`.
         profile : Profile
-        symmetric : bool
-            The result is symmetric: half of it may be computed.
-        scales : pair of arrays of shape (m,) and (p,), optional
-            Factors for rows and columns of the result.
-        diagonal : array of shape (m,), optional
-            Exact values for the diagonal of a symmetric result.
-        equal : Equal, optional
-            Rows that are equal, whose invariant is known.
-        parameters : sequence of (tensor, slopes)
-            What the profile depends on, for engines that differentiate.
-        dtype : dtype, optional
-            Precision in which the result is stored; by default that of the operands.
+        options : GramOptions
 
         Returns
         -------
@@ -75,32 +93,10 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def apply(
-        self,
-        w: Any,
-        profile: Profile,
-        *,
-        symmetric: bool = False,
-        scales: Scales | None = None,
-        diagonal: Any = None,
-        parameters: Sequence[Parameter] = (),
-        dtype: Any = None,
-    ) -> Any:
-        """Values ``profile(w)`` at an array of invariants that is kept; see :meth:`gram`."""
+    def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
+        """Values ``profile(w)`` at an array of invariants, which is kept; see :meth:`gram`."""
 
-    def matvec(
-        self,
-        L: Any,
-        R: Any,
-        profile: Profile,
-        v: Any,
-        *,
-        symmetric: bool = False,
-        scales: Scales | None = None,
-        diagonal: Any = None,
-        equal: Equal | None = None,
-        parameters: Sequence[Parameter] = (),
-    ) -> Any:
+    def matvec(self, L: Any, R: Any, profile: Profile, v: Any, options: GramOptions = PLAIN) -> Any:
         """Product ``profile(L @ R.T) @ v`` without the Gram matrix; see :meth:`gram`.
 
         Parameters
@@ -120,31 +116,32 @@ class Engine(ABC):
             return xp.zeros((L.shape[0], *v.shape[1:]), dtype=dtype, device=device(L))
 
         def products(rows: slice, columns: slice) -> tuple[Any, ...]:
-            square = symmetric and rows == columns
-            tile = self.gram(
-                L[rows, :], R[columns, :], profile,
-                symmetric=square,
-                scales=None if scales is None else (scales[0][rows], scales[1][columns]),
-                diagonal=diagonal[rows] if square and diagonal is not None else None,
-                equal=None if equal is None else equal.part(rows, columns),
-                parameters=parameters,
-                dtype=dtype,
-            )  # fmt: skip
+            part = replace(options.part(rows, columns), dtype=dtype)
+            tile = self.gram(L[rows, :], R[columns, :], profile, part)
             ahead = tile @ v[columns, ...]
-            # What lies right of the diagonal tile stands below it too.
-            return (ahead, tile.T @ v[rows, ...]) if symmetric and not square else (ahead,)
+            if not options.symmetric or part.symmetric:
+                return (ahead,)
+            return ahead, tile.T @ v[rows, ...]  # the tile stands below the diagonal too
 
         sums: dict[int, Any] = {}
-        for rows, columns in places((L.shape[0], R.shape[0]), (self.side, self.side), symmetric):
-            for part, values in zip(
-                (rows, columns), self._forget(products, rows, columns), strict=False
-            ):
+        for place in places((L.shape[0], R.shape[0]), (self.side, self.side), options.symmetric):
+            for part, values in zip(place, self._forget(products, *place), strict=False):
                 sums[part.start] = sums[part.start] + values if part.start in sums else values
         return xp.concat([sums[start] for start in sorted(sums)])
 
     def _forget(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function without keeping what it computes on the way, even for derivatives."""
         return function(*arguments)
+
+
+def places(shape: tuple[int, int], tile: tuple[int, int], symmetric: bool) -> list[Place]:
+    """Rows and columns of the tiles of a matrix; of a symmetric one, on and above the diagonal."""
+    (rows, columns), (height, width) = shape, tile
+    return [
+        (slice(i, min(i + height, rows)), slice(j, min(j + width, columns)))
+        for i in range(0, rows, height)
+        for j in range(i if symmetric else 0, columns, width)
+    ]
 
 
 _ENGINES: list[Engine] = []

@@ -1,9 +1,14 @@
-"""The engine of NumPy arrays and SciPy matrices: compiled loops, tile by tile, in threads."""
+"""The engine of NumPy arrays and SciPy matrices: tile by tile, in threads.
+
+Each thread computes a tile of the invariants, applies the profile to it while it is in cache, and
+writes it where it belongs.  BLAS is held to one thread meanwhile: the tiles are the parallelism.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,10 +17,8 @@ from numpy.typing import NDArray
 from mercer._arrays import is_foreign
 from mercer._memory import check_gram
 from mercer._threads import run, threads_in_use
-from mercer.engine.base import Engine, Parameter, Scales
-from mercer.engine.equal import Equal
-from mercer.engine.operands import Stored, invariants
-from mercer.engine.tiles import Tiles
+from mercer.engine.base import PLAIN, Engine, GramOptions, Place, places
+from mercer.engine.operands import Invariants, Stored, invariants
 from mercer.profiles import Profile
 
 
@@ -29,54 +32,21 @@ class NumpyEngine(Engine):
         """See :class:`Engine`; whatever is not an array of another library."""
         return not is_foreign(array)
 
-    def gram(
-        self,
-        L: Any,
-        R: Any,
-        profile: Profile,
-        *,
-        symmetric: bool = False,
-        scales: Scales | None = None,
-        diagonal: Any = None,
-        equal: Equal | None = None,
-        parameters: Sequence[Parameter] = (),
-        dtype: Any = None,
-    ) -> NDArray[Any]:
+    def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> NDArray[Any]:
         """See :class:`Engine`."""
-        source = invariants(L, R, symmetric, equal)
-        return _filled(Tiles(source, profile, symmetric, scales, diagonal), dtype)
+        source = invariants(L, R, options.symmetric, options.equal)
+        return Tiles(source, profile, options).matrix()
 
-    def apply(
-        self,
-        w: Any,
-        profile: Profile,
-        *,
-        symmetric: bool = False,
-        scales: Scales | None = None,
-        diagonal: Any = None,
-        parameters: Sequence[Parameter] = (),
-        dtype: Any = None,
-    ) -> NDArray[Any]:
+    def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> NDArray[Any]:
         """See :class:`Engine`."""
-        source = Stored(np.atleast_2d(w))
-        return _filled(Tiles(source, profile, symmetric, scales, diagonal), dtype).reshape(w.shape)
+        return Tiles(Stored(np.atleast_2d(w)), profile, options).matrix().reshape(w.shape)
 
     def matvec(
-        self,
-        L: Any,
-        R: Any,
-        profile: Profile,
-        v: Any,
-        *,
-        symmetric: bool = False,
-        scales: Scales | None = None,
-        diagonal: Any = None,
-        equal: Equal | None = None,
-        parameters: Sequence[Parameter] = (),
+        self, L: Any, R: Any, profile: Profile, v: Any, options: GramOptions = PLAIN
     ) -> NDArray[Any]:
         """See :class:`Engine`; each thread adds up tiles of its own, in a fixed order."""
-        source = invariants(L, R, symmetric, equal)
-        tiles = Tiles(source, profile, symmetric, scales, diagonal)
+        source = invariants(L, R, options.symmetric, options.equal)
+        tiles = Tiles(source, profile, options)
         places = tiles.places
         lanes = min(threads_in_use(), len(places))
         sums = np.zeros((lanes, source.shape[0], *v.shape[1:]), dtype=np.result_type(source.dtype, v))
@@ -90,7 +60,7 @@ class NumpyEngine(Engine):
                 tile = buffer[: rows.stop - rows.start, : columns.stop - columns.start]
                 tiles.write(rows, columns, tile)
                 sums[lane, rows] += tile @ v[columns]
-                if symmetric:
+                if options.symmetric:
                     # What lies right of the diagonal block stands below it too.
                     beyond = slice(max(rows.stop, columns.start), columns.stop)
                     right = tile[:, beyond.start - columns.start :]
@@ -100,9 +70,79 @@ class NumpyEngine(Engine):
         return sums.sum(axis=0)
 
 
-def _filled(tiles: Tiles, dtype: Any) -> NDArray[Any]:
-    dtype = np.dtype(tiles.source.dtype if dtype is None else dtype)
-    check_gram(*tiles.source.shape, dtype.itemsize)
-    out = np.empty(tiles.source.shape, dtype=dtype)
-    tiles.fill(out)
-    return out
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """Tiles of a Gram matrix ``profile(invariants)``: the one loop over matrices in main memory."""
+
+    source: Invariants
+    profile: Profile
+    options: GramOptions = PLAIN
+
+    @property
+    def places(self) -> list[Place]:
+        """Rows and columns of the tiles."""
+        return places(self.source.shape, self.source.tile, self.options.symmetric)
+
+    @property
+    def largest(self) -> tuple[int, int]:
+        """Shape that holds every tile."""
+        (rows, columns), (height, width) = self.source.shape, self.source.tile
+        return min(height, rows), min(width, columns)
+
+    def write(self, rows: slice, columns: slice, tile: NDArray[Any]) -> None:
+        """Compute one tile in place."""
+        options = self.options
+        self.source.write(rows, columns, tile)
+        self.profile.apply(tile)
+        if options.scales is not None:
+            tile *= options.scales[0][rows, None]
+            tile *= options.scales[1][columns]
+        if options.symmetric and rows.start == columns.start:
+            square = tile[:, : len(tile)]
+            np.copyto(square, square.T.copy(), where=_below(len(square)))
+            if options.diagonal is not None:
+                np.fill_diagonal(square, options.diagonal[rows])
+
+    def matrix(self) -> NDArray[Any]:
+        """The whole matrix."""
+        dtype = np.dtype(self.source.dtype if self.options.dtype is None else self.options.dtype)
+        check_gram(*self.source.shape, dtype.itemsize)
+        out = np.empty(self.source.shape, dtype=dtype)
+        self.fill(out)
+        return out
+
+    def fill(
+        self, out: NDArray[Any], *, add: bool = False, upper: bool = False, what: str | None = None
+    ) -> None:
+        """Write all tiles into a matrix, whatever its precision.
+
+        Parameters
+        ----------
+        out : array
+        add : bool
+            Add to what is there instead.
+        upper : bool
+            Leave alone what is below the diagonal tiles of a symmetric matrix.
+        what : str, optional
+            What is being done, for a progress bar.
+        """
+        direct = not add and out.dtype == self.source.dtype
+
+        def fill(rows: slice, columns: slice) -> None:
+            place = out[rows, columns]
+            tile = place if direct else np.empty(place.shape, dtype=self.source.dtype)
+            self.write(rows, columns, tile)
+            if add:
+                place += tile
+            elif not direct:
+                place[:] = tile
+            if self.options.symmetric and not upper:
+                out[columns, rows] = place.T
+
+        run(fill, self.places, what=what)
+
+
+@cache
+def _below(size: int) -> NDArray[np.bool_]:
+    """Mask of the elements below the diagonal."""
+    return np.tri(size, k=-1, dtype=bool)

@@ -15,7 +15,7 @@ from mercer.kernels.nodes import NodeKernel
 from mercer.kernels.parametrix import Parametrix
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.realised import RealisedKernel
-from mercer.kernels.spectral import Spectral, SpectralKernel
+from mercer.kernels.spectral import LawKernel, Spectral, SpectralKernel
 from mercer.kernels.sphere import ArcCosine, Cosine
 from mercer.kernels.strings import FullSpectrum, StringKernel, WeightedDegree
 from mercer.kernels.structured import StructuredKernel
@@ -40,6 +40,7 @@ __all__ = [
     "InverseGeneralizedVariance",
     "Kernel",
     "KullbackLeibler",
+    "LawKernel",
     "Linear",
     "Matern",
     "MeanEmbedding",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.kernels.base import check_spherical
-from mercer.kernels.spectral import SpectralKernel
+from mercer.kernels.spectral import LawKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.laws import Diffusion
 from mercer.spaces import SphericalSpace
 from mercer.spaces.projective import Projective
 
 
-class AxialHeat(SpectralKernel, DiffusionTime):
+class AxialHeat(LawKernel, DiffusionTime):
     """The heat kernel of axes: x and -x are the same point.
 
     ``a_l = exp(-l (l + n - 2) t)`` on the even levels of the sphere and 0 on the odd ones: the even part

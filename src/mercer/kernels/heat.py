@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from mercer.kernels.spectral import SpectralKernel
+from mercer.kernels.spectral import LawKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.laws import Diffusion
 from mercer.spaces import Space
 
 
-class Heat(SpectralKernel, DiffusionTime):
+class Heat(LawKernel, DiffusionTime):
     """The exact heat (diffusion) kernel.
 
     ``a(lambda) = exp(-lambda t)``.  On the sphere S^(n-1) the absolute form is

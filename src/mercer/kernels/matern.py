@@ -6,12 +6,12 @@ from typing import Any
 
 from mercer._arrays import number
 from mercer._validation import check_positive
-from mercer.kernels.spectral import SpectralKernel
+from mercer.kernels.spectral import LawKernel
 from mercer.laws import GammaDiffusion
 from mercer.spaces import Space
 
 
-class Matern(SpectralKernel):
+class Matern(LawKernel):
     """The Matern kernel of a curved space.
 
     ``a(lambda) = (2 nu / length_scale^2 + lambda)^(-nu - (n - 1) / 2)`` on S^(n-1): the same smoothness

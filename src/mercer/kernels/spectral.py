@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,29 +42,19 @@ class _OwnWeights(Law):
         return self.kernel.log_weights(eigenvalues, dimension)
 
 
-class SpectralKernel(RealisedKernel):
-    """A kernel ``K(x, y) = sum_l a_l sum_k phi_lk(x) phi_lk(y)`` over Laplacian eigenfunctions.
+class LawKernel(RealisedKernel):
+    """A kernel given by a :class:`~mercer.laws.Law`, which its space realises.
 
-    A subclass writes :meth:`log_weights`, or gives a :class:`~mercer.laws.Law` (:meth:`law`) that knows
-    more of itself; its space realises it.  On sphere and simplex the inner sum is ``N_l P_l(x.y)``; on
-    the nodes of a graph it runs over the eigenvectors of the Laplacian, and K is ``a(L)``.
+    ``K(x, y) = sum_l a_l sum_k phi_lk(x) phi_lk(y)`` over Laplacian eigenfunctions.  On sphere and
+    simplex the inner sum is ``N_l P_l(x.y)``; on the nodes of a graph it runs over the eigenvectors of
+    the Laplacian, and K is ``a(L)``.
     """
 
     normalized: bool
-    #: Lower bound of the values, 0 for weights whose kernel is known to be positive.
-    floor = -np.inf
 
-    def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """Logarithm of the weights a(lambda) on a manifold of some dimension; 0 on a graph.
-
-        Write it with NumPy functions that are analytic in the hyperparameters: gradients come from
-        evaluating it at complex ones.
-        """
-        raise NotImplementedError(f"{type(self).__name__} must write log_weights or law")
-
+    @abstractmethod
     def law(self, n: int) -> Law:
         """The law for rows with n columns."""
-        return _OwnWeights(self)
 
     def _chain(self, name: str) -> float:
         """Derivative of the logarithm of the law's time by that of a hyperparameter."""
@@ -159,7 +150,29 @@ class SpectralKernel(RealisedKernel):
         return self.realise(n).level_weights(np.asarray(levels, dtype=int), slopes)
 
 
-class Spectral(SpectralKernel):
+class SpectralKernel(LawKernel):
+    """A kernel that writes the weights of its law itself.
+
+    A subclass writes :meth:`log_weights`; truncation, profile, gradients and normalisation follow.
+    """
+
+    #: Lower bound of the values, 0 for weights whose kernel is known to be positive.
+    floor = -np.inf
+
+    @abstractmethod
+    def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
+        """Logarithm of the weights a(lambda) on a manifold of some dimension; 0 on a graph.
+
+        Write it with NumPy functions that are analytic in the hyperparameters: gradients come from
+        evaluating it at complex ones.
+        """
+
+    def law(self, n: int) -> Law:
+        """The weights."""
+        return _OwnWeights(self)
+
+
+class Spectral(LawKernel):
     """A kernel with weights of your own on the Laplacian's spectrum.
 
     ``K(x, y) = sum_l a_l N_l P_l(x.y)`` with ``a_l >= 0``; N_l is the multiplicity of level l.  By

@@ -14,8 +14,9 @@ from scipy import sparse
 
 from mercer._arrays import squared_lengths
 from mercer._validation import check_choice, is_whole
+from mercer.engine import GramOptions
+from mercer.engine.numpy import Tiles
 from mercer.engine.operands import invariants
-from mercer.engine.tiles import Tiles
 from mercer.kernels.strings import StringKernel, mirror
 from mercer.profiles import PowerProfile
 from mercer.spaces.sequences import Sequences, restrict
@@ -117,7 +118,7 @@ def _gram(P: Sequences, Q: Sequences | None, parts: Sequence[Window], dtype: Any
             counts = counts.toarray()
         left, right = (counts, counts) if Q is None else (counts[: len(P)], counts[len(P) :])
         source = invariants(left, right, Q is None)
-        tiles = Tiles(source, PowerProfile(factor=part.weight), symmetric=Q is None)
+        tiles = Tiles(source, PowerProfile(factor=part.weight), GramOptions(symmetric=Q is None))
         tiles.fill(out, add=True, upper=True, what=what)
     if Q is None:
         mirror(out)

@@ -89,10 +89,7 @@ class Grams:
         if kept is None:
             K = operands.gram(profile, dtype=self.dtype)
         else:
-            K = engine_for(rows).apply(
-                kept, profile, symmetric=True, scales=operands.scales,
-                diagonal=operands.diagonal(profile), dtype=self.dtype,
-            )  # fmt: skip
+            K = engine_for(rows).apply(kept, profile, operands.options(profile, dtype=self.dtype))
         self.seconds["products"] += middle - start
         # Without room for invariants the product is computed along with the law.
         self.seconds["laws" if self.kept else "products"] += time.process_time() - middle

@@ -69,7 +69,7 @@ class Space(ABC):
         """Unit of diffusion times for n columns, around which points go from alone to alike, or None."""
         return None
 
-    def operator(self, name: str) -> Any:
+    def operator(self, name: Any) -> Any:
         """A symmetric matrix on the points, of spaces that are graphs."""
         raise TypeError(f"space must be a Graph, got {self!r}")
 

@@ -12,7 +12,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from mercer._arrays import is_foreign
-from mercer.engine import engine_for
+from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
 from mercer.engine.operands import Factors
 from mercer.laws import Diffusion, Law
@@ -112,7 +112,7 @@ class FactorRealisation(Realisation):
         def product(part: Any) -> Any:
             return engine_for(P).matvec(
                 *self._embed(P, Q, part.log_profile()), _Exponential(), v,
-                symmetric=Q is None, diagonal=np.ones(len(P)),
+                GramOptions(Q is None, diagonal=np.ones(len(P))),
             )  # fmt: skip
 
         return self._factor * self._mixed(product)
@@ -209,5 +209,5 @@ class FactorRealisation(Realisation):
         profile.apply(value)
         diagonal = np.full(len(P), value[0, 0])
         return engine_for(P).gram(
-            *self._embed(P, Q, table), profile, symmetric=Q is None, diagonal=diagonal
+            *self._embed(P, Q, table), profile, GramOptions(Q is None, diagonal=diagonal)
         )

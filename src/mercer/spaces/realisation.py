@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.engine import engine_for
+from mercer.engine import GramOptions, engine_for
 from mercer.engine.base import Parameter
 from mercer.engine.equal import Equal, equal_rows, row_keys
-from mercer.engine.operands import Differences, Normals
+from mercer.engine.operands import Operand
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import sampling
 from mercer.spaces.base import Embedding
@@ -107,6 +107,10 @@ class Realisation(ABC):
     @property
     def spectrum(self) -> Any:
         """Weights on the levels of a sphere."""
+        raise TypeError("the kernel is no function of an angle: levels are those of a sphere")
+
+    def log_weights(self, levels: int) -> NDArray[Any]:
+        """Logarithms of the law's weights on the first levels of a sphere."""
         raise TypeError("the kernel is no function of an angle: levels are those of a sphere")
 
     def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> Any:
@@ -203,37 +207,32 @@ class Operands:
 
     def _equal(self, Q: Any) -> Equal | None:
         """Rows that are the same point, where their invariant is subject to rounding."""
-        if not self._embedding.magnifies or isinstance(self.L, Differences | Normals):
+        if not self._embedding.magnifies or isinstance(self.L, Operand):
             return None
         value = float(self._embedding.self_invariant(self._P)[0])
         if self._embedding.embeds_alike:
             return equal_rows(self.L, None if self._symmetric else self.R, value)
         return equal_rows(self._P, Q, value)
 
-    def diagonal(self, profile: Profile, parameters: Sequence[Parameter] = ()) -> Any:
-        """Exact diagonal of a symmetric result, else None."""
-        return _diagonal(self._embedding, self._P, profile, parameters) if self._symmetric else None
+    def options(
+        self, profile: Profile, parameters: Sequence[Parameter] = (), dtype: Any = None
+    ) -> GramOptions:
+        """What the engine is to know; a symmetric Gram matrix has an exact diagonal."""
+        own = _diagonal(self._embedding, self._P, profile, parameters) if self._symmetric else None
+        return GramOptions(self._symmetric, self.scales, own, self.equal, parameters, dtype)
 
     def gram(self, profile: Profile, parameters: Sequence[Parameter] = (), dtype: Any = None) -> Any:
         """Gram matrix of a profile of the invariant, differentiable in tensor parameters."""
-        return self._engine.gram(
-            self.L, self.R, profile, symmetric=self._symmetric, scales=self.scales,
-            diagonal=self.diagonal(profile, parameters), equal=self.equal, parameters=parameters,
-            dtype=dtype,
-        )  # fmt: skip
+        return self._engine.gram(self.L, self.R, profile, self.options(profile, parameters, dtype))
 
     def invariants(self) -> Any:
         """Invariants of all pairs."""
-        return self._engine.gram(
-            self.L, self.R, PowerProfile(), symmetric=self._symmetric, equal=self.equal
-        )
+        options = GramOptions(self._symmetric, equal=self.equal)
+        return self._engine.gram(self.L, self.R, PowerProfile(), options)
 
     def matvec(self, profile: Profile, v: Any, parameters: Sequence[Parameter] = ()) -> Any:
         """Product of the Gram matrix with vectors, tile by tile."""
-        return self._engine.matvec(
-            self.L, self.R, profile, v, symmetric=self._symmetric, scales=self.scales,
-            diagonal=self.diagonal(profile, parameters), equal=self.equal, parameters=parameters,
-        )  # fmt: skip
+        return self._engine.matvec(self.L, self.R, profile, v, self.options(profile, parameters))
 
 
 def parameters(moving: Sequence[Moving]) -> list[Parameter]:
@@ -265,6 +264,8 @@ def _point_keys(embedding: Embedding, P: Any) -> Any:
 
 
 def _diagonal(embedding: Embedding, P: Any, profile: Profile, parameters: Sequence[Parameter]) -> Any:
-    values = engine_for(P).apply(embedding.self_invariant(P), profile, parameters=parameters)
+    values = engine_for(P).apply(
+        embedding.self_invariant(P), profile, GramOptions(parameters=parameters)
+    )
     scale = embedding.row_scale(P)
     return values if scale is None else values * scale * scale
