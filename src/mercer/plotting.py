@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from mercer.bounds import VCBound, covering_bound, generalization_bound, log_covering_rate
-from mercer.kernels import Heat, SpectralKernel
+from mercer.kernels import Heat, LawKernel
 from mercer.spaces import NormalFamily, Simplex
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def plot_vc_bounds(
 
 
 def plot_covering_bound(
-    kernel: SpectralKernel,
+    kernel: LawKernel,
     n: Any,
     epsilon: Any,
     *,
@@ -159,7 +159,7 @@ def plot_covering_bound(
 
     Parameters
     ----------
-    kernel : Heat, Matern, Spectral or another SpectralKernel
+    kernel : Heat, Matern, Spectral or another LawKernel
     n : int or sequence of int
         Ambient dimension.
     epsilon : float or sequence of float
@@ -389,7 +389,7 @@ def _tints(count: int) -> list[tuple[float, ...]]:
 
 
 def _covering_point(
-    kernel: SpectralKernel, values: dict[str, Any], radius: float
+    kernel: LawKernel, values: dict[str, Any], radius: float
 ) -> tuple[float, float]:
     """Logarithms of the entropy, and of its rate where there is one."""
     n, epsilon = values["n"], values["epsilon"]

@@ -194,7 +194,7 @@ class _Levels:
 
     @classmethod
     def of(cls, kernel: LawKernel, n: int, levels: int, finite: bool) -> _Levels:
-        logs = np.asarray(kernel.realise(n).log_weights(levels), dtype=np.longdouble)
+        logs = np.asarray(kernel.realise(n).log_level_weights(levels), dtype=np.longdouble)
         log_counts = zonal.log_multiplicities(n, levels)
         if np.any(np.isnan(logs)) or np.any(logs == np.inf) or np.all(np.isneginf(logs)):
             raise ValueError(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.kernels import Cosine, Gaussian, Kernel, Linear, Parametrix, SpectralKernel
+from mercer.kernels import Cosine, Gaussian, Kernel, Linear, Parametrix, LawKernel
 from mercer.report.grammatrix import BINS, Index, pair_histogram
 from mercer.report.ticks import axis, plain
 from mercer.rkhs import distances
@@ -45,7 +45,7 @@ def _sees_distances(kernel: Gaussian) -> bool:
 def is_zonal(kernel: Kernel) -> bool:
     """Tell whether the kernel is a function of the angle alone."""
     # A law on the simplex need not be one of the angle: KullbackLeibler's is not.
-    radial = isinstance(kernel, Cosine | Parametrix | SpectralKernel)
+    radial = isinstance(kernel, Cosine | Parametrix | LawKernel)
     return radial and isinstance(kernel.space, SphericalSpace)
 
 

@@ -109,7 +109,7 @@ class Realisation(ABC):
         """Weights on the levels of a sphere."""
         raise TypeError("the kernel is no function of an angle: levels are those of a sphere")
 
-    def log_weights(self, levels: int) -> NDArray[Any]:
+    def log_level_weights(self, levels: int) -> NDArray[Any]:
         """Logarithms of the law's weights on the first levels of a sphere."""
         raise TypeError("the kernel is no function of an angle: levels are those of a sphere")
 

@@ -86,7 +86,7 @@ class ZonalRealisation(Radial):
         """See :class:`Radial`."""
         return _log_profile(self._law, self._n, self._separation, self._normalized)
 
-    def log_weights(self, levels: int) -> NDArray[Any]:
+    def log_level_weights(self, levels: int) -> NDArray[Any]:
         """Logarithms of the law's weights on the first levels."""
         return self._law.log_weights(zonal.eigenvalues(self._n, levels), self._n - 1)
 
