@@ -32,6 +32,18 @@ def to_single(values: Any) -> Any:
     return xp.astype(values, xp.float32)
 
 
+def in_one_precision(X: Any, Y: Any) -> tuple[Any, Any]:
+    """Return two arrays, both in double precision unless both are in single: equal rows stay so."""
+    if X.dtype == Y.dtype:
+        return X, Y
+    double = array_namespace(X).float64 if is_foreign(X) else np.float64
+    first, second = (
+        array_namespace(part).astype(part, double) if is_foreign(part) else part.astype(double)
+        for part in (X, Y)
+    )
+    return first, second
+
+
 def detached(X: Any) -> Any:
     """Return an array without its history, if its library records one for derivatives."""
     return X.detach() if hasattr(X, "detach") else X

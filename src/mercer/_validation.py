@@ -52,6 +52,7 @@ def check_vector(v: Any, length: int) -> Any:
     """Check what a Gram matrix is to be multiplied with."""
     if not hasattr(v, "ndim"):
         v = np.asarray(v)
+    refuse_complex(v, "v")
     if v.ndim not in (1, 2) or v.shape[0] != length:
         raise ValueError(f"v has shape {tuple(v.shape)}; one row per row of Y is needed: {length}")
     return v
@@ -80,6 +81,7 @@ def as_rows(X: Any, name: str) -> Any:
         X,
         accept_sparse="csr",
         dtype=[np.float64, np.float32],
+        order="C",  # sums of equal rows are then equal
         ensure_all_finite=False,
         input_name=name,
     )
@@ -124,7 +126,8 @@ def _foreign_rows(X: Any, name: str) -> Any:
         raise ValueError(f"{name} of shape {tuple(X.shape)} has no rows or no columns")
     if xp.isdtype(X.dtype, "complex floating"):
         raise ValueError(_COMPLEX.format(name))
-    return X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
+    X = X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
+    return X.contiguous() if hasattr(X, "contiguous") else X
 
 
 def _refuse_text_columns(X: Any, name: str) -> None:

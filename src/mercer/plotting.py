@@ -388,9 +388,7 @@ def _tints(count: int) -> list[tuple[float, ...]]:
     return [tuple(1 - _TINT * (1 - part) for part in color) for color in colors]
 
 
-def _covering_point(
-    kernel: LawKernel, values: dict[str, Any], radius: float
-) -> tuple[float, float]:
+def _covering_point(kernel: LawKernel, values: dict[str, Any], radius: float) -> tuple[float, float]:
     """Logarithms of the entropy, and of its rate where there is one."""
     n, epsilon = values["n"], values["epsilon"]
     changed = {name: value for name, value in values.items() if name not in ("n", "epsilon")}

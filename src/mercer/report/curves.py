@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.kernels import Cosine, Gaussian, Kernel, Linear, Parametrix, LawKernel
+from mercer.kernels import Cosine, Gaussian, Kernel, LawKernel, Linear, Parametrix
 from mercer.report.grammatrix import BINS, Index, pair_histogram
 from mercer.report.ticks import axis, plain
 from mercer.rkhs import distances

@@ -14,8 +14,11 @@ import sklearn
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
@@ -160,6 +163,7 @@ class SavedModel(BaseEstimator):
         }
         parts = {"about": json.dumps(about), "model": self.model, "calibration": self.calibration}
         try:
+            _check_model(self.model, self.calibration)
             content = storage.dumps(parts)
         except ValueError as error:
             raise ValueError(
@@ -198,6 +202,9 @@ class SavedModel(BaseEstimator):
             return X[roles.text].to_numpy().tolist()
         passed_over = {roles.target, roles.group, *roles.drop} - set(self.columns)
         own = [name for name in X.columns if name not in passed_over]
+        twice = [name for name in own if own.count(name) > 1] if len(set(own)) < len(own) else []
+        if twice:
+            raise ValueError(f"X has the column {twice[0]!r} more than once; keep one of them")
         return X[own].to_numpy()[:, self._places("X", own)] if self.columns else X.to_numpy()
 
     def _places(self, what: str, names: Sequence[str]) -> list[int]:
@@ -311,16 +318,29 @@ def _check_model(model: Any, calibration: Any) -> None:
     if model.memory is not None:
         raise ValueError("its pipeline has a cache")  # whose files would be unpickled
     size = count(model[0].X_fit_)
-    machines = [model[-1]]
-    if calibration is not None:
-        machines += [part.estimator for part in calibration.calibrated_classifiers_]
-    for machine in machines:
+    for machine in _machines(model[-1], calibration):
         if isinstance(machine, SVC):
             _check_machine(machine, size)
     trial = _safe_indexing(model[0].X_fit_, [0])
     model.predict(trial)
     if calibration is not None:
         calibration.predict_proba(model[0].transform(trial))
+
+
+def _machines(last: Any, calibration: Any) -> list[Any]:
+    """The machines of a model that a comparison can have made, and of no other."""
+    machines = [last]
+    if isinstance(last, TransformedTargetRegressor):
+        machines = [last.regressor_]
+        if not isinstance(last.transformer_, StandardScaler):
+            raise ValueError("its target is transformed by something else than a StandardScaler")
+    if calibration is not None:
+        if not isinstance(calibration, CalibratedClassifierCV):
+            raise ValueError("its probabilities are made by something else than a calibration")
+        machines += [part.estimator for part in calibration.calibrated_classifiers_]
+    if not all(isinstance(machine, SVC | KernelRidge) for machine in machines):
+        raise ValueError("it holds a machine within another, or none that a comparison makes")
+    return machines
 
 
 def _check_machine(machine: SVC, size: int) -> None:

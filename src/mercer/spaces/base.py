@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._arrays import finite_rows, is_foreign
+from mercer._arrays import finite_rows, in_one_precision, is_foreign
 from mercer._validation import as_rows, refuse_rows
 from mercer.profiles import Separation
 
@@ -179,7 +179,7 @@ class RowSpace(Space):
             raise ValueError(f"X has {P.shape[1]} columns, Y has {Q.shape[1]}; they must agree")
         if is_foreign(P) != is_foreign(Q):
             raise TypeError("X and Y must be arrays of one library")
-        return P, Q
+        return in_one_precision(P, Q)
 
     def _check_dimension(self, columns: int, name: str) -> None:
         space = type(self).__name__
