@@ -17,8 +17,7 @@ from mercer.cli import app
 from mercer.datasets import read_clouds, read_nodes, read_strings
 from mercer.features import GramTransformer
 from mercer.selection import compare
-from mercer.selection.families import candidates
-from mercer.selection.kinds import recognise
+from mercer.selection.kinds import candidates, kind_of
 from mercer.spaces import Graph
 
 RNG = np.random.default_rng(0)
@@ -87,7 +86,7 @@ def test_strings_of_unequal_length() -> None:
 def test_forms_of_strings_are_recognised(form) -> None:
     few = [*STRINGS[:6], *STRINGS[20:26]]
     found = candidates(form(few), "auto")
-    assert found.kind == "strings"
+    assert found.kind.name == "strings"
     assert found.rows == 12
     for name, members in candidates(few, "auto").families.items():
         np.testing.assert_allclose(found.families[name][0].kernel(found.X), members[0].kernel(few))
@@ -95,19 +94,19 @@ def test_forms_of_strings_are_recognised(form) -> None:
 
 def test_sequences_of_numbers_are_recognised_by_their_lengths() -> None:
     rows = [[1, 2, 3], [2, 3], [1, 1, 1, 2]]
-    assert recognise(rows) == "strings"
-    assert recognise([np.array(row) for row in rows]) == "strings"
-    assert recognise([[], *rows]) == "strings"
-    assert recognise([(1, 2), (1, 2, 3)]) == "strings"
-    assert recognise([("a", "b"), ("b", "c")]) == "strings"
-    assert recognise([[1, 2], [3, 4]]) == "table"
-    assert recognise([[0.5, 2], [3, 4]]) == "table"
-    assert recognise([np.ones(2), np.ones(2)]) == "table"
-    assert recognise([[[1, 2], [3, 4]], [[5, 6]]]) == "clouds"
-    assert recognise([(np.ones((3, 2)), [0.5, 0.25, 0.25])]) == "clouds"
-    assert recognise(np.ones((3, 4, 2))) == "clouds"
+    assert kind_of(rows).name == "strings"
+    assert kind_of([np.array(row) for row in rows]).name == "strings"
+    assert kind_of([[], *rows]).name == "strings"
+    assert kind_of([(1, 2), (1, 2, 3)]).name == "strings"
+    assert kind_of([("a", "b"), ("b", "c")]).name == "strings"
+    assert kind_of([[1, 2], [3, 4]]).name == "table"
+    assert kind_of([[0.5, 2], [3, 4]]).name == "table"
+    assert kind_of([np.ones(2), np.ones(2)]).name == "table"
+    assert kind_of([[[1, 2], [3, 4]], [[5, 6]]]).name == "clouds"
+    assert kind_of([(np.ones((3, 2)), [0.5, 0.25, 0.25])]).name == "clouds"
+    assert kind_of(np.ones((3, 4, 2))).name == "clouds"
     with pytest.raises(ValueError, match="pairs of numbers"):
-        recognise([(1, 2), (3, 4)])
+        kind_of([(1, 2), (3, 4)])
 
 
 def test_nodes_without_a_graph() -> None:

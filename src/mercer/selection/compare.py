@@ -24,7 +24,7 @@ from sklearn.utils import _safe_indexing
 
 from mercer.selection.comparison import Comparison, KernelScore
 from mercer.selection.evaluation import Evaluation, Split, Task, Work, threads_for
-from mercer.selection.families import Candidates, SpaceName, candidates
+from mercer.selection.kinds import Candidates, candidates
 from mercer.selection.nested import NestedScores
 from mercer.selection.resume import Ledger
 from mercer.selection.scales import C_GRID, Template
@@ -47,7 +47,7 @@ def compare(
     *,
     kernels: Any = None,
     similarities: Any = None,
-    space: SpaceName | Graph = "auto",
+    space: str | Graph = "auto",
     task: str = "auto",
     scoring: str | None = None,
     groups: Any = None,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
-from mercer.selection.families import Candidates
+from mercer.selection.kinds import Candidates
 from mercer.selection.nested import NestedScores
 from mercer.selection.search import KernelSearchCV
 from mercer.selection.statistics import corrected_interval, corrected_test, holm
@@ -173,7 +173,7 @@ class Comparison:
     @property
     def kind(self) -> str:
         """What the points were taken as."""
-        return self.data.kind
+        return self.data.taken_as
 
     @property
     def best_plain(self) -> KernelScore | None:
@@ -232,11 +232,9 @@ class Comparison:
             f"the best {self.data.plain_word} kernel ({plain.name}) reaches {self.text(plain.mean)}, "
             f"the best {self.data.rich_word} kernel ({rich.name}) {self.text(rich.mean)}"
         )
-        table = self.data.columns is not None
-        subject = "Geometry" if table else "Structure"
         if self.chance is not None and self.scores[0].mean <= self.chance:
             return f"No kernel does better than guessing ({self.text(self.chance)}): {pair}."
-        where = "on this table" if table else f"on these {self.data.noun}"
+        subject, where = self.data.kind.subject, f"on {self.data.kind.these}"
         if abs(gain) < _LEVEL:
             return f"{subject} makes no difference {where}: {pair}."
         if gain < 0:
@@ -283,19 +281,13 @@ class Comparison:
     @property
     def call(self) -> str:
         """How to repeat the comparison in Python."""
-        points, space = {
-            "strings": ("strings", ""),
-            "nodes of a graph": ("nodes", "space=Graph(...), "),
-            "clouds": ("clouds", ""),
-            "counts": ("X", 'space="simplex", '),
-            "directions": ("X", 'space="sphere", '),
-        }[self.kind]
+        space = f"space={self.data.space}, " if self.data.space else ""
         grouped = "" if self.groups is None else "groups=groups, "
         repeats = "" if self.repeats == 1 else f"repeats={self.repeats}, "
         metric = "" if self.metric == self.target.usual_metric else f"scoring={self.metric!r}, "
         return (
-            f"compare({points}, y, {space}{metric}{grouped}folds={self.folds}, {repeats}"
-            f"random_state={self.random_state})"
+            f"compare({self.data.kind.variable}, y, {space}{metric}{grouped}folds={self.folds}, "
+            f"{repeats}random_state={self.random_state})"
         )
 
     def text(self, value: float, metric: str | None = None) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import sklearn
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
@@ -23,32 +21,17 @@ from sklearn.utils.validation import check_is_fitted
 
 import mercer
 from mercer._files import DAMAGE, DamagedFile, atomic_write, one_line, seal, unsealed
-from mercer.datasets import Table, read_clouds, read_known_nodes, read_strings, read_table
+from mercer.datasets import Table
 from mercer.features import GramTransformer
 from mercer.kernels.base import count
 from mercer.selection import storage
 from mercer.selection.comparison import Comparison
+from mercer.selection.kinds import ColumnRoles, kind_called
 
 #: Version of what is written.
 FORMAT = 1
 #: How pickles begin, and those that joblib has compressed.
 _PICKLES = (b"\x80", b"x\x01", b"x^", b"x\x9c", b"x\xda")
-
-
-@dataclass(frozen=True, eq=False)
-class Roles:
-    """Which column of a table plays which part."""
-
-    target: str | None = None
-    drop: tuple[str, ...] = ()
-    text: str | None = None
-    node: str | None = None
-    cloud: str | None = None
-    weight: str | None = None
-    group: str | None = None
-
-
-_NO_ROLES = Roles()
 
 
 def _has(name: str) -> Callable[[SavedModel], bool]:
@@ -68,7 +51,11 @@ class SavedModel(BaseEstimator):
         Pipeline of a :class:`~mercer.features.GramTransformer` and an estimator.
     metric : str
         Name of the metric by which it was chosen.
-    roles : Roles
+    kind : str
+        Kind of its points: "table", "strings", "nodes" or "clouds".
+    roles : dict, optional
+        Which column plays which part, by the option of ``mercer compare``:
+        ``{"target": "label", "text": "dna"}``.
     columns : tuple of str
         Features, or coordinates of clouds, in order; empty where the file had no names.
     nodes : tuple of str
@@ -83,7 +70,8 @@ class SavedModel(BaseEstimator):
         self,
         model: Any,
         metric: str = "accuracy",
-        roles: Roles = _NO_ROLES,
+        kind: str = "table",
+        roles: ColumnRoles | None = None,
         columns: tuple[str, ...] = (),
         nodes: tuple[str, ...] = (),
         version: str = mercer.__version__,
@@ -91,7 +79,8 @@ class SavedModel(BaseEstimator):
     ) -> None:
         self.model = model
         self.metric = metric
-        self.roles = roles
+        self.kind = kind
+        self.roles = {} if roles is None else roles
         self.columns = columns
         self.nodes = nodes
         self.version = version
@@ -152,7 +141,8 @@ class SavedModel(BaseEstimator):
         """
         about = {
             "metric": self.metric,
-            "roles": asdict(self.roles),
+            "kind": self.kind,
+            "roles": dict(self.roles),
             "columns": list(self.columns),
             "nodes": list(self.nodes),
             "version": self.version,
@@ -171,60 +161,25 @@ class SavedModel(BaseEstimator):
 
     def read(self, path: str | Path) -> Table:
         """Read points from a table like the one that the model was fitted to; a target is not needed."""
-        roles = self.roles
-        if roles.text is not None:
-            return read_strings(path, roles.target, roles.text, labelled=False)
-        if self.nodes:
-            return read_known_nodes(path, roles.target, str(roles.node), self.nodes)
-        if roles.cloud is not None:
-            table = read_clouds(
-                path, roles.target, roles.cloud, roles.weight, roles.drop, labelled=False
-            )
-            return self._ordered(table)
-        table = read_table(path, roles.target, roles.drop, roles.group, labelled=False)
-        return self._ordered(table)
+        return kind_called(self.kind).read_new(path, self)
 
     def _points(self, X: Any) -> Any:
         """Points as the model takes them; columns of a data frame are found by name."""
         if not (hasattr(X, "columns") and hasattr(X, "to_numpy")):
             return X
-        roles = self.roles
-        if self.nodes or roles.cloud is not None:
-            kind = "positions of nodes" if self.nodes else "a list of arrays"
-            raise ValueError(f"X must be {kind}, not a data frame; SavedModel.read makes it of a file")
-        if roles.text is not None:
-            if roles.text not in X.columns:
-                raise ValueError(f"X has no column {roles.text!r}, which the model needs")
-            return X[roles.text].to_numpy().tolist()
-        passed_over = {roles.target, roles.group, *roles.drop} - set(self.columns)
-        own = [name for name in X.columns if name not in passed_over]
-        return X[own].to_numpy()[:, self._places("X", own)] if self.columns else X.to_numpy()
-
-    def _places(self, what: str, names: Sequence[str]) -> list[int]:
-        """Where the model's columns are among those of a table."""
-        missing = [name for name in self.columns if name not in names]
-        if missing:
-            raise ValueError(f"{what} has no column {missing[0]!r}, which the model needs")
-        extra = [name for name in names if name not in self.columns]
-        if extra:
-            raise ValueError(f"{what} has a column {extra[0]!r} that the model does not know; remove it")
-        places = {name: place for place, name in enumerate(names)}
-        return [places[name] for name in self.columns]
-
-    def _ordered(self, table: Table) -> Table:
-        """The table with its columns in the model's order."""
-        if not self.columns or not table.columns:
-            return _widened(table, self.model)
-        X = _take(table.X, self._places(table.name, table.columns))
-        return Table(table.name, X, table.y, columns=self.columns, ids=table.ids)
+        return kind_called(self.kind).from_frame(X, self)
 
 
-def save_model(path: str | Path, comparison: Comparison, table: Table, roles: Roles = _NO_ROLES) -> None:
-    """Write the best model of a comparison to a file; see :meth:`SavedModel.save`."""
+def save_model(
+    path: str | Path, comparison: Comparison, table: Table, roles: ColumnRoles | None = None
+) -> None:
+    """Write the best model of a comparison to a file; see :class:`SavedModel`."""
+    kind = comparison.data.kind
     SavedModel(
         comparison.scores[0].search.best_estimator_,
         comparison.metric,
-        roles,
+        kind.name,
+        kind.saved_roles(roles or {}, table),
         () if table.nodes else table.columns,
         table.nodes,
         calibration=_calibrated(comparison, table),
@@ -290,17 +245,19 @@ def _calibrated(comparison: Comparison, table: Table) -> CalibratedClassifierCV 
 def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
     """A model of its parts, each checked, and the version of scikit-learn that it was fitted with."""
     about = json.loads(parts["about"])
-    roles = Roles(**{**about["roles"], "drop": tuple(about["roles"]["drop"])})
-    names = [getattr(roles, field.name) for field in fields(Roles) if field.name != "drop"]
+    roles = dict(about["roles"])
+    drop = tuple(roles.pop("drop", ()))
     columns, nodes = tuple(about["columns"]), tuple(about["nodes"])
-    texts = [about["metric"], about["version"], about["scikit-learn"], *columns, *nodes, *roles.drop]
-    if not all(
-        isinstance(text, str) for text in (*texts, *(name for name in names if name is not None))
-    ):
+    texts = [about["metric"], about["version"], about["scikit-learn"], *columns, *nodes, *drop]
+    if not all(isinstance(text, str) for text in (*texts, *roles.values())):
         raise ValueError("names of columns are no text")
+    kind = kind_called(about["kind"])
     model, calibration = parts["model"], parts["calibration"]
     _check_model(model, calibration)
-    saved = SavedModel(model, about["metric"], roles, columns, nodes, about["version"], calibration)
+    roles |= {"drop": drop} if drop else {}
+    saved = SavedModel(
+        model, about["metric"], kind.name, roles, columns, nodes, about["version"], calibration
+    )
     return saved, about["scikit-learn"]
 
 
@@ -343,23 +300,3 @@ def _check_machine(machine: SVC, size: int) -> None:
     plain = (machine.kernel, machine._sparse, machine._impl) == ("precomputed", False, "c_svc")
     if not (plain and known and counts.min() >= 0 and counts.sum() == len(support)):
         raise ValueError("its support vectors are not those of its training points")
-
-
-def _take(X: Any, places: Sequence[int]) -> Any:
-    if not isinstance(X, list):
-        return X[:, places]
-    return [
-        (cloud[0][:, places], cloud[1]) if isinstance(cloud, tuple) else cloud[:, places] for cloud in X
-    ]
-
-
-def _widened(table: Table, model: Any) -> Table:
-    """Sparse rows without names: columns beyond the last that occurs are zero."""
-    fitted = model[0].X_fit_
-    if not sparse.issparse(table.X) or not hasattr(fitted, "shape"):
-        return table
-    short = int(fitted.shape[1]) - table.X.shape[1]
-    if short <= 0:
-        return table
-    blank = sparse.csr_matrix((table.X.shape[0], short), dtype=np.float64)
-    return Table(table.name, sparse.hstack([table.X, blank], format="csr"), table.y)

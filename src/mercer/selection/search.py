@@ -22,7 +22,7 @@ from mercer.kernels.base import count
 from mercer.rkhs import warn_if_degenerate
 from mercer.selection.evaluation import WHOLE, Evaluation, Outcome, Split, Task, Work, threads_for
 from mercer.selection.grams import Grams
-from mercer.selection.kinds import recognise
+from mercer.selection.kinds import kind_of
 from mercer.selection.nested import Nested, NestedScores, NestedSplits
 from mercer.selection.results import best_index, described, tabulate
 from mercer.selection.resume import Ledger
@@ -303,7 +303,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _check_points(self, X: Any, y: Any) -> tuple[Any, Any]:
         self._prototype()  # refuses an estimator that takes no Gram matrix
         if self.kernels is None:
-            self._rows = recognise(X) == "table"
+            self._rows = kind_of(X).vectors
         else:
             named = named_templates(self.kernels, self.similarities)
             self._rows = any(template.kernel.requires_vector_input for _, template in named)

@@ -25,6 +25,9 @@ _COMPLEX = "Complex data not supported: {} holds complex numbers; give real ones
 class Space(ABC):
     """A set of points with a geometry; frozen, hashable, and shared rather than copied."""
 
+    #: Weights of the edges between points, where the space is a graph.
+    adjacency: Any = None
+
     def __repr__(self) -> str:
         return constructor_call(self)
 
