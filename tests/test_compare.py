@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from mercer.cli import app
 from mercer.kernels import Gaussian, Heat, Linear, Parametrix
 from mercer.selection import KernelSearchCV, compare, load_model
-from mercer.selection.statistics import corrected_interval, corrected_test, holm
-from mercer.selection.task import read_target
+from mercer.selection.significance import corrected_interval, corrected_test, holm
+from mercer.selection.target import read_target
 from mercer.spaces import Simplex
 
 RNG = np.random.default_rng(0)

@@ -20,7 +20,7 @@ LAYERS = [
     {"engine"},
     {"kernels"},
     {"harmonics"},
-    {"rkhs", "features", "testing", "datasets", "bounds", "families"},
+    {"rkhs", "features", "testing", "datasets", "bounds"},
     {"gp"},
     {"gpytorch"},
     {"selection"},

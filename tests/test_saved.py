@@ -25,7 +25,7 @@ from mercer.cli import app
 from mercer.datasets import Table
 from mercer.features import GramTransformer
 from mercer.kernels import Gaussian, Heat, MeanEmbedding, Spectral, Spectrum, TfIdf
-from mercer.selection import SavedModel, compare, load_model, save_model, storage
+from mercer.selection import SavedModel, compare, load_model, models, save_model
 from mercer.spaces import Graph, Simplex
 from mercer.testing import _sample
 from tests.catalogue import KERNELS, fading
@@ -99,9 +99,9 @@ def test_every_kernel_of_the_catalogue(kernel) -> None:
     )
     if isinstance(kernel, Spectral) and kernel.weights is fading:
         with pytest.raises(ValueError, match=r"tests\.catalogue\.fading, which is none of the types"):
-            storage.dumps(model)
+            models.dumps(model)
         return
-    again = storage.loads(storage.dumps(model))
+    again = models.loads(models.dumps(model))
     assert again.decision_function(points[:5]).tobytes() == model.decision_function(points[:5]).tobytes()
 
 
@@ -239,7 +239,7 @@ ATTACKS = {
     "sklearn.svm._classes.NuSVC": ("ObjectNode", "sklearn.svm._classes", "NuSVC"),
     "numpy.random._generator.Generator": ("RandomGeneratorNode", "numpy.random._generator", "Generator"),
     "operator.methodcaller": ("OperatorFuncNode", "operator", "methodcaller"),
-    "mercer.selection.saved.SavedModel": ("ObjectNode", "mercer.selection.saved", "SavedModel"),
+    "mercer.selection.models.SavedModel": ("ObjectNode", "mercer.selection.models", "SavedModel"),
 }  # fmt: skip
 
 
@@ -340,7 +340,7 @@ def test_a_pipeline_with_a_cache_is_refused(whole: bytes, tmp_path) -> None:
 def test_altered_and_cut_files_are_refused_before_anything_is_made(
     whole: bytes, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(storage, "loads", lambda content: pytest.fail("something was made"))
+    monkeypatch.setattr(models, "loads", lambda content: pytest.fail("something was made"))
     path = tmp_path / "m.skops"
     changed = bytearray(whole)
     changed[len(whole) // 2] ^= 1

@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from mercer.kernels import Heat, Linear
 from mercer.progress import stoppable
 from mercer.selection import KernelSearchCV, compare
-from mercer.selection.statistics import corrected_interval
+from mercer.selection.significance import corrected_interval
 from mercer.spaces import Simplex
 
 RNG = np.random.default_rng(0)

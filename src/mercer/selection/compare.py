@@ -23,14 +23,14 @@ from sklearn.metrics import (
 from sklearn.utils import _safe_indexing
 
 from mercer.selection.comparison import Comparison, KernelScore
-from mercer.selection.evaluation import Evaluation, Split, Task, Work, threads_for
+from mercer.selection.fits import Evaluation, Split, Task, Work, threads_for
+from mercer.selection.grid import named_templates
+from mercer.selection.journal import Journal
 from mercer.selection.kinds import Candidates, candidates
 from mercer.selection.nested import NestedScores
-from mercer.selection.resume import Ledger
 from mercer.selection.scales import C_GRID, Template
 from mercer.selection.search import KernelSearchCV
-from mercer.selection.task import Target, check_metric, read_target
-from mercer.selection.trials import named_templates
+from mercer.selection.target import Target, check_metric, read_target
 from mercer.selection.watching import watched
 from mercer.spaces import Graph
 
@@ -297,13 +297,13 @@ class _Contest:
         ]
         machine = self.target.estimator(str(self.search.scoring))
         calibrated = CalibratedClassifierCV(machine, cv=INNER_FOLDS, ensemble=False)
-        ledger = None
+        journal = None
         if self.search.cache is not None:
             common = (self.data.X, self.target.y, calibrated, _probability_scores)
-            ledger = Ledger(self.search.cache, common)
+            journal = Journal(self.search.cache, common)
         evaluation = Evaluation(
             self.data.X, self.target.y, calibrated, _probability_scores, kernels,
-            1e9 * self.search.max_memory, threads_for(self.search.n_jobs), ledger,
+            1e9 * self.search.max_memory, threads_for(self.search.n_jobs), journal,
             Work(total=len(tasks), callback=lambda *_: None),
         )  # fmt: skip
         outcomes = watched(lambda: evaluation.run(tasks, self.outer), evaluation.work, "calibration")

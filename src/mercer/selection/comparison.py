@@ -14,8 +14,8 @@ from mercer.kernels import Kernel
 from mercer.selection.kinds import Candidates
 from mercer.selection.nested import NestedScores
 from mercer.selection.search import KernelSearchCV
-from mercer.selection.statistics import corrected_interval, corrected_test, holm
-from mercer.selection.task import Target, counted
+from mercer.selection.significance import corrected_interval, corrected_test, holm
+from mercer.selection.target import Target, counted
 
 Array = NDArray[np.float64]
 #: Scores that differ by less are level.

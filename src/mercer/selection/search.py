@@ -20,16 +20,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer.features import GramTransformer
 from mercer.kernels.base import count
 from mercer.rkhs import warn_if_degenerate
-from mercer.selection.evaluation import WHOLE, Evaluation, Outcome, Split, Task, Work, threads_for
-from mercer.selection.grams import Grams
-from mercer.selection.kinds import kind_of
-from mercer.selection.nested import Nested, NestedScores, NestedSplits
-from mercer.selection.results import best_index, described, tabulate
-from mercer.selection.resume import Ledger
-from mercer.selection.scales import Relative, Scales, resolved, spread
-from mercer.selection.scoring import choose_scorer
-from mercer.selection.targets import check_splits, check_target
-from mercer.selection.trials import (
+from mercer.selection.cv_results import best_index, described, tabulate
+from mercer.selection.fits import (
+    WHOLE,
+    Evaluation,
+    Outcome,
+    Split,
+    Task,
+    Work,
+    choose_scorer,
+    threads_for,
+)
+from mercer.selection.gram_cache import Grams
+from mercer.selection.grid import (
     EXTENSIONS,
     Trials,
     default_templates,
@@ -37,6 +40,11 @@ from mercer.selection.trials import (
     named_templates,
     precomputed,
 )
+from mercer.selection.journal import Journal
+from mercer.selection.kinds import kind_of
+from mercer.selection.nested import Nested, NestedScores, NestedSplits
+from mercer.selection.scales import Relative, Scales, resolved, spread
+from mercer.selection.target import check_splits, check_target
 from mercer.selection.watching import watched
 from mercer.spaces.base import refuse_complex
 
@@ -342,11 +350,11 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
                 f"max_memory must be a positive number of gigabytes, got {self.max_memory!r}"
             )
         threads = threads_for(self.n_jobs)
-        ledger = None
+        journal = None
         if self.cache is not None:
-            ledger = Ledger(self.cache, (X, y, estimator, self.scoring))
+            journal = Journal(self.cache, (X, y, estimator, self.scoring))
         return Evaluation(
-            X, y, estimator, scorer, scales.kernels, 1e9 * self.max_memory, threads, ledger,
+            X, y, estimator, scorer, scales.kernels, 1e9 * self.max_memory, threads, journal,
             Work(callback=self.progress),
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from mercer.engine.threads import PATIENCE, bar
-from mercer.selection.evaluation import Work
+from mercer.selection.fits import Work
 
 T = TypeVar("T")
 #: Seconds between two looks at the work.

@@ -24,7 +24,7 @@ class NormalProduct(RowSpace):
     at curvature -1: a Fisher time is twice as long.  Invariant under shifts and scalings of each
     feature on its own, so features need no common unit.
 
-    The transformers :class:`mercer.families.GroupNormals` and :class:`mercer.families.MeasuredNormals`
+    The transformers :class:`mercer.features.GroupNormals` and :class:`mercer.features.MeasuredNormals`
     make such rows of observations and of measurements with errors.
 
     Parameters

@@ -16,7 +16,7 @@ from mercer.selection.scales import Template
 from mercer.spaces import Space
 
 if TYPE_CHECKING:
-    from mercer.selection.saved import SavedModel
+    from mercer.selection.models import SavedModel
 
 #: Which column plays which part, by the option of the command: ``{"target": "label", "text": "dna"}``.
 ColumnRoles = Mapping[str, Any]

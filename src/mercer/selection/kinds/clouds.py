@@ -29,7 +29,7 @@ from mercer.selection.scales import Template
 from mercer.spaces.clouds import check_clouds
 
 if TYPE_CHECKING:
-    from mercer.selection.saved import SavedModel
+    from mercer.selection.models import SavedModel
 
 #: Similarities that base kernels give to points of clouds, and kernels of clouds to clouds.
 BASE_SIMILARITIES, CLOUD_SIMILARITIES = (0.001, 0.1, 0.6), (0.3, 0.9)

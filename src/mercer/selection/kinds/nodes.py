@@ -15,7 +15,7 @@ from mercer.selection.scales import Template
 from mercer.spaces import Graph, Space
 
 if TYPE_CHECKING:
-    from mercer.selection.saved import SavedModel
+    from mercer.selection.models import SavedModel
 
 #: Similarities on a graph: most nodes are far apart, and what is near them counts.
 GRAPH_SIMILARITIES = (1e-8, 1e-5, 1e-3, 0.03, 0.3, 0.9)

@@ -15,7 +15,7 @@ from mercer.selection.scales import Template
 from mercer.spaces.sequences import encode
 
 if TYPE_CHECKING:
-    from mercer.selection.saved import SavedModel
+    from mercer.selection.models import SavedModel
 
 #: Lengths of substrings in the spectrum.
 SUBSTRING_GRID = (2, 3, 4, 5, 6, 8)

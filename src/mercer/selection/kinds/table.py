@@ -25,7 +25,7 @@ from mercer.selection.scales import SIMILARITIES, Template
 from mercer.spaces import Euclidean, Simplex, Sphere
 
 if TYPE_CHECKING:
-    from mercer.selection.saved import SavedModel
+    from mercer.selection.models import SavedModel
 
 #: How rows may be taken, by the name of the space: what they are then, and the space.
 _GEOMETRIES = {"simplex": ("counts", Simplex()), "sphere": ("directions", Sphere())}

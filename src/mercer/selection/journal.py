@@ -30,12 +30,12 @@ _RELEASED = ("mercer", "sklearn", "numpy", "scipy", "builtins")
 
 #: First line of a file, with the version of what follows.
 _HEADER = json.dumps({"mercer": "cache", "format": 1})
-#: Folders whose failure has been told, and what guards them: a comparison asks for many ledgers.
+#: Folders whose failure has been told, and what guards them: a comparison asks for many journals.
 _told: set[str] = set()
 _telling = threading.Lock()
 
 
-class Ledger:
+class Journal:
     """Scores of finished fits in one file of a folder.
 
     The file's name is a fingerprint of all that the fits have in common: points, target, estimator,

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.ma import MaskedArray
 from scipy.stats import rankdata
 
-from mercer.selection.evaluation import Outcome
-from mercer.selection.trials import Setting
+from mercer.selection.fits import Outcome
+from mercer.selection.grid import Setting
 
 
 def described(kernel: Any, setting: Setting, params: dict[str, Any]) -> dict[str, Any]:
