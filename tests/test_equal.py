@@ -166,3 +166,31 @@ def test_keys_on_devices(dtype) -> None:
     assert len(np.unique(keys)) == len(torch.unique(binary, dim=0))
     zeros = torch.zeros(2, 3, dtype=dtype)
     np.testing.assert_array_equal(keys_of_tensors(zeros), keys_of_tensors(-zeros))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Heat(Simplex(), t=1e-8),
+        Heat(Sphere(), t=1e-8),
+        Matern(Simplex(), nu=0.3, length_scale=0.01),
+        ArcCosine(0, depth=8, normalized=True),
+        ArcCosine(0, depth=2),
+        Parametrix(Sphere(), t=1e-9),
+    ],
+    ids=repr,
+)
+def test_order_in_memory_and_precision_do_not_matter(kernel) -> None:
+    X = np.random.default_rng(1).gamma(1.0, size=(30, 33))
+    single = X.astype(np.float32)
+    value = kernel.diag(X[:1])[0]
+    for first, second in (
+        (np.asfortranarray(X), X),
+        (np.asfortranarray(single), single),
+        (single, single.astype(np.float64)),
+        (single.astype(np.float64), np.asfortranarray(single)),
+        (X[:, ::-1], np.ascontiguousarray(X[:, ::-1])),
+        (torch.tensor(X).T.contiguous().T, torch.tensor(X)),
+        (torch.tensor(single), torch.tensor(single).double()),
+    ):
+        np.testing.assert_allclose(np.diagonal(kernel(first, second)), value, rtol=1e-12)

@@ -149,3 +149,17 @@ def test_limit_of_address_space(tmp_path, monkeypatch) -> None:
 def test_machines_without_files(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(_memory, "_PROCESS", tmp_path)
     assert 1e8 < _memory.available() < 1e15
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [Gaussian() + Gaussian(2.0) + Gaussian(3.0), Gaussian() * Gaussian(2.0), Gaussian() ** 2],
+    ids=repr,
+)
+def test_gradients_of_compositions_count(monkeypatch, kernel) -> None:
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    K, G = kernel(X, eval_gradient=True)
+    monkeypatch.setattr("mercer._memory._SMALL", 0)
+    monkeypatch.setattr("mercer._memory.available", lambda: 0.8 * (K.nbytes + G.nbytes))
+    with pytest.raises(MemoryError, match="Gram matrix"):
+        kernel(X, eval_gradient=True)

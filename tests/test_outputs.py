@@ -304,3 +304,19 @@ def test_users_without_a_home(table, tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr(Path, "home", home)
     assert run("compare", table, "--target", "kind", "--folds", 2).exit_code == 0
+
+
+def test_too_little_memory_is_told_in_one_line(table, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("mercer._memory._SMALL", 0)
+    monkeypatch.setattr("mercer._memory.available", lambda: 100.0)
+    result = run("compare", table, "--target", "kind", "--folds", 2, "--cache", tmp_path / "cache")
+    assert result.exit_code == 2
+    assert "GB" in result.stderr
+
+
+def test_names_of_files_do_not_reach_the_terminal_as_they_are(tmp_path) -> None:
+    path = tmp_path / "a\x1b[31mred.csv"
+    path.write_bytes(b"a,b\n\xff,1\n")
+    result = run("compare", path, "--target", "b")
+    assert result.exit_code == 2
+    assert "\x1b[31mred" not in result.stderr

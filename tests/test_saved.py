@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.inspection import permutation_importance
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 from typer.testing import CliRunner
@@ -407,3 +407,33 @@ def test_a_model_whose_parts_do_not_fit_together_is_named(whole, tmp_path, monke
     assert "m.skops does not predict (IndexError: index 7 is out of bounds)" in " ".join(
         done.stderr.split()
     )
+
+
+def nested(X, y, **options):
+    """A model whose machine is inside another estimator."""
+    inner = Pipeline([("machine", SVC(kernel="precomputed"))], **options)
+    return Pipeline([("gram", GramTransformer(Heat(Simplex(), t=0.1))), ("inner", inner)]).fit(X, y)
+
+
+def test_machines_within_machines_are_refused(tmp_path, monkeypatch) -> None:
+    # Numbers of their support vectors would not be looked at.
+    model = SavedModel(nested(COUNTS, np.arange(len(COUNTS)) % 2))
+    with pytest.raises(ValueError, match="holds a machine within another"):
+        model.save(tmp_path / "m.skops")
+    with monkeypatch.context() as patch:
+        patch.setattr("mercer.selection.models._check_model", lambda *_: None)
+        model.model[-1][-1].support_ = np.full_like(model.model[-1][-1].support_, 2_000_000_000)
+        model.save(tmp_path / "m.skops")
+    with pytest.raises(
+        ValueError, match=r"m\.skops cannot be read as a model: .*machine within another"
+    ):
+        load_model(tmp_path / "m.skops")
+
+
+def test_columns_that_come_twice_are_refused(tmp_path) -> None:
+    frame = pd.DataFrame(COUNTS, columns=list("abcdefgh"))
+    gram = GramTransformer(Heat(Simplex(), t=0.1))
+    model = make_pipeline(gram, SVC(kernel="precomputed")).fit(COUNTS, np.arange(len(COUNTS)) % 2)
+    saved = SavedModel(model, columns=tuple(frame.columns))
+    with pytest.raises(ValueError, match="the column 'a' more than once"):
+        saved.predict(frame[["a", *frame.columns]])

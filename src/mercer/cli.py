@@ -47,7 +47,7 @@ def _plain_errors() -> Iterator[None]:
 
     try:
         yield
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, MemoryError) as error:
         tell(error)
         raise typer.Exit(REFUSED) from None
     except KeyboardInterrupt:

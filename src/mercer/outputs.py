@@ -17,13 +17,15 @@ from mercer._files import one_line
 
 #: Exit codes of a command that had bad input, and of one that is done but for an output.
 REFUSED, UNWRITTEN = 2, 3
+#: Longest line that is told.
+_LONGEST = 4000
 #: What spreadsheets take for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def tell(error: object) -> None:
     """Print an error, in one line."""
-    line = Text("error: ", style="bold red") + Text(" ".join(str(error).split()))
+    line = Text("error: ", style="bold red") + Text(one_line(error, _LONGEST))
     with suppress(OSError):  # there is nowhere left to tell it
         Console(stderr=True, soft_wrap=True).print(line)
 

@@ -188,8 +188,8 @@ def collect(features: Features, blocks: Any, checkpoint: Checkpoint | None = Non
     if found.fingerprint != features.fingerprint:
         # Blocks of an iterator are scaled by the first of them, those of a list by all.
         raise ValueError(
-            "the checkpoint was made with other features, of blocks given as an iterator or not; give "
-            "them in the same way, or delete the checkpoint"
+            f"the checkpoint {kept.path} was made with other features, of blocks given as an iterator "
+            "or not; give them in the same way, or delete the checkpoint"
         )
     if found.weight == 0:
         raise ValueError("all weights are zero; give rows that count")

@@ -148,6 +148,10 @@ class _Pair(Kernel, sk.KernelOperator):
         parts = (_scaled(k, X, similarity, max_rows, random_state) for k in (self.k1, self.k2))
         return type(self)(*parts)
 
+    def _slopes(self, eval_gradient: bool) -> int:
+        """Number of derivatives that are asked for."""
+        return len(self.theta) if eval_gradient else 0
+
     def is_stationary(self) -> bool:
         """Both kernels are."""
         return bool(self.k1.is_stationary() and self.k2.is_stationary())
@@ -166,7 +170,8 @@ class Sum(_Pair):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
-        check_room(X, Y, matrices=3)  # both parts and the whole
+        # Both parts and the whole; so for each derivative.
+        check_room(X, Y, matrices=3 + 2 * self._slopes(eval_gradient))
         if not eval_gradient:
             return self.k1(X, Y) + self.k2(X, Y)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
@@ -189,7 +194,8 @@ class Product(_Pair):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
-        check_room(X, Y, matrices=3)  # both parts and the whole
+        # Both parts and the whole; derivatives also multiplied with the other part.
+        check_room(X, Y, matrices=3 + 3 * self._slopes(eval_gradient))
         if not eval_gradient:
             return self.k1(X, Y) * self.k2(X, Y)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
@@ -238,7 +244,7 @@ class Exponentiation(Kernel, sk.Exponentiation):
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
         self._check_exponent()
-        check_room(X, Y, matrices=2)
+        check_room(X, Y, matrices=2 + (2 * len(self.theta) + 1 if eval_gradient else 0))
         if not eval_gradient:
             return self.kernel(X, Y) ** self.exponent
         K, G = self.kernel(X, Y, eval_gradient=True)

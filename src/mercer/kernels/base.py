@@ -18,7 +18,7 @@ from mercer.engine.arrays import in_main_memory
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
 from mercer.spaces import SphericalSpace
-from mercer.spaces.base import constructor_call, is_foreign
+from mercer.spaces.base import constructor_call, is_foreign, refuse_complex
 
 #: Elements of one block of a Gram matrix that is only passing through.
 BLOCK = 2_000_000
@@ -310,6 +310,7 @@ def check_vector(v: Any, length: int) -> Any:
     """Check what a Gram matrix is to be multiplied with."""
     if not hasattr(v, "ndim"):
         v = np.asarray(v)
+    refuse_complex(v, "v")
     if v.ndim not in (1, 2) or v.shape[0] != length:
         raise ValueError(f"v has shape {tuple(v.shape)}; one row per row of Y is needed: {length}")
     return v

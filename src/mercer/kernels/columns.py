@@ -35,7 +35,7 @@ def learn(X: Any, numbers: Callable[[Any], NDArray[Any]], unused: float) -> Any:
     """
     if not sparse.issparse(X) or X.shape[1] < max(_MANY, X.nnz):
         return np.asarray(numbers(X), dtype=float)
-    columns, places = np.unique(X.indices, return_inverse=True)
+    columns, places = _in_use(X.indices)
     rows = sparse.csr_matrix((X.data, places, X.indptr), shape=(X.shape[0], len(columns)))
     kept = np.asarray(numbers(rows), dtype=float) / unused
     return sparse.csr_array((kept, columns, [0, len(columns)]), shape=(1, X.shape[1]))
@@ -78,5 +78,19 @@ def _looked_up(values: Any, columns: NDArray[Any]) -> NDArray[np.float64]:
     values.sort_indices()
     if values.nnz == 0:
         return np.ones(len(columns))
-    place = np.minimum(np.searchsorted(values.indices, columns), values.nnz - 1)
-    return np.where(values.indices[place] == columns, values.data[place], 1.0)
+    used, places = _in_use(columns)
+    found = np.minimum(np.searchsorted(values.indices, used), values.nnz - 1)
+    return np.where(values.indices[found] == used, values.data[found], 1.0)[places]
+
+
+def _in_use(indices: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Columns in use, ascending, and the place of each index among them."""
+    from mercer.compiled.columns import number_columns
+
+    numbers = np.empty(len(indices), dtype=np.int64)
+    used = np.empty(number_columns(indices, numbers), dtype=indices.dtype)
+    used[numbers] = indices
+    order = np.argsort(used)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return used[order], rank[numbers]

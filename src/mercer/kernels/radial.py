@@ -19,7 +19,7 @@ from mercer.kernels import scale
 from mercer.kernels.base import Kernel, check_room, check_vector, hashable, on_cpu
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import RadialSpace, SphericalSpace
-from mercer.spaces.base import Differences, is_foreign
+from mercer.spaces.base import Differences, in_one_precision, is_foreign
 from mercer.spaces.divergences import Normals
 
 T = TypeVar("T")
@@ -203,7 +203,7 @@ class RadialKernel(Kernel):
             raise ValueError(f"X has {X.shape[1]} columns, Y has {Y.shape[1]}; they must agree")
         if is_foreign(X) != is_foreign(Y):
             raise TypeError("X and Y must be arrays of one library")
-        return X, Y
+        return in_one_precision(X, Y)
 
 
 class Road:

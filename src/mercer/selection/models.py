@@ -191,6 +191,7 @@ class SavedModel(BaseEstimator):
         }
         parts = {"about": json.dumps(about), "model": self.model, "calibration": self.calibration}
         try:
+            _check_model(self.model, self.calibration)
             content = dumps(parts)
         except ValueError as error:
             raise ValueError(
@@ -309,16 +310,29 @@ def _check_model(model: Any, calibration: Any) -> None:
     if model.memory is not None:
         raise ValueError("its pipeline has a cache")  # whose files would be unpickled
     size = count(model[0].X_fit_)
-    machines = [model[-1]]
-    if calibration is not None:
-        machines += [part.estimator for part in calibration.calibrated_classifiers_]
-    for machine in machines:
+    for machine in _machines(model[-1], calibration):
         if isinstance(machine, SVC):
             _check_machine(machine, size)
     trial = _safe_indexing(model[0].X_fit_, [0])
     model.predict(trial)
     if calibration is not None:
         calibration.predict_proba(model[0].transform(trial))
+
+
+def _machines(last: Any, calibration: Any) -> list[Any]:
+    """The machines of a model that a comparison can have made, and of no other."""
+    machines = [last]
+    if isinstance(last, TransformedTargetRegressor):
+        machines = [last.regressor_]
+        if not isinstance(last.transformer_, StandardScaler):
+            raise ValueError("its target is transformed by something else than a StandardScaler")
+    if calibration is not None:
+        if not isinstance(calibration, CalibratedClassifierCV):
+            raise ValueError("its probabilities are made by something else than a calibration")
+        machines += [part.estimator for part in calibration.calibrated_classifiers_]
+    if not all(isinstance(machine, SVC | KernelRidge) for machine in machines):
+        raise ValueError("it holds a machine within another, or none that a comparison makes")
+    return machines
 
 
 def _check_machine(machine: SVC, size: int) -> None:

@@ -79,6 +79,7 @@ class RowSpace(Space):
                 X,
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
+                order="C",  # sums of equal rows are then equal
                 ensure_all_finite=False,
                 input_name=name,
             )
@@ -129,6 +130,17 @@ class Differences:
     scales: np.ndarray
 
 
+def in_one_precision(X: Any, Y: Any) -> tuple[Any, Any]:
+    """Two sets of rows, both in double precision unless both are in single: equal rows stay so."""
+    if X.dtype == Y.dtype:
+        return X, Y
+    double = array_namespace(X).float64 if is_foreign(X) else np.float64
+    return tuple(
+        array_namespace(part).astype(part, double) if is_foreign(part) else part.astype(double)
+        for part in (X, Y)
+    )
+
+
 def is_foreign(X: Any) -> bool:
     """Tell whether X is an array of another library than NumPy (torch, JAX, array-api-strict)."""
     return bool(is_array_api_obj(X)) and not is_numpy_array(X) and not sparse.issparse(X)
@@ -146,7 +158,7 @@ def _check_foreign(X: Any, name: str) -> Any:
         raise ValueError(_COMPLEX.format(name))
     if X.dtype not in (xp.float32, xp.float64):
         X = xp.astype(X, xp.float64)
-    return X
+    return X.contiguous() if hasattr(X, "contiguous") else X
 
 
 def _refuse_text_columns(X: Any, name: str) -> None:

@@ -96,11 +96,14 @@ class Rows(Kind):
 
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
         """Rows of the model's columns; those of the target, of groups and dropped ones are ignored."""
-        if not model.columns:
-            return frame.to_numpy()
         roles = model.roles
         ignored = {roles.get("target"), roles.get("group"), *roles.get("drop", ())} - set(model.columns)
         own = [name for name in frame.columns if name not in ignored]
+        twice = [name for name in own if own.count(name) > 1] if len(set(own)) < len(own) else []
+        if twice:
+            raise ValueError(f"X has the column {twice[0]!r} more than once; keep one of them")
+        if not model.columns:
+            return frame.to_numpy()
         return frame[own].to_numpy()[:, positions("X", own, model)]
 
 
