@@ -70,6 +70,7 @@ def test_regression() -> None:
     result = compare(COUNTS, y, folds=3)
     assert result.target.task == "regression"
     assert (result.metric, result.chance, result.classes) == ("r2", 0.0, {})
+    assert result.baseline == "R² of the mean"
     assert result.scores[0].mean > 0.3
     assert set(result.scores[0].metrics) == {"r2", "rmse", "mae"}
     model = result.scores[0].search.best_estimator_

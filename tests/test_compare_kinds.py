@@ -16,7 +16,8 @@ from mercer import kernels, spaces
 from mercer.cli import app
 from mercer.datasets import read_clouds, read_nodes, read_strings
 from mercer.features import GramTransformer
-from mercer.selection import compare
+from mercer.report.scoreboard import scoreboard
+from mercer.selection import Comparison, compare
 from mercer.selection.kinds import candidates, kind_of
 from mercer.spaces import Graph
 
@@ -177,13 +178,16 @@ def test_the_best_model_can_be_rebuilt() -> None:
 def test_verdicts() -> None:
     result = compare(STRINGS, HALVES, folds=2)
 
-    def verdict(plain: list[float], rich: list[float]) -> str:
+    def scored(plain: list[float], rich: list[float]) -> Comparison:
         by_name = {s.name: s for s in result.scores}
         scores = [
             replace(score, nested=replace(score.nested, scores=np.array(values)))
             for score, values in ((by_name["letter counts"], plain), (by_name["spectrum"], rich))
         ]
-        return replace(result, scores=scores).verdict
+        return replace(result, scores=scores)
+
+    def verdict(plain: list[float], rich: list[float]) -> str:
+        return scored(plain, rich).verdict
 
     assert "Structure makes no difference on these strings" in verdict([0.8, 0.7], [0.8, 0.7])
     assert "makes no difference" in verdict([0.8, 0.8], [0.8004, 0.8004])
@@ -192,6 +196,13 @@ def test_verdicts() -> None:
     helps = verdict([0.8, 0.7, 0.75, 0.8], [0.9, 0.81, 0.84, 0.9])
     assert re.search(r"Structure helps on these strings \(p = 0\.0\d\d\)", helps)
     assert "saves 42% of the error" in helps
+    assert scored([0.8, 0.7], [0.9, 0.8]).error_change("spectrum") == "40% less"
+    worse = scored([0.8, 0.7], [0.7, 0.7])
+    assert worse.error_change("spectrum") == "20% more"
+    assert worse.error_change("letter counts") is None
+    assert scored([0.8, 0.8], [0.8, 0.8]).error_change("spectrum") == "the same"
+    row = next(row for row in scoreboard(worse).rows if row.name == "spectrum")
+    assert row.error == "20% more"
 
 
 def test_weights_of_clouds_must_sum_to_one() -> None:

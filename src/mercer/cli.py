@@ -289,13 +289,13 @@ def _title(name: str, result: Comparison) -> str:
     if result.classes:
         shape += f", {len(result.classes)} classes"
     if result.chance is not None:
-        facts.append(f"{result.metric_title} without any kernel {result.text(result.chance)}")
+        facts.append(f"{result.baseline} {result.text(result.chance)}")
     return f"{name}: {shape}\n{'; '.join(facts)}"
 
 
 def _scores(result: Comparison) -> RichTable:
     table = RichTable()
-    columns = ["kernel", result.metric_title, "95 % interval", "p", "saved", "choice", "s"]
+    columns = ["kernel", result.metric_title, "95 % interval", "p", "error", "choice", "s"]
     for column in columns:
         left = column in ("kernel", "choice")
         wide = 12 if column == "choice" else None
@@ -309,13 +309,12 @@ def _row(result: Comparison, score: KernelScore) -> list[str]:
     from mercer.selection.comparison import p_text
 
     low, high = map(result.text, score.interval)
-    saved = result.error_reductions.get(score.name)
     return [
         score.name,
         result.text(score.mean),
         f"{low} .. {high}",
         p_text(result.adjusted_p_values.get(score.name)),
-        "" if saved is None else f"{saved:.0%}",
+        result.error_change(score.name) or "",
         score.choice,
         f"{score.seconds:.1f}",
     ]

@@ -171,6 +171,16 @@ class Comparison:
         return {"r2": 0.0, "roc_auc": 0.5}.get(self.metric)
 
     @property
+    def naive(self) -> str:
+        """What needs no kernel to be predicted, and scores :attr:`chance`."""
+        return "mean" if self.target.task == "regression" else "majority class"
+
+    @property
+    def baseline(self) -> str | None:
+        """What :attr:`chance` is, in words; None where it is not known."""
+        return None if self.chance is None else f"{self.metric_title} of the {self.naive}"
+
+    @property
     def kind(self) -> str:
         """What the points were taken as."""
         return self.data.taken_as
@@ -209,7 +219,7 @@ class Comparison:
 
     @property
     def error_reductions(self) -> dict[str, float]:
-        """Share of the best plain kernel's error that each other kernel saves."""
+        """Share of the best plain kernel's error that each other kernel saves, below 0 if it adds."""
         plain = self.best_plain
         perfect = 0.0 if self.metric.startswith("neg_") else 1.0
         if plain is None or plain.mean == perfect:
@@ -219,6 +229,14 @@ class Comparison:
             for s in self.scores
             if s.name not in self.data.plain
         }
+
+    def error_change(self, name: str) -> str | None:
+        """How a kernel's error compares with the best plain kernel's: "12% less", "8% more"."""
+        saved = self.error_reductions.get(name)
+        if saved is None:
+            return None
+        size = f"{abs(saved):.0%}"
+        return "the same" if size == "0%" else f"{size} {'less' if saved > 0 else 'more'}"
 
     @property
     def verdict(self) -> str:
@@ -233,7 +251,7 @@ class Comparison:
             f"the best {self.data.rich_word} kernel ({rich.name}) {self.text(rich.mean)}"
         )
         if self.chance is not None and self.scores[0].mean <= self.chance:
-            return f"No kernel does better than guessing ({self.text(self.chance)}): {pair}."
+            return f"No kernel does better than the {self.naive} ({self.text(self.chance)}): {pair}."
         subject, where = self.data.kind.subject, f"on {self.data.kind.these}"
         if abs(gain) < _LEVEL:
             return f"{subject} makes no difference {where}: {pair}."
@@ -315,6 +333,7 @@ class Comparison:
             "facts": self.data.facts,
             "classes": self.classes,
             "chance": self.chance,
+            "baseline": self.baseline,
             "verdict": self.verdict,
             "notes": list(self.notes),
             "best": {
@@ -341,6 +360,7 @@ class Comparison:
             "p_value": self.adjusted_p_values.get(score.name),
             "p_value_unadjusted": self.p_values.get(score.name),
             "error_reduction": self.error_reductions.get(score.name),
+            "error_change": self.error_change(score.name),
             "params": score.params,
             "fold_params": score.choices,
             "seconds": score.seconds,

@@ -29,6 +29,7 @@ class SphericalSpace(RadialSpace):
     """
 
     least_dimension = 2
+    widest_angle = 180.0
 
     @abstractmethod
     def _unit_rows(self, X: Any) -> Any:
@@ -264,6 +265,7 @@ class Simplex(SphericalSpace):
     """
 
     n: int | None = None
+    widest_angle = 90.0
 
     @property
     def separation(self) -> Separation:

@@ -61,6 +61,8 @@ class Kind(ABC):
     #: What the points are called in Python, and what a verdict is about.
     variable: str
     subject = "Structure"
+    #: What plain kernels are there for.
+    contrast = "for comparison"
     #: Whether points are rows of numbers.
     vectors = False
     #: Names that the argument ``space`` may have for this kind.

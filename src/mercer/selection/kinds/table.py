@@ -36,6 +36,7 @@ class Rows(Kind):
 
     name, noun, variable = "table", "rows", "X"
     subject, these = "Geometry", "this table"
+    contrast = "which see the rows as they are"
     vectors = True
     spaces = tuple(_GEOMETRIES)
     own_options = settings = ("space",)
