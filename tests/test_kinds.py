@@ -52,12 +52,9 @@ class Sets(Kind):
     def labels(self, X, rows) -> list[str]:
         return [f"set {row} of {len(point)}" for row, point in zip(rows, X, strict=True)]
 
-    def read(self, path, roles) -> Table:
+    def read(self, path, roles, model=None) -> Table:
         frame = pd.read_csv(path)
         return Table(str(path), self._sets(frame[roles["members"]]), frame[roles["target"]].to_numpy())
-
-    def read_new(self, path, model) -> Table:
-        return Table(str(path), self.from_frame(pd.read_csv(path), model), None)
 
     def from_frame(self, frame, model):
         return self._sets(frame[model.roles["members"]])

@@ -284,7 +284,7 @@ def _title(name: str, result: Comparison) -> str:
     """What was compared."""
     data = result.data
     shape = f"{result.rows} {data.noun}, {data.facts}"
-    facts = [f"rows taken as {result.kind}"] if data.columns is not None else []
+    facts = [f"{data.noun} taken as {result.kind}"] if data.kind.spaces else []
     facts.append(result.target.task)
     if result.classes:
         shape += f", {len(result.classes)} classes"

@@ -203,7 +203,7 @@ class SavedModel(BaseEstimator):
 
     def read(self, path: str | Path) -> Table:
         """Read points from a table like the one that the model was fitted to; a target is not needed."""
-        return kind_called(self.kind).read_new(path, self)
+        return kind_called(self.kind).read(path, self.roles, self)
 
     def _points(self, X: Any) -> Any:
         """Points as the model takes them; columns of a data frame are found by name."""

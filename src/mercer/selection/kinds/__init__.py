@@ -44,7 +44,8 @@ def kind_of(X: Any, space: Any = "auto") -> Kind:
         found = next(kind for kind in _KINDS if kind.recognises(X))
     if found is None:
         known = ", ".join(map(repr, ("auto", *names)))
-        raise ValueError(f"space must be {known} or a Graph, got {space!r}")
+        classes = " or a ".join(kind.space_class for kind in _KINDS if kind.space_class)
+        raise ValueError(f"space must be {known} or a {classes}, got {space!r}")
     return found
 
 

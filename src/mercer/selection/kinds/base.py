@@ -60,13 +60,16 @@ class Kind(ABC):
     noun: str
     #: What the points are called in Python, and what a verdict is about.
     variable: str
+    #: What a model takes, where it takes no data frame.
+    form = "a list of points"
     subject = "Structure"
     #: What plain kernels are there for.
     contrast = "for comparison"
     #: Whether points are rows of numbers.
     vectors = False
-    #: Names that the argument ``space`` may have for this kind.
+    #: Names that the argument ``space`` may have for this kind, or the class that it must be of.
     spaces: tuple[str, ...] = ()
+    space_class: str | None = None
     #: Option of the command that names this kind, options that go with it alone, and shared ones.
     option: str | None = None
     own_options: tuple[str, ...] = ()
@@ -100,16 +103,12 @@ class Kind(ABC):
         return [f"row {row}" for row in rows]
 
     @abstractmethod
-    def read(self, path: str | Path, roles: ColumnRoles) -> Table:
-        """Read the points of a file, with a target, by the options of the command."""
+    def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
+        """Read points and targets from a file; for a model, which needs no targets, as it takes them."""
 
-    @abstractmethod
-    def read_new(self, path: str | Path, model: SavedModel) -> Table:
-        """Read points for a model, with or without a target."""
-
-    @abstractmethod
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
         """Take points for a model from a data frame."""
+        raise ValueError(f"X must be {self.form}, not a data frame; SavedModel.read makes it of a file")
 
     def file_facts(self, table: Table) -> str:
         """What a file tells beside its points."""

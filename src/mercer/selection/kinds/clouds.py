@@ -39,6 +39,7 @@ class Clouds(Kind):
     """Points that are arrays of shape (k, d), or pairs of such an array and weights."""
 
     name = noun = variable = "clouds"
+    form = "a list of arrays"
     option = "cloud"
     own_options = ("weight",)
     shared_options = ("drop",)
@@ -79,14 +80,13 @@ class Clouds(Kind):
         sizes = check_clouds(X, "X", vectors=True, rescale=False).sizes
         return [f"cloud {row}, {size} points" for row, size in zip(rows, sizes, strict=True)]
 
-    def read(self, path: str | Path, roles: ColumnRoles) -> Table:
-        """See :class:`Kind`."""
-        return _read(path, roles, labelled=True)
-
-    def read_new(self, path: str | Path, model: SavedModel) -> Table:
-        """Read clouds, with their coordinates in the model's order."""
-        table = _read(path, model.roles, labelled=False)
-        if not model.columns:
+    def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
+        """Read clouds; for a model, with their coordinates in its order."""
+        drop, labelled = roles.get("drop", ()), model is None
+        table = read_clouds(
+            path, roles.get("target"), roles["cloud"], roles.get("weight"), drop, labelled=labelled
+        )
+        if model is None or not model.columns:
             return table
         order = positions(table.name, table.columns, model)
         X = [
@@ -95,12 +95,6 @@ class Clouds(Kind):
         ]
         return replace(table, X=X, columns=model.columns)
 
-    def from_frame(self, frame: Any, model: SavedModel) -> Any:
-        """Refuse it: a frame holds points, not clouds."""
-        raise ValueError(
-            "X must be a list of arrays, not a data frame; SavedModel.read makes it of a file"
-        )
-
     def file_facts(self, table: Table) -> str:
         """Names of the coordinates."""
         return f"coordinates: {', '.join(table.columns)}"
@@ -108,10 +102,3 @@ class Clouds(Kind):
     def id_column(self, roles: ColumnRoles) -> str:
         """See :class:`Kind`."""
         return str(roles.get("cloud", "row"))
-
-
-def _read(path: str | Path, roles: ColumnRoles, labelled: bool) -> Table:
-    return read_clouds(
-        path, roles.get("target"), roles["cloud"], roles.get("weight"), roles.get("drop", ()),
-        labelled=labelled,
-    )  # fmt: skip

@@ -25,6 +25,8 @@ class Nodes(Kind):
     """Points that are nodes of a graph, which is given as the space."""
 
     name = noun = variable = "nodes"
+    form = "positions of nodes"
+    space_class = "Graph"
     option = "edges"
     own_options = ("node",)
     settings = ("edges",)
@@ -68,19 +70,11 @@ class Nodes(Kind):
         """Nodes by their position."""
         return [f"node {node}" for node in np.ravel(X).tolist()]
 
-    def read(self, path: str | Path, roles: ColumnRoles) -> Table:
-        """See :class:`Kind`."""
+    def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
+        """Read a graph and nodes of it, or nodes of a model's graph."""
+        if model is not None:
+            return read_known_nodes(path, roles.get("target"), roles["node"], model.nodes)
         return read_nodes(path, roles.get("target"), roles["edges"], roles.get("node"))
-
-    def read_new(self, path: str | Path, model: SavedModel) -> Table:
-        """Read nodes of the model's graph."""
-        return read_known_nodes(path, model.roles.get("target"), model.roles["node"], model.nodes)
-
-    def from_frame(self, frame: Any, model: SavedModel) -> Any:
-        """Refuse it: names of nodes are known to files alone."""
-        raise ValueError(
-            "X must be positions of nodes, not a data frame; SavedModel.read makes it of a file"
-        )
 
     def saved_roles(self, roles: ColumnRoles, table: Table) -> ColumnRoles:
         """The column that names nodes, and not the file of edges: the model holds the graph."""

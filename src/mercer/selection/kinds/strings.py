@@ -95,13 +95,10 @@ class Strings(Kind):
         """Rows, with the beginning of each string."""
         return [f"row {row}: {_glimpse(point)}" for row, point in zip(rows, X, strict=True)]
 
-    def read(self, path: str | Path, roles: ColumnRoles) -> Table:
+    def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
         """See :class:`Kind`."""
-        return read_strings(path, roles.get("target"), roles["text"], roles.get("group"))
-
-    def read_new(self, path: str | Path, model: SavedModel) -> Table:
-        """See :class:`Kind`."""
-        return read_strings(path, model.roles.get("target"), model.roles["text"], labelled=False)
+        group = roles.get("group") if model is None else None
+        return read_strings(path, roles.get("target"), roles["text"], group, labelled=model is None)
 
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
         """Strings of the column that the model was fitted to; of the only one, if it had no name."""

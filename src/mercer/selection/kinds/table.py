@@ -80,16 +80,12 @@ class Rows(Kind):
             warnings.warn(f"kernels of directions and counts are left out: {error}", stacklevel=5)
             return flat_families()
 
-    def read(self, path: str | Path, roles: ColumnRoles) -> Table:
-        """See :class:`Kind`."""
-        return read_table(path, roles.get("target"), roles.get("drop", ()), roles.get("group"))
-
-    def read_new(self, path: str | Path, model: SavedModel) -> Table:
-        """Read rows, with their columns in the model's order."""
-        roles = model.roles
-        table = read_table(
-            path, roles.get("target"), roles.get("drop", ()), roles.get("group"), labelled=False
-        )
+    def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
+        """Read rows; for a model, with their columns in its order."""
+        drop, labelled = roles.get("drop", ()), model is None
+        table = read_table(path, roles.get("target"), drop, roles.get("group"), labelled=labelled)
+        if model is None:
+            return table
         if not model.columns or not table.columns:
             return _widened(table, model)
         X = table.X[:, positions(table.name, table.columns, model)]
