@@ -431,9 +431,9 @@ def test_machines_within_machines_are_refused(tmp_path, monkeypatch) -> None:
 
 
 def test_columns_that_come_twice_are_refused(tmp_path) -> None:
-    frame = pd.DataFrame(COUNTS, columns=list("abcdefgh"))
+    frame = pd.DataFrame(COUNTS, columns=[f"c{i}" for i in range(COUNTS.shape[1])])
     gram = GramTransformer(Heat(Simplex(), t=0.1))
     model = make_pipeline(gram, SVC(kernel="precomputed")).fit(COUNTS, np.arange(len(COUNTS)) % 2)
     saved = SavedModel(model, columns=tuple(frame.columns))
-    with pytest.raises(ValueError, match="the column 'a' more than once"):
-        saved.predict(frame[["a", *frame.columns]])
+    with pytest.raises(ValueError, match="the column 'c0' more than once"):
+        saved.predict(frame[["c0", *frame.columns]])
