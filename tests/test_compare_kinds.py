@@ -354,7 +354,7 @@ def test_tables_without_rows_end_in_one_line(options, tmp_path, monkeypatch) -> 
         ("a,b,weight\nn0,n1,much\n", r"row 0 \(line 2\) of edges.csv: .* has weight much;"),
         ("a,b,weight\nn0,n1,\n", "the edge of 'n0' and 'n1' has no weight"),
         ("a,b,weight\nn0,n1,inf\n", "has weight inf;"),
-        ("a\nn0\n", "edges.csv is no edge list"),
+        ("a\nn0\n", "edges.csv is not an edge list"),
     ],
 )
 def test_bad_edges_are_named(edges: str, message: str, tmp_path) -> None:

@@ -389,7 +389,7 @@ def test_names_that_are_no_text_are_refused(whole: bytes, tmp_path) -> None:
 
     path = tmp_path / "m.skops"
     path.write_bytes(resealed(whole, change))
-    with pytest.raises(ValueError, match="names of columns are no text"):
+    with pytest.raises(ValueError, match="names of columns are not text"):
         load_model(path)
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mercer.selection.kinds import ColumnRoles, Kind
 
 _EXIT_CODES = (
-    "Exit codes: 0 done; 2 bad input, told in one line; 3 done, but an output, which is named, could "
-    "not be written; 1 the reader of the output closed it; 130 stopped by Ctrl-C."
+    "Exit codes: 0 done; 2 bad input, described in one line; 3 done, but an output, which is named, "
+    "could not be written; 1 the reader of the output closed it; 130 stopped by Ctrl-C."
 )
 app = typer.Typer(
     help="Kernel methods on data that is not flat.", epilog=_EXIT_CODES, no_args_is_help=True,
@@ -219,7 +219,7 @@ def _read(table: Path | None, kind: Kind, roles: ColumnRoles) -> Table:
 
 
 def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> None:
-    """Files that will be written can be, and are no others of the command."""
+    """Check that outputs can be written and are not other files of the command."""
     taken = [path.resolve() for path in inputs if path is not None]
     for path in outputs:
         if path is None:

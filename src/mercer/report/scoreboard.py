@@ -43,7 +43,7 @@ class Scoreboard:
 
     rows: list[Row]
     metrics: list[str]
-    #: None for a family whose score is no number.
+    #: None for a family whose score is not a number.
     marks: list[Mark | None]
     ticks: list[tuple[float, str]]
     #: Place and text of the score without any kernel, if it is on the axis.

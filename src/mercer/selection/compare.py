@@ -35,7 +35,7 @@ from mercer.selection.watching import watched
 from mercer.spaces import Graph
 
 Array = NDArray[np.float64]
-#: Called with the steps done and the steps in all.
+#: Called with the number of steps done and their total number.
 Progress = Callable[[int, int], None]
 
 INNER_FOLDS = 3
@@ -72,10 +72,10 @@ def compare(
     Each family is scored by a support vector machine (classes; with balanced weights where balanced
     accuracy decides) or a kernel ridge regression (numbers) in cross-validation; kernel parameters and
     C or the ridge are chosen by a second cross-validation inside each training part
-    (:class:`KernelSearchCV`), so that the scores are of points that had no say in the choice.  Ranges of
-    kernels are tried at six similarities, C and the ridge in units of the Gram matrix.  A last search,
-    on all points, gives the model to use.  Ctrl-C ends the comparison with the families that are
-    finished.
+    (:class:`KernelSearchCV`), so that scores come from points that played no part in the choice.
+    Ranges of kernels are tried at six similarities, C and the ridge in units of the Gram matrix.  A
+    last search, on all points, gives the model to use.  Ctrl-C ends the comparison with the families
+    that are finished.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ def compare(
     cache : path, optional
         Folder of finished fits, from which an interrupted comparison goes on.
     progress : callable, optional
-        Told the fits done and the fits in all.
+        Called with the number of fits done and their total number.
     finished : callable, optional
-        Told the score of each family as soon as it is there.
+        Called with the score of each family as soon as it is known.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def compare(
             break
         if finished is not None:
             finished(scores[-1])
-    # Level scores: the parametrix, which is no kernel in general, yields.
+    # On equal scores the parametrix comes last: it is not positive semidefinite in general.
     scores.sort(key=lambda s: (-s.mean, s.name == "parametrix"))
     number = None if parts is None else len(np.unique(parts))
     return Comparison(

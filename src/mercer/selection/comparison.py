@@ -1,4 +1,4 @@
-"""What a comparison of kernels found, and what it comes to in words."""
+"""Results of a comparison of kernels, and their summary in words."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _NAMES = {
     "mae": "mean absolute error",
 }
 _SHARES = ("accuracy", "balanced_accuracy")
-#: P-values below are not told apart.
+#: Smaller p-values are shown as "< 0.001".
 _SMALL = 0.001
 
 
 def metric_name(metric: str) -> str:
-    """What people call a metric."""
+    """Name of a metric for display."""
     return _NAMES.get(metric, metric.replace("_", " "))
 
 
 def shown(metric: str, value: float) -> str:
-    """A score, for people."""
+    """A score as text."""
     return f"{value:.2%}" if metric in _SHARES else f"{value:.4g}"
 
 
 def p_text(p: float | None) -> str:
-    """A p-value, for people."""
+    """A p-value as text."""
     if p is None or math.isnan(p):
         return ""
     return f"< {_SMALL}" if p < _SMALL else f"{p:.3f}"
@@ -110,7 +110,7 @@ class KernelScore:
 
     @property
     def choice(self) -> str:
-        """Parameters chosen on all points, for people."""
+        """Parameters chosen on all points, as text."""
         return ", ".join(f"{name}={_short(value)}" for name, value in self.params.items())
 
     @property
@@ -309,12 +309,12 @@ class Comparison:
         )
 
     def text(self, value: float, metric: str | None = None) -> str:
-        """A score, for people."""
+        """A score as text."""
         return shown(metric or self.metric, value)
 
     @property
     def metric_title(self) -> str:
-        """What people call the metric that decides."""
+        """Name of the deciding metric for display."""
         return metric_name(self.metric)
 
     def with_facts(self, facts: str) -> Comparison:

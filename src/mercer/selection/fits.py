@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a fit."""
+    """Result of one fit."""
 
     scores: dict[str, float]
     #: Wall seconds of fit and of scoring.
@@ -279,7 +279,7 @@ def accuracy(model: Any, K: Any, y: Any) -> float:
 
 
 class _Part:
-    """Slices of a Gram matrix for one fold, cut when they are first used and let go after the last."""
+    """Slices of a Gram matrix for one fold, cut on first use and freed after the last."""
 
     def __init__(self, K: Any, y: Any, split: Split, uses: int) -> None:
         self._K, self._y, self._split, self._uses = K, y, split, uses

@@ -136,7 +136,9 @@ def named_templates(kernels: Any, similarities: Any = None) -> list[tuple[str, T
         raise TypeError(f"kernels must be a kernel, a list or a dict of lists of them, got {kernels!r}")
     for name, kernel in named:
         if not isinstance(kernel, Kernel | Template):
-            raise TypeError(f"kernels holds {kernel!r} ({name}), which is no kernel of mercer.kernels")
+            raise TypeError(
+                f"kernels holds {kernel!r} ({name}), which is not a kernel of mercer.kernels"
+            )
     if not named:
         raise ValueError("kernels is empty; give one kernel at least")
     scales = check_similarities(similarities)

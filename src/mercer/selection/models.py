@@ -84,7 +84,7 @@ class SavedModel(BaseEstimator):
 
     It is an estimator itself: points go in as they went into the comparison.  Columns of a data frame
     are found by their names, in any order; those of the target, of groups and what was dropped are
-    passed over.
+    ignored.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def load_model(path: str | Path) -> SavedModel:
             )
     try:
         with unsealed(path, "model", FORMAT) as file, warnings.catch_warnings():
-            # Told once for the file, not once for each part.
+            # One warning for the file, not one for each part.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
             parts = loads(file.read())
         saved, made_with = _model_of(parts)
@@ -292,7 +292,7 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
     columns, nodes = tuple(about["columns"]), tuple(about["nodes"])
     texts = [about["metric"], about["version"], about["scikit-learn"], *columns, *nodes, *drop]
     if not all(isinstance(text, str) for text in (*texts, *roles.values())):
-        raise ValueError("names of columns are no text")
+        raise ValueError("names of columns are not text")
     kind = kind_called(about["kind"])
     model, calibration = parts["model"], parts["calibration"]
     _check_model(model, calibration)

@@ -1,4 +1,4 @@
-"""Nested cross-validation: scores of a choice, on data that had no say in it."""
+"""Nested cross-validation: scores of a choice on data that played no part in it."""
 
 from __future__ import annotations
 

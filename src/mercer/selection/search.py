@@ -106,7 +106,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         from there.  Nothing is taken from it if points, target, folds, kernel, estimator, metric or
         versions are other than they were.
     progress : callable, optional
-        Told the fits done and the fits in all.  Without it there is a bar on a terminal.
+        Called with the number of fits done and their total number.  By default a terminal shows a bar.
     random_state : int
         Seed of the points from which scales are learnt.
 
@@ -124,8 +124,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     kernels_ : list of kernels
         All that were tried.
     timings_ : dict
-        Processor seconds of all threads in matrix products (``"products"``, with kernels that are no law
-        of one), ``"laws"``, ``"slices"``, ``"fits"`` and ``"scores"``.
+        Processor seconds of all threads in matrix products (``"products"``, and in kernels that are no
+        function of one), ``"laws"``, ``"slices"``, ``"fits"`` and ``"scores"``.
     n_splits_, scorer_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         As in ``GridSearchCV``.
 

@@ -77,7 +77,7 @@ class Target:
 
 
 def read_target(y: Any, rows: int, noun: str, task: str, folds: int, inner_folds: int) -> Target:
-    """Target of a comparison: classes told from numbers, points without a target set aside."""
+    """Read the target of a comparison: classes or numbers, of the points that have one."""
     if task not in TASKS:
         raise ValueError(f"task must be one of {TASKS}, got {task!r}")
     values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
@@ -233,7 +233,7 @@ def _refuse_range(y: np.ndarray, known: np.ndarray | None = None) -> None:
     if largest > LARGEST or 0 < largest < 1 / LARGEST:
         where = row if known is None else int(known[row])
         raise ValueError(
-            f"row {where} of y is of size {largest:.3g}, whose square is no number; rescale y"
+            f"row {where} of y is of size {largest:.3g}, whose square is not a finite number; rescale y"
         )
 
 

@@ -108,7 +108,7 @@ class Kind(ABC):
 
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
         """Take points for a model from a data frame."""
-        raise ValueError(f"X must be {self.form}, not a data frame; SavedModel.read makes it of a file")
+        raise ValueError(f"X must be {self.form}, not a data frame; use SavedModel.read on a file")
 
     def file_facts(self, table: Table) -> str:
         """What a file tells beside its points."""

@@ -55,7 +55,7 @@ class Clouds(Kind):
         try:
             clouds = check_clouds(X, "X", vectors=True, rescale=False)
         except ValueError as error:
-            # Here is no kernel yet that could be told to rescale.
+            # There is no kernel yet that could rescale them.
             raise ValueError(str(error).replace(", or use rescale_weights=True", "")) from None
         gauss = Gaussian()
         kernels: dict[str, tuple[Kernel, tuple[float, ...]]] = {

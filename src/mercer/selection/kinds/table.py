@@ -76,7 +76,7 @@ class Rows(Kind):
         try:
             return super().families(X)
         except ValueError as error:
-            Euclidean().check(X)  # refuses what is no table of numbers either
+            Euclidean().check(X)  # refuses what is not a table of numbers
             warnings.warn(f"kernels of directions and counts are left out: {error}", stacklevel=5)
             return flat_families()
 
