@@ -167,8 +167,8 @@ def compare(
             break
         if finished is not None:
             finished(scores[-1])
-    # On equal scores the parametrix comes last: it is not positive semidefinite in general.
-    scores.sort(key=lambda s: (-s.mean, s.name == "parametrix"))
+    # On equal scores kernels that are not positive semidefinite come last.
+    scores.sort(key=lambda s: (-s.mean, not getattr(s.kernel, "positive_semidefinite", True)))
     number = None if parts is None else len(np.unique(parts))
     return Comparison(
         data, target, metric, folds, repeats, INNER_FOLDS, random_state, scores, unfinished, number
