@@ -14,8 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from mercer.families import Multinomials
-from mercer.features import GramTransformer
+from mercer.features import GramTransformer, Multinomials
 from mercer.kernels import Heat, PosteriorHeat
 from mercer.spaces import Simplex
 

@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 
 from mercer.kernels import Linear
-from mercer.selection import compare, resume
-from mercer.selection.resume import Ledger
+from mercer.selection import compare, journal
+from mercer.selection.journal import Journal
 from tests.test_search import COUNTS, LABELS
 
 
-def filled(folder) -> Ledger:
-    ledger = Ledger(folder, "common")
+def filled(folder) -> Journal:
+    journal = Journal(folder, "common")
     for i in range(5):
-        ledger.put(f"fit {i}", {"score": i / 7}, (0.1 * i, 0.2))
-    return ledger
+        journal.put(f"fit {i}", {"score": i / 7}, (0.1 * i, 0.2))
+    return journal
 
 
 def test_a_changed_line_is_not_believed(tmp_path) -> None:
     path = filled(tmp_path).path
     path.write_text(path.read_text().replace("0.42857142857142855", "0.92857142857142855"))
-    again = Ledger(tmp_path, "common")
+    again = Journal(tmp_path, "common")
     assert again.get("fit 3") is None
     assert again.get("fit 4") == ({"score": 4 / 7}, (0.4, 0.2))
 
@@ -35,45 +35,45 @@ def test_odd_lines_are_passed_over(tmp_path, line: str) -> None:
     path = filled(tmp_path).path
     with path.open("a", errors="surrogatepass") as file:
         file.write(f"\n{line}")
-    ledger = Ledger(tmp_path, "common")
-    assert ledger.get("fit 2") == ({"score": 2 / 7}, (0.2, 0.2))
-    ledger.put("new", {"score": 1}, (1, 2))
-    assert Ledger(tmp_path, "common").get("new") == ({"score": 1.0}, (1.0, 2.0))
+    journal = Journal(tmp_path, "common")
+    assert journal.get("fit 2") == ({"score": 2 / 7}, (0.2, 0.2))
+    journal.put("new", {"score": 1}, (1, 2))
+    assert Journal(tmp_path, "common").get("new") == ({"score": 1.0}, (1.0, 2.0))
 
 
 def test_another_format_is_passed_over(tmp_path) -> None:
     path = filled(tmp_path).path
     path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
-    ledger = Ledger(tmp_path, "common")
-    assert ledger.get("fit 2") is None
-    ledger.put("new", {"score": 0.5}, (0.0, 0.0))
-    again = Ledger(tmp_path, "common")
+    journal = Journal(tmp_path, "common")
+    assert journal.get("fit 2") is None
+    journal.put("new", {"score": 0.5}, (0.0, 0.0))
+    again = Journal(tmp_path, "common")
     assert again.get("new") == ({"score": 0.5}, (0.0, 0.0))
     assert again.get("fit 2") is None
 
 
 _WRITER = """
 import sys
-from mercer.selection.resume import Ledger
-ledger = Ledger(sys.argv[1], "common")
+from mercer.selection.journal import Journal
+journal = Journal(sys.argv[1], "common")
 for i in range(300):
-    ledger.put(f"{sys.argv[2]} {i}", {"score": i / 7, "other": -i}, (0.5, 0.25))
+    journal.put(f"{sys.argv[2]} {i}", {"score": i / 7, "other": -i}, (0.5, 0.25))
 """
 
 
 def test_two_processes_share_a_file(tmp_path) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", _WRITER, tmp_path, name]) for name in "ab"]
     assert [writer.wait() for writer in writers] == [0, 0]
-    ledger = Ledger(tmp_path, "common")
+    journal = Journal(tmp_path, "common")
     for name in "ab":
         for i in range(300):
-            assert ledger.get(f"{name} {i}") == ({"score": i / 7, "other": -i}, (0.5, 0.25))
+            assert journal.get(f"{name} {i}") == ({"score": i / 7, "other": -i}, (0.5, 0.25))
 
 
 def full(monkeypatch) -> None:
     """A disk without room."""
-    usual = resume._append
-    monkeypatch.setattr(resume, "_append", lambda _, content: usual(Path("/dev/full"), content))
+    usual = journal._append
+    monkeypatch.setattr(journal, "_append", lambda _, content: usual(Path("/dev/full"), content))
 
 
 def test_work_goes_on_without_a_cache(tmp_path, monkeypatch) -> None:
@@ -95,18 +95,18 @@ def test_work_goes_on_without_a_cache(tmp_path, monkeypatch) -> None:
 
 
 def test_a_disk_that_fills_up_leaves_what_was_there(tmp_path, monkeypatch) -> None:
-    ledger = filled(tmp_path)
-    before = ledger.path.read_bytes()
+    journal = filled(tmp_path)
+    before = journal.path.read_bytes()
     with monkeypatch.context() as patch:
         full(patch)
         with pytest.warns(UserWarning, match="No space left on device.*--cache"):
-            ledger.put("lost", {"score": 1.0}, (0.0, 0.0))
-    assert ledger.get("lost") == ({"score": 1.0}, (0.0, 0.0))
-    assert ledger.path.read_bytes() == before
+            journal.put("lost", {"score": 1.0}, (0.0, 0.0))
+    assert journal.get("lost") == ({"score": 1.0}, (0.0, 0.0))
+    assert journal.path.read_bytes() == before
     # A line that was cut off is ended by the next one.
-    ledger.path.write_bytes(before[:-20])
-    Ledger(tmp_path, "common").put("next", {"score": 2.0}, (0.0, 0.0))
-    again = Ledger(tmp_path, "common")
+    journal.path.write_bytes(before[:-20])
+    Journal(tmp_path, "common").put("next", {"score": 2.0}, (0.0, 0.0))
+    again = Journal(tmp_path, "common")
     assert again.get("fit 4") is None
     assert again.get("fit 3") is not None
     assert again.get("next") == ({"score": 2.0}, (0.0, 0.0))

@@ -42,7 +42,7 @@ def test_json(tmp_path, frame) -> None:
     assert data["columns"] == 4
     assert data["classes"] == {"ham": 25, "spam": 25}
     assert data["kind"] == "counts"
-    assert data["chance"] == 0.5
+    assert (data["chance"], data["baseline"]) == (0.5, "accuracy of the majority class")
     assert (data["task"], data["metric"]) == ("classification", "accuracy")
     assert "kernel" in data["verdict"]
     names = {k["name"] for k in data["kernels"]}
@@ -58,7 +58,9 @@ def test_json(tmp_path, frame) -> None:
         plain = kernel["name"] not in ("cosine", "parametrix", "exact heat")
         assert (kernel["p_value"] is None) == (kernel["p_value_unadjusted"] is None) == plain
         assert plain or kernel["p_value"] >= kernel["p_value_unadjusted"]
+        assert (kernel["error_reduction"] is None) == (kernel["error_change"] is None)
     text = page.read_text()
+    assert "accuracy of the majority class 50.00%" in text
     assert "exact heat" in text
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
     again = json.loads(run("compare", path, "--target", "kind", "--json", "--folds", 3).stdout)
@@ -73,6 +75,7 @@ def test_table(tmp_path, frame) -> None:
     assert result.exit_code == 0
     assert "accuracy" in result.stdout
     assert "rows taken as counts" in result.stdout
+    assert "accuracy of the majority class 50.00%" in result.stdout
 
 
 def test_without_a_table_docstrings_are_compared(monkeypatch) -> None:

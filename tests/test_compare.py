@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from mercer.cli import app
 from mercer.kernels import Gaussian, Heat, Linear, Parametrix
 from mercer.selection import KernelSearchCV, compare, load_model
-from mercer.selection.statistics import corrected_interval, corrected_test, holm
-from mercer.selection.task import read_target
+from mercer.selection.significance import corrected_interval, corrected_test, holm
+from mercer.selection.target import read_target
 from mercer.spaces import Simplex
 
 RNG = np.random.default_rng(0)
@@ -70,6 +70,7 @@ def test_regression() -> None:
     result = compare(COUNTS, y, folds=3)
     assert result.target.task == "regression"
     assert (result.metric, result.chance, result.classes) == ("r2", 0.0, {})
+    assert result.baseline == "R² of the mean"
     assert result.scores[0].mean > 0.3
     assert set(result.scores[0].metrics) == {"r2", "rmse", "mae"}
     model = result.scores[0].search.best_estimator_

@@ -16,9 +16,9 @@ from mercer import kernels, spaces
 from mercer.cli import app
 from mercer.datasets import read_clouds, read_nodes, read_strings
 from mercer.features import GramTransformer
-from mercer.selection import compare
-from mercer.selection.families import candidates
-from mercer.selection.kinds import recognise
+from mercer.report.scoreboard import scoreboard
+from mercer.selection import Comparison, compare
+from mercer.selection.kinds import candidates, kind_of
 from mercer.spaces import Graph
 
 RNG = np.random.default_rng(0)
@@ -87,7 +87,7 @@ def test_strings_of_unequal_length() -> None:
 def test_forms_of_strings_are_recognised(form) -> None:
     few = [*STRINGS[:6], *STRINGS[20:26]]
     found = candidates(form(few), "auto")
-    assert found.kind == "strings"
+    assert found.kind.name == "strings"
     assert found.rows == 12
     for name, members in candidates(few, "auto").families.items():
         np.testing.assert_allclose(found.families[name][0].kernel(found.X), members[0].kernel(few))
@@ -95,19 +95,19 @@ def test_forms_of_strings_are_recognised(form) -> None:
 
 def test_sequences_of_numbers_are_recognised_by_their_lengths() -> None:
     rows = [[1, 2, 3], [2, 3], [1, 1, 1, 2]]
-    assert recognise(rows) == "strings"
-    assert recognise([np.array(row) for row in rows]) == "strings"
-    assert recognise([[], *rows]) == "strings"
-    assert recognise([(1, 2), (1, 2, 3)]) == "strings"
-    assert recognise([("a", "b"), ("b", "c")]) == "strings"
-    assert recognise([[1, 2], [3, 4]]) == "table"
-    assert recognise([[0.5, 2], [3, 4]]) == "table"
-    assert recognise([np.ones(2), np.ones(2)]) == "table"
-    assert recognise([[[1, 2], [3, 4]], [[5, 6]]]) == "clouds"
-    assert recognise([(np.ones((3, 2)), [0.5, 0.25, 0.25])]) == "clouds"
-    assert recognise(np.ones((3, 4, 2))) == "clouds"
+    assert kind_of(rows).name == "strings"
+    assert kind_of([np.array(row) for row in rows]).name == "strings"
+    assert kind_of([[], *rows]).name == "strings"
+    assert kind_of([(1, 2), (1, 2, 3)]).name == "strings"
+    assert kind_of([("a", "b"), ("b", "c")]).name == "strings"
+    assert kind_of([[1, 2], [3, 4]]).name == "table"
+    assert kind_of([[0.5, 2], [3, 4]]).name == "table"
+    assert kind_of([np.ones(2), np.ones(2)]).name == "table"
+    assert kind_of([[[1, 2], [3, 4]], [[5, 6]]]).name == "clouds"
+    assert kind_of([(np.ones((3, 2)), [0.5, 0.25, 0.25])]).name == "clouds"
+    assert kind_of(np.ones((3, 4, 2))).name == "clouds"
     with pytest.raises(ValueError, match="pairs of numbers"):
-        recognise([(1, 2), (3, 4)])
+        kind_of([(1, 2), (3, 4)])
 
 
 def test_nodes_without_a_graph() -> None:
@@ -178,13 +178,16 @@ def test_the_best_model_can_be_rebuilt() -> None:
 def test_verdicts() -> None:
     result = compare(STRINGS, HALVES, folds=2)
 
-    def verdict(plain: list[float], rich: list[float]) -> str:
+    def scored(plain: list[float], rich: list[float]) -> Comparison:
         by_name = {s.name: s for s in result.scores}
         scores = [
             replace(score, nested=replace(score.nested, scores=np.array(values)))
             for score, values in ((by_name["letter counts"], plain), (by_name["spectrum"], rich))
         ]
-        return replace(result, scores=scores).verdict
+        return replace(result, scores=scores)
+
+    def verdict(plain: list[float], rich: list[float]) -> str:
+        return scored(plain, rich).verdict
 
     assert "Structure makes no difference on these strings" in verdict([0.8, 0.7], [0.8, 0.7])
     assert "makes no difference" in verdict([0.8, 0.8], [0.8004, 0.8004])
@@ -193,6 +196,13 @@ def test_verdicts() -> None:
     helps = verdict([0.8, 0.7, 0.75, 0.8], [0.9, 0.81, 0.84, 0.9])
     assert re.search(r"Structure helps on these strings \(p = 0\.0\d\d\)", helps)
     assert "saves 42% of the error" in helps
+    assert scored([0.8, 0.7], [0.9, 0.8]).error_change("spectrum") == "40% less"
+    worse = scored([0.8, 0.7], [0.7, 0.7])
+    assert worse.error_change("spectrum") == "20% more"
+    assert worse.error_change("letter counts") is None
+    assert scored([0.8, 0.8], [0.8, 0.8]).error_change("spectrum") == "the same"
+    row = next(row for row in scoreboard(worse).rows if row.name == "spectrum")
+    assert row.error == "20% more"
 
 
 def test_weights_of_clouds_must_sum_to_one() -> None:
@@ -344,7 +354,7 @@ def test_tables_without_rows_end_in_one_line(options, tmp_path, monkeypatch) -> 
         ("a,b,weight\nn0,n1,much\n", r"row 0 \(line 2\) of edges.csv: .* has weight much;"),
         ("a,b,weight\nn0,n1,\n", "the edge of 'n0' and 'n1' has no weight"),
         ("a,b,weight\nn0,n1,inf\n", "has weight inf;"),
-        ("a\nn0\n", "edges.csv is no edge list"),
+        ("a\nn0\n", "edges.csv is not an edge list"),
     ],
 )
 def test_bad_edges_are_named(edges: str, message: str, tmp_path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from mercer.families import Multinomials
+from mercer.features import Multinomials
 from mercer.kernels import Heat, KullbackLeibler
 from mercer.spaces import NormalFamily, NormalProduct, Simplex, Sphere
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from mercer import kernels, testing
 from mercer.engine.equal import equal_rows, row_keys
 from mercer.kernels import ArcCosine, Gaussian, Heat, Matern, Parametrix
-from mercer.selection.grams import Grams
+from mercer.selection.gram_cache import Grams
 from mercer.spaces import Hyperbolic, Simplex, Sphere
 from tests.catalogue import KERNELS
 

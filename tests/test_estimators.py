@@ -5,8 +5,14 @@ import warnings
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from mercer.families import GroupNormals, MeasuredNormals, Multinomials
-from mercer.features import GramTransformer, SpectralFeatures, SubstringVectorizer
+from mercer.features import (
+    GramTransformer,
+    GroupNormals,
+    MeasuredNormals,
+    Multinomials,
+    SpectralFeatures,
+    SubstringVectorizer,
+)
 from mercer.kernels import Gaussian, Heat, Linear
 from mercer.spaces import Sphere
 

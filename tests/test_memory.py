@@ -13,7 +13,7 @@ from mercer import _memory
 from mercer.features import GramTransformer
 from mercer.kernels import Constant, Gaussian, Heat, PosteriorHeat, Spectrum, TraceKernel
 from mercer.selection import KernelSearchCV
-from mercer.selection.grams import Grams
+from mercer.selection.gram_cache import Grams
 from mercer.spaces import Simplex, Sphere
 
 X = np.random.default_rng(0).gamma(1.0, size=(300, 4)) + 0.1

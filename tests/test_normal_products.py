@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from mercer.families import GroupNormals, MeasuredNormals
+from mercer.features import GroupNormals, MeasuredNormals
 from mercer.kernels import Heat, Matern, Spectral
 from mercer.spaces import NormalFamily, NormalProduct
 

@@ -7,8 +7,13 @@ import torch
 from scipy import sparse
 from sklearn.kernel_ridge import KernelRidge
 
-from mercer.families import GroupNormals, MeasuredNormals, Multinomials
-from mercer.features import GramTransformer, SpectralFeatures
+from mercer.features import (
+    GramTransformer,
+    GroupNormals,
+    MeasuredNormals,
+    Multinomials,
+    SpectralFeatures,
+)
 from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, SphericalGPRegressor
 from mercer.kernels import Gaussian, Heat, MeanEmbedding, Spectral, TfIdf
 from mercer.selection import KernelSearchCV, compare, representatives

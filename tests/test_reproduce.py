@@ -75,8 +75,8 @@ def test_same_numbers_again_and_after_an_interruption(tmp_path, monkeypatch) -> 
     first, second = tmp_path / "first", tmp_path / "second"
     tables = [plain(t) for t in reproduce.run("webkb-pairs", quick=True, results=first)[0].tables]
     kept, copied = first / "cache" / "webkb-pairs", second / "cache" / "webkb-pairs"
-    ledgers = sorted(kept.glob("*.jsonl"))
-    assert ledgers
+    journals = sorted(kept.glob("*.jsonl"))
+    assert journals
     shutil.copytree(kept, copied)
     for path in copied.glob("*.jsonl"):  # half of the work is lost
         lines = path.read_text().splitlines()
@@ -85,7 +85,7 @@ def test_same_numbers_again_and_after_an_interruption(tmp_path, monkeypatch) -> 
     assert [plain(t) for t in result.tables] == tables
     assert run.resumed
     assert "with fits kept from an earlier run" in (second / "webkb-pairs.md").read_text()
-    for one in ledgers:
+    for one in journals:
         known, redone = ({strict(x)["fit"] for x in _whole(p)} for p in (one, copied / one.name))
         assert redone == known
     other = reproduce.run("webkb-pairs", quick=True, results=tmp_path / "third", seed=1)[0].tables

@@ -25,7 +25,7 @@ from mercer.cli import app
 from mercer.datasets import Table
 from mercer.features import GramTransformer
 from mercer.kernels import Gaussian, Heat, MeanEmbedding, Spectral, Spectrum, TfIdf
-from mercer.selection import Roles, SavedModel, compare, load_model, save_model, storage
+from mercer.selection import SavedModel, compare, load_model, models, save_model
 from mercer.spaces import Graph, Simplex
 from mercer.testing import _sample
 from tests.catalogue import KERNELS, fading
@@ -38,7 +38,7 @@ CLUB = Graph(nx.karate_club_graph())
 CLOUDS = [RNG.normal(i // 12, 1, size=(4 + i % 3, 2)) for i in range(36)]
 WEIGHTED = [(cloud, np.full(len(cloud), 1 / len(cloud))) for cloud in CLOUDS]
 WORDS = ["ACGT"[i // 12] * (i % 5 + 3) + "TGCA"[i % 4 :] for i in range(36)]
-NO_TABLE, NO_ROLES = Table("t", None, None), Roles()
+NO_TABLE = Table("t", None, None)
 WIDE = sparse.csr_matrix(np.pad(COUNTS, ((0, 0), (0, 1000)))).astype(float)
 
 
@@ -46,7 +46,7 @@ def comparison(X, y=Y, **options):
     return compare(X, y, folds=2, n_jobs=1, **options)
 
 
-def saved(tmp_path: Path, result, table=NO_TABLE, roles=NO_ROLES) -> SavedModel:
+def saved(tmp_path: Path, result, table=NO_TABLE, roles=None) -> SavedModel:
     path = tmp_path / "model.skops"
     save_model(path, result, table, roles)
     return load_model(path)
@@ -99,9 +99,9 @@ def test_every_kernel_of_the_catalogue(kernel) -> None:
     )
     if isinstance(kernel, Spectral) and kernel.weights is fading:
         with pytest.raises(ValueError, match=r"tests\.catalogue\.fading, which is none of the types"):
-            storage.dumps(model)
+            models.dumps(model)
         return
-    again = storage.loads(storage.dumps(model))
+    again = models.loads(models.dumps(model))
     assert again.decision_function(points[:5]).tobytes() == model.decision_function(points[:5]).tobytes()
 
 
@@ -121,7 +121,7 @@ def test_probabilities_are_those_of_machines_calibrated_on_inner_folds(tmp_path)
 
 def test_data_frames(tmp_path) -> None:
     names = tuple(f"w{i}" for i in range(8))
-    roles = Roles(target="y", drop=("note",), group="who")
+    roles = {"target": "y", "drop": ("note",), "group": "who"}
     again = saved(tmp_path, comparison(COUNTS), Table("t", None, None, columns=names), roles)
     frame = pd.DataFrame(COUNTS, columns=list(names))
     expected = again.predict(COUNTS)
@@ -140,13 +140,11 @@ def test_data_frames(tmp_path) -> None:
 
 
 def test_data_frames_of_other_points(tmp_path) -> None:
-    words = saved(tmp_path, comparison(WORDS, kernels=Spectrum(2)), roles=Roles(text="s"))
+    words = saved(tmp_path, comparison(WORDS, kernels=Spectrum(2)), roles={"text": "s"})
     assert (words.predict(pd.DataFrame({"s": WORDS, "z": 1})) == words.predict(WORDS)).all()
     with pytest.raises(ValueError, match="X has no column 's'"):
         words.predict(pd.DataFrame({"z": WORDS}))
-    clouds = saved(
-        tmp_path, comparison(CLOUDS, kernels=MeanEmbedding(Gaussian())), roles=Roles(cloud="c")
-    )
+    clouds = saved(tmp_path, comparison(CLOUDS, kernels=MeanEmbedding(Gaussian())), roles={"cloud": "c"})
     with pytest.raises(ValueError, match="a list of arrays, not a data frame"):
         clouds.predict(pd.DataFrame(CLOUDS[0]))
 
@@ -241,7 +239,7 @@ ATTACKS = {
     "sklearn.svm._classes.NuSVC": ("ObjectNode", "sklearn.svm._classes", "NuSVC"),
     "numpy.random._generator.Generator": ("RandomGeneratorNode", "numpy.random._generator", "Generator"),
     "operator.methodcaller": ("OperatorFuncNode", "operator", "methodcaller"),
-    "mercer.selection.saved.SavedModel": ("ObjectNode", "mercer.selection.saved", "SavedModel"),
+    "mercer.selection.models.SavedModel": ("ObjectNode", "mercer.selection.models", "SavedModel"),
 }  # fmt: skip
 
 
@@ -342,7 +340,7 @@ def test_a_pipeline_with_a_cache_is_refused(whole: bytes, tmp_path) -> None:
 def test_altered_and_cut_files_are_refused_before_anything_is_made(
     whole: bytes, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(storage, "loads", lambda content: pytest.fail("something was made"))
+    monkeypatch.setattr(models, "loads", lambda content: pytest.fail("something was made"))
     path = tmp_path / "m.skops"
     changed = bytearray(whole)
     changed[len(whole) // 2] ^= 1
@@ -391,7 +389,7 @@ def test_names_that_are_no_text_are_refused(whole: bytes, tmp_path) -> None:
 
     path = tmp_path / "m.skops"
     path.write_bytes(resealed(whole, change))
-    with pytest.raises(ValueError, match="names of columns are no text"):
+    with pytest.raises(ValueError, match="names of columns are not text"):
         load_model(path)
 
 
@@ -423,7 +421,7 @@ def test_machines_within_machines_are_refused(tmp_path, monkeypatch) -> None:
     with pytest.raises(ValueError, match="holds a machine within another"):
         model.save(tmp_path / "m.skops")
     with monkeypatch.context() as patch:
-        patch.setattr("mercer.selection.saved._check_model", lambda *_: None)
+        patch.setattr("mercer.selection.models._check_model", lambda *_: None)
         model.model[-1][-1].support_ = np.full_like(model.model[-1][-1].support_, 2_000_000_000)
         model.save(tmp_path / "m.skops")
     with pytest.raises(

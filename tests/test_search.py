@@ -45,7 +45,7 @@ from mercer.kernels import (
 )
 from mercer.rkhs import total_variance
 from mercer.selection import KernelSearchCV, NestedScores
-from mercer.selection.grams import Grams
+from mercer.selection.gram_cache import Grams
 from mercer.selection.memory import fit_bytes, plan
 from mercer.spaces import Graph, Simplex, Sphere
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from mercer._progress import stoppable
 from mercer.kernels import Heat, Linear
 from mercer.selection import KernelSearchCV, compare
-from mercer.selection.statistics import corrected_interval
+from mercer.selection.significance import corrected_interval
 from mercer.spaces import Simplex
 
 RNG = np.random.default_rng(0)
@@ -157,7 +157,9 @@ def test_noise_is_called_noise() -> None:
     labels = np.tile(["a", "b"], 15)
     kernels = {"linear": [Linear()], "exact heat": [Heat(Simplex())]}
     result = compare(np.tile([[1, 2, 3], [1, 2, 3]], (15, 1)), labels, kernels=kernels, folds=3)
-    assert result.verdict.startswith("No kernel does better than guessing (50.00%): the best flat")
+    assert result.verdict.startswith(
+        "No kernel does better than the majority class (50.00%): the best flat"
+    )
 
 
 def test_calibrations_are_kept_too(tmp_path) -> None:

@@ -21,9 +21,9 @@ from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
 from mercer.kernels import Cosine, Gaussian, Heat, Linear, Matern, TfIdf, VonNeumann
 from mercer.rkhs import degeneracy, diagnose, total_variance
 from mercer.selection import KernelSearchCV, compare
-from mercer.selection.families import candidates
+from mercer.selection.grid import expand
+from mercer.selection.kinds import candidates
 from mercer.selection.scales import SIMILARITIES, Relative, Scales, Template
-from mercer.selection.trials import expand
 from mercer.spaces import Graph, Hyperbolic, Simplex, Sphere
 
 DIGITS, DIGIT = load_digits(return_X_y=True)

@@ -26,8 +26,8 @@ from mercer.kernels import (
     Spectrum,
 )
 from mercer.selection import KernelSearchCV
-from mercer.selection.evaluation import Evaluation
-from mercer.selection.resume import Ledger, fingerprint
+from mercer.selection.fits import Evaluation
+from mercer.selection.journal import Journal, fingerprint
 from mercer.spaces import Graph, Simplex, Sphere
 from tests.test_search import COUNTS, HEATS, LABELS, TARGET, _hits
 
@@ -118,11 +118,11 @@ def test_fingerprints_tell_graphs_apart(tmp_path) -> None:
     assert fingerprint(ring) == before  # what the graph computed meanwhile does not count
     assert fingerprint({"a": 1, "b": 2.0}) == fingerprint({"b": 2.0, "a": 1})
     assert fingerprint(1) != fingerprint(1.0)
-    ledger = Ledger(tmp_path, "x")
-    ledger.put("fit", {"score": np.nan}, (0.1, 0.2))
-    assert np.isnan(Ledger(tmp_path, "x").get("fit")[0]["score"])
-    assert Ledger(tmp_path, "y").get("fit") is None
-    header, entry = map(json.loads, ledger.path.read_text().split("\n")[1:])
+    journal = Journal(tmp_path, "x")
+    journal.put("fit", {"score": np.nan}, (0.1, 0.2))
+    assert np.isnan(Journal(tmp_path, "x").get("fit")[0]["score"])
+    assert Journal(tmp_path, "y").get("fit") is None
+    header, entry = map(json.loads, journal.path.read_text().split("\n")[1:])
     assert header == {"mercer": "cache", "format": 1}
     assert entry["fit"] == "fit"
 

@@ -34,9 +34,9 @@ from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from mercer.families import MeasuredNormals
+from mercer.features import MeasuredNormals
 from mercer.kernels import Gaussian, Heat, Kernel, KullbackLeibler
-from mercer.selection.statistics import corrected_interval, corrected_test
+from mercer.selection.significance import corrected_interval, corrected_test
 from mercer.spaces import NormalProduct
 
 FOLDS, INNER = 5, 4

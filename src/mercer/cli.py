@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,12 +20,12 @@ from mercer.outputs import REFUSED, Outputs, plain_cell, tell
 
 if TYPE_CHECKING:
     from mercer.datasets import Table
-    from mercer.selection import Comparison, KernelScore, Roles
-    from mercer.selection.families import SpaceName
+    from mercer.selection import Comparison, KernelScore
+    from mercer.selection.kinds import ColumnRoles, Kind
 
 _EXIT_CODES = (
-    "Exit codes: 0 done; 2 bad input, told in one line; 3 done, but an output, which is named, could "
-    "not be written; 1 the reader of the output closed it; 130 stopped by Ctrl-C."
+    "Exit codes: 0 done; 2 bad input, described in one line; 3 done, but an output, which is named, "
+    "could not be written; 1 the reader of the output closed it; 130 stopped by Ctrl-C."
 )
 app = typer.Typer(
     help="Kernel methods on data that is not flat.", epilog=_EXIT_CODES, no_args_is_help=True,
@@ -100,28 +100,34 @@ def compare(
     """
     from mercer import selection
     from mercer._progress import INTERRUPTED, shown, stoppable
+    from mercer.selection.kinds import kind_by_options
 
     outputs = Outputs()
-    roles = selection.Roles(target, tuple(drop or ()), text, node, cloud, weight, group)
+    options = {
+        "text": text, "edges": edges, "cloud": cloud, "node": node, "weight": weight, "target": target,
+        "drop": tuple(drop or ()), "group": group, "space": None if space == "auto" else space,
+    }  # fmt: skip
+    given = {name: value for name, value in options.items() if value not in (None, ())}
     with _plain_errors():
-        data = _read(table, roles, edges, space)
+        kind = kind_by_options(given)
+        data = _read(table, kind, given)
         # Now rather than after the work.
         _check_outputs([report, save_model], inputs=[table, edges])
         with shown("comparing kernels") as (progress, say), stoppable(say):
             result = selection.compare(
-                data.X, data.y, space=data.graph or cast("SpaceName", space), task=task, scoring=metric,
+                data.X, data.y, space=data.graph or space, task=task, scoring=metric,
                 groups=data.groups, folds=folds, repeats=repeats, random_state=seed, n_jobs=jobs or None,
                 max_memory=max_memory, cache=cache or _user_cache(), progress=progress,
                 finished=lambda score: say(_finished(score)),
             )  # fmt: skip
-        if cloud is not None:
-            result = result.with_facts(f"coordinates: {', '.join(data.columns)}")
+        if facts := kind.file_facts(data):
+            result = result.with_facts(facts)
         with outputs.printing():
             if as_json:
                 typer.echo(json.dumps({"table": data.name, **result.to_dict()}, indent=2))
             else:
                 _print(result, data.name)
-        _write(outputs, result, data, roles, {"Model": save_model, "Report": report}, quiet=as_json)
+        _write(outputs, result, data, given, {"Model": save_model, "Report": report}, quiet=as_json)
     outputs.end()
     if result.unfinished:
         raise typer.Exit(INTERRUPTED)
@@ -144,6 +150,7 @@ def predict(
 
     from mercer._files import atomic_write
     from mercer.selection import load_model
+    from mercer.selection.kinds import kind_called
 
     outputs = Outputs()
     with _plain_errors():
@@ -155,7 +162,7 @@ def predict(
         with _of_model(model):
             predictions = saved.predict(data.X)
             shares = saved.predict_proba(data.X) if proba else None
-        name = saved.roles.cloud or saved.roles.node or "row"
+        name = kind_called(saved.kind).id_column(saved.roles)
         frame = pd.DataFrame({name: data.ids or range(len(predictions)), "prediction": predictions})
         if shares is not None:
             names = [f"probability of {label}" for label in saved.classes_]
@@ -199,41 +206,20 @@ def _print_score(saved: Any, data: Table, predictions: Any) -> None:
     Console(stderr=True).print(f"{text} on the {known.sum()} rows with a target", highlight=False)
 
 
-def _read(table: Path | None, roles: Roles, edges: Path | None, space: str) -> Table:
+def _read(table: Path | None, kind: Kind, roles: ColumnRoles) -> Table:
     """The data that the options name."""
     from mercer import datasets
 
-    kinds = {"--text": roles.text, "--edges": edges, "--cloud": roles.cloud}
-    given = [name for name, value in kinds.items() if value is not None]
-    if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} name different kinds of data; give one of them")
-    partners = (("--node", roles.node, "--edges"), ("--weight", roles.weight, "--cloud"))
-    for name, value, partner in partners:
-        if value is not None and partner not in given:
-            raise ValueError(f"{name} goes with {partner}")
-    if given and space != "auto":
-        raise ValueError(f"--space goes with tables of numbers, not with {given[0]}")
-    if roles.drop and (roles.text is not None or edges is not None):
-        raise ValueError(f"--drop does not go with {given[0]}, which looks at no other columns")
-    if roles.group is not None and (edges is not None or roles.cloud is not None):
-        raise ValueError(f"--group goes with tables and strings, not with {given[0]}")
-    if table is None:
-        named = {"--target": roles.target, "--drop": roles.drop, "--group": roles.group}
-        given += [name for name, value in named.items() if value]
-        if given:
-            raise ValueError(f"{given[0]} needs a table: mercer compare TABLE --target COLUMN ...")
-        return datasets.load_docstrings()
-    if roles.text is not None:
-        return datasets.read_strings(table, roles.target, roles.text, roles.group)
-    if edges is not None:
-        return datasets.read_nodes(table, roles.target, edges, roles.node)
-    if roles.cloud is not None:
-        return datasets.read_clouds(table, roles.target, roles.cloud, roles.weight, roles.drop)
-    return datasets.read_table(table, roles.target, roles.drop, roles.group)
+    if table is not None:
+        return kind.read(table, roles)
+    given = [name for name in roles if name != "space"]
+    if given:
+        raise ValueError(f"--{given[0]} needs a table: mercer compare TABLE --target COLUMN ...")
+    return datasets.load_docstrings()
 
 
 def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> None:
-    """Files that will be written can be, and are no others of the command."""
+    """Check that outputs can be written and are not other files of the command."""
     taken = [path.resolve() for path in inputs if path is not None]
     for path in outputs:
         if path is None:
@@ -259,18 +245,14 @@ def _write(
     outputs: Outputs,
     result: Comparison,
     data: Table,
-    roles: Roles,
+    roles: ColumnRoles,
     paths: dict[str, Path | None],
     quiet: bool,
 ) -> None:
     """Write the files that were asked for, and name each that is there."""
-    from dataclasses import replace
-
     from mercer.report import write_report
     from mercer.selection import save_model
 
-    if data.nodes:
-        roles = replace(roles, node=data.columns[0])
     for what, path in paths.items():
         if path is None:
             continue
@@ -302,18 +284,18 @@ def _title(name: str, result: Comparison) -> str:
     """What was compared."""
     data = result.data
     shape = f"{result.rows} {data.noun}, {data.facts}"
-    facts = [f"rows taken as {result.kind}"] if data.columns is not None else []
+    facts = [f"{data.noun} taken as {result.kind}"] if data.kind.spaces else []
     facts.append(result.target.task)
     if result.classes:
         shape += f", {len(result.classes)} classes"
     if result.chance is not None:
-        facts.append(f"{result.metric_title} without any kernel {result.text(result.chance)}")
+        facts.append(f"{result.baseline} {result.text(result.chance)}")
     return f"{name}: {shape}\n{'; '.join(facts)}"
 
 
 def _scores(result: Comparison) -> RichTable:
     table = RichTable()
-    columns = ["kernel", result.metric_title, "95 % interval", "p", "saved", "choice", "s"]
+    columns = ["kernel", result.metric_title, "95 % interval", "p", "error", "choice", "s"]
     for column in columns:
         left = column in ("kernel", "choice")
         wide = 12 if column == "choice" else None
@@ -327,13 +309,12 @@ def _row(result: Comparison, score: KernelScore) -> list[str]:
     from mercer.selection.comparison import p_text
 
     low, high = map(result.text, score.interval)
-    saved = result.error_reductions.get(score.name)
     return [
         score.name,
         result.text(score.mean),
         f"{low} .. {high}",
         p_text(result.adjusted_p_values.get(score.name)),
-        "" if saved is None else f"{saved:.0%}",
+        result.error_change(score.name) or "",
         score.choice,
         f"{score.seconds:.1f}",
     ]

@@ -17,7 +17,7 @@ from mercer._files import one_line
 
 #: Exit codes of a command that had bad input, and of one that is done but for an output.
 REFUSED, UNWRITTEN = 2, 3
-#: Longest line that is told.
+#: Longest error line that is printed.
 _LONGEST = 4000
 #: What spreadsheets take for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -39,7 +39,7 @@ class Outputs:
 
     @contextmanager
     def attempt(self, path: Path) -> Iterator[None]:
-        """Write a file; whatever goes wrong is told, and the command goes on."""
+        """Write a file; report whatever goes wrong, and go on."""
         try:
             yield
         except Exception as error:  # work that is done is not lost to a fault of what comes after it

@@ -22,7 +22,7 @@ from mercer.datasets import read_clouds, read_nodes, read_strings, read_table
 from mercer.gp import ParquetBlocks, Statistics
 from mercer.gp.checkpoint import Checkpoint
 from mercer.selection import load_model
-from mercer.selection.resume import Ledger
+from mercer.selection.journal import Journal
 from tests.fuzz.damage import damaged
 from tests.fuzz.seeds import DESCRIPTION, KEPT, KERNEL, SEEDS, Seed, fits, models
 
@@ -66,7 +66,7 @@ def attempt(kind: str, case: int, folder: Path) -> str:
     if Path("executed").exists():
         Path("executed").rmdir()
         raise Fault("code of the file was run")
-    if path.exists() and seed.reader != "ledger" and path.read_bytes() != content:
+    if path.exists() and seed.reader != "journal" and path.read_bytes() != content:
         raise Fault("the file was changed")
     return found[0].split()[0]
 
@@ -135,7 +135,7 @@ def _blocks(path: Path, target: str) -> Any:
 
 def _ledger(path: Path, number: int) -> Any:
     before = path.read_bytes()
-    book = Ledger(path.parent, number)
+    book = Journal(path.parent, number)
     if book.path != path:
         raise Fault("the file has another name")
     known = {fit: book.get(fit) for fit in fits(number)}
@@ -143,7 +143,7 @@ def _ledger(path: Path, number: int) -> Any:
         if entry is not None and entry != fits(number)[fit]:
             raise Fault(f"{entry} is believed of {fit}")
     book.put("new", {"score": 0.5}, (1.0, 2.0))
-    again = Ledger(path.parent, number)
+    again = Journal(path.parent, number)
     if again.get("new") != ({"score": 0.5}, (1.0, 2.0)):
         raise Fault("a fit that was put is not there")
     if {fit: again.get(fit) for fit in known} != known:
@@ -177,6 +177,6 @@ def _model(path: Path, name: str) -> Any:
 
 READERS: dict[str, Any] = {
     "table": _table, "strings": _strings, "clouds": _clouds, "nodes": _nodes, "edges": _edges,
-    "blocks": _blocks, "ledger": _ledger, "checkpoint": _checkpoint, "statistics": _statistics,
+    "blocks": _blocks, "journal": _ledger, "checkpoint": _checkpoint, "statistics": _statistics,
     "model": _model,
 }  # fmt: skip

@@ -47,7 +47,7 @@ from mercer.kernels import (
     VonNeumann,
 )
 from mercer.selection import SavedModel
-from mercer.selection.resume import Ledger
+from mercer.selection.journal import Journal
 from mercer.spaces import Graph, Hyperbolic, Simplex, Sphere
 
 
@@ -258,15 +258,15 @@ def fits(number: int) -> dict[str, tuple[dict[str, float], tuple[float, float]]]
 
 
 @cache
-def ledger() -> list[Seed]:
+def journal() -> list[Seed]:
     """Caches of finished fits."""
     found = []
     for number in range(10):
         with tempfile.TemporaryDirectory() as folder:
-            book = Ledger(folder, number)
+            book = Journal(folder, number)
             for fit, (scores, seconds) in fits(number).items():
                 book.put(fit, scores, seconds)
-            found.append(Seed(book.path.name, book.path.read_bytes(), "ledger", {"number": number}))
+            found.append(Seed(book.path.name, book.path.read_bytes(), "journal", {"number": number}))
     return found
 
 
@@ -369,7 +369,7 @@ SEEDS = {
     "npz": npz,
     "parquet": parquet,
     "feather": feather,
-    "cache": ledger,
+    "cache": journal,
     "checkpoint": checkpoint,
     "model": model,
 }

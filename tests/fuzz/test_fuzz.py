@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mercer.datasets import read_table
 from mercer.gp.frozen import Codec
-from mercer.selection.resume import Ledger
+from mercer.selection.journal import Journal
 from tests.fuzz import campaign, readers
 from tests.fuzz.__main__ import main
 from tests.fuzz.seeds import SEEDS, Seed
@@ -150,15 +150,15 @@ def test_good_tables_are_read_as_they_were(tmp_path, rows, names) -> None:
 @given(lines=st.lists(st.one_of(st.text(max_size=50), st.binary(max_size=50)), max_size=5))
 def test_any_lines_of_a_cache(tmp_path_factory, lines) -> None:
     folder = tmp_path_factory.mktemp("cache")
-    ledger = Ledger(folder, "x")
-    ledger.put("first", {"score": 0.25}, (1.0, 2.0))
+    journal = Journal(folder, "x")
+    journal.put("first", {"score": 0.25}, (1.0, 2.0))
     raw = [line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass") for line in lines]
-    with ledger.path.open("ab") as file:
+    with journal.path.open("ab") as file:
         file.write(b"\n" + b"\n".join(raw))
-    again = Ledger(folder, "x")
+    again = Journal(folder, "x")
     assert again.get("first") == ({"score": 0.25}, (1.0, 2.0))
     again.put("second", {"score": 0.5}, (1.0, 2.0))
-    assert Ledger(folder, "x").get("second") == ({"score": 0.5}, (1.0, 2.0))
+    assert Journal(folder, "x").get("second") == ({"score": 0.5}, (1.0, 2.0))
 
 
 leaves = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text())

@@ -51,7 +51,7 @@ _LITERAL = re.compile(
     re.MULTILINE,
 )
 
-#: What else is no prose.
+#: Anything else that is not prose.
 _NO_PROSE = re.compile(
     r"""
     ^[ ]*>>>.*(?:\n[ ]*\S.*)*             # doctests, up to the blank line that ends their output

@@ -26,7 +26,7 @@ def read_svmlight(path: Path) -> tuple[Any, NDArray[Any]]:
             f"{path.name} has an index above {2**31 - 1}; number its columns anew"
         ) from None
     except ValueError as error:
-        raise ValueError(f"{path.name} is no svmlight file: {error}") from None
+        raise ValueError(f"{path.name} is not an svmlight file: {error}") from None
     _check_numbers(path, "X", X)
     return X, y
 
@@ -83,7 +83,7 @@ def _sparse(archive: Npz) -> Any:
 
 
 def _check_numbers(path: Path, name: str, X: Any) -> None:
-    """Refuse what is no finite real number."""
+    """Refuse anything but finite real numbers."""
     if X.dtype.kind not in "biuf":
         raise ValueError(f"{name} in {path.name} holds {X.dtype}, not real numbers")
     values = X.data if sparse.issparse(X) else X

@@ -118,7 +118,7 @@ def read_nodes(
 
 
 def read_known_nodes(path: str | Path, target: str | None, node: str, nodes: Sequence[str]) -> Table:
-    """Read a table of nodes of a graph that is there already, with or without labels.
+    """Read a table of nodes of a known graph, with or without labels.
 
     Parameters
     ----------
@@ -174,7 +174,8 @@ def _read_edges(path: Path, labelled: np.ndarray, table: str) -> tuple[np.ndarra
 def _edges_of(path: Path, frame: Any, labelled: np.ndarray, table: str) -> tuple[np.ndarray, np.ndarray]:
     if frame.shape[1] < 2:
         raise ValueError(
-            f"{path.name} is no edge list: it needs a header, two columns that name the ends, and rows"
+            f"{path.name} is not an edge list: it needs a header, two columns that name the ends, "
+            "and rows"
         )
     ends = np.column_stack([_names(path, frame, c, "drop such edges") for c in frame.columns[:2]])
     known = set(ends.ravel().tolist())

@@ -17,7 +17,7 @@ from mercer._files import readable
 from mercer.datasets.matrices import read_npz, read_svmlight
 from mercer.spaces import Graph
 
-#: Endings and what reads them; a final .gz is passed over.
+#: Endings and what reads them; a final .gz is ignored.
 _TEXT = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _ARROW = {".parquet", ".feather"}
 _SVMLIGHT = {".svm", ".svmlight", ".libsvm"}
@@ -164,8 +164,8 @@ def _as_written(path: Path, separator: str, frame: Any) -> list[str]:
 def read_frame(path: Path, as_text: bool = False, keep_bytes: str | None = None) -> Any:
     """Read a text, Parquet or Feather file as a data frame with rows, with the file named in errors.
 
-    With ``as_text`` all values are strings as they are written: 007 is not 7, and NA is no hole.  Bytes
-    of a Parquet file are decoded, but for the column ``keep_bytes``.
+    With ``as_text`` all values are strings as they are written: 007 is not 7, and NA is not a missing
+    value.  Bytes of a Parquet file are decoded, except in the column ``keep_bytes``.
     """
     _check_file(path)
     ending = _ending(path)
@@ -197,7 +197,7 @@ def _text_of(path: Path, column: Any, keep_bytes: bool) -> Any:
                 value = value.decode()
             except UnicodeDecodeError:
                 raise ValueError(
-                    f"{line_of(row)} of {path.name} has bytes in {column.name!r} that are no text"
+                    f"{line_of(row)} of {path.name} has bytes in {column.name!r} that are not text"
                 ) from None
         if value is not None and not isinstance(value, str | bytes):
             value = str(value)
@@ -206,7 +206,7 @@ def _text_of(path: Path, column: Any, keep_bytes: bool) -> Any:
 
 
 def line_of(row: int) -> str:
-    """Where a row is, for people who open the file."""
+    """Where to find a row in the file."""
     return f"row {row} (line {row + 2})"
 
 
@@ -221,7 +221,7 @@ def check_column(path: Path, frame: Any, name: str) -> str:
 
 
 def refuse_twice(path: Path, frame: Any) -> None:
-    """Two columns of one name cannot be told apart."""
+    """Refuse two columns of the same name."""
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise ValueError(f"{path.name} has two columns named {twice[0]!r}; rename one of them")

@@ -1,7 +1,20 @@
-"""Feature maps and transformers that take kernels where scikit-learn would not."""
+"""Feature maps, and transformers that turn data into points of kernels.
 
+From data to distributions: counts become multinomial distributions, groups of observations and
+measurements with errors become normal ones.
+"""
+
+from mercer.features.distributions import GroupNormals, MeasuredNormals, Multinomials, split_groups
 from mercer.features.gram import GramTransformer
 from mercer.features.spectral import SpectralFeatures
 from mercer.features.substrings import SubstringVectorizer
 
-__all__ = ["GramTransformer", "SpectralFeatures", "SubstringVectorizer"]
+__all__ = [
+    "GramTransformer",
+    "GroupNormals",
+    "MeasuredNormals",
+    "Multinomials",
+    "SpectralFeatures",
+    "SubstringVectorizer",
+    "split_groups",
+]

@@ -1,4 +1,4 @@
-"""Pages that one can send to a colleague."""
+"""Self-contained reports of comparisons."""
 
 from mercer.report.html import write_report
 

@@ -13,7 +13,6 @@ from mercer.report.grammatrix import BINS, Index, pair_histogram
 from mercer.report.ticks import axis, plain
 from mercer.rkhs import distances
 from mercer.selection import Comparison
-from mercer.spaces import Simplex, SphericalSpace
 
 Array = NDArray[np.float64]
 _STEPS = 181
@@ -24,7 +23,7 @@ def curves(comparison: Comparison, rows: Any, code: Index | None) -> list[dict[s
 
     Only points that are rows of numbers have angles and distances.
     """
-    if comparison.data.columns is None:
+    if not comparison.data.kind.vectors:
         return []
     chosen = {score.name: score.kernel for score in comparison.scores}
     zonal = {name: k for name, k in chosen.items() if is_zonal(k)}
@@ -46,13 +45,11 @@ def is_zonal(kernel: Kernel) -> bool:
     """Tell whether the kernel is a function of the angle alone."""
     # A law on the simplex need not be one of the angle: KullbackLeibler's is not.
     radial = isinstance(kernel, Cosine | Parametrix | LawKernel)
-    return radial and isinstance(kernel.space, SphericalSpace)
+    return radial and kernel.space.widest_angle is not None
 
 
-def _angles(
-    space: SphericalSpace, kernels: dict[str, Any], rows: Any, code: Index | None
-) -> dict[str, Any]:
-    right = 90.0 if isinstance(space, Simplex) else 180.0
+def _angles(space: Any, kernels: dict[str, Any], rows: Any, code: Index | None) -> dict[str, Any]:
+    right = float(space.widest_angle)
     degrees = np.linspace(0, right, _STEPS)
     cosines = np.cos(np.radians(degrees))
     cosines[-1] = round(cosines[-1])  # 90 degrees, exactly
@@ -60,10 +57,10 @@ def _angles(
     angles = np.degrees(np.arccos(np.clip(Cosine(space)(rows), -1.0, 1.0)))
     return {
         "x": plain(degrees),
-        "ticks": [15.0 * i for i in range(7)] if right == 90 else [30.0 * i for i in range(7)],
+        "ticks": [right / 6 * i for i in range(7)],
         "unit": "°",
         "title": "angle between two rows",
-        "place": f"on the {'simplex' if isinstance(space, Simplex) else 'sphere'}",
+        "place": f"on the {space.title}",
         "lines": _lines({name: k.profile(n).evaluate(cosines) for name, k in kernels.items()}),
         "histogram": pair_histogram(angles, code, np.linspace(0, right, BINS + 1)),
     }

@@ -33,7 +33,7 @@ def heat_map(K: Array) -> dict[str, Any]:
     pairs = S[np.tril_indices(len(S), -1)]
     low, high = (float(pairs.min()), float(pairs.max())) if pairs.size else (0.0, 1.0)
     shares = (S[below] - low) / (high - low) if high > low else np.ones(len(below[0]))
-    # The diagonal, which is 1, is no pair; it takes the colour of the largest.
+    # The diagonal, which is 1, is not a pair; it takes the colour of the largest.
     levels = np.rint(255 * np.clip(shares, 0, 1)).astype(np.uint8)
     return {"low": low, "high": high, "bytes": base64.b64encode(levels.tobytes()).decode("ascii")}
 

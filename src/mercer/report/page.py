@@ -102,8 +102,8 @@ def _settings(comparison: Comparison) -> list[tuple[str, str]]:
     """What was measured, and how."""
     classes = comparison.classes
     rows = [("points", f"{comparison.rows} {comparison.data.noun}, {comparison.data.facts}")]
-    if comparison.data.columns is not None:
-        rows.append(("rows taken as", comparison.kind))
+    if comparison.data.kind.spaces:
+        rows.append((f"{comparison.data.noun} taken as", comparison.kind))
     if classes:
         least, most = min(classes.values()), max(classes.values())
         sizes = f"{least}" if least == most else f"{least} to {most}"

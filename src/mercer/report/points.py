@@ -9,15 +9,12 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from mercer.selection import Comparison
-from mercer.spaces.clouds import check_clouds
 
 Index = NDArray[np.intp]
 #: Points of the maps and of the histograms.
 MAP_POINTS = 600
 #: Points of the heat maps: the first of those.
 HEAT_POINTS = 200
-#: Characters of a string that are shown.
-_SHOWN = 60
 
 
 def choose(comparison: Comparison, size: int = MAP_POINTS) -> Index:
@@ -43,25 +40,4 @@ def take(comparison: Comparison, rows: Index) -> Any:
 def names(comparison: Comparison, rows: Index) -> list[str]:
     """What to call the points: by their place in what was given, and a glimpse where there is one."""
     places = comparison.target.known[rows].tolist()
-    kind = comparison.kind
-    if kind == "strings":
-        return [
-            f"row {place}: {_glimpse(point)}"
-            for place, point in zip(places, take(comparison, rows), strict=True)
-        ]
-    if kind == "nodes of a graph":
-        return [f"node {node}" for node in np.ravel(take(comparison, rows)).tolist()]
-    if kind == "clouds":
-        sizes = check_clouds(take(comparison, rows), "X", vectors=True, rescale=False).sizes
-        return [f"cloud {place}, {size} points" for place, size in zip(places, sizes, strict=True)]
-    return [f"row {place}" for place in places]
-
-
-def _glimpse(point: Any) -> str:
-    if isinstance(point, np.ndarray) and point.size == 1:
-        point = point.item()
-    if isinstance(point, bytes):
-        text = point.decode("utf-8", errors="replace")
-    else:
-        text = point if isinstance(point, str) else " ".join(map(str, list(point)[:_SHOWN]))
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return comparison.data.kind.labels(take(comparison, rows), places)

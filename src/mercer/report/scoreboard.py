@@ -21,7 +21,7 @@ class Row:
     high: str
     metrics: list[str]
     p_value: str
-    reduction: str
+    error: str
     choice: str
     stability: str
     seconds: str
@@ -43,10 +43,10 @@ class Scoreboard:
 
     rows: list[Row]
     metrics: list[str]
-    #: None for a family whose score is no number.
+    #: None for a family whose score is not a number.
     marks: list[Mark | None]
     ticks: list[tuple[float, str]]
-    #: Place and text of the score of no insight, if it is on the axis.
+    #: Place and text of the score without any kernel, if it is on the axis.
     chance: tuple[float, str] | None
     tested: bool
     compared: bool
@@ -78,7 +78,6 @@ def tick_text(metric: str, value: float) -> str:
 
 def _row(comparison: Comparison, score: KernelScore, others: list[str]) -> Row:
     low, high = score.interval
-    saved = comparison.error_reductions.get(score.name)
     return Row(
         name=score.name,
         plain=score.name in comparison.data.plain,
@@ -87,7 +86,7 @@ def _row(comparison: Comparison, score: KernelScore, others: list[str]) -> Row:
         high=comparison.text(high),
         metrics=[shown(name, float(score.metrics[name].mean())) for name in others],
         p_value=p_text(comparison.adjusted_p_values.get(score.name)),
-        reduction="" if saved is None else f"{100 * saved:.1f}%".replace("-", "\u2212"),
+        error=comparison.error_change(score.name) or "",
         choice=score.choice or "none to choose",
         stability=f"{round(score.stability * len(score.choices))} of {len(score.choices)}",
         seconds=f"{score.seconds:.1f}",

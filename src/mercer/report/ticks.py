@@ -45,5 +45,5 @@ def _step(wanted: float) -> float:
 
 
 def plain(values: ArrayLike, digits: int = 4) -> list[float | None]:
-    """Numbers to so many significant digits; what is no number becomes None."""
+    """Numbers rounded to some significant digits; NaN and infinity become None."""
     return [float(f"{v:.{digits}g}") if math.isfinite(v) else None for v in np.ravel(values).tolist()]

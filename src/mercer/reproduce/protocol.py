@@ -14,7 +14,7 @@ from mercer.kernels import Cosine, Gaussian, Heat, Kernel, Linear, Parametrix
 from mercer.reproduce.experiment import Context, Measured, Progress, within
 from mercer.rkhs import distances
 from mercer.selection import KernelSearchCV
-from mercer.selection.statistics import corrected_interval, corrected_test
+from mercer.selection.significance import corrected_interval, corrected_test
 from mercer.spaces import SphericalSpace
 
 Array = NDArray[np.float64]

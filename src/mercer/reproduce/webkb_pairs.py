@@ -23,7 +23,7 @@ from mercer.reproduce.experiment import (
     within,
 )
 from mercer.reproduce.protocol import family_search, percent_interval
-from mercer.selection.statistics import corrected_test
+from mercer.selection.significance import corrected_test
 from mercer.spaces import Simplex
 
 Array = NDArray[np.float64]

@@ -2,9 +2,9 @@
 
 from mercer.selection.compare import compare
 from mercer.selection.comparison import Comparison, KernelScore
+from mercer.selection.models import SavedModel, load_model, save_model
 from mercer.selection.nested import NestedScores
 from mercer.selection.representatives import representatives
-from mercer.selection.saved import Roles, SavedModel, load_model, save_model
 from mercer.selection.search import KernelSearchCV
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "KernelScore",
     "KernelSearchCV",
     "NestedScores",
-    "Roles",
     "SavedModel",
     "compare",
     "load_model",

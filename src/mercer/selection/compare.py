@@ -24,18 +24,18 @@ from sklearn.utils import _safe_indexing
 
 from mercer._progress import Work, watched
 from mercer.selection.comparison import Comparison, KernelScore
-from mercer.selection.evaluation import Evaluation, Split, Task, threads_for
-from mercer.selection.families import Candidates, SpaceName, candidates
+from mercer.selection.fits import Evaluation, Split, Task, threads_for
+from mercer.selection.grid import named_templates
+from mercer.selection.journal import Journal
+from mercer.selection.kinds import Candidates, candidates
 from mercer.selection.nested import NestedScores
-from mercer.selection.resume import Ledger
 from mercer.selection.scales import C_GRID, Template
 from mercer.selection.search import KernelSearchCV
-from mercer.selection.task import Target, check_metric, read_target
-from mercer.selection.trials import named_templates
+from mercer.selection.target import Target, check_metric, read_target
 from mercer.spaces import Graph
 
 Array = NDArray[np.float64]
-#: Called with the steps done and the steps in all.
+#: Called with the number of steps done and their total number.
 Progress = Callable[[int, int], None]
 
 INNER_FOLDS = 3
@@ -47,7 +47,7 @@ def compare(
     *,
     kernels: Any = None,
     similarities: Any = None,
-    space: SpaceName | Graph = "auto",
+    space: str | Graph = "auto",
     task: str = "auto",
     scoring: str | None = None,
     groups: Any = None,
@@ -72,10 +72,10 @@ def compare(
     Each family is scored by a support vector machine (classes; with balanced weights where balanced
     accuracy decides) or a kernel ridge regression (numbers) in cross-validation; kernel parameters and
     C or the ridge are chosen by a second cross-validation inside each training part
-    (:class:`KernelSearchCV`), so that the scores are of points that had no say in the choice.  Ranges of
-    kernels are tried at six similarities, C and the ridge in units of the Gram matrix.  A last search,
-    on all points, gives the model to use.  Ctrl-C ends the comparison with the families that are
-    finished.
+    (:class:`KernelSearchCV`), so that scores come from points that played no part in the choice.
+    Ranges of kernels are tried at six similarities, C and the ridge in units of the Gram matrix.  A
+    last search, on all points, gives the model to use.  Ctrl-C ends the comparison with the families
+    that are finished.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ def compare(
     cache : path, optional
         Folder of finished fits, from which an interrupted comparison goes on.
     progress : callable, optional
-        Told the fits done and the fits in all.
+        Called with the number of fits done and their total number.
     finished : callable, optional
-        Told the score of each family as soon as it is there.
+        Called with the score of each family as soon as it is known.
 
     Returns
     -------
@@ -167,8 +167,8 @@ def compare(
             break
         if finished is not None:
             finished(scores[-1])
-    # Level scores: the parametrix, which is no kernel in general, yields.
-    scores.sort(key=lambda s: (-s.mean, s.name == "parametrix"))
+    # On equal scores kernels that are not positive semidefinite come last.
+    scores.sort(key=lambda s: (-s.mean, not getattr(s.kernel, "positive_semidefinite", True)))
     number = None if parts is None else len(np.unique(parts))
     return Comparison(
         data, target, metric, folds, repeats, INNER_FOLDS, random_state, scores, unfinished, number
@@ -297,13 +297,13 @@ class _Contest:
         ]
         machine = self.target.estimator(str(self.search.scoring))
         calibrated = CalibratedClassifierCV(machine, cv=INNER_FOLDS, ensemble=False)
-        ledger = None
+        journal = None
         if self.search.cache is not None:
             common = (self.data.X, self.target.y, calibrated, _probability_scores)
-            ledger = Ledger(self.search.cache, common)
+            journal = Journal(self.search.cache, common)
         evaluation = Evaluation(
             self.data.X, self.target.y, calibrated, _probability_scores, kernels,
-            1e9 * self.search.max_memory, threads_for(self.search.n_jobs), ledger,
+            1e9 * self.search.max_memory, threads_for(self.search.n_jobs), journal,
             Work(total=len(tasks), callback=lambda *_: None),
         )  # fmt: skip
         outcomes = watched(lambda: evaluation.run(tasks, self.outer), evaluation.work, "calibration")

@@ -1,4 +1,4 @@
-"""What a comparison of kernels found, and what it comes to in words."""
+"""Results of a comparison of kernels, and their summary in words."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
-from mercer.selection.families import Candidates
+from mercer.selection.kinds import Candidates
 from mercer.selection.nested import NestedScores
 from mercer.selection.search import KernelSearchCV
-from mercer.selection.statistics import corrected_interval, corrected_test, holm
-from mercer.selection.task import Target, counted
+from mercer.selection.significance import corrected_interval, corrected_test, holm
+from mercer.selection.target import Target, counted
 
 Array = NDArray[np.float64]
 #: Scores that differ by less are level.
@@ -31,22 +31,22 @@ _NAMES = {
     "mae": "mean absolute error",
 }
 _SHARES = ("accuracy", "balanced_accuracy")
-#: P-values below are not told apart.
+#: Smaller p-values are shown as "< 0.001".
 _SMALL = 0.001
 
 
 def metric_name(metric: str) -> str:
-    """What people call a metric."""
+    """Name of a metric for display."""
     return _NAMES.get(metric, metric.replace("_", " "))
 
 
 def shown(metric: str, value: float) -> str:
-    """A score, for people."""
+    """A score as text."""
     return f"{value:.2%}" if metric in _SHARES else f"{value:.4g}"
 
 
 def p_text(p: float | None) -> str:
-    """A p-value, for people."""
+    """A p-value as text."""
     if p is None or math.isnan(p):
         return ""
     return f"< {_SMALL}" if p < _SMALL else f"{p:.3f}"
@@ -110,7 +110,7 @@ class KernelScore:
 
     @property
     def choice(self) -> str:
-        """Parameters chosen on all points, for people."""
+        """Parameters chosen on all points, as text."""
         return ", ".join(f"{name}={_short(value)}" for name, value in self.params.items())
 
     @property
@@ -171,9 +171,19 @@ class Comparison:
         return {"r2": 0.0, "roc_auc": 0.5}.get(self.metric)
 
     @property
+    def naive(self) -> str:
+        """What needs no kernel to be predicted, and scores :attr:`chance`."""
+        return "mean" if self.target.task == "regression" else "majority class"
+
+    @property
+    def baseline(self) -> str | None:
+        """What :attr:`chance` is, in words; None where it is not known."""
+        return None if self.chance is None else f"{self.metric_title} of the {self.naive}"
+
+    @property
     def kind(self) -> str:
         """What the points were taken as."""
-        return self.data.kind
+        return self.data.taken_as
 
     @property
     def best_plain(self) -> KernelScore | None:
@@ -209,7 +219,7 @@ class Comparison:
 
     @property
     def error_reductions(self) -> dict[str, float]:
-        """Share of the best plain kernel's error that each other kernel saves."""
+        """Share of the best plain kernel's error that each other kernel saves, below 0 if it adds."""
         plain = self.best_plain
         perfect = 0.0 if self.metric.startswith("neg_") else 1.0
         if plain is None or plain.mean == perfect:
@@ -219,6 +229,14 @@ class Comparison:
             for s in self.scores
             if s.name not in self.data.plain
         }
+
+    def error_change(self, name: str) -> str | None:
+        """How a kernel's error compares with the best plain kernel's: "12% less", "8% more"."""
+        saved = self.error_reductions.get(name)
+        if saved is None:
+            return None
+        size = f"{abs(saved):.0%}"
+        return "the same" if size == "0%" else f"{size} {'less' if saved > 0 else 'more'}"
 
     @property
     def verdict(self) -> str:
@@ -232,11 +250,9 @@ class Comparison:
             f"the best {self.data.plain_word} kernel ({plain.name}) reaches {self.text(plain.mean)}, "
             f"the best {self.data.rich_word} kernel ({rich.name}) {self.text(rich.mean)}"
         )
-        table = self.data.columns is not None
-        subject = "Geometry" if table else "Structure"
         if self.chance is not None and self.scores[0].mean <= self.chance:
-            return f"No kernel does better than guessing ({self.text(self.chance)}): {pair}."
-        where = "on this table" if table else f"on these {self.data.noun}"
+            return f"No kernel does better than the {self.naive} ({self.text(self.chance)}): {pair}."
+        subject, where = self.data.kind.subject, f"on {self.data.kind.these}"
         if abs(gain) < _LEVEL:
             return f"{subject} makes no difference {where}: {pair}."
         if gain < 0:
@@ -283,28 +299,22 @@ class Comparison:
     @property
     def call(self) -> str:
         """How to repeat the comparison in Python."""
-        points, space = {
-            "strings": ("strings", ""),
-            "nodes of a graph": ("nodes", "space=Graph(...), "),
-            "clouds": ("clouds", ""),
-            "counts": ("X", 'space="simplex", '),
-            "directions": ("X", 'space="sphere", '),
-        }[self.kind]
+        space = f"space={self.data.space}, " if self.data.space else ""
         grouped = "" if self.groups is None else "groups=groups, "
         repeats = "" if self.repeats == 1 else f"repeats={self.repeats}, "
         metric = "" if self.metric == self.target.usual_metric else f"scoring={self.metric!r}, "
         return (
-            f"compare({points}, y, {space}{metric}{grouped}folds={self.folds}, {repeats}"
-            f"random_state={self.random_state})"
+            f"compare({self.data.kind.variable}, y, {space}{metric}{grouped}folds={self.folds}, "
+            f"{repeats}random_state={self.random_state})"
         )
 
     def text(self, value: float, metric: str | None = None) -> str:
-        """A score, for people."""
+        """A score as text."""
         return shown(metric or self.metric, value)
 
     @property
     def metric_title(self) -> str:
-        """What people call the metric that decides."""
+        """Name of the deciding metric for display."""
         return metric_name(self.metric)
 
     def with_facts(self, facts: str) -> Comparison:
@@ -323,6 +333,7 @@ class Comparison:
             "facts": self.data.facts,
             "classes": self.classes,
             "chance": self.chance,
+            "baseline": self.baseline,
             "verdict": self.verdict,
             "notes": list(self.notes),
             "best": {
@@ -349,6 +360,7 @@ class Comparison:
             "p_value": self.adjusted_p_values.get(score.name),
             "p_value_unadjusted": self.p_values.get(score.name),
             "error_reduction": self.error_reductions.get(score.name),
+            "error_change": self.error_change(score.name),
             "params": score.params,
             "fold_params": score.choices,
             "seconds": score.seconds,

@@ -47,7 +47,7 @@ def plan(
     Parameters
     ----------
     rows : int
-        Points in all.
+        Number of points.
     fit : float
         Bytes of the largest fit.
     kernels : int

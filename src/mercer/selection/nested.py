@@ -1,4 +1,4 @@
-"""Nested cross-validation: scores of a choice, on data that had no say in it."""
+"""Nested cross-validation: scores of a choice on data that played no part in it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.selection.evaluation import Evaluation, Index, Outcome, Split, Task
-from mercer.selection.results import described
+from mercer.selection.cv_results import described
+from mercer.selection.fits import Evaluation, Index, Outcome, Split, Task
+from mercer.selection.grid import EXTENSIONS, Setting, Trials
 from mercer.selection.scales import Scales
-from mercer.selection.statistics import corrected_interval
-from mercer.selection.trials import EXTENSIONS, Setting, Trials
+from mercer.selection.significance import corrected_interval
 
 Array = NDArray[np.float64]
 

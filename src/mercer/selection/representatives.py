@@ -35,7 +35,7 @@ def representatives(
     In each class k-means with ``per_class`` clusters is run ``n_init`` times from random starts.  Each
     run names, for every cluster, the point nearest to its centre.  Those named most often are the
     representatives.  Where points are level a random draw decides, between the two of a cluster as well
-    as among points named equally often: their order in X has no say.
+    as among points named equally often: their order in X does not matter.
 
     The Gram matrix of a class is computed once and serves all runs: one iteration costs a sum over the
     rows that changed their cluster, whatever the number of columns.  Memory is ``8 m^2`` bytes for the

@@ -22,16 +22,18 @@ from mercer._progress import Work, watched
 from mercer._validation import refuse_complex
 from mercer.features import GramTransformer
 from mercer.rkhs import warn_if_degenerate
-from mercer.selection.evaluation import WHOLE, Evaluation, Outcome, Split, Task, threads_for
-from mercer.selection.grams import Grams
-from mercer.selection.kinds import recognise
-from mercer.selection.nested import Nested, NestedScores, NestedSplits
-from mercer.selection.results import best_index, described, tabulate
-from mercer.selection.resume import Ledger
-from mercer.selection.scales import Relative, Scales, resolved, spread
-from mercer.selection.scoring import choose_scorer
-from mercer.selection.targets import check_splits, check_target
-from mercer.selection.trials import (
+from mercer.selection.cv_results import best_index, described, tabulate
+from mercer.selection.fits import (
+    WHOLE,
+    Evaluation,
+    Outcome,
+    Split,
+    Task,
+    choose_scorer,
+    threads_for,
+)
+from mercer.selection.gram_cache import Grams
+from mercer.selection.grid import (
     EXTENSIONS,
     Trials,
     default_templates,
@@ -39,6 +41,11 @@ from mercer.selection.trials import (
     named_templates,
     precomputed,
 )
+from mercer.selection.journal import Journal
+from mercer.selection.kinds import kind_of
+from mercer.selection.nested import Nested, NestedScores, NestedSplits
+from mercer.selection.scales import Relative, Scales, resolved, spread
+from mercer.selection.target import check_splits, check_target
 
 
 def _has(method: str) -> Callable[[Any], bool]:
@@ -98,7 +105,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         from there.  Nothing is taken from it if points, target, folds, kernel, estimator, metric or
         versions are other than they were.
     progress : callable, optional
-        Told the fits done and the fits in all.  Without it there is a bar on a terminal.
+        Called with the number of fits done and their total number.  By default a terminal shows a bar.
     random_state : int
         Seed of the points from which scales are learnt.
 
@@ -116,8 +123,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     kernels_ : list of kernels
         All that were tried.
     timings_ : dict
-        Processor seconds of all threads in matrix products (``"products"``, with kernels that are no law
-        of one), ``"laws"``, ``"slices"``, ``"fits"`` and ``"scores"``.
+        Processor seconds of all threads in matrix products (``"products"``, and in kernels that are no
+        function of one), ``"laws"``, ``"slices"``, ``"fits"`` and ``"scores"``.
     n_splits_, scorer_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         As in ``GridSearchCV``.
 
@@ -303,7 +310,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _check_points(self, X: Any, y: Any) -> tuple[Any, Any]:
         self._prototype()  # refuses an estimator that takes no Gram matrix
         if self.kernels is None:
-            self._rows = recognise(X) == "table"
+            self._rows = kind_of(X).vectors
         else:
             named = named_templates(self.kernels, self.similarities)
             self._rows = any(template.kernel.requires_vector_input for _, template in named)
@@ -342,11 +349,11 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
                 f"max_memory must be a positive number of gigabytes, got {self.max_memory!r}"
             )
         threads = threads_for(self.n_jobs)
-        ledger = None
+        journal = None
         if self.cache is not None:
-            ledger = Ledger(self.cache, (X, y, estimator, self.scoring))
+            journal = Journal(self.cache, (X, y, estimator, self.scoring))
         return Evaluation(
-            X, y, estimator, scorer, scales.kernels, 1e9 * self.max_memory, threads, ledger,
+            X, y, estimator, scorer, scales.kernels, 1e9 * self.max_memory, threads, journal,
             Work(callback=self.progress),
         )  # fmt: skip
 

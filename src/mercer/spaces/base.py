@@ -25,6 +25,16 @@ _SHOWN = 8
 class Space(ABC):
     """A set of points with a geometry; frozen, hashable, and shared rather than copied."""
 
+    #: Weights of the edges between points, where the space is a graph.
+    adjacency: Any = None
+    #: Largest angle between two points in degrees, where the invariant of a pair is its cosine.
+    widest_angle: float | None = None
+
+    @property
+    def title(self) -> str:
+        """What people call the space."""
+        return type(self).__name__.lower()
+
     def __repr__(self) -> str:
         return constructor_call(self)
 

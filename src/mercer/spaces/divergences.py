@@ -56,7 +56,7 @@ def _refuse_zeros(bad: Any, name: str) -> None:
     refuse_rows(
         bad, name,
         "has zeros, whose divergence from other rows is infinite; smooth the counts first, with "
-        "mercer.families.Multinomials(alpha=0.5)",
+        "mercer.features.Multinomials(alpha=0.5)",
     )  # fmt: skip
 
 

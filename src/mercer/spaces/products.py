@@ -30,7 +30,7 @@ class NormalProduct(DistributionSpace):
     at curvature -1: a Fisher time is twice as long.  Invariant under shifts and scalings of each
     feature on its own, so features need no common unit.
 
-    The transformers :class:`mercer.families.GroupNormals` and :class:`mercer.families.MeasuredNormals`
+    The transformers :class:`mercer.features.GroupNormals` and :class:`mercer.features.MeasuredNormals`
     make such rows of observations and of measurements with errors.
 
     Parameters

@@ -51,6 +51,7 @@ class SphericalSpace(RadialSpace):
 
     least_dimension = 2
     embeds_alike = True
+    widest_angle = 180.0
 
     def natural_time(self, n: int) -> float:
         """``log(n) / n``: see :meth:`Space.natural_time`."""
@@ -316,6 +317,7 @@ class Simplex(SphericalSpace, DistributionSpace):
     """
 
     n: int | None = None
+    widest_angle = 90.0
 
     @property
     def separation(self) -> Separation:

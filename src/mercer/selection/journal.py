@@ -24,26 +24,26 @@ from sklearn.gaussian_process.kernels import Kernel
 import mercer
 from mercer.spaces.base import Space
 
-#: Packages whose code is told by their version.
+#: Packages whose code is identified by their version.
 _RELEASED = ("mercer", "sklearn", "numpy", "scipy", "builtins")
 
 
 #: First line of a file, with the version of what follows.
 _HEADER = json.dumps({"mercer": "cache", "format": 1})
-#: Folders whose failure has been told, and what guards them: a comparison asks for many ledgers.
-_told: set[str] = set()
-_telling = threading.Lock()
+#: Folders that a warning has named already, and their lock: a comparison opens many journals.
+_warned: set[str] = set()
+_warning_lock = threading.Lock()
 
 
-class Ledger:
+class Journal:
     """Scores of finished fits in one file of a folder.
 
     The file's name is a fingerprint of all that the fits have in common: points, target, estimator,
     scorer and versions.  A line holds the fingerprint of one fit, its scores, its seconds and a checksum
-    of them; lines that do not agree with theirs are passed over.  Each is appended in one step, so that
+    of them; lines that do not match it are ignored.  Each is appended in one step, so that
     several processes can share the file.
 
-    Work does not depend on it: a folder that cannot be used is told by a warning, and nothing is kept.
+    Nothing depends on the file: if the folder cannot be used, a warning says so and no fits are kept.
 
     Parameters
     ----------
@@ -101,16 +101,16 @@ class Ledger:
                 self._give_up(error)
             else:
                 self._begun = True
-                _told.discard(str(self.path.parent))
+                _warned.discard(str(self.path.parent))
 
     def _give_up(self, error: OSError) -> None:
         """Go on without the file, and say so once."""
         self._works = False
         folder = str(self.path.parent)
-        with _telling:
-            if folder in _told:
+        with _warning_lock:
+            if folder in _warned:
                 return
-            _told.add(folder)
+            _warned.add(folder)
         warnings.warn(
             f"the cache folder {folder} cannot be written ({error.strerror or error}): work goes on, "
             "and fits are not kept; name another folder (--cache, or cache=)",
@@ -151,7 +151,7 @@ def fingerprint(thing: Any) -> str:
     """Hexadecimal digest of the values that make up a thing.
 
     Kernels, spaces and estimators count by class and parameters, all else by content.  Functions are
-    refused: a changed one could not be told from the old.
+    refused: a changed one could not be distinguished from the old.
     """
     return hashlib.sha256(repr(_description(thing)).encode()).hexdigest()
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.ma import MaskedArray
 from scipy.stats import rankdata
 
-from mercer.selection.evaluation import Outcome
-from mercer.selection.trials import Setting
+from mercer.selection.fits import Outcome
+from mercer.selection.grid import Setting
 
 
 def described(kernel: Any, setting: Setting, params: dict[str, Any]) -> dict[str, Any]:
-    """A candidate as people see it: the kernel, its similarity if that was chosen, parameters."""
+    """A candidate as shown to the user: kernel, similarity if one was chosen, parameters."""
     similarity = {} if setting.similarity is None else {"similarity": setting.similarity}
     return {"kernel": kernel, **similarity, **params}
 

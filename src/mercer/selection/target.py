@@ -1,4 +1,4 @@
-"""What is to be predicted: classes or numbers, of the points that have a target."""
+"""What is to be predicted, and the folds to predict it on, checked in one place."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, column_or_1d
 
 from mercer._validation import LARGEST, refuse_complex
+from mercer.selection.fits import Index, Split
 
-Task = Literal["classification", "regression"]
 TASKS = ("auto", "classification", "regression")
 #: A target of more different numbers is taken as numbers, not as classes.
 MOST_CLASSES = 20
@@ -28,7 +30,7 @@ UNBALANCED = 3.0
 class Target:
     """A target, complete, and the points that have it."""
 
-    task: Task
+    task: Literal["classification", "regression"]
     y: np.ndarray
     #: Numbers of the points with a target.
     known: np.ndarray
@@ -75,7 +77,7 @@ class Target:
 
 
 def read_target(y: Any, rows: int, noun: str, task: str, folds: int, inner_folds: int) -> Target:
-    """Tell classes from numbers, set points without a target aside, and check that the rest will do."""
+    """Read the target of a comparison: classes or numbers, of the points that have one."""
     if task not in TASKS:
         raise ValueError(f"task must be one of {TASKS}, got {task!r}")
     values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
@@ -84,26 +86,48 @@ def read_target(y: Any, rows: int, noun: str, task: str, folds: int, inner_folds
     refuse_complex(values, "y")
     if values.ndim != 1:
         raise ValueError(f"y must have one value per point, got an array of shape {values.shape}")
-    if len(values) != rows:
-        raise ValueError(f"X has {rows} {noun}, y has {len(values)} rows")
+    _check_length(values, rows, noun)
     absent = np.asarray(pd.isna(values))
     known = np.flatnonzero(~absent)
     if known.size == 0:
         raise ValueError("no point has a target: all of y is missing")
     values = _of_one_type(values[known])
-    chosen = _task(values) if task == "auto" else task
-    if chosen == "regression":
+    missing = int(absent.sum())
+    if (_task(values) if task == "auto" else task) == "regression":
         values = _numbers(values, known)
         if len(values) < folds * 2:
             raise ValueError(f"{len(values)} {noun} are too few for {folds} folds; use fewer folds")
-        return Target("regression", values, known, int(absent.sum()))
-    _check_classes(values, noun, folds, inner_folds)
-    return Target("classification", values, known, int(absent.sum()))
+        return Target("regression", values, known, missing)
+    labels, counts = _classes(values)
+    needed = max(folds, inner_folds + -(-inner_folds // (folds - 1)))
+    if counts.min() < needed:
+        rare = labels[np.argmin(counts)]
+        raise ValueError(
+            f"class {str(rare)!r} has {counted(int(counts.min()), noun)}; {folds} folds with "
+            f"{inner_folds} inner folds need {needed}: use another number of folds or drop the class"
+        )
+    return Target("classification", values, known, missing)
 
 
-def counted(number: int, noun: str) -> str:
-    """So many rows, or one row."""
-    return f"{number} {noun if number != 1 else noun.removesuffix('s')}"
+def check_target(y: Any, rows: int, tags: Any) -> Any:
+    """Target of a search, as an array with one row per point."""
+    if y is None:
+        raise ValueError("the search requires y to be passed, but the target y is None")
+    classifier = tags.estimator_type == "classifier"
+    y = check_array(
+        y, ensure_2d=False, dtype=None if classifier else np.float64, input_name="y",
+        estimator="the search",
+    )  # fmt: skip
+    if y.ndim == 1 or not tags.target_tags.multi_output:
+        y = column_or_1d(y, warn=True)
+    _check_length(y, rows, "points")
+    if classifier:
+        _of_one_type(y.ravel())
+        check_classification_targets(y)
+        _classes(y)
+    else:
+        _refuse_range(y)
+    return y
 
 
 def check_metric(scoring: str | None, target: Target) -> str:
@@ -116,6 +140,36 @@ def check_metric(scoring: str | None, target: Target) -> str:
     return scoring
 
 
+def check_splits(splits: list[Any], y: Any, classifier: bool) -> list[Split]:
+    """Folds as numbers of points; raise for those that cannot be fitted or scored."""
+    if not splits:
+        raise ValueError("cv gives no folds")
+    numbered = [
+        (_indices(train, fold, len(y)), _indices(test, fold, len(y)))
+        for fold, (train, test) in enumerate(splits)
+    ]
+    for fold, (train, test) in enumerate(numbered):
+        if not len(train) or not len(test):
+            side = "training" if not len(train) else "test"
+            raise ValueError(f"fold {fold} has no {side} points; use other folds")
+        if classifier and len(np.unique(y[train])) < 2:
+            raise ValueError(
+                f"the training part of fold {fold} has one class only: {y[train].tolist()[0]!r}; "
+                "use fewer or stratified folds, or drop rare classes"
+            )
+    return numbered
+
+
+def counted(number: int, noun: str) -> str:
+    """So many rows, or one row."""
+    return f"{number} {noun if number != 1 else noun.removesuffix('s')}"
+
+
+def _check_length(y: np.ndarray, rows: int, noun: str) -> None:
+    if len(y) != rows:
+        raise ValueError(f"X has {rows} {noun}, y has {len(y)}; give one target for each point")
+
+
 def _of_one_type(values: np.ndarray) -> np.ndarray:
     """Values as an array of numbers or of strings; mixtures and dates are refused."""
     if values.dtype.kind in "mM":
@@ -124,29 +178,39 @@ def _of_one_type(values: np.ndarray) -> np.ndarray:
         )
     if values.dtype.kind != "O":
         return values
-    kinds = {kind_of(value) for value in values}
+    kinds = {_type_name(value): value for value in values}
     if len(kinds) > 1:
-        row = next(i for i, value in enumerate(values) if kind_of(value) != kind_of(values[0]))
+        first, second, *_ = kinds.values()
         raise ValueError(
-            f"the target mixes types: {values[0]!r} and {values[row]!r}; make them all strings or all "
-            "numbers"
+            f"the target mixes types: {first!r} and {second!r}; make them all strings or all numbers, "
+            "and leave out points without a target"
         )
-    return values.astype(str) if kinds == {"string"} else np.array(values.tolist())
+    return values.astype(str) if "string" in kinds else np.array(values.tolist())
 
 
-def kind_of(value: Any) -> str:
+def _type_name(value: Any) -> str:
     """What values of a target must have in common."""
     if isinstance(value, str | bytes):
         return "string"
     return "number" if isinstance(value, int | float | np.number | np.bool_) else type(value).__name__
 
 
-def _task(values: np.ndarray) -> Task:
+def _task(values: np.ndarray) -> str:
     if values.dtype.kind not in "iuf":
         return "classification"
     if values.dtype.kind == "f" and (values != np.round(values)).any():
         return "regression"
     return "regression" if len(np.unique(values)) > MOST_CLASSES else "classification"
+
+
+def _classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and their frequencies, two of them at least."""
+    labels, counts = np.unique(y, return_counts=True)
+    if len(labels) < 2:
+        raise ValueError(
+            f"the target has one class only: {labels.tolist()[0]!r}; give two classes at least"
+        )
+    return labels, counts
 
 
 def _numbers(values: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -156,31 +220,28 @@ def _numbers(values: np.ndarray, known: np.ndarray) -> np.ndarray:
     if not np.isfinite(numbers).all():
         row = int(known[np.flatnonzero(~np.isfinite(numbers))[0]])
         raise ValueError(f"row {row} of y is infinite")
-    refuse_range(numbers, known)
+    _refuse_range(numbers, known)
     if np.ptp(numbers) == 0:
         raise ValueError(f"the target is constant: {values.tolist()[0]!r}")
     return numbers
 
 
-def refuse_range(y: np.ndarray, known: np.ndarray | None = None) -> None:
+def _refuse_range(y: np.ndarray, known: np.ndarray | None = None) -> None:
     """Raise for numbers whose squares leave the floating range; known are the rows that they are of."""
     row = int(np.argmax(np.abs(y).reshape(len(y), -1).max(axis=1)))
     largest = float(np.abs(y[row]).max())
     if largest > LARGEST or 0 < largest < 1 / LARGEST:
         where = row if known is None else int(known[row])
         raise ValueError(
-            f"row {where} of y is of size {largest:.3g}, whose square is no number; rescale y"
+            f"row {where} of y is of size {largest:.3g}, whose square is not a finite number; rescale y"
         )
 
 
-def _check_classes(values: np.ndarray, noun: str, folds: int, inner_folds: int) -> None:
-    labels, counts = np.unique(values, return_counts=True)
-    if len(labels) < 2:
-        raise ValueError(f"the target has one class only: {labels.tolist()[0]!r}")
-    needed = max(folds, inner_folds + -(-inner_folds // (folds - 1)))
-    if counts.min() < needed:
-        rare = labels[np.argmin(counts)]
-        raise ValueError(
-            f"class {str(rare)!r} has {counted(int(counts.min()), noun)}; {folds} folds with "
-            f"{inner_folds} inner folds need {needed}: use another number of folds or drop the class"
-        )
+def _indices(part: Any, fold: int, rows: int) -> Index:
+    """Numbers of the points of one part, which may come as a mask."""
+    chosen = np.asarray(part)
+    if chosen.dtype == bool and len(chosen) == rows:
+        return np.flatnonzero(chosen)
+    if chosen.size and (chosen.dtype.kind not in "iu" or chosen.min() < -rows or chosen.max() >= rows):
+        raise ValueError(f"fold {fold} of cv must hold numbers from 0 to {rows - 1}, or a mask of them")
+    return chosen.astype(np.intp)

@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 
 from mercer.kernels.base import has_range
 from mercer.kernels.scale import check_similarity
-from mercer.selection import families
+from mercer.selection.kinds import kind_of
 from mercer.selection.scales import (
     ALPHA_GRID,
     C_GRID,
@@ -23,7 +23,6 @@ from mercer.selection.scales import (
     Relative,
     Template,
 )
-from mercer.spaces import Euclidean
 
 _PREFIX = "kernel__"
 #: Times that grids are extended about a best setting at their edge.
@@ -137,7 +136,9 @@ def named_templates(kernels: Any, similarities: Any = None) -> list[tuple[str, T
         raise TypeError(f"kernels must be a kernel, a list or a dict of lists of them, got {kernels!r}")
     for name, kernel in named:
         if not isinstance(kernel, Kernel | Template):
-            raise TypeError(f"kernels holds {kernel!r} ({name}), which is no kernel of mercer.kernels")
+            raise TypeError(
+                f"kernels holds {kernel!r} ({name}), which is not a kernel of mercer.kernels"
+            )
     if not named:
         raise ValueError("kernels is empty; give one kernel at least")
     scales = check_similarities(similarities)
@@ -174,14 +175,8 @@ def default_templates(X: Any, classifier: bool) -> list[tuple[str, Template]]:
     Regression solves with the Gram matrix, so that kernels which are not positive semidefinite are
     left to classifiers.
     """
-    try:
-        found = families.candidates(X, "auto").families
-    except ValueError as error:
-        Euclidean().check(X)  # refuses what is no table of numbers either
-        warnings.warn(f"kernels of directions and counts are left out: {error}", stacklevel=4)
-        found = families.flat()
     named = []
-    for name, template in named_templates(found):
+    for name, template in named_templates(kind_of(X).families(X)):
         if not (classifier or template.kernel.positive_semidefinite):
             continue
         try:

@@ -1,11 +1,17 @@
-"""Models on disk, with what is needed to read tables for them."""
+"""Models on disk, with what is needed to read tables for them.
+
+Files are written by skops, as JSON and arrays of expected types: nothing is unpickled, and no code of a
+file is run.
+"""
 
 from __future__ import annotations
 
+import inspect
+import io
 import json
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +19,7 @@ import numpy as np
 import sklearn
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.calibration import CalibratedClassifierCV
+from sklearn.calibration import CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
 from sklearn.kernel_ridge import KernelRidge
@@ -25,33 +31,48 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 import mercer
+from mercer import kernels, spaces
 from mercer._arrays import count
 from mercer._files import DAMAGE, DamagedFile, atomic_write, one_line, seal, unsealed
-from mercer.datasets import Table, read_clouds, read_known_nodes, read_strings, read_table
+from mercer._npz import Npz
+from mercer.datasets import Table
 from mercer.features import GramTransformer
-from mercer.selection import storage
 from mercer.selection.comparison import Comparison
+from mercer.selection.kinds import ColumnRoles, kind_called
 
 #: Version of what is written.
 FORMAT = 1
 #: How pickles begin, and those that joblib has compressed.
 _PICKLES = (b"\x80", b"x\x01", b"x^", b"x\x9c", b"x\xda")
+_SCHEMA = "schema.json"
+_PARTS = [getattr(package, name) for package in (kernels, spaces) for name in package.__all__]
+_OBJECTS = [
+    Pipeline, GramTransformer, SVC, TransformedTargetRegressor, KernelRidge, StandardScaler,
+    CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration,
+    *(part for part in _PARTS if inspect.isclass(part)),
+]  # fmt: skip
+_ARRAYS = [np.ndarray, np.float64, np.float32, np.int64, np.int32, np.bool_, np.str_]
+_SPARSE = [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix]
 
 
-@dataclass(frozen=True, eq=False)
-class Roles:
-    """Which column of a table plays which part."""
-
-    target: str | None = None
-    drop: tuple[str, ...] = ()
-    text: str | None = None
-    node: str | None = None
-    cloud: str | None = None
-    weight: str | None = None
-    group: str | None = None
+def _names(types: list[type]) -> frozenset[str]:
+    return frozenset(f"{kind.__module__}.{kind.__name__}" for kind in types)
 
 
-_NO_ROLES = Roles()
+#: What each loader of skops may make.  There are others, which call functions: they are not used.
+_EXPECTED = {
+    "JsonNode": _names([str]),
+    "DictNode": _names([dict]),
+    "BytesNode": _names([bytes]),
+    "ListNode": _names([list]),
+    "TupleNode": _names([tuple]),
+    "TypeNode": _names([str]),
+    "ObjectNode": _names(_OBJECTS),
+    "NdArrayNode": _names(_ARRAYS),
+    "SparseMatrixNode": _names(_SPARSE),
+}
+#: How the files are called that loaders read.
+_ENDINGS = {"NdArrayNode": ".npy", "SparseMatrixNode": ".npz", "BytesNode": ".bin"}
 
 
 def _has(name: str) -> Callable[[SavedModel], bool]:
@@ -63,7 +84,7 @@ class SavedModel(BaseEstimator):
 
     It is an estimator itself: points go in as they went into the comparison.  Columns of a data frame
     are found by their names, in any order; those of the target, of groups and what was dropped are
-    passed over.
+    ignored.
 
     Parameters
     ----------
@@ -71,7 +92,11 @@ class SavedModel(BaseEstimator):
         Pipeline of a :class:`~mercer.features.GramTransformer` and an estimator.
     metric : str
         Name of the metric by which it was chosen.
-    roles : Roles
+    kind : str
+        Kind of its points: "table", "strings", "nodes" or "clouds".
+    roles : dict, optional
+        Which column plays which part, by the option of ``mercer compare``:
+        ``{"target": "label", "text": "dna"}``.
     columns : tuple of str
         Features, or coordinates of clouds, in order; empty where the file had no names.
     nodes : tuple of str
@@ -86,7 +111,8 @@ class SavedModel(BaseEstimator):
         self,
         model: Any,
         metric: str = "accuracy",
-        roles: Roles = _NO_ROLES,
+        kind: str = "table",
+        roles: ColumnRoles | None = None,
         columns: tuple[str, ...] = (),
         nodes: tuple[str, ...] = (),
         version: str = mercer.__version__,
@@ -94,7 +120,8 @@ class SavedModel(BaseEstimator):
     ) -> None:
         self.model = model
         self.metric = metric
-        self.roles = roles
+        self.kind = kind
+        self.roles = {} if roles is None else roles
         self.columns = columns
         self.nodes = nodes
         self.version = version
@@ -155,7 +182,8 @@ class SavedModel(BaseEstimator):
         """
         about = {
             "metric": self.metric,
-            "roles": asdict(self.roles),
+            "kind": self.kind,
+            "roles": dict(self.roles),
             "columns": list(self.columns),
             "nodes": list(self.nodes),
             "version": self.version,
@@ -164,7 +192,7 @@ class SavedModel(BaseEstimator):
         parts = {"about": json.dumps(about), "model": self.model, "calibration": self.calibration}
         try:
             _check_model(self.model, self.calibration)
-            content = storage.dumps(parts)
+            content = dumps(parts)
         except ValueError as error:
             raise ValueError(
                 f"{path} is not written, the model cannot be kept: {one_line(error)}"
@@ -175,63 +203,25 @@ class SavedModel(BaseEstimator):
 
     def read(self, path: str | Path) -> Table:
         """Read points from a table like the one that the model was fitted to; a target is not needed."""
-        roles = self.roles
-        if roles.text is not None:
-            return read_strings(path, roles.target, roles.text, labelled=False)
-        if self.nodes:
-            return read_known_nodes(path, roles.target, str(roles.node), self.nodes)
-        if roles.cloud is not None:
-            table = read_clouds(
-                path, roles.target, roles.cloud, roles.weight, roles.drop, labelled=False
-            )
-            return self._ordered(table)
-        table = read_table(path, roles.target, roles.drop, roles.group, labelled=False)
-        return self._ordered(table)
+        return kind_called(self.kind).read(path, self.roles, self)
 
     def _points(self, X: Any) -> Any:
         """Points as the model takes them; columns of a data frame are found by name."""
         if not (hasattr(X, "columns") and hasattr(X, "to_numpy")):
             return X
-        roles = self.roles
-        if self.nodes or roles.cloud is not None:
-            kind = "positions of nodes" if self.nodes else "a list of arrays"
-            raise ValueError(f"X must be {kind}, not a data frame; SavedModel.read makes it of a file")
-        if roles.text is not None:
-            if roles.text not in X.columns:
-                raise ValueError(f"X has no column {roles.text!r}, which the model needs")
-            return X[roles.text].to_numpy().tolist()
-        passed_over = {roles.target, roles.group, *roles.drop} - set(self.columns)
-        own = [name for name in X.columns if name not in passed_over]
-        twice = [name for name in own if own.count(name) > 1] if len(set(own)) < len(own) else []
-        if twice:
-            raise ValueError(f"X has the column {twice[0]!r} more than once; keep one of them")
-        return X[own].to_numpy()[:, self._places("X", own)] if self.columns else X.to_numpy()
-
-    def _places(self, what: str, names: Sequence[str]) -> list[int]:
-        """Where the model's columns are among those of a table."""
-        missing = [name for name in self.columns if name not in names]
-        if missing:
-            raise ValueError(f"{what} has no column {missing[0]!r}, which the model needs")
-        extra = [name for name in names if name not in self.columns]
-        if extra:
-            raise ValueError(f"{what} has a column {extra[0]!r} that the model does not know; remove it")
-        places = {name: place for place, name in enumerate(names)}
-        return [places[name] for name in self.columns]
-
-    def _ordered(self, table: Table) -> Table:
-        """The table with its columns in the model's order."""
-        if not self.columns or not table.columns:
-            return _widened(table, self.model)
-        X = _take(table.X, self._places(table.name, table.columns))
-        return Table(table.name, X, table.y, columns=self.columns, ids=table.ids)
+        return kind_called(self.kind).from_frame(X, self)
 
 
-def save_model(path: str | Path, comparison: Comparison, table: Table, roles: Roles = _NO_ROLES) -> None:
-    """Write the best model of a comparison to a file; see :meth:`SavedModel.save`."""
+def save_model(
+    path: str | Path, comparison: Comparison, table: Table, roles: ColumnRoles | None = None
+) -> None:
+    """Write the best model of a comparison to a file; see :class:`SavedModel`."""
+    kind = comparison.data.kind
     SavedModel(
         comparison.scores[0].search.best_estimator_,
         comparison.metric,
-        roles,
+        kind.name,
+        kind.saved_roles(roles or {}, table),
         () if table.nodes else table.columns,
         table.nodes,
         calibration=_calibrated(comparison, table),
@@ -260,9 +250,9 @@ def load_model(path: str | Path) -> SavedModel:
             )
     try:
         with unsealed(path, "model", FORMAT) as file, warnings.catch_warnings():
-            # Told once for the file, not once for each part.
+            # One warning for the file, not one for each part.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
-            parts = storage.loads(file.read())
+            parts = loads(file.read())
         saved, made_with = _model_of(parts)
     except DAMAGE as error:
         raise DamagedFile(
@@ -297,17 +287,19 @@ def _calibrated(comparison: Comparison, table: Table) -> CalibratedClassifierCV 
 def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
     """A model of its parts, each checked, and the version of scikit-learn that it was fitted with."""
     about = json.loads(parts["about"])
-    roles = Roles(**{**about["roles"], "drop": tuple(about["roles"]["drop"])})
-    names = [getattr(roles, field.name) for field in fields(Roles) if field.name != "drop"]
+    roles = dict(about["roles"])
+    drop = tuple(roles.pop("drop", ()))
     columns, nodes = tuple(about["columns"]), tuple(about["nodes"])
-    texts = [about["metric"], about["version"], about["scikit-learn"], *columns, *nodes, *roles.drop]
-    if not all(
-        isinstance(text, str) for text in (*texts, *(name for name in names if name is not None))
-    ):
-        raise ValueError("names of columns are no text")
+    texts = [about["metric"], about["version"], about["scikit-learn"], *columns, *nodes, *drop]
+    if not all(isinstance(text, str) for text in (*texts, *roles.values())):
+        raise ValueError("names of columns are not text")
+    kind = kind_called(about["kind"])
     model, calibration = parts["model"], parts["calibration"]
     _check_model(model, calibration)
-    saved = SavedModel(model, about["metric"], roles, columns, nodes, about["version"], calibration)
+    roles |= {"drop": drop} if drop else {}
+    saved = SavedModel(
+        model, about["metric"], kind.name, roles, columns, nodes, about["version"], calibration
+    )
     return saved, about["scikit-learn"]
 
 
@@ -365,21 +357,103 @@ def _check_machine(machine: SVC, size: int) -> None:
         raise ValueError("its support vectors are not those of its training points")
 
 
-def _take(X: Any, places: Sequence[int]) -> Any:
-    if not isinstance(X, list):
-        return X[:, places]
-    return [
-        (cloud[0][:, places], cloud[1]) if isinstance(cloud, tuple) else cloud[:, places] for cloud in X
-    ]
+def dumps(value: Any) -> bytes:
+    """An object as a zip file of JSON and arrays.
+
+    Raises
+    ------
+    ValueError
+        If it holds a type that :func:`loads` would refuse.
+    """
+    import skops.io  # it takes seconds, and most commands need it not
+
+    try:
+        content = skops.io.dumps(value)
+    except (TypeError, skops.io.exceptions.UnsupportedTypeException) as error:
+        raise ValueError(str(error)) from None
+    return _numbered(content)
 
 
-def _widened(table: Table, model: Any) -> Table:
-    """Sparse rows without names: columns beyond the last that occurs are zero."""
-    fitted = model[0].X_fit_
-    if not sparse.issparse(table.X) or not hasattr(fitted, "shape"):
-        return table
-    short = int(fitted.shape[1]) - table.X.shape[1]
-    if short <= 0:
-        return table
-    blank = sparse.csr_matrix((table.X.shape[0], short), dtype=np.float64)
-    return Table(table.name, sparse.hstack([table.X, blank], format="csr"), table.y)
+def loads(content: bytes) -> Any:
+    """What :func:`dumps` wrote.
+
+    Types are looked at before anything is made, sizes of arrays before memory is asked for, and numbers
+    of columns of sparse matrices before compiled loops rely on them.
+
+    Raises
+    ------
+    ValueError
+        If it holds anything else; the message does not name the file.
+    """
+    import skops.io
+
+    archive = Npz(io.BytesIO(content))
+    for node in _nodes(json.loads(archive.raw(_SCHEMA))):
+        _check_node(node)
+    for name in archive.names:
+        if name.endswith(".npz"):
+            _check_sparse(archive.raw(name))
+        elif name.endswith(".bin"):
+            archive.raw(name)
+        elif name != _SCHEMA:
+            archive[name]  # reading it is the check
+    trusted = sorted(frozenset().union(*_EXPECTED.values()))
+    return skops.io.loads(content, trusted=trusted)
+
+
+def _numbered(content: bytes) -> bytes:
+    """The same with numbers in place of addresses in memory and dates: equal objects, equal files."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    tree = json.loads(parts.pop(_SCHEMA))
+    numbers: dict[Any, int] = {}
+    files: dict[str, str] = {}
+    for node in _nodes(tree):
+        _check_node(node)
+        if "__id__" in node:
+            node["__id__"] = numbers.setdefault(node["__id__"], len(numbers) + 1)
+        if "file" in node:
+            ending = _ENDINGS[node["__loader__"]]
+            node["file"] = files.setdefault(node["file"], f"{len(files) + 1}{ending}")
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, part in {_SCHEMA: json.dumps(tree).encode(), **parts}.items():
+            entry = zipfile.ZipInfo(files.get(name, name))  # of 1980
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, part)
+    return out.getvalue()
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """All parts of a schema that say how they are made."""
+    left = [tree]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            left += reversed(part.values())
+            if "__loader__" in part:
+                yield part
+        elif isinstance(part, list):
+            left += reversed(part)
+
+
+def _check_node(node: dict[str, Any]) -> None:
+    """Refuse types that are not expected, by name."""
+    kind, loader = f"{node['__module__']}.{node['__class__']}", node["__loader__"]
+    if kind not in _EXPECTED.get(loader, ()):
+        raise ValueError(
+            f"it holds {kind}, which is none of the types of scikit-learn and Mercer that are expected"
+        )
+    file = node.get("file")
+    if file is not None and not file.endswith(_ENDINGS[loader]):
+        raise ValueError(f"it takes {file} for {kind}")
+
+
+def _check_sparse(content: bytes) -> None:
+    arrays = Npz(io.BytesIO(content))
+    for name in arrays.names:
+        arrays[name]
+    matrix = sparse.load_npz(io.BytesIO(content))
+    if matrix.format not in ("csr", "csc"):
+        raise ValueError(f"it holds a sparse matrix of format {matrix.format}")
+    matrix.check_format(full_check=True)

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from mercer.families import GroupNormals, MeasuredNormals, Multinomials, split_groups
+from mercer.features import GroupNormals, MeasuredNormals, Multinomials, split_groups
 from mercer.kernels import Heat
 from mercer.spaces import Simplex
 

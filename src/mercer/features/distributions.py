@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy import optimize, sparse, special
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -51,7 +50,7 @@ def split_groups(X: Any, groups: Any) -> tuple[list[Any], NDArray[Any]]:
 
     Examples
     --------
-    >>> from mercer.families import split_groups
+    >>> from mercer.features import split_groups
     >>> clouds, names = split_groups([[1.0], [2.0], [3.0]], ["b", "a", "b"])
     >>> names
     array(['a', 'b'], dtype='<U1')
@@ -60,7 +59,7 @@ def split_groups(X: Any, groups: Any) -> tuple[list[Any], NDArray[Any]]:
            [3.]])]
     """
     groups = np.asarray(groups)
-    if groups.ndim != 1 or pd.isna(groups).any():
+    if groups.ndim != 1 or any(map(_missing, groups.tolist())):
         raise ValueError("groups must be one-dimensional, with a label for every row of X")
     rows = X.iloc if hasattr(X, "iloc") else np.asarray(X)
     length = len(X)
@@ -72,6 +71,12 @@ def split_groups(X: Any, groups: Any) -> tuple[list[Any], NDArray[Any]]:
     order = np.argsort(places, kind="stable")
     ends = np.cumsum(np.bincount(places, minlength=len(names)))
     return [rows[index] for index in np.split(order, ends[:-1])], names
+
+
+def _missing(label: Any) -> bool:
+    """Tell None, NaN, NaT and pandas' NA, none of which is equal to itself, from labels."""
+    same = label == label
+    return label is None or not isinstance(same, bool | np.bool_) or not same
 
 
 class GroupNormals(TransformerMixin, BaseEstimator):
@@ -110,7 +115,7 @@ class GroupNormals(TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from mercer.families import GroupNormals
+    >>> from mercer.features import GroupNormals
     >>> groups = [[[1.0], [3.0]], [[10.0], [10.2], [10.4]], [[5.0]]]
     >>> GroupNormals(shrinkage=2).fit_transform(groups).round(3)
     array([[ 2.   ,  1.062],
@@ -226,7 +231,7 @@ class MeasuredNormals(TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from mercer.families import MeasuredNormals
+    >>> from mercer.features import MeasuredNormals
     >>> MeasuredNormals().fit_transform([[5.0, 7.0, 0.1, 0.2]])    # two values, two errors
     array([[5. , 0.1, 7. , 0.2]])
     """
@@ -312,7 +317,7 @@ class Multinomials(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from mercer.families import Multinomials
+    >>> from mercer.features import Multinomials
     >>> Multinomials(alpha=0.5).fit_transform([[3, 0, 1], [0, 2, 0]]).round(4)
     array([[0.6364, 0.0909, 0.2727],
            [0.1429, 0.7143, 0.1429]])

@@ -12,14 +12,15 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn import config_context, get_config
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.gaussian_process.kernels import Kernel
+from sklearn.metrics import check_scoring
 
 from mercer._progress import Work
 from mercer._threads import blas_limited_to, run, threads_in_use
-from mercer.selection.grams import Grams, is_shared, sharing
+from mercer.selection.gram_cache import Grams, is_shared, sharing
+from mercer.selection.journal import Journal, fingerprint
 from mercer.selection.memory import fit_bytes, plan
-from mercer.selection.resume import Ledger, fingerprint
 from mercer.selection.scales import resolved, spread, variance_unit
 
 Index = NDArray[np.intp]
@@ -45,7 +46,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a fit."""
+    """Result of one fit."""
 
     scores: dict[str, float]
     #: Wall seconds of fit and of scoring.
@@ -75,7 +76,7 @@ class Evaluation:
     kernels: Sequence[Kernel]
     max_memory: float
     threads: int = 1
-    ledger: Ledger | None = None
+    journal: Journal | None = None
     work: Work = field(default_factory=Work)
     #: scikit-learn's settings, which belong to the thread that made this.
     config: dict[str, Any] = field(default_factory=get_config)
@@ -86,7 +87,7 @@ class Evaluation:
     def run(
         self, tasks: Sequence[Task], splits: Sequence[Split], *, predictions: bool = False
     ) -> list[Outcome]:
-        """Carry out all tasks; those in the ledger are read there, unless predictions are wanted."""
+        """Carry out all tasks; those in the journal are read there, unless predictions are wanted."""
         outcomes: list[Any] = [None] * len(tasks)
         keys = self._recall(tasks, splits, outcomes) if not predictions else {}
         left = [i for i, outcome in enumerate(outcomes) if outcome is None]
@@ -100,14 +101,14 @@ class Evaluation:
         self, tasks: Sequence[Task], splits: Sequence[Split], outcomes: list[Any]
     ) -> dict[int, str]:
         """Fill in what is known from earlier; returns the keys of the tasks."""
-        if self.ledger is None:
+        if self.journal is None:
             return {}
         kernels = {k: fingerprint(self.kernels[k]) for k in {task.kernel for task in tasks}}
         folds = {WHOLE: "whole"} | {s: fingerprint(tuple(split)) for s, split in enumerate(splits)}
         keys = {}
         for i, task in enumerate(tasks):
             keys[i] = fingerprint((kernels[task.kernel], folds[task.split], task.params))
-            known = self.ledger.get(keys[i])
+            known = self.journal.get(keys[i])
             if known is not None:
                 outcomes[i] = Outcome(known[0], tuple(known[1]))
         return keys
@@ -138,8 +139,8 @@ class Evaluation:
                 return
             with config_context(**config):
                 outcomes[i] = self._one(tasks[i], part, predictions)
-            if self.ledger is not None and i in keys:
-                self.ledger.put(keys[i], outcomes[i].scores, outcomes[i].seconds)
+            if self.journal is not None and i in keys:
+                self.journal.put(keys[i], outcomes[i].scores, outcomes[i].seconds)
             self.work.advance()
 
         for start in range(0, len(used), layout.batch):
@@ -163,8 +164,8 @@ class Evaluation:
     def _measured(self, K: Any, key: str | None) -> Outcome:
         """The total variance of a whole Gram matrix."""
         outcome = Outcome({"variance": variance_unit(K)}, (0.0, 0.0))
-        if self.ledger is not None and key is not None:
-            self.ledger.put(key, outcome.scores, outcome.seconds)
+        if self.journal is not None and key is not None:
+            self.journal.put(key, outcome.scores, outcome.seconds)
         self.work.advance()
         return outcome
 
@@ -245,8 +246,21 @@ def threads_for(n_jobs: int | None) -> int:
     return min(threads, threads_in_use()) if n_jobs == -1 else threads
 
 
+def choose_scorer(estimator: Any, scoring: Any) -> Scorer:
+    """scikit-learn's scorer, but for plain accuracy, where its checks take longer than the work."""
+    scorer: Scorer = check_scoring(estimator, scoring)
+    own = getattr(type(estimator), "score", None)
+    plain = scoring is None and own is ClassifierMixin.score
+    return accuracy if plain or scoring == "accuracy" else scorer
+
+
+def accuracy(model: Any, K: Any, y: Any) -> float:
+    """Share of points that are classified right."""
+    return float(np.mean(model.predict(K) == y))
+
+
 class _Part:
-    """Slices of a Gram matrix for one fold, cut when they are first used and let go after the last."""
+    """Slices of a Gram matrix for one fold, cut on first use and freed after the last."""
 
     def __init__(self, K: Any, y: Any, split: Split, uses: int) -> None:
         self._K, self._y, self._split, self._uses = K, y, split, uses

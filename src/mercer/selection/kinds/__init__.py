@@ -1,0 +1,84 @@
+"""Kinds of data, and the one place where it is decided which kind some data is of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mercer.selection.kinds.base import Candidates, ColumnRoles, Kind
+from mercer.selection.kinds.clouds import Clouds
+from mercer.selection.kinds.nodes import Nodes
+from mercer.selection.kinds.strings import Strings
+from mercer.selection.kinds.table import Rows
+from mercer.spaces import Space
+
+__all__ = [
+    "Candidates",
+    "ColumnRoles",
+    "Kind",
+    "candidates",
+    "kind_by_options",
+    "kind_called",
+    "kind_of",
+    "register",
+]
+
+#: All kinds, in the order in which they are asked: tables take what nothing else is.
+_KINDS: list[Kind] = [Nodes(), Strings(), Clouds(), Rows()]
+
+
+def register(kind: Kind) -> None:
+    """Let a kind take part: in place of the one of its name, or else asked before all others."""
+    names = [other.name for other in _KINDS]
+    place = names.index(kind.name) if kind.name in names else 0
+    _KINDS[place : place + (kind.name in names)] = [kind]
+
+
+def kind_of(X: Any, space: Any = "auto") -> Kind:
+    """The kind of points X: that of the space if one is given, else the first that recognises them."""
+    names = [name for kind in _KINDS for name in kind.spaces]
+    found = None
+    if isinstance(space, Space):
+        found = next((kind for kind in _KINDS if kind.owns(space)), None)
+    elif isinstance(space, str) and space in ("auto", *names):
+        found = next(kind for kind in _KINDS if kind.recognises(X))
+    if found is None:
+        known = ", ".join(map(repr, ("auto", *names)))
+        classes = " or a ".join(kind.space_class for kind in _KINDS if kind.space_class)
+        raise ValueError(f"space must be {known} or a {classes}, got {space!r}")
+    return found
+
+
+def candidates(X: Any, space: Any = "auto") -> Candidates:
+    """Find out what kind of points X holds, check them and choose kernels."""
+    return kind_of(X, space).candidates(X, space)
+
+
+def kind_called(name: str) -> Kind:
+    """The kind of this name, as the file of a model has it."""
+    found = next((kind for kind in _KINDS if kind.name == name), None)
+    if found is None:
+        raise ValueError(f"its points are {name}, a kind of data that is not registered")
+    return found
+
+
+def kind_by_options(given: Mapping[str, Any]) -> Kind:
+    """The kind that options of the command name; raise where they do not go together."""
+    named = [kind for kind in _KINDS if kind.option in given]
+    if len(named) > 1:
+        options = " and ".join(f"--{option}" for option in given if option in {k.option for k in named})
+        raise ValueError(f"{options} name different kinds of data; give one of them")
+    chosen = named[0] if named else _KINDS[-1]
+    for option in given:
+        owner = next((kind for kind in _KINDS if option in kind.own_options), None)
+        if owner is not None and owner is not chosen:
+            partner = (
+                f"--{owner.option}" if owner.option else f"tables of numbers, not with --{chosen.option}"
+            )
+            raise ValueError(f"--{option} goes with {partner}")
+        takers = [kind.noun for kind in reversed(_KINDS) if option in kind.shared_options]
+        if takers and option not in chosen.shared_options:
+            raise ValueError(
+                f"--{option} does not go with --{chosen.option}, only with {' and '.join(takers)}"
+            )
+    return chosen

@@ -1,0 +1,86 @@
+"""Nodes of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.datasets import Table, read_known_nodes, read_nodes
+from mercer.kernels import Exponential, Heat, Matern, Power, VonNeumann
+from mercer.selection.kinds.base import Candidates, ColumnRoles, Kind
+from mercer.selection.scales import Template
+from mercer.spaces import Graph, Space
+
+if TYPE_CHECKING:
+    from mercer.selection.models import SavedModel
+
+#: Similarities on a graph: most nodes are far apart, and what is near them counts.
+GRAPH_SIMILARITIES = (1e-8, 1e-5, 1e-3, 0.03, 0.3, 0.9)
+
+
+class Nodes(Kind):
+    """Points that are nodes of a graph, which is given as the space."""
+
+    name = noun = variable = "nodes"
+    form = "positions of nodes"
+    space_class = "Graph"
+    option = "edges"
+    own_options = ("node",)
+    settings = ("edges",)
+
+    def recognises(self, X: Any) -> bool:
+        """Never: nodes are known by their graph."""
+        return False
+
+    def owns(self, space: Space) -> bool:
+        """Tell whether the space has edges."""
+        return space.adjacency is not None
+
+    def candidates(self, X: Any, space: Any = "auto") -> Candidates:
+        """See :class:`Kind`."""
+        graph: Graph = space
+        X = graph.check(X)
+        # By position, whatever the labels are.
+        even = Graph(graph.adjacency, laplacian="normalized", similarity="normalized")
+        walks = Graph(graph.adjacency)
+        # A rate at which no walk is out of the floating range.
+        gentle = 1 / max(float(walks.operator("similarity").top), 1e-12)
+        rivals = {
+            "walks": Exponential(walks, beta=gentle, normalized=True),
+            "heat": Heat(even, t=1.0),
+            "Matern": Matern(even, nu=2.0, length_scale=1.0),
+            "von Neumann": VonNeumann(even, beta=1.0, normalized=True),
+        }
+        families = {"shared neighbours": [Template(Power(walks, 2))]}
+        families |= {name: [Template(kernel, GRAPH_SIMILARITIES)] for name, kernel in rivals.items()}
+        parts = int(graph.components.max()) + 1
+        facts = f"a graph of {graph.size} nodes in {parts} component{'s' if parts > 1 else ''}"
+        lonely = int((graph.degrees[X] == 0).sum())
+        if lonely:
+            facts += f", {lonely} of the labelled nodes without an edge"
+        return Candidates(
+            self, "nodes of a graph", facts, X, len(X), families, ("shared neighbours",),
+            "neighbour-count", "diffusion", space="Graph(...)",
+        )  # fmt: skip
+
+    def labels(self, X: Any, rows: Sequence[int]) -> list[str]:
+        """Nodes by their position."""
+        return [f"node {node}" for node in np.ravel(X).tolist()]
+
+    def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
+        """Read a graph and nodes of it, or nodes of a model's graph."""
+        if model is not None:
+            return read_known_nodes(path, roles.get("target"), roles["node"], model.nodes)
+        return read_nodes(path, roles.get("target"), roles["edges"], roles.get("node"))
+
+    def saved_roles(self, roles: ColumnRoles, table: Table) -> ColumnRoles:
+        """The column that names nodes, and not the file of edges: the model holds the graph."""
+        kept = super().saved_roles(roles, table)
+        return {**kept, "node": table.columns[0]} if table.columns else kept
+
+    def id_column(self, roles: ColumnRoles) -> str:
+        """See :class:`Kind`."""
+        return str(roles.get("node", "row"))

@@ -1,0 +1,138 @@
+"""Strings: sequences of letters, bytes or tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.datasets import Table, read_strings
+from mercer.kernels import FullSpectrum, GappySubsequence, Kernel, Spectrum, WeightedDegree
+from mercer.selection.kinds.base import Candidates, ColumnRoles, Kind, depth, first_of, points_of
+from mercer.selection.scales import Template
+from mercer.spaces.sequences import encode
+
+if TYPE_CHECKING:
+    from mercer.selection.models import SavedModel
+
+#: Lengths of substrings in the spectrum.
+SUBSTRING_GRID = (2, 3, 4, 5, 6, 8)
+#: Characters squared up to which subsequences with gaps are affordable.
+_GAPPY_LIMIT = 3e9
+#: Characters of a string that a report shows.
+_SHOWN = 60
+
+
+class Strings(Kind):
+    """Points that are str, bytes or sequences of tokens."""
+
+    name = noun = variable = "strings"
+    option = "text"
+    shared_options = ("group",)
+
+    def recognises(self, X: Any) -> bool:
+        """Tell strings by their letters; tokens that are numbers by unequal lengths or by tuples."""
+        rows = points_of(X)
+        first = first_of(rows)
+        return isinstance(first, str | bytes) or (depth(first) == 1 and _tokens(rows, first))
+
+    def candidates(self, X: Any, space: Any = "auto") -> Candidates:
+        """See :class:`Kind`."""
+        lengths = encode(X)[0].lengths
+        shortest, longest = int(lengths.min()), int(lengths.max())
+        unit = {"normalized": True}
+        # A shorter string has no such substrings, and no length to be normalised by.
+        pure = [length for length in SUBSTRING_GRID if length <= shortest]
+        families: dict[str, list[Kernel]] = {
+            "letter counts": [Spectrum(1, **unit)],
+            "spectrum": [Spectrum(length, **unit) for length in (*pure, (1, 2), (1, 3), (1, 4))],
+            "full spectrum": [FullSpectrum(decay, **unit) for decay in (0.25, 0.5, 0.75, 1.0)],
+        }
+        notes = []
+        wanted = [length for length in SUBSTRING_GRID if length <= longest]
+        if wanted and shortest < wanted[-1]:
+            short = int((lengths < wanted[-1]).sum())
+            notes.append(
+                f"substrings longer than {shortest} were left out, but for ranges from 1 on: {short} of "
+                f"{len(lengths)} strings are shorter than {wanted[-1]} (row {lengths.argmin()} has "
+                f"length {shortest}); drop such strings to compare them"
+            )
+        if shortest < 2:
+            notes.append(
+                f"subsequences with gaps were left out: row {lengths.argmin()} has length 1, and none"
+            )
+        elif lengths.sum() ** 2.0 > _GAPPY_LIMIT:
+            notes.append(
+                f"subsequences with gaps were left out: {lengths.sum()} letters are too many for them "
+                f"(their cost is quadratic; the limit is {int(_GAPPY_LIMIT**0.5)})"
+            )
+        else:
+            families["subsequences with gaps"] = [
+                GappySubsequence(length, decay, **unit)
+                for length in (2, 3)
+                if length <= shortest
+                for decay in (0.3, 0.6)
+            ]
+        if shortest == longest:
+            families["weighted degree"] = [WeightedDegree(degree) for degree in (2, 4, 8, 16, 24)]
+        else:
+            usual = int(np.bincount(lengths).argmax())
+            notes.append(
+                f"weighted degree was left out: it needs strings of one length, and "
+                f"{int((lengths != usual).sum())} of {len(lengths)} are not of length {usual} "
+                f"(the first is row {int((lengths != usual).argmax())})"
+            )
+        facts = f"length {shortest}" if shortest == longest else f"lengths {shortest} to {longest}"
+        templates = {name: [Template(kernel) for kernel in own] for name, own in families.items()}
+        return Candidates(
+            self, "strings", facts, X, len(lengths), templates, ("letter counts",), "letter-count",
+            "string", notes=tuple(notes),
+        )  # fmt: skip
+
+    def labels(self, X: Any, rows: Sequence[int]) -> list[str]:
+        """Rows, with the beginning of each string."""
+        return [f"row {row}: {_glimpse(point)}" for row, point in zip(rows, X, strict=True)]
+
+    def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
+        """See :class:`Kind`."""
+        group = roles.get("group") if model is None else None
+        return read_strings(path, roles.get("target"), roles["text"], group, labelled=model is None)
+
+    def from_frame(self, frame: Any, model: SavedModel) -> Any:
+        """Strings of the column that the model was fitted to; of the only one, if it had no name."""
+        text = model.roles.get("text")
+        if text is None:
+            return frame.to_numpy()
+        if text not in frame.columns:
+            raise ValueError(f"X has no column {text!r}, which the model needs")
+        return frame[text].to_numpy().tolist()
+
+
+def _tokens(rows: list[Any], first: Any) -> bool:
+    """Whether rows of single values are sequences of tokens rather than rows of a table."""
+    token = first[0] if len(first) else None
+    if isinstance(token, str | bytes):
+        return True
+    if not isinstance(token, int | np.integer):
+        return False
+    lengths = {len(row) for row in rows if hasattr(row, "__len__")}
+    if len(lengths) > 1:
+        return True
+    if isinstance(first, tuple) and len(first) == 2:
+        raise ValueError(
+            "rows of X are pairs of numbers: give lists for strings of tokens of unequal length, an "
+            "array of shape (m, 2) for a table, space=Graph(...) for nodes of a graph"
+        )
+    return isinstance(first, tuple)
+
+
+def _glimpse(point: Any) -> str:
+    if isinstance(point, np.ndarray) and point.size == 1:
+        point = point.item()
+    if isinstance(point, bytes):
+        text = point.decode("utf-8", errors="replace")
+    else:
+        text = point if isinstance(point, str) else " ".join(map(str, list(point)[:_SHOWN]))
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
