@@ -3,12 +3,21 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types fuzz bench docs clean
+# Python and extras of `make oldest` and `make newest`. Torch has no CPU build on PyPI for some versions of Python, so the
+# newest run leaves it out; to include it: make newest NEWEST_EXTRAS=parquet,dask,torch,gpytorch,test
+OLDEST_PYTHON ?= python3.11
+OLDEST_EXTRAS ?= parquet,dask,torch,gpytorch,test
+NEWEST_PYTHON ?= $(shell for p in python3.13 python3.12 python3.11; do $$p --version >/dev/null 2>&1 && echo $$p && break; done)
+NEWEST_EXTRAS ?= parquet,dask,test
+# Arguments of pytest in both, for example TESTS="tests/test_graphs.py".
+TESTS ?=
+
+.PHONY: demo test lint types docs-check oldest newest hooks fuzz bench docs clean
 
 demo: .venv/demo
 	$(BIN)/mercer compare --report mercer-report.html
 
-test: .venv/dev lint types
+test: .venv/dev lint types docs-check
 	$(BIN)/python -m pytest --numprocesses 2
 
 lint: .venv/dev
@@ -18,6 +27,22 @@ lint: .venv/dev
 types: .venv/dev
 	$(BIN)/mypy
 
+# Every page and reference, without running the gallery and without writing HTML.
+docs-check: .venv/dev
+	$(BIN)/sphinx-build -q -W --keep-going -D plot_gallery=0 -b dummy docs docs/_build/check
+
+# The lowest versions that pyproject.toml allows.
+oldest: .venv-oldest/ready
+	.venv-oldest/bin/python -m pytest --numprocesses 2 $(TESTS)
+
+# The newest versions there are. Modules that need an extra that is not installed have no doctests.
+newest: .venv-newest/ready
+	.venv-newest/bin/python -m pytest --numprocesses 2 --doctest-ignore-import-errors $(TESTS)
+
+hooks: .venv/dev
+	$(BIN)/pip install --quiet --disable-pip-version-check pre-commit
+	$(BIN)/pre-commit install
+
 # Each kind of file takes minutes; a failure names the case that repeats it.
 fuzz: .venv/dev
 	$(BIN)/python -m tests.fuzz --count 50000 --jobs 2
@@ -25,7 +50,7 @@ fuzz: .venv/dev
 bench: .venv/dev
 	$(BIN)/python -m benchmarks
 
-docs: .venv/docs
+docs: .venv/dev
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
@@ -38,14 +63,21 @@ docs: .venv/docs
 
 .venv/dev: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) torch
-	$(PIP) --editable '.[parquet,torch,dask,gpytorch,dev]'
+	$(PIP) --editable '.[parquet,torch,dask,gpytorch,docs,dev]'
 	@touch $@
 
-.venv/docs: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) torch
-	$(PIP) --editable '.[parquet,torch,gpytorch,docs]'
+.venv-oldest/ready: pyproject.toml constraints-oldest.txt
+	$(OLDEST_PYTHON) -m venv --clear .venv-oldest
+	.venv-oldest/bin/pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt torch
+	.venv-oldest/bin/pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt \
+	    --editable '.[$(OLDEST_EXTRAS)]'
+	@touch $@
+
+.venv-newest/ready: pyproject.toml
+	$(NEWEST_PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/pip install --quiet --disable-pip-version-check --editable '.[$(NEWEST_EXTRAS)]'
 	@touch $@
 
 clean:
-	rm -rf .venv docs/_build docs/gallery mercer-report.html
+	rm -rf .venv .venv-oldest .venv-newest docs/_build docs/gallery docs/reference/generated mercer-report.html
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,33 @@
 """What all tests share."""
 
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
+
+#: Torch is an extra.  Without it, files that need it are left out, and single tests are skipped.
+NEEDS_TORCH = re.compile(
+    r"^(import torch|from mercer import gpytorch|from mercer\.gpytorch)", re.MULTILINE
+)
+collect_ignore: list[str] = []
+if find_spec("torch") is None:
+    here = Path(__file__).parent
+    collect_ignore += [
+        str(path.relative_to(here))
+        for path in here.rglob("test_*.py")
+        if NEEDS_TORCH.search(path.read_text(encoding="utf-8"))
+    ]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    try:
+        return (yield)
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "gpytorch"):
+            pytest.skip(f"{error.name} is not installed")
+        raise
 
 
 @pytest.fixture(autouse=True)

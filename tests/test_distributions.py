@@ -254,7 +254,7 @@ def test_groups_out_of_range() -> None:
         GroupNormals().fit([[[1e-200], [2e-200]], [[3e-200], [1e-200]]])
 
 
-@pytest.mark.parametrize("label", [None, np.nan, np.datetime64("NaT")])
+@pytest.mark.parametrize("label", [None, np.nan, np.datetime64("NaT", "D")])
 def test_labels_that_are_missing(label) -> None:
     with pytest.raises(ValueError, match="a label for every row"):
         split_groups([[1.0], [2.0]], np.array(["a", label], dtype=object))

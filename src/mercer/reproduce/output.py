@@ -1,4 +1,4 @@
-"""Results as files (JSON, Markdown, PNG, SVG) and on a terminal."""
+"""Results as files (JSON, Markdown, SVG) and on a terminal."""
 
 from __future__ import annotations
 
@@ -107,13 +107,7 @@ def _files(result: Result, run: Run, stem: Path) -> Iterator[tuple[Path, Save]]:
     about = stem.with_name(f"{name}.md")
     yield about, lambda file: file.write((page(content, run.experiment) + _kept(about)).encode())
     for ending, figure in result.figures.items():
-        yield stem.with_name(f"{name}-{ending}.png"), partial(_save_png, figure)
         yield stem.with_name(f"{name}-{ending}.svg"), partial(_save_svg, figure)
-
-
-def _save_png(figure: Any, file: IO[bytes]) -> None:
-    figure.savefig(file, format="png", dpi=150)
-    figure.set_layout_engine("none")  # laid out already, and slow to do again
 
 
 def _save_svg(figure: Any, file: IO[bytes]) -> None:
@@ -152,7 +146,7 @@ def page(content: dict[str, Any], experiment: Experiment) -> str:
         if table["note"]:
             parts.append(table["note"])
     for ending in content["figures"]:
-        parts.append(f"![{experiment.title}: {ending}]({experiment.name}-{ending}.png)")
+        parts.append(f"![{experiment.title}: {ending}]({experiment.name}-{ending}.svg)")
     parts += ["## What differs from the source", _differs(content["warnings"], experiment)]
     return "\n\n".join(parts) + "\n"
 
