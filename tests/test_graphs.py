@@ -377,8 +377,8 @@ def test_features_where_the_spectrum_is_crowded() -> None:
 
 
 def test_bad_features() -> None:
-    with pytest.raises(TypeError, match="needs a kernel on a Graph"):
-        SpectralFeatures(Heat(Hyperbolic(), t=1.0)).fit()
+    with pytest.raises(TypeError, match="eigenfunctions of the space are not known"):
+        SpectralFeatures(Heat(Hyperbolic(n=2), t=1.0)).fit()
     with pytest.raises(ValueError, match="n_components must be 1, 2, 3"):
         SpectralFeatures(Heat(Graph(A), t=1.0), n_components=0).fit()
     assert SpectralFeatures(Heat(Graph(A), t=1.0)).fit_transform(NODES).shape == (34, 34)

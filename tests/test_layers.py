@@ -15,12 +15,13 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: A module may import from its own layer and from those before it.
 LAYERS = [
-    {"_arrays", "_files", "_progress", "exceptions"},
+    {"_arrays", "_files", "_progress", "_repr", "exceptions"},
     {"_memory", "_threads", "_validation"},
     {"_arrow", "_npz"},
     {"compiled"},
     {"profiles"},
     {"special"},
+    {"laws"},
     {"engine"},
     {"spaces"},
     {"kernels"},

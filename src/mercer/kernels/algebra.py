@@ -11,10 +11,10 @@ from sklearn.gaussian_process import kernels as sk
 
 from mercer._arrays import count, is_foreign, number
 from mercer._memory import check_room
+from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_vector, is_whole
 from mercer.kernels.base import Kernel, hashable
 from mercer.kernels.scale import check_similarity
-from mercer.spaces.base import constructor_call
 
 
 class Constant(Kernel):

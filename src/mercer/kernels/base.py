@@ -13,11 +13,11 @@ from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
 from mercer._arrays import count, number, on_cpu, sliceable
+from mercer._repr import constructor_call
 from mercer._validation import check_vector, is_number
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
 from mercer.spaces import Space, sampling
-from mercer.spaces.base import constructor_call
 from mercer.spaces.realisation import FeatureMap
 from mercer.spaces.zonal import LevelWeights
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from mercer._arrays import finite_rows, in_one_precision, is_foreign
+from mercer._repr import constructor_call
 from mercer._validation import as_rows, refuse_rows
 from mercer.profiles import Separation
 
 if TYPE_CHECKING:
     from mercer.laws import Law
     from mercer.spaces.realisation import Realisation
-
-#: Longest array that is shown in full where a constructor's arguments are.
-_SHOWN = 8
 
 
 class Space(ABC):
@@ -246,20 +242,3 @@ class RadialSpace(RowSpace, Embedding):
 def random_rotation(n: int, rng: np.random.Generator) -> np.ndarray:
     """An orthogonal matrix."""
     return np.linalg.qr(rng.normal(size=(n, n)))[0]
-
-
-def constructor_call(thing: Any) -> str:
-    """The call that makes such a thing, without arguments left at their defaults."""
-    shown = []
-    for parameter in inspect.signature(type(thing)).parameters.values():
-        value = getattr(thing, parameter.name)
-        text = repr(float(value)) if isinstance(value, np.floating) else repr(value)
-        stored = isinstance(value, np.ndarray) or sparse.issparse(value)
-        if stored and (value.size > _SHOWN or sparse.issparse(value)):
-            text = f"<{value.size} numbers>"
-        text = getattr(value, "__name__", text) if callable(value) else text
-        if parameter.default is inspect.Parameter.empty:
-            shown.append(text)
-        elif text != repr(parameter.default):
-            shown.append(f"{parameter.name}={text}")
-    return f"{type(thing).__name__}({', '.join(shown)})"

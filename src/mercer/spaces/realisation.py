@@ -93,7 +93,7 @@ class Realisation(ABC):
 
     def profile(self) -> Profile:
         """The kernel as a function of the one invariant of a pair."""
-        raise TypeError("the kernel is no function of one invariant of two points")
+        raise TypeError("the kernel is no function of an angle, or of another invariant of two points")
 
     def slope_profile(self, slope: Slope) -> Profile:
         """Its derivative by the logarithm of a hyperparameter."""

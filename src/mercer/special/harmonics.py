@@ -16,8 +16,8 @@ from scipy import sparse
 from scipy.linalg import lapack, solve_triangular
 
 from mercer._arrays import is_foreign
+from mercer._repr import constructor_call
 from mercer._threads import run
-from mercer.spaces.base import constructor_call
 
 Array = NDArray[np.float64]
 

@@ -1,0 +1,29 @@
+"""How kernels and spaces are shown: by the call that makes them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+#: Longest array that is shown in full where a constructor's arguments are.
+_SHOWN = 8
+
+
+def constructor_call(thing: Any) -> str:
+    """The call that makes such a thing, without arguments left at their defaults."""
+    shown = []
+    for parameter in inspect.signature(type(thing)).parameters.values():
+        value = getattr(thing, parameter.name)
+        text = repr(float(value)) if isinstance(value, np.floating) else repr(value)
+        stored = isinstance(value, np.ndarray) or sparse.issparse(value)
+        if stored and (value.size > _SHOWN or sparse.issparse(value)):
+            text = f"<{value.size} numbers>"
+        text = getattr(value, "__name__", text) if callable(value) else text
+        if parameter.default is inspect.Parameter.empty:
+            shown.append(text)
+        elif text != repr(parameter.default):
+            shown.append(f"{parameter.name}={text}")
+    return f"{type(thing).__name__}({', '.join(shown)})"
