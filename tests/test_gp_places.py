@@ -8,10 +8,11 @@ from sklearn.datasets import make_friedman1
 from sklearn.utils.estimator_checks import check_estimator
 
 from mercer.gp import ParquetBlocks, SphericalGPRegressor
-from mercer.gp.blocks import ArrayBlocks, Block, drawn
+from mercer.gp.input_map import Moments
 from mercer.gp.inputs import InputMap
-from mercer.gp.moments import Moments
 from mercer.gp.placed import PlacedEvidence, congruent
+from mercer.gp.rows import ArrayRows
+from mercer.gp.rows.blocks import Block, drawn
 from mercer.gp.zonal import JITTER, ZonalFeatures, Zones
 from mercer.kernels import ArcCosine, AxialHeat, Heat, Matern
 from mercer.spaces import Simplex, Sphere
@@ -191,7 +192,7 @@ def test_samples_are_of_rows_that_count() -> None:
     X, y = bump(5000)
     weight = np.zeros(5000)
     weight[rng.choice(5000, 300, replace=False)] = 2.0
-    sample = ArrayBlocks(X, y, weight).sample(0)
+    sample = ArrayRows(X, y, weight).sample(0)
     np.testing.assert_array_equal(sample.X, X[weight > 0])
     parts = [Block(X[i : i + 700], y[i : i + 700], weight[i : i + 700]) for i in range(0, 5000, 700)]
     np.testing.assert_array_equal(drawn(parts, 400, 0).X, X[weight > 0])

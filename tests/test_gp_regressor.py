@@ -181,7 +181,7 @@ def test_forms_of_rows(form) -> None:
 
 
 def test_blocks_files_and_memory_maps_give_the_same_answer(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.blocks.ROWS", 64)
+    monkeypatch.setattr("mercer.gp.rows.arrays.ROWS", 64)
     X, y = table(300)
     y = y + 1e4
     whole = SphericalGPRegressor(max_features=50).fit(X, y)
@@ -225,11 +225,11 @@ def test_iterators_take_the_scaling_from_the_first_block() -> None:
 def test_statistics_add_up_are_saved_and_pickled(tmp_path) -> None:
     X, y = table(200)
     whole = SphericalGPRegressor(max_features=40, optimize=False).fit(X, y)
-    from mercer.gp.blocks import ArrayBlocks
+    from mercer.gp.rows import ArrayRows
     from mercer.gp.statistics import collect
 
     parts = [
-        collect(whole.features_, ArrayBlocks(X[i : i + 50], y[i : i + 50])) for i in (0, 50, 100, 150)
+        collect(whole.features_, ArrayRows(X[i : i + 50], y[i : i + 50])) for i in (0, 50, 100, 150)
     ]
     parts[1].save(tmp_path / "part.npz")
     parts[1] = Statistics.load(tmp_path / "part.npz")

@@ -26,8 +26,8 @@ from sklearn.svm import SVC
 
 from mercer.features import GramTransformer
 from mercer.gp.checkpoint import Checkpoint
+from mercer.gp.input_map import Moments
 from mercer.gp.inputs import HarmonicFeatures, InputMap
-from mercer.gp.moments import Moments
 from mercer.gp.statistics import Statistics
 from mercer.gp.tallies import CountTally, LabelTally
 from mercer.gp.variational import Sites, Stage, Sums
@@ -281,7 +281,7 @@ def results(number: int) -> dict[str, Any]:
         rng.random(1), 3.0, 40.0, 40, np.zeros(1), "features",
     )  # fmt: skip
     choices = [
-        ("marks", ["a" * 32] * number),
+        ("journal", ["a" * 32] * number),
         ("moments", (40, Moments(40.0, rng.normal(size=3), rng.random(3)), number % 2 == 0)),
         ("statistics", (10 * number, statistics, False)),
         ("labels", (40, LabelTally(np.array(["u", "v"], dtype=object), np.ones(2), 40), True)),

@@ -1,12 +1,13 @@
 """Sparse Gaussian processes on the sphere: passes over blocks of rows, uncertainty included."""
 
 from mercer.gp.classifier import SphericalGPClassifier, SphericalGPPoissonRegressor
-from mercer.gp.parquet import ParquetBlocks
 from mercer.gp.regressor import SphericalGPRegressor
+from mercer.gp.rows import ParquetBlocks, RowSource
 from mercer.gp.statistics import Statistics
 
 __all__ = [
     "ParquetBlocks",
+    "RowSource",
     "SphericalGPClassifier",
     "SphericalGPPoissonRegressor",
     "SphericalGPRegressor",

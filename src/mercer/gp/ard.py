@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from mercer.engine.threads import progress
-from mercer.gp.blocks import ArrayBlocks, Block
 from mercer.gp.bound import Solution
 from mercer.gp.evidence import Evidence, descending
 from mercer.gp.inputs import HarmonicFeatures
 from mercer.gp.prior import Prior
+from mercer.gp.rows import ArrayRows, Block
 from mercer.gp.statistics import collect
 
 Array = NDArray[np.float64]
@@ -58,7 +58,7 @@ class ScaledEvidence:
         """The bound at fixed factors."""
         inputs = self.features.inputs.stretched(np.exp(log_factors))
         features = replace(self.features, inputs=inputs)
-        sums = collect(features, ArrayBlocks(self.X, self.y, self.weight))
+        sums = collect(features, ArrayRows(self.X, self.y, self.weight))
         return Evidence.of(sums.shifted(np.zeros(self.y.shape[1])), features, self.kernel)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import __version__
 from mercer.engine.threads import run
-from mercer.gp.blocks import ArrayBlocks, StreamBlocks, as_floats
 from mercer.gp.bound import Solution
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.distributed import Partitions, is_dask, lazily
+from mercer.gp.input_map import Moments
 from mercer.gp.inputs import (
     Features,
     HarmonicFeatures,
@@ -32,10 +24,9 @@ from mercer.gp.inputs import (
     looks_like_table,
     takes_any_length,
 )
-from mercer.gp.moments import Moments
-from mercer.gp.parquet import ParquetBlocks, ParquetSource
-from mercer.gp.passes import total
 from mercer.gp.prior import Prior
+from mercer.gp.rows import ColumnCheck, RowSource, open_rows, source_for
+from mercer.gp.rows.blocks import as_floats
 from mercer.gp.statistics import ROWS, Statistics
 from mercer.gp.tallies import CountTally, LabelTally
 from mercer.gp.variational import Sites, Stage, Sums
@@ -101,42 +92,13 @@ class SphericalGP(BaseEstimator):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
         return kernel
 
-    def _blocks(self, X: Any, y: Any, sample_weight: Any, reset: bool = True, **check: Any) -> Any:
-        """Checked blocks of whatever was given."""
+    def _rows(self, X: Any, y: Any, weight: Any, reset: bool = True, **options: Any) -> RowSource:
+        """Rows of whatever was given; with ``reset`` those of another model are forgotten."""
         if reset:
-            self._forget()
-        if y is None:
-            if sample_weight is not None:
-                raise ValueError("give weights with the blocks, as triples (X, y, weight)")
-            blocks = _given_with_targets(X)
-            self._check_names(blocks.names, reset)
-            return blocks
-        if is_dask(X):
-            self._check_frame(X, reset)
-            return Partitions.of(X, y, sample_weight)
-        for part, name in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
-            refuse_complex(part, name)
-        X, y = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype="numeric", **check)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
-        return ArrayBlocks(X, y, sample_weight)
-
-    def _forget(self) -> None:
-        """Drop what was learnt before: a fit that fails must not leave half of another."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
-
-    def _check_names(self, names: Any, reset: bool) -> None:
-        """Learn or check the names of columns of blocks."""
-        if names is None:
-            return
-        if reset:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        elif list(names) != list(getattr(self, "feature_names_in_", names)):
-            raise ValueError(
-                f"the columns of X are {', '.join(names)}; in the rows before they were "
-                f"{', '.join(self.feature_names_in_)}, in this order"
-            )
+            # A fit that fails must not leave half of the one before.
+            for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+                delattr(self, name)
+        return open_rows(X, y, weight, ColumnCheck(self, reset, options))
 
     def _warn_of_constants(self, where: str) -> None:
         """Name columns that were left out for what may be a chance."""
@@ -149,31 +111,27 @@ class SphericalGP(BaseEstimator):
                 stacklevel=3,
             )
 
-    def _warn_of_lengths(self, kernel: Any, blocks: Any) -> None:
+    def _warn_of_lengths(self, kernel: Any, rows: RowSource) -> None:
         """Say that lengths are left out, if the first rows look as if they were of a table."""
-        if not isinstance(blocks, Partitions) and looks_like_table(blocks.first().X):
+        first = rows.first()
+        if first is not None and looks_like_table(first.X):
             warnings.warn(
                 f"rows of X differ in length as those of a table do, and {kernel!r} looks at directions "
                 "only: use inputs='table' for a table, or inputs='points' if directions are meant",
                 stacklevel=4,
             )
 
-    def _few_rows(self, blocks: Any) -> Any:
-        """Some of the first rows, to look at what the kernel makes of them; none of Dask's."""
-        return None if isinstance(blocks, Partitions) else as_floats(blocks.first().X[:_LOOKED_AT])
+    def _few_rows(self, rows: RowSource) -> Any:
+        """Some of the first rows, to look at what the kernel makes of them, if they are at hand."""
+        first = rows.first()
+        return None if first is None else first.X[:_LOOKED_AT]
 
     def _warn_if_degenerate(self, X: Any, kernel: Any, amplitude: float) -> None:
         """Say that a kernel which was found tells no rows apart, or finds nothing in common."""
         if X is not None:
             warn_if_degenerate(prior_gram(kernel, self.features_.check(X)), kernel, amplitude)
 
-    def _check_frame(self, X: Any, reset: bool) -> None:
-        """Learn or check names and number of columns of a Dask collection, which is not computed."""
-        empty = X._meta if hasattr(X, "columns") else np.empty((0, *X.shape[1:]))
-        _check_feature_names(self, empty, reset=reset)
-        _check_n_features(self, empty, reset=reset)
-
-    def _open(self, path: Any, blocks: Any, kernel: Any) -> Checkpoint:
+    def _open(self, path: Any, rows: RowSource, kernel: Any) -> Checkpoint:
         """What was found before by a fit with these parameters to these rows, or nothing."""
         if path is None:
             return Checkpoint()
@@ -182,36 +140,31 @@ class SphericalGP(BaseEstimator):
             for name, value in self.get_params(deep=False).items()
         }
         kind = f"{type(self).__name__} {__version__}"
-        description = {"estimator": kind, **parameters, "rows": blocks.identity()}
+        description = {"estimator": kind, **parameters, "rows": rows.fingerprint()}
         checkpoint = Checkpoint(path, description, _KEPT, kernel)
-        if isinstance(blocks, StreamBlocks):
-            blocks.marks = checkpoint.results.setdefault("marks", [])
+        rows.attach(checkpoint)
         return checkpoint
 
-    def _start(self, blocks: Any, path: Any) -> Checkpoint:
+    def _start(self, rows: RowSource, path: Any) -> Checkpoint:
         """Learn the input map and choose the features; returns where results are kept."""
         kernel = self._validate()
-        checkpoint = self._open(path, blocks, kernel)
+        checkpoint = self._open(path, rows, kernel)
         if is_table_kernel(kernel, self.inputs):
-            if blocks.repeatable:
-                moments = total(blocks, Moments.of, "columns", checkpoint, "moments")
-            else:
-                moments = Moments.of(blocks.first())
-            inputs = InputMap.of_table(moments, float(self.bias))
+            inputs = InputMap.of_table(rows.moments(checkpoint), float(self.bias))
         else:
             spherical = isinstance(kernel.space, SphericalSpace)
             inputs = InputMap(kernel.space if spherical else Sphere())
-        self.n_features_in_ = blocks.columns
+        self.n_features_in_ = rows.columns
         if inputs.dimension(self.n_features_in_) < 2:
             raise ValueError("X has one column, and points of a sphere at least two; see inputs='table'")
         if self.inputs == "auto" and takes_any_length(inputs.space) and not inputs.is_table:
-            self._warn_of_lengths(kernel, blocks)
+            self._warn_of_lengths(kernel, rows)
         self.kernel_ = kernel
         self.features_ = HarmonicFeatures.of(
             kernel, inputs, inputs.dimension(self.n_features_in_), self.levels, self.max_features,
             self.random_state,
         )  # fmt: skip
-        if not blocks.repeatable:
+        if not rows.repeatable:
             self._warn_of_constants("the first block")
         return checkpoint
 
@@ -236,11 +189,10 @@ class SphericalGP(BaseEstimator):
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
         return self.features_.check(as_floats(X))
 
-    def _lazily(self, method: str, X: Any, *outputs: tuple[Any, ...], **options: Any) -> Any:
-        """A prediction for a Dask collection, not computed yet; see :func:`lazily`."""
+    def _apply(self, method: str, X: Any, *outputs: tuple[Any, ...], **options: Any) -> Any:
+        """A method at the rows of X, by the source of such rows; see :meth:`RowSource.apply`."""
         check_is_fitted(self)
-        self._check_frame(X, reset=False)
-        return lazily(self, method, X, outputs, **options)
+        return source_for(X).apply(self, method, X, outputs, **options)
 
     def _moments(self, rows: Any, posteriors: list[tuple[Solution, Prior]]) -> tuple[Array, Array]:
         """Means (all outputs of all posteriors) and variances (one of each) at rows, tile by tile."""
@@ -287,15 +239,3 @@ class SphericalGP(BaseEstimator):
 def _parts(rows: int) -> list[tuple[slice]]:
     """Tiles of rows, as tasks of threads."""
     return [(slice(start, min(start + ROWS, rows)),) for start in range(0, rows, ROWS)]
-
-
-def _given_with_targets(source: Any) -> Any:
-    """Blocks of something that is given without targets."""
-    if isinstance(source, ParquetBlocks):
-        return ParquetSource(source)
-    if hasattr(source, "shape") or isinstance(source, str | bytes) or not isinstance(source, Iterable):
-        raise ValueError(
-            "This estimator requires y to be passed, but the target y is None: give X and y, an "
-            "iterable of blocks (X, y), or ParquetBlocks"
-        )
-    return StreamBlocks(source)

@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.gp.base import SphericalGP
-from mercer.gp.blocks import ArrayBlocks
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.distributed import is_dask
 from mercer.gp.likelihoods import Bernoulli, Poisson, mean_probability
-from mercer.gp.passes import total
+from mercer.gp.rows import RowSource
 from mercer.gp.tallies import CountTally, LabelTally, OneAgainstRest, counts
 from mercer.gp.variational import Climb, Latent, Likely, infer
 from mercer.kernels.base import is_whole
@@ -65,31 +63,31 @@ class _VariationalGP(SphericalGP):
             raise ValueError(f"tol must be a positive number, got {self.tol!r}")
         return kernel
 
-    def _repeatable(self, blocks: Any) -> Any:
-        if not blocks.repeatable:
+    def _repeatable(self, rows: RowSource) -> RowSource:
+        if not rows.repeatable:
             raise ValueError(
                 f"{type(self).__name__} passes over the rows several times, and an iterator can be read "
                 "only once; give a list of blocks, ParquetBlocks or arrays"
             )
-        return blocks
+        return rows
 
     def _infer(
         self,
-        blocks: Any,
+        rows: RowSource,
         model: Likely,
         weight: float,
-        rows: int,
+        count: int,
         checkpoint: Checkpoint,
     ) -> Self:
         """Find the posterior of one process for each column of targets."""
         self._offset = model.offset
         tol = self.tol * max(weight, 100.0)
         climbs = [
-            Climb(self.features_, self.kernel_, bool(self.optimize), rows, tol) for _ in self._offset
+            Climb(self.features_, self.kernel_, bool(self.optimize), count, tol) for _ in self._offset
         ]
         theta = np.concatenate([[np.log(self.amplitude)], self.kernel_.theta])
         self.n_iter_, climbs = infer(
-            model, blocks, climbs, theta, self.n_restarts, self.max_iter, self._rng(), checkpoint
+            model, rows, climbs, theta, self.n_restarts, self.max_iter, self._rng(), checkpoint
         )
         checkpoint.remove()
         if any(climb.moving for climb in climbs):
@@ -102,7 +100,7 @@ class _VariationalGP(SphericalGP):
         self.elbo_ = sum(climb.bound for climb in climbs)
         self.kernels_ = [latent.kernel for latent in self._latents]
         self.amplitudes_ = np.array([np.exp(latent.theta[0]) for latent in self._latents])
-        few = self._few_rows(blocks)
+        few = self._few_rows(rows)
         self._warn_if_degenerate(few, self.kernels_[0], float(self.amplitudes_[0]))
         return self
 
@@ -229,14 +227,9 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
             the same model to the same rows was stopped, it goes on from there; when the fit is done,
             the file is deleted.  A file that is damaged, or another, is refused.
         """
-        blocks = self._repeatable(self._blocks(X, y, sample_weight))
-        if isinstance(blocks, ArrayBlocks):
-            try:
-                check_classification_targets(blocks.y)
-            except TypeError:
-                raise ValueError("labels in y are of several kinds; give numbers or text") from None
-        kept = self._start(blocks, checkpoint)
-        tally = total(blocks, LabelTally.of, "labels", kept, "labels")
+        rows = self._repeatable(self._rows(X, y, sample_weight))
+        kept = self._start(rows, checkpoint)
+        tally = rows.total(LabelTally.of, "labels", kept, "labels")
         self.classes_ = tally.labels
         if len(tally.labels) < 2:
             raise ValueError(f"there is one class only, {self.classes_[0]!r}; at least two are needed")
@@ -248,7 +241,7 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
             self.features_, bernoulli, bernoulli.offset(frequencies[shown]),
             OneAgainstRest(tally.labels[shown]),
         )  # fmt: skip
-        return self._infer(blocks, model, float(tally.weights.sum()), tally.rows, kept)
+        return self._infer(rows, model, float(tally.weights.sum()), tally.rows, kept)
 
     def _prior_ratio(self, frequencies: Array) -> Array:
         """Odds by which the classes are more frequent in use than in training."""
@@ -267,8 +260,10 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, averaged over the posterior; shape (m, n_classes)."""
-        if is_dask(X):
-            return self._lazily("predict_proba", X, (float, len(self.classes_)))
+        check_is_fitted(self)
+        return self._apply("_probabilities", X, (float, len(self.classes_)))
+
+    def _probabilities(self, X: Any) -> Array:
         mean, variance = self._latent_moments(X)
         p = mean_probability(mean, variance)
         if p.shape[1] == 1:
@@ -278,20 +273,23 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
 
     def decision_function(self, X: Any) -> Array:
         """Logarithms of the odds: of the second of two classes, or of each class against the rest."""
-        if is_dask(X):
-            wide = () if len(self.classes_) == 2 else (len(self.classes_),)
-            return self._lazily("decision_function", X, (float, *wide))
-        p = self.predict_proba(X)
+        check_is_fitted(self)
+        wide = () if len(self.classes_) == 2 else (len(self.classes_),)
+        return self._apply("_log_odds", X, (float, *wide))
+
+    def _log_odds(self, X: Any) -> Array:
+        p = self._probabilities(X)
         with np.errstate(divide="ignore"):
             odds = np.log(p) - np.log1p(-p)
         return odds[:, 1] if p.shape[1] == 2 else odds
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row."""
-        if is_dask(X):
-            return self._lazily("predict", X, (self.classes_.dtype,))
-        p = self.predict_proba(X)
-        return self.classes_[p.argmax(axis=1)]
+        check_is_fitted(self)
+        return self._apply("_most_probable", X, (self.classes_.dtype,))
+
+    def _most_probable(self, X: Any) -> NDArray[Any]:
+        return self.classes_[self._probabilities(X).argmax(axis=1)]
 
 
 class SphericalGPPoissonRegressor(RegressorMixin, _VariationalGP):
@@ -340,18 +338,19 @@ class SphericalGPPoissonRegressor(RegressorMixin, _VariationalGP):
         checkpoint : path, optional
             A file to go on from if the fit is stopped.
         """
-        blocks = self._repeatable(self._blocks(X, y, sample_weight, y_numeric=True))
-        kept = self._start(blocks, checkpoint)
-        tally = total(blocks, CountTally.of, "counts", kept, "counts")
+        rows = self._repeatable(self._rows(X, y, sample_weight, y_numeric=True))
+        kept = self._start(rows, checkpoint)
+        tally = rows.total(CountTally.of, "counts", kept, "counts")
         poisson = Poisson()
         model = Likely(self.features_, poisson, poisson.offset(tally.average), counts)
-        return self._infer(blocks, model, tally.weight, tally.rows, kept)
+        return self._infer(rows, model, tally.weight, tally.rows, kept)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Expected counts, with standard deviations of the counts if wanted."""
-        if is_dask(X):
-            outputs = ((float,),) * (1 + return_std)
-            return self._lazily("predict", X, *outputs, return_std=return_std)
+        outputs = ((float,),) * (1 + return_std)
+        return self._apply("_rates", X, *outputs, return_std=return_std)
+
+    def _rates(self, X: Any, return_std: bool) -> Any:
         mean, variance = self._latent_moments(X)
         rate = np.exp(mean + variance / 2)[:, 0]
         if not return_std:

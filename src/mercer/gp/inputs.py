@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.gp.moments import Moments
+from mercer.gp.input_map import Moments
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels.levels import LevelWeights, level_weights, radial_power, weighty_levels
 from mercer.spaces import Simplex, Sphere, SphericalSpace

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer.engine.threads import run
-from mercer.gp.blocks import ArrayBlocks, Block
 from mercer.gp.bound import Solution
 from mercer.gp.evidence import AMPLITUDES, NOISES, Evidence
 from mercer.gp.inputs import InputMap
+from mercer.gp.rows import ArrayRows, Block
 from mercer.gp.statistics import add_rows, collect, lanes_for
 from mercer.gp.zonal import JITTER, TILE, ZonalFeatures, Zones, strips, with_fixed_parameters
 from mercer.kernels.levels import radial_power
@@ -124,7 +124,7 @@ class PlacedEvidence:
     def evidence(self, features: ZonalFeatures) -> Evidence:
         """The bound at given features, of amplitude and noise."""
         block = self.rows
-        sums = collect(features, ArrayBlocks(block.X, block.y, block.weight))
+        sums = collect(features, ArrayRows(block.X, block.y, block.weight))
         sums = sums.shifted(np.zeros(block.y.shape[1]))
         return Evidence.of(sums, features, with_fixed_parameters(self.kernel))
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from mercer.engine.threads import progress, threads_for_runs
-from mercer.gp.blocks import Block
 from mercer.gp.evidence import descending
 from mercer.gp.inputs import InputMap
 from mercer.gp.placed import PlacedEvidence, unit
+from mercer.gp.rows import Block
 from mercer.gp.zonal import ZonalFeatures, Zones, with_fixed_parameters
 
 Array = NDArray[np.float64]

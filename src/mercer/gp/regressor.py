@@ -15,10 +15,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.gp.base import SphericalGP, prior_gram
-from mercer.gp.blocks import Block
-from mercer.gp.distributed import is_dask
 from mercer.gp.evidence import AMPLITUDES, Evidence
 from mercer.gp.inputs import Features, HarmonicFeatures
+from mercer.gp.rows import Block, RowSource
 from mercer.gp.statistics import collect
 from mercer.gp.zonal import ZonalFeatures, with_fixed_parameters
 
@@ -174,33 +173,33 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
             goes on from there; when the fit is done, the file is deleted.  A file that is damaged, or
             another, is refused.
         """
-        blocks = self._blocks(X, y, sample_weight, multi_output=True, y_numeric=True)
-        kept = self._start(blocks, checkpoint)
-        few = None if kept.results else self._few_rows(blocks)  # files of a fit that goes on may be gone
+        rows = self._rows(X, y, sample_weight, multi_output=True, y_numeric=True)
+        kept = self._start(rows, checkpoint)
+        few = None if kept.results else self._few_rows(rows)  # files of a fit that goes on may be gone
         if self.ard or self.features == "zonal":
             if "features" not in kept.results:
-                kept.keep("features", self._learn_features(blocks))
+                kept.keep("features", self._learn_features(rows))
             scales, self.features_ = kept.results["features"]
             if self.ard:
                 self.input_scales_ = scales
             if isinstance(self.features_, ZonalFeatures):
                 self.kernel_ = self.features_.kernel
-        self.statistics_ = collect(self.features_, blocks, kept)
-        self._flat = self.statistics_.shift.size == 1 if blocks.flat is None else blocks.flat
+        self.statistics_ = collect(self.features_, rows, kept)
+        self._flat = self.statistics_.shift.size == 1 if rows.flat is None else rows.flat
         self._finish(self._theta(), self.n_restarts)
         kept.remove()
         self._warn_if_degenerate(few, self.kernel_, self.amplitude_)
         return self
 
-    def _learn_features(self, blocks: Any) -> tuple[Array, Features]:
+    def _learn_features(self, source: RowSource) -> tuple[Array, Features]:
         """Input scales (or ones) and features, from a sample of the rows."""
         if self.ard and not self.features_.inputs.is_table:
             raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
-        rows = blocks.sample(self.random_state)
+        rows = source.sample(self.random_state)
         try:
             self.features_.check(rows.X)
         except ValueError:
-            collect(self.features_, blocks)  # names the row as it was given
+            collect(self.features_, source)  # names the row as it was given
             raise
         if len(rows.y) == 0 or (rows.weight is not None and not rows.weight.any()):
             raise ValueError("all weights of a sample of the rows are zero; give rows that count")
@@ -237,8 +236,8 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
                     stacklevel=2,
                 )
             return self
-        blocks = self._blocks(X, y, sample_weight, reset=False, multi_output=True, y_numeric=True)
-        self.statistics_ = self.statistics_ + collect(self.features_, blocks)
+        rows = self._rows(X, y, sample_weight, reset=False, multi_output=True, y_numeric=True)
+        self.statistics_ = self.statistics_ + collect(self.features_, rows)
         # Few rows may have looked like noise alone; from there no step leads back.
         flat = self.amplitude_ <= 10 * AMPLITUDES[0]
         return self._finish(self._theta() if flat else self.theta_, 0)
@@ -333,29 +332,28 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         """
         if return_std and return_cov:
             raise ValueError("give return_std or return_cov, not both")
-        if is_dask(X):
-            return self._predict_lazily(X, return_std, return_cov, include_noise)
-        rows = self._points(X)
-        if not return_std and not return_cov:
-            return self._in_units(self._means(rows, self._posterior.mean))
-        noise = self.noise_ if include_noise else 0.0
+        check_is_fitted(self)
+        shape = () if self._flat else (len(self._scale_y),)
+        mean = (float, *shape)
         if return_cov:
-            mean, covariance = self._covariance(rows)
-            covariance[np.diag_indices_from(covariance)] += noise
-            scaled = covariance[:, :, None] * self._scale_y**2
-            return self._in_units(mean), scaled[:, :, 0] if self._flat else scaled
+            covariance = (float, None, *shape)
+            return self._apply("_predict_covariance", X, mean, covariance, include_noise=include_noise)
+        options = {"return_std": return_std, "include_noise": include_noise}
+        return self._apply("_predict", X, *[mean] * (1 + return_std), **options)
+
+    def _predict(self, X: Any, return_std: bool, include_noise: bool) -> Any:
+        rows = self._points(X)
+        if not return_std:
+            return self._in_units(self._means(rows, self._posterior.mean))
         mean, variance = self._moments(rows, [(self._posterior, self._prior)])
-        std = np.sqrt(variance + noise) * self._scale_y
+        std = np.sqrt(variance + self.noise_ * include_noise) * self._scale_y
         return self._in_units(mean), std[:, 0] if self._flat else std
 
-    def _predict_lazily(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
-        check_is_fitted(self)
-        if return_cov:
-            raise ValueError("return_cov needs all rows at once; give an array that is in memory")
-        shape = () if self._flat else (len(self._scale_y),)
-        outputs = ((float, *shape),) * (1 + return_std)
-        options = {"return_std": return_std, "include_noise": include_noise}
-        return self._lazily("predict", X, *outputs, **options)
+    def _predict_covariance(self, X: Any, include_noise: bool) -> Any:
+        mean, covariance = self._covariance(self._points(X))
+        covariance[np.diag_indices_from(covariance)] += self.noise_ * include_noise
+        scaled = covariance[:, :, None] * self._scale_y**2
+        return self._in_units(mean), scaled[:, :, 0] if self._flat else scaled
 
     def _in_units(self, mean: Array) -> Array:
         mean = mean * self._scale_y + self._mean_y

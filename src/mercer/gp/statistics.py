@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from mercer._files import DAMAGE, atomic_write, one_line, seal, unsealed
 from mercer._npz import Npz
 from mercer.engine.threads import run, threads_in_use
-from mercer.gp.blocks import Block
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.inputs import Features
-from mercer.gp.passes import total
+from mercer.gp.rows import Block, RowSource
 from mercer.spaces.base import LARGEST
 
 Array = NDArray[np.float64]
@@ -181,10 +180,10 @@ class Collect:
         return reduce(add, [lane.statistics(shift) for lane in lanes])
 
 
-def collect(features: Features, blocks: Any, checkpoint: Checkpoint | None = None) -> Statistics:
-    """Statistics of blocks of rows, in one pass; memory for a block and a few matrices of M x M."""
+def collect(features: Features, rows: RowSource, checkpoint: Checkpoint | None = None) -> Statistics:
+    """Statistics of rows, in one pass; memory for a block and a few matrices of M x M."""
     kept = Checkpoint() if checkpoint is None else checkpoint
-    found: Statistics = total(blocks, Collect(features), "rows", kept, "statistics")
+    found: Statistics = rows.total(Collect(features), "rows", kept, "statistics")
     if found.fingerprint != features.fingerprint:
         # Blocks of an iterator are scaled by the first of them, those of a list by all.
         raise ValueError(

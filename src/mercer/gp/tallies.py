@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.gp.blocks import Block, one_column
+from mercer.gp.rows.blocks import Block, one_column
 from mercer.spaces.base import LARGEST
 
 Array = NDArray[np.float64]
@@ -31,7 +31,12 @@ class LabelTally:
                 f"Unknown label type: {block.called('y')} is continuous, {y[row]} in row {row}; classes "
                 "are whole numbers or text"
             )
-        labels, codes = np.unique(y, return_inverse=True)
+        try:
+            labels, codes = np.unique(y, return_inverse=True)
+        except TypeError:
+            raise ValueError(
+                f"labels in {block.called('y')} are of several kinds; give numbers or text"
+            ) from None
         return cls(labels, np.bincount(codes, block.weight).astype(float), len(y))
 
     def __add__(self, other: LabelTally) -> LabelTally:

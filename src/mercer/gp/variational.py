@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.engine.threads import run
-from mercer.gp.blocks import Block
 from mercer.gp.bound import Bound, Solution
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.evidence import Evidence
 from mercer.gp.inputs import Features
 from mercer.gp.likelihoods import Likelihood
-from mercer.gp.passes import total
 from mercer.gp.prior import Prior
+from mercer.gp.rows import Block, RowSource
 from mercer.gp.statistics import ROWS, add_rows, lanes_for
 
 Array = NDArray[np.float64]
@@ -220,7 +219,7 @@ class Sweep:
 
 def infer(
     model: Likely,
-    blocks: Any,
+    rows: RowSource,
     climbs: list[Climb],
     theta: Array,
     restarts: int,
@@ -231,7 +230,7 @@ def infer(
     """Sweep until no process moves; returns the number of passes, and the processes' ways."""
 
     def sweep(passes: int, latents: Mapping[int, Latent | None]) -> dict[int, tuple[Sites, float]]:
-        sums = total(blocks, Sweep(model, latents), f"rows, pass {passes}", checkpoint, f"pass {passes}")
+        sums = rows.total(Sweep(model, latents), f"rows, pass {passes}", checkpoint, f"pass {passes}")
         return {number: sums.sites(place) for place, number in enumerate(latents)}
 
     done = 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.gp.blocks import Block
+if TYPE_CHECKING:
+    from mercer.gp.rows.blocks import Block
 
 Array = NDArray[np.float64]
 
