@@ -15,7 +15,7 @@ from mercer._files import atomic_write, seal
 from mercer.gp import SphericalGPClassifier, SphericalGPRegressor, Statistics
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.inputs import HarmonicFeatures, InputMap
-from mercer.gp.tallies import LabelTally
+from mercer.gp.likelihoods import LabelTally
 from mercer.gp.variational import Sites
 from mercer.gp.zonal import ZonalFeatures
 from mercer.harmonics import SphericalHarmonics

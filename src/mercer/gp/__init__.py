@@ -1,6 +1,7 @@
 """Sparse Gaussian processes on the sphere: passes over blocks of rows, uncertainty included."""
 
-from mercer.gp.classifier import SphericalGPClassifier, SphericalGPPoissonRegressor
+from mercer.gp.classifier import SphericalGPClassifier
+from mercer.gp.counts import SphericalGPPoissonRegressor
 from mercer.gp.regressor import SphericalGPRegressor
 from mercer.gp.rows import ParquetBlocks, RowSource
 from mercer.gp.statistics import Statistics

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import __version__
@@ -24,12 +25,12 @@ from mercer.gp.inputs import (
     looks_like_table,
     takes_any_length,
 )
+from mercer.gp.likelihoods import Likelihood
 from mercer.gp.prior import Prior
 from mercer.gp.rows import ColumnCheck, RowSource, open_rows, source_for
 from mercer.gp.rows.blocks import as_floats
 from mercer.gp.statistics import ROWS, Statistics
-from mercer.gp.tallies import CountTally, LabelTally
-from mercer.gp.variational import Sites, Stage, Sums
+from mercer.gp.variational import Ascent, AscentState, Latent, Sites, SiteSums, infer
 from mercer.gp.zonal import ZonalFeatures
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine
@@ -46,8 +47,8 @@ Array = NDArray[np.float64]
 _LOOKED_AT = 200
 #: What checkpoints hold beside numbers, text and arrays.
 _KEPT = (
-    CountTally, HarmonicFeatures, InputMap, LabelTally, Moments, Simplex, Sites, Sphere,
-    SphericalHarmonics, Stage, Statistics, Sums, ZonalFeatures,
+    AscentState, HarmonicFeatures, InputMap, Moments, Simplex, SiteSums, Sites, Sphere,
+    SphericalHarmonics, Statistics, ZonalFeatures,
 )  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def prior_gram(kernel: Any, rows: Any) -> Array:
     return np.asarray(road.gram(kernel.profile(road.n)))
 
 
-class SphericalGP(BaseEstimator):
+class SparseGP(BaseEstimator):
     """A Gaussian process with a zonal kernel, on spherical harmonics as features.
 
     A subclass says what it collects of the rows and how it finds the posterior.
@@ -75,6 +76,8 @@ class SphericalGP(BaseEstimator):
 
     features_: Features
     kernel_: Any
+    #: Data classes of tallies of targets, for checkpoints.
+    _tally_kinds: tuple[type, ...] = ()
 
     def _validate(self) -> Any:
         """Check the parameters; returns the kernel."""
@@ -141,7 +144,7 @@ class SphericalGP(BaseEstimator):
         }
         kind = f"{type(self).__name__} {__version__}"
         description = {"estimator": kind, **parameters, "rows": rows.fingerprint()}
-        checkpoint = Checkpoint(path, description, _KEPT, kernel)
+        checkpoint = Checkpoint(path, description, (*_KEPT, *self._tally_kinds), kernel)
         rows.attach(checkpoint)
         return checkpoint
 
@@ -234,6 +237,132 @@ class SphericalGP(BaseEstimator):
     def _rng(self) -> np.random.Generator:
         """Random numbers for restarts."""
         return np.random.default_rng(self.random_state)
+
+
+class VariationalGP(SparseGP):
+    """Gaussian processes behind a likelihood that is not Gaussian, fitted by passes over the rows.
+
+    A subclass names its :class:`~mercer.gp.likelihoods.Likelihood`; that is all it needs.
+    """
+
+    likelihood: Likelihood
+    likelihood_: Likelihood
+    max_iter: int
+    tol: float
+    _latents: list[Latent]
+    #: Options of scikit-learn's check of arrays.
+    _target_options: ClassVar[dict[str, Any]] = {"y_numeric": True}
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        max_features: int = 500,
+        levels: Any = None,
+        inputs: str = "auto",
+        bias: float = 1.0,
+        amplitude: float = 1.0,
+        optimize: bool = True,
+        n_restarts: int = 0,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        random_state: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.max_features = max_features
+        self.levels = levels
+        self.inputs = inputs
+        self.bias = bias
+        self.amplitude = amplitude
+        self.optimize = optimize
+        self.n_restarts = n_restarts
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    @property
+    def _tally_kinds(self) -> tuple[type, ...]:  # type: ignore[override]
+        return self.likelihood.kinds
+
+    def _validate(self) -> Any:
+        kernel = super()._validate()
+        if not is_whole(self.max_iter) or self.max_iter < 1:
+            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
+        if not (isinstance(self.tol, int | float | np.number) and 0 < self.tol < np.inf):
+            raise ValueError(f"tol must be a positive number, got {self.tol!r}")
+        return kernel
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
+        """Find the posterior in several passes.
+
+        Parameters
+        ----------
+        X : array, memory map, sparse matrix or data frame of shape (m, d); or blocks
+            Blocks are a list (or another iterable that can be read again) of pairs (X, y) or triples
+            (X, y, weight), with ``y=None`` here, or :class:`ParquetBlocks`.  Of Dask arrays and data
+            frames each partition is summed up where it is; they are computed in each pass, unless
+            ``persist`` keeps them.
+        y : array of shape (m,)
+            Labels of a classifier, or counts.
+        sample_weight : array of shape (m,), optional
+            How often each row counts.
+        checkpoint : path, optional
+            A file for the state after each pass, and for the sums of the pass under way.  If a fit of
+            the same model to the same rows was stopped, it goes on from there; when the fit is done,
+            the file is deleted.  A file that is damaged, or another, is refused.
+        """
+        rows = self._rows(X, y, sample_weight, **self._target_options)
+        if not rows.repeatable:
+            raise ValueError(
+                f"{type(self).__name__} passes over the rows several times, and an iterator can be read "
+                "only once; give a list of blocks, ParquetBlocks or arrays"
+            )
+        kept = self._start(rows, checkpoint)
+        tally = rows.total(self.likelihood.tally, "targets", kept, "targets")
+        self.likelihood_ = self.likelihood.fitted(tally)
+        return self._infer(rows, tally, kept)
+
+    def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> Self:
+        """Find the posterior of each process."""
+        tol = self.tol * max(tally.weight, 100.0)
+        ascents = [
+            Ascent(self.features_, self.kernel_, bool(self.optimize), tally.rows, tol)
+            for _ in self.likelihood_.offset
+        ]
+        theta = np.concatenate([[np.log(self.amplitude)], self.kernel_.theta])
+        self.n_iter_ = infer(
+            self.likelihood_, self.features_, rows, ascents, theta, self.n_restarts, self.max_iter,
+            self._rng(), checkpoint,
+        )  # fmt: skip
+        checkpoint.remove()
+        if any(ascent.moving for ascent in ascents):
+            warnings.warn(
+                f"the bound was still rising after {self.max_iter} passes; raise max_iter, or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self._latents = [ascent.accepted for ascent in ascents]
+        self.elbo_ = sum(ascent.bound for ascent in ascents)
+        self.kernels_ = [latent.kernel for latent in self._latents]
+        self.amplitudes_ = np.array([np.exp(latent.theta[0]) for latent in self._latents])
+        few = self._few_rows(rows)
+        self._warn_if_degenerate(few, self.kernels_[0], float(self.amplitudes_[0]))
+        return self
+
+    def _latent_moments(self, X: Any) -> tuple[Array, Array]:
+        """Means and variances of the processes at rows, offset included."""
+        rows = self._points(X)
+        mean, variance = self._moments(rows, [(z.posterior, z.prior) for z in self._latents])
+        return mean + self.likelihood_.offset, variance
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Expected targets, with their standard deviations if wanted."""
+        outputs = ((float,),) * (1 + return_std)
+        return self._apply("_predict", X, *outputs, return_std=return_std)
+
+    def _predict(self, X: Any, return_std: bool) -> Any:
+        mean, variance = self.likelihood_.predict(*self._latent_moments(X))
+        return (mean[:, 0], np.sqrt(variance[:, 0])) if return_std else mean[:, 0]
 
 
 def _parts(rows: int) -> list[tuple[slice]]:

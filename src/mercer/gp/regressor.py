@@ -14,7 +14,7 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.gp.base import SphericalGP, prior_gram
+from mercer.gp.base import SparseGP, prior_gram
 from mercer.gp.evidence import AMPLITUDES, Evidence
 from mercer.gp.inputs import Features, HarmonicFeatures
 from mercer.gp.rows import Block, RowSource
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 _ARD_STEPS = 40
 
 
-class SphericalGPRegressor(RegressorMixin, SphericalGP):
+class SphericalGPRegressor(RegressorMixin, SparseGP):
     """Gaussian process regression by spherical harmonics or inducing points, in one pass over the rows.
 
     ``y = f(x) + noise``, f a Gaussian process with a zonal kernel ``sum_l a_l N_l P_l``.  The inducing
