@@ -17,7 +17,7 @@ from mercer.gp import (
     SphericalGPPoissonRegressor,
     SphericalGPRegressor,
 )
-from mercer.gp.inputs import HarmonicFeatures
+from mercer.gp.features import HarmonicFeatures
 from mercer.gp.rows import DaskRows
 from mercer.kernels import Heat
 from mercer.spaces import Sphere

@@ -26,12 +26,12 @@ from sklearn.svm import SVC
 
 from mercer.features import GramTransformer
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.input_map import Moments
-from mercer.gp.inputs import HarmonicFeatures, InputMap
+from mercer.gp.features import HarmonicFeatures
+from mercer.gp.inducing import InducingFeatures
+from mercer.gp.input_map import InputMap, Moments
 from mercer.gp.likelihoods import LabelTally, TargetTotals
 from mercer.gp.statistics import Statistics
 from mercer.gp.variational import AscentState, Sites, SiteSums
-from mercer.gp.zonal import ZonalFeatures
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import (
     FullSpectrum,
@@ -65,7 +65,7 @@ class Seed:
 KERNEL = Heat(Sphere(), t=0.1)
 KEPT = (
     AscentState, HarmonicFeatures, InputMap, LabelTally, Moments, SiteSums, Sites, Sphere,
-    SphericalHarmonics, Statistics, TargetTotals, ZonalFeatures,
+    SphericalHarmonics, Statistics, TargetTotals, InducingFeatures,
 )  # fmt: skip
 DESCRIPTION = {"estimator": "one", "rows": "these"}
 
@@ -289,7 +289,7 @@ def results(number: int) -> dict[str, Any]:
         ("pass 1", (7, SiteSums(np.ones((1, M, M)), np.ones((1, M)), np.ones(1), np.ones(1)), False)),
         ("ascents", (2, [AscentState(np.ones(2), sites, np.ones(2), sites, None, 0.5, True, -3.0)])),
         ("features", (np.ones(3), HarmonicFeatures(table, SphericalHarmonics(4, max_features=9), 0))),
-        ("places", (np.ones(3), ZonalFeatures(table, 0, KERNEL, np.eye(4)[:2]))),
+        ("places", (np.ones(3), InducingFeatures(table, 0, KERNEL, np.eye(4)[:2]))),
     ]
     return dict(choices[number % 4 :: 1 + number % 3])
 

@@ -14,24 +14,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import __version__
 from mercer.engine.threads import run
-from mercer.gp.bound import Solution
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.input_map import Moments
-from mercer.gp.inputs import (
-    Features,
-    HarmonicFeatures,
-    InputMap,
-    is_table_kernel,
-    looks_like_table,
-    takes_any_length,
-)
+from mercer.gp.elbo import Prior, Solution
+from mercer.gp.features import Features, HarmonicFeatures
+from mercer.gp.inducing import InducingFeatures
+from mercer.gp.input_map import InputMap, Moments, is_table_kernel, looks_like_table, takes_any_length
 from mercer.gp.likelihoods import Likelihood
-from mercer.gp.prior import Prior
 from mercer.gp.rows import ColumnCheck, RowSource, open_rows, source_for
 from mercer.gp.rows.blocks import as_floats
 from mercer.gp.statistics import ROWS, Statistics
 from mercer.gp.variational import Ascent, AscentState, Latent, Sites, SiteSums, infer
-from mercer.gp.zonal import ZonalFeatures
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine
 from mercer.kernels.base import is_whole
@@ -48,7 +40,7 @@ _LOOKED_AT = 200
 #: What checkpoints hold beside numbers, text and arrays.
 _KEPT = (
     AscentState, HarmonicFeatures, InputMap, Moments, Simplex, SiteSums, Sites, Sphere,
-    SphericalHarmonics, Statistics, ZonalFeatures,
+    SphericalHarmonics, Statistics, InducingFeatures,
 )  # fmt: skip
 
 

@@ -14,12 +14,13 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.gp import inducing_search
 from mercer.gp.base import SparseGP, prior_gram
-from mercer.gp.evidence import AMPLITUDES, Evidence
-from mercer.gp.inputs import Features, HarmonicFeatures
+from mercer.gp.features import Features, HarmonicFeatures
+from mercer.gp.hyperparameters import AMPLITUDES, Evidence
+from mercer.gp.inducing import InducingFeatures, with_fixed_parameters
 from mercer.gp.rows import Block, RowSource
 from mercer.gp.statistics import collect
-from mercer.gp.zonal import ZonalFeatures, with_fixed_parameters
 
 Array = NDArray[np.float64]
 
@@ -61,7 +62,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         takes the place of learning the kernel's own range, which is narrowed if need be.
     features : {"harmonics", "zonal"}
         "zonal" takes ``max_features`` functions ``k(v, .)`` of the kernel instead of harmonics: inducing
-        points v, called places.  They are learnt from a random sample of at most 20000 rows (of an
+        points v.  They are learnt from a random sample of at most 20000 rows (of an
         iterator: the first ones), along with the scales if ``ard``, else with the kernel's
         hyperparameters; amplitude and noise are found from all rows.  It follows uneven functions more
         closely with as many features, and takes longer.
@@ -71,12 +72,12 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         Variances of f (times ``k(x, x)``) and of the noise in units of the targets' variance; where
         optimisation starts, or what is used.
     optimize : bool
-        Maximise the bound over amplitude, noise and the kernel's hyperparameters.  Scales and places are
-        learnt in any case.
+        Maximise the bound over amplitude, noise and the kernel's hyperparameters.  Scales and inducing
+        points are learnt in any case.
     n_restarts : int
         Further starts of the optimisation from the sums, without another pass.
     random_state : int
-        Seed of restarts, of directions of incomplete levels, and of samples and first places.
+        Seed of restarts, of directions of incomplete levels, and of samples and first inducing points.
 
     Attributes
     ----------
@@ -88,8 +89,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         Bound on the log evidence of the targets.
     statistics_ : Statistics
         All that is kept of the rows.
-    features_ : HarmonicFeatures or ZonalFeatures
-        Input map, and harmonics or places.
+    features_ : HarmonicFeatures or InducingFeatures
+        Input map, and harmonics or inducing points.
     input_scales_ : array of shape (d,)
         With ``ard``: factors of the standardised columns.
 
@@ -182,7 +183,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             scales, self.features_ = kept.results["features"]
             if self.ard:
                 self.input_scales_ = scales
-            if isinstance(self.features_, ZonalFeatures):
+            if isinstance(self.features_, InducingFeatures):
                 self.kernel_ = self.features_.kernel
         self.statistics_ = collect(self.features_, rows, kept)
         self._flat = self.statistics_.shift.size == 1 if rows.flat is None else rows.flat
@@ -206,15 +207,13 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         if self.normalize_y:
             rows = _standardised(rows)
         if self.features == "zonal":
-            from mercer.gp.places import learn_places
-
             if not self.optimize:
                 self.kernel_ = with_fixed_parameters(self.kernel_)
-            return learn_places(
+            return inducing_search.learn_inducing_points(
                 self.features_.inputs, self.kernel_, self._theta(), rows, self.max_features, self.ard,
                 self.random_state,
             )  # fmt: skip
-        from mercer.gp.ard import learn_scales
+        from mercer.gp.scales import learn_scales
 
         assert isinstance(self.features_, HarmonicFeatures)
         scales = learn_scales(self.features_, self.kernel_, self._theta(), rows, _ARD_STEPS)
@@ -231,7 +230,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             self._warn_of_constants("the first rows")
             if self.features == "zonal" and self.features_.size < self.max_features:
                 warnings.warn(
-                    f"the first rows have only {self.features_.size} places for max_features="
+                    f"the first rows have only {self.features_.size} inducing points for max_features="
                     f"{self.max_features}; begin with more rows",
                     stacklevel=2,
                 )
@@ -258,7 +257,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         for name in params:
             if name not in free:
                 raise ValueError(f"refit cannot change {name}; it can change {', '.join(free)}")
-        if kernel is not None and isinstance(self.features_, ZonalFeatures):
+        if kernel is not None and isinstance(self.features_, InducingFeatures):
             raise ValueError("zonal features are functions of the kernel; call fit instead")
         clone(self).set_params(**params)._validate()
         fresh = self.kernel_ if kernel is None else self._compatible(kernel)

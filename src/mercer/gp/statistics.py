@@ -17,7 +17,7 @@ from mercer._files import DAMAGE, atomic_write, one_line, seal, unsealed
 from mercer._npz import Npz
 from mercer.engine.threads import run, threads_in_use
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.inputs import Features
+from mercer.gp.features import Features
 from mercer.gp.rows import Block, RowSource
 from mercer.spaces.base import LARGEST
 
@@ -175,9 +175,11 @@ class Collect:
         shift = y.mean(axis=0)
         y = y - shift
         _check_range(y, block.called("y"))
-        lanes = [_Lane(self.features, y.shape[1]) for _ in range(lanes_for(len(y)))]
-        add_rows(lanes, rows, y, block.weight)
-        return reduce(add, [lane.statistics(shift) for lane in lanes])
+        accumulators = [
+            _StatisticsAccumulator(self.features, y.shape[1]) for _ in range(threads_for(len(y)))
+        ]
+        add_rows(accumulators, rows, y, block.weight)
+        return reduce(add, [part.statistics(shift) for part in accumulators])
 
 
 def collect(features: Features, rows: RowSource, checkpoint: Checkpoint | None = None) -> Statistics:
@@ -204,35 +206,35 @@ def _check_range(y: Array, name: str) -> None:
         raise ValueError(f"{name} varies by {largest:.3g}, whose square is no number; rescale it")
 
 
-class Lane(Protocol):
+class Accumulator(Protocol):
     """Sums of one thread."""
 
     def add(self, rows: Any, y: Array, weight: Array | None) -> None:
         """Add a few checked rows."""
 
 
-def lanes_for(rows: int) -> int:
+def threads_for(rows: int) -> int:
     """How many threads are worth while for so many rows."""
     return min(threads_in_use(), -(-rows // _FEW))
 
 
-def add_rows(lanes: Sequence[Lane], rows: Any, y: Array, weight: Array | None) -> None:
-    """Add rows to the lanes, each in a thread of its own."""
-    size = min(ROWS, -(-len(y) // len(lanes)))  # few rows are shared alike
+def add_rows(accumulators: Sequence[Accumulator], rows: Any, y: Array, weight: Array | None) -> None:
+    """Add rows to the accumulators, each in a thread of its own."""
+    size = min(ROWS, -(-len(y) // len(accumulators)))  # few rows are shared alike
     starts = range(0, len(y), size)
     stop = threading.Event()
 
     def job(number: int) -> None:
-        for start in starts[number :: len(lanes)]:
+        for start in starts[number :: len(accumulators)]:
             if stop.is_set():
                 return
             part = slice(start, start + size)
-            lanes[number].add(rows[part], y[part], None if weight is None else weight[part])
+            accumulators[number].add(rows[part], y[part], None if weight is None else weight[part])
 
-    run(job, [(number,) for number in range(len(lanes))], stop)
+    run(job, [(number,) for number in range(len(accumulators))], stop)
 
 
-class _Lane:
+class _StatisticsAccumulator:
     """Sums of one thread for :class:`Statistics`."""
 
     def __init__(self, features: Features, outputs: int) -> None:

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.engine.threads import run
-from mercer.gp.bound import Bound, Solution
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.evidence import Evidence
-from mercer.gp.inputs import Features
+from mercer.gp.elbo import Bound, Prior, Solution
+from mercer.gp.features import Features
+from mercer.gp.hyperparameters import Evidence
 from mercer.gp.likelihoods import Likelihood
-from mercer.gp.prior import Prior
 from mercer.gp.rows import Block, RowSource
-from mercer.gp.statistics import ROWS, add_rows, lanes_for
+from mercer.gp.statistics import ROWS, add_rows, threads_for
 
 Array = NDArray[np.float64]
 
@@ -195,9 +194,9 @@ class Sweep:
         """Sums of a block."""
         rows = self.features.check(block.X, block.called("X"))
         y = self.likelihood.encode(block)
-        lanes = [_Lane(self) for _ in range(lanes_for(len(y)))]
-        add_rows(lanes, rows, y, block.weight)
-        sums = [SiteSums(lane.grams, lane.linear, lane.diagonal, lane.values) for lane in lanes]
+        accumulators = [_SiteAccumulator(self) for _ in range(threads_for(len(y)))]
+        add_rows(accumulators, rows, y, block.weight)
+        sums = [SiteSums(part.grams, part.linear, part.diagonal, part.values) for part in accumulators]
         return sum(sums[1:], sums[0])
 
 
@@ -245,7 +244,7 @@ def infer(
     return max_iter
 
 
-class _Lane:
+class _SiteAccumulator:
     """Sums of one thread for :class:`Sites`."""
 
     def __init__(self, sweep: Sweep) -> None:

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from mercer.engine.threads import progress
-from mercer.gp.bound import Solution
-from mercer.gp.evidence import Evidence, descending
-from mercer.gp.inputs import HarmonicFeatures
-from mercer.gp.prior import Prior
+from mercer.gp.elbo import Prior, Solution
+from mercer.gp.features import HarmonicFeatures
+from mercer.gp.hyperparameters import Evidence, descending
 from mercer.gp.rows import ArrayRows, Block
 from mercer.gp.statistics import collect
 

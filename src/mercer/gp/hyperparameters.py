@@ -13,9 +13,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from mercer.engine.threads import blas_in_one_thread, run
-from mercer.gp.bound import Bound, Solution
-from mercer.gp.inputs import Features
-from mercer.gp.prior import Prior
+from mercer.gp.elbo import Bound, Prior, Solution
+from mercer.gp.features import Features
 from mercer.gp.statistics import Statistics
 
 Array = NDArray[np.float64]
