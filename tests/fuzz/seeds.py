@@ -274,11 +274,11 @@ def results(number: int) -> dict[str, Any]:
     """What a checkpoint holds."""
     rng = np.random.default_rng(number)
     M = 2 + number
-    sites = Sites(rng.normal(size=(M, M)), rng.normal(size=M), 1.5)
+    sites = Sites(rng.normal(size=(M, M)), rng.normal(size=M), np.array([1.5]))
     table = InputMap(Sphere(), 1.0, rng.normal(size=3), rng.random(3) + 1)
     statistics = Statistics(
         rng.normal(size=(M, M)), rng.normal(size=(M, 1)), rng.normal(size=M), rng.normal(size=1),
-        rng.random(1), 3.0, 40.0, 40, np.zeros(1), "features",
+        rng.random(1), rng.random(2), 40.0, 40, np.zeros(1), "features",
     )  # fmt: skip
     choices = [
         ("journal", ["a" * 32] * number),
@@ -286,7 +286,10 @@ def results(number: int) -> dict[str, Any]:
         ("statistics", (10 * number, statistics, False)),
         ("labels", (40, LabelTally(np.array(["u", "v"], dtype=object), np.ones(2), 40), True)),
         ("counts", (40, TargetTotals(np.array([3.0]), 40.0, 40), True)),
-        ("pass 1", (7, SiteSums(np.ones((1, M, M)), np.ones((1, M)), np.ones(1), np.ones(1)), False)),
+        (
+            "pass 1",
+            (7, SiteSums(np.ones((1, M, M)), np.ones((1, M)), np.ones((1, 1)), np.ones(1)), False),
+        ),
         ("ascents", (2, [AscentState(np.ones(2), sites, np.ones(2), sites, None, 0.5, True, -3.0)])),
         ("features", (np.ones(3), HarmonicFeatures(table, SphericalHarmonics(4, max_features=9), 0))),
         ("places", (np.ones(3), InducingFeatures(table, 0, KERNEL, np.eye(4)[:2]))),

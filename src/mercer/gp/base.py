@@ -10,27 +10,34 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import __version__
 from mercer.engine.threads import run
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.elbo import Prior, Solution
-from mercer.gp.features import Features, HarmonicFeatures
+from mercer.gp.features import (
+    ROWS,
+    USUAL,
+    EigenFeatures,
+    Features,
+    HarmonicFeatures,
+    check_kernel,
+    eigenfunctions,
+)
 from mercer.gp.inducing import InducingFeatures
 from mercer.gp.input_map import InputMap, Moments, is_table_kernel, looks_like_table, takes_any_length
 from mercer.gp.likelihoods import Likelihood
 from mercer.gp.rows import ColumnCheck, RowSource, open_rows, source_for
 from mercer.gp.rows.blocks import as_floats
-from mercer.gp.statistics import ROWS, Statistics
+from mercer.gp.statistics import Statistics
 from mercer.gp.variational import Ascent, AscentState, Latent, Sites, SiteSums, infer
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine
 from mercer.kernels.base import is_whole
-from mercer.kernels.levels import check_zonal, radial_power
-from mercer.kernels.radial import Road
+from mercer.kernels.levels import check_zonal
 from mercer.rkhs import warn_if_degenerate
-from mercer.spaces import Simplex, Sphere, SphericalSpace
+from mercer.spaces import Simplex, Sphere
 from mercer.spaces.base import refuse_complex
 
 Array = NDArray[np.float64]
@@ -44,12 +51,6 @@ _KEPT = (
 )  # fmt: skip
 
 
-def prior_gram(kernel: Any, rows: Any) -> Array:
-    """Gram matrix of rows that are checked, and mapped to the kernel's sphere."""
-    road = Road(kernel, rows, None)
-    return np.asarray(road.gram(kernel.profile(road.n)))
-
-
 class SparseGP(BaseEstimator):
     """A Gaussian process with a zonal kernel, on spherical harmonics as features.
 
@@ -57,7 +58,7 @@ class SparseGP(BaseEstimator):
     """
 
     kernel: Any
-    max_features: int
+    max_features: int | None
     levels: Any
     inputs: str
     bias: float
@@ -74,11 +75,12 @@ class SparseGP(BaseEstimator):
     def _validate(self) -> Any:
         """Check the parameters; returns the kernel."""
         kernel = ArcCosine() if self.kernel is None else self.kernel
-        check_zonal(kernel)
+        check_kernel(kernel)
         kernel = clone(kernel)
-        is_table_kernel(kernel, self.inputs)
         for name, least in (("max_features", 1), ("n_restarts", 0), ("random_state", 0)):
             value = getattr(self, name)
+            if value is None and name == "max_features":
+                continue
             if not is_whole(value) or value < least:
                 raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
         for name in ("amplitude", "bias"):
@@ -93,13 +95,17 @@ class SparseGP(BaseEstimator):
             # A fit that fails must not leave half of the one before.
             for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
                 delattr(self, name)
-        return open_rows(X, y, weight, ColumnCheck(self, reset, options))
+        return open_rows(X, y, weight, self._column_check(reset, **options))
+
+    def _column_check(self, reset: bool, **options: Any) -> ColumnCheck:
+        """Checks columns; nodes of a graph are no vectors, and may have labels."""
+        vectors = getattr(self.kernel, "requires_vector_input", True)
+        return ColumnCheck(self, reset, options, bool(vectors))
 
     def _warn_of_constants(self, where: str) -> None:
         """Name columns that were left out for what may be a chance."""
-        scale = self.features_.inputs.scale
-        if scale is not None and np.isinf(scale).any():
-            columns = ", ".join(map(str, np.flatnonzero(np.isinf(scale))))
+        if self.features_.constant_columns:
+            columns = ", ".join(map(str, self.features_.constant_columns))
             warnings.warn(
                 f"column(s) {columns} of X are constant in {where} and are left out for good; begin "
                 "with rows in which they vary",
@@ -124,7 +130,7 @@ class SparseGP(BaseEstimator):
     def _warn_if_degenerate(self, X: Any, kernel: Any, amplitude: float) -> None:
         """Say that a kernel which was found tells no rows apart, or finds nothing in common."""
         if X is not None:
-            warn_if_degenerate(prior_gram(kernel, self.features_.check(X)), kernel, amplitude)
+            warn_if_degenerate(self.features_.gram(kernel, self.features_.check(X)), kernel, amplitude)
 
     def _open(self, path: Any, rows: RowSource, kernel: Any) -> Checkpoint:
         """What was found before by a fit with these parameters to these rows, or nothing."""
@@ -144,33 +150,39 @@ class SparseGP(BaseEstimator):
         """Learn the input map and choose the features; returns where results are kept."""
         kernel = self._validate()
         checkpoint = self._open(path, rows, kernel)
-        if is_table_kernel(kernel, self.inputs):
-            inputs = InputMap.of_table(rows.moments(checkpoint), float(self.bias))
-        else:
-            spherical = isinstance(kernel.space, SphericalSpace)
-            inputs = InputMap(kernel.space if spherical else Sphere())
         self.n_features_in_ = rows.columns
-        if inputs.dimension(self.n_features_in_) < 2:
-            raise ValueError("X has one column, and points of a sphere at least two; see inputs='table'")
-        if self.inputs == "auto" and takes_any_length(inputs.space) and not inputs.is_table:
-            self._warn_of_lengths(kernel, rows)
         self.kernel_ = kernel
-        self.features_ = HarmonicFeatures.of(
-            kernel, inputs, inputs.dimension(self.n_features_in_), self.levels, self.max_features,
-            self.random_state,
-        )  # fmt: skip
+        self.features_ = self._choose_features(kernel, rows, checkpoint)
         if not rows.repeatable:
             self._warn_of_constants("the first block")
         return checkpoint
 
+    def _choose_features(self, kernel: Any, rows: RowSource, checkpoint: Checkpoint) -> Features:
+        """Eigenfunctions that the kernel's space offers, or else harmonics of a sphere."""
+        basis = eigenfunctions(kernel, self.max_features)
+        if basis is not None:
+            return EigenFeatures.of(kernel, basis, self.inputs, self.levels)
+        check_zonal(kernel)
+        if is_table_kernel(kernel, self.inputs):
+            inputs = InputMap.of_table(rows.moments(checkpoint), float(self.bias))
+        else:
+            inputs = InputMap.of_points(kernel.space)
+        n = inputs.dimension(rows.columns)
+        if n < 2:
+            raise ValueError("X has one column, and points of a sphere at least two; see inputs='table'")
+        if self.inputs == "auto" and takes_any_length(inputs.space) and not inputs.is_table:
+            self._warn_of_lengths(kernel, rows)
+        return HarmonicFeatures.of(kernel, inputs, n, self.levels, self._most, self.random_state)
+
+    @property
+    def _most(self) -> int:
+        """Number of features, where there is no end to them."""
+        return USUAL if self.max_features is None else self.max_features
+
     def _compatible(self, kernel: Any) -> Any:
         """Check that a kernel can use the features that statistics were collected for."""
-        check_zonal(kernel)
         kernel = clone(kernel)
-        power, space = radial_power(kernel), self.features_.inputs.space
-        table = is_table_kernel(kernel, self.inputs)
-        right_space = table if self.features_.inputs.is_table else kernel.space == space
-        if power != self.features_.power or not right_space:
+        if not self.features_.serves(kernel, self.inputs):
             raise ValueError(
                 f"{kernel!r} needs other features than {self.kernel_!r}, for which statistics were "
                 "collected: another space, or another power of |x|; call fit instead"
@@ -181,8 +193,7 @@ class SparseGP(BaseEstimator):
         """Rows to predict at, checked and mapped."""
         check_is_fitted(self)
         refuse_complex(X, "X")
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
-        return self.features_.check(as_floats(X))
+        return self.features_.check(as_floats(self._column_check(reset=False).points(X)))
 
     def _apply(self, method: str, X: Any, *outputs: tuple[Any, ...], **options: Any) -> Any:
         """A method at the rows of X, by the source of such rows; see :meth:`RowSource.apply`."""
@@ -191,29 +202,31 @@ class SparseGP(BaseEstimator):
 
     def _moments(self, rows: Any, posteriors: list[tuple[Solution, Prior]]) -> tuple[Array, Array]:
         """Means (all outputs of all posteriors) and variances (one of each) at rows, tile by tile."""
-        weights = np.concatenate([posterior.mean for posterior, _ in posteriors], axis=1)
-        mean = np.empty((rows.shape[0], weights.shape[1]))
+        ends = np.cumsum([0, *(posterior.mean.shape[1] for posterior, _ in posteriors)])
+        mean = np.empty((rows.shape[0], ends[-1]))
         variance = np.empty((rows.shape[0], len(posteriors)))
 
         def job(part: slice) -> None:
+            features: Features | None = None
             phi = np.empty((part.stop - part.start, self.features_.size))
-            scale = self.features_.write(rows[part], phi)
-            mean[part] = phi @ weights
-            captured = self.features_.captured(phi)
             for i, (posterior, prior) in enumerate(posteriors):
-                variance[part, i] = prior.left(scale, captured) + posterior.variance(phi)
+                if prior.features is not features:
+                    features = prior.features
+                    psi = features.write(rows[part], phi)
+                mean[part, ends[i] : ends[i + 1]] = phi @ posterior.mean
+                variance[part, i] = prior.left(psi) + posterior.variance(phi)
 
         run(job, _parts(rows.shape[0]), what="prediction")
         return mean, variance
 
-    def _means(self, rows: Any, weights: Array) -> Array:
+    def _means(self, rows: Any, posterior: Solution, prior: Prior) -> Array:
         """Posterior means at rows, tile by tile."""
-        mean = np.empty((rows.shape[0], weights.shape[1]))
+        mean = np.empty((rows.shape[0], posterior.mean.shape[1]))
 
         def job(part: slice) -> None:
-            phi = np.empty((part.stop - part.start, self.features_.size))
-            self.features_.write(rows[part], phi)
-            mean[part] = phi @ weights
+            phi = np.empty((part.stop - part.start, prior.features.size))
+            prior.features.write(rows[part], phi)
+            mean[part] = phi @ posterior.mean
 
         run(job, _parts(rows.shape[0]), what="prediction")
         return mean
@@ -249,7 +262,7 @@ class VariationalGP(SparseGP):
         self,
         kernel: Any = None,
         *,
-        max_features: int = 500,
+        max_features: int | None = None,
         levels: Any = None,
         inputs: str = "auto",
         bias: float = 1.0,

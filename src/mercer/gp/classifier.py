@@ -33,9 +33,11 @@ class SphericalGPClassifier(ClassifierMixin, VariationalGP):
     ----------
     kernel : Kernel, optional
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
-        ``Matern`` or another SpectralKernel on a sphere.
-    max_features : int
-        Number of harmonics M; see :class:`mercer.harmonics.SphericalHarmonics` for which.
+        ``Matern`` or another SpectralKernel on a sphere; or one of these on a ``Graph``, whose rows are
+        nodes and whose features are the eigenvectors of its Laplacian.
+    max_features : int, optional
+        Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
+        default 500, or all eigenvectors of a graph of up to 4000 nodes.
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
@@ -97,7 +99,7 @@ class SphericalGPClassifier(ClassifierMixin, VariationalGP):
         self,
         kernel: Any = None,
         *,
-        max_features: int = 500,
+        max_features: int | None = None,
         levels: Any = None,
         inputs: str = "auto",
         bias: float = 1.0,

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.gp.features import Features
-from mercer.kernels.levels import LevelWeights
+from mercer.gp.features import Features, PriorWeights
 
 Array = NDArray[np.float64]
 
@@ -24,38 +23,27 @@ class Prior:
     """A Gaussian process with the covariance ``amplitude * kernel``, seen through features."""
 
     amplitude: float
-    levels: LevelWeights
+    weights: PriorWeights
     features: Features
 
     @classmethod
     def of(cls, amplitude: float, kernel: Any, features: Features) -> Prior:
         """The prior of a kernel with its present hyperparameters."""
-        return cls(amplitude, features.level_weights(kernel), features)
+        here = features.at(kernel)
+        return cls(amplitude, here.weights(kernel), here)
 
     @property
     def variances(self) -> Array:
         """Prior variance of the weight of each feature."""
-        return self.amplitude * np.repeat(self.levels.weights, self.features.counts)
+        return self.amplitude * self.weights.variances
 
-    def left(self, diagonal: Any, captured: Any) -> Any:
-        """Variance that the features leave out, where ``|x|^(2p)`` is ``diagonal``.
+    def left(self, psi: Array) -> Any:
+        """Variance that the features leave out, where the functions psi_r have given values, or sums."""
+        return self.amplitude * (psi @ self.weights.rest)
 
-        Complete groups leave nothing; ``captured`` is what the squares of the last one add up to, which
-        may lack some.
-        """
-        return self.amplitude * (
-            self.levels.rest * diagonal + self.levels.weights[-1] * self._missing(diagonal, captured)
-        )
-
-    def left_slopes(self, diagonal: float, captured: float) -> Array:
+    def left_slopes(self, psi: Array) -> Array:
         """Derivatives of :meth:`left` by the logarithms of the kernel's hyperparameters."""
-        last = self.levels.weights[-1] * self._missing(diagonal, captured) * self.levels.slopes[-1]
-        return self.amplitude * (self.levels.rest_slopes * diagonal + last)
-
-    def _missing(self, diagonal: Any, captured: Any) -> Any:
-        if self.features.whole is None:
-            return 0.0
-        return np.maximum(self.features.whole * diagonal - captured, 0.0)
+        return self.amplitude * (psi @ self.weights.rest_slopes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +68,8 @@ class Bound:
         Number of targets.
     rank : int
         Bound on the rank of ``gram``.
+    factor : pair of arrays, optional
+        ``F`` and ``z`` with ``G = F'F`` and ``b = F'z``, in place of ``gram`` and ``linear``.
     """
 
     gram: Array
@@ -87,6 +77,20 @@ class Bound:
     squares: Array
     count: float
     rank: int
+    factor: tuple[Array, Array] | None = None
+
+    def of_factor(self, F: Array, z: Array) -> Bound:
+        """The bound of other features of the same rows, ``G = F'F`` and ``b = F'z``."""
+        few = len(F) < F.shape[1]
+        gram, linear = (self.gram[:0], self.linear[:0]) if few else (F.T @ F, F.T @ z)
+        return Bound(
+            gram,
+            linear,
+            self.squares,
+            self.count,
+            len(F) if few else 2 * len(F),
+            (F, z) if few else None,
+        )
 
     def solve(self, variances: Array, noise: float) -> Solution:
         """Everything at given prior variances and noise."""
@@ -97,6 +101,8 @@ class Bound:
     @cached_property
     def _factor(self) -> tuple[Array, Array] | None:
         """``F`` and ``z`` with ``G = F'F`` and ``b = F'z``, where rows are far fewer than features."""
+        if self.factor is not None:
+            return self.factor
         if 2 * self.rank > len(self.gram):
             return None
         values, vectors = np.linalg.eigh(self.gram)
@@ -201,6 +207,15 @@ class Solution:
         assert self.projected is not None
         scaled = self.projected * roots
         return np.diag(self.variances) - scaled.T @ scaled
+
+    def times_covariance(self, phi: Array) -> Array:
+        """Rows of features times the posterior covariance of their weights."""
+        roots = np.sqrt(self.variances)
+        scaled = phi * roots
+        if self.inverse is not None:
+            return ((scaled @ self.inverse.T) @ self.inverse) * roots
+        assert self.projected is not None
+        return (scaled - (scaled @ self.projected.T) @ self.projected) * roots
 
     def explained_covariance(self, phi: Array) -> Array:
         """How far the data lower the covariance of ``phi w`` between each pair of rows."""

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mercer.gp.elbo import inverse_factor
-from mercer.gp.features import Features
+from mercer.gp.features import PriorWeights, SphericalFeatures
 from mercer.gp.input_map import InputMap
-from mercer.kernels.levels import LevelWeights, radial_power
+from mercer.kernels.levels import radial_power
 from mercer.spaces import Simplex, Sphere
 
 Array = NDArray[np.float64]
@@ -29,7 +29,7 @@ TILE = 256
 
 
 @dataclass(frozen=True, eq=False)
-class InducingFeatures(Features):
+class InducingFeatures(SphericalFeatures):
     """Features ``|x|^p L^-1 (s(v_1.x), ..., s(v_M.x))`` of unit vectors x, for inducing points v_j.
 
     s is the zonal kernel at unit vectors and ``L L'`` its matrix at the inducing points, so that the
@@ -49,6 +49,7 @@ class InducingFeatures(Features):
     power: int
     kernel: Any
     points: Array
+    n_rest = 2
 
     @classmethod
     def of(cls, kernel: Any, inputs: InputMap, points: Array) -> InducingFeatures:
@@ -63,19 +64,30 @@ class InducingFeatures(Features):
         return self.points.shape[1]
 
     @property
-    def counts(self) -> tuple[int, ...]:
-        """See :class:`Features`; there is one group."""
-        return (len(self.points),)
+    def size(self) -> int:  # type: ignore[override]
+        """See :class:`Features`."""
+        return len(self.points)
+
+    def weights(self, kernel: Any) -> PriorWeights:
+        """See :class:`Features`: variances are one, for the kernel that the features are made of.
+
+        The prior leaves out k(x, x) less what the functions capture, as an incomplete level does.
+        """
+        free = np.zeros((1, len(kernel.theta)))
+        return PriorWeights(
+            np.ones(self.size),
+            np.repeat(free, self.size, axis=0),
+            np.array([0.0, 1.0]),
+            np.zeros((2, free.size)),
+        )
 
     @property
-    def whole(self) -> float | None:
-        """See :class:`Features`."""
+    def whole(self) -> float:
+        """See :class:`SphericalFeatures`."""
         return self.zonal.total
 
-    def level_weights(self, kernel: Any) -> LevelWeights:
-        """See :class:`Features`: variances are one, for the kernel that the features are made of."""
-        free = len(kernel.theta)
-        return LevelWeights(np.ones(1), self.zonal.total, 0.0, np.zeros((1, free)), np.zeros(free))
+    def _captured(self, phi: Array) -> Array:
+        return (phi**2).sum(axis=1)
 
     @cached_property
     def zonal(self) -> ZonalFunction:

@@ -176,7 +176,7 @@ class InducingEvidence:
         by_points = sum(part.points for part in accumulators) + 2 * by_kernel.between_points(features)
         by_raw = through_length(by_points, *unit(raw))
         by_factors = sum(part.factors for part in accumulators) + (by_raw * raw).sum(axis=0)
-        by_total = solution.left_slope() * prior.amplitude * evidence.diagonal
+        by_total = solution.left_slope() * prior.amplitude * evidence.rest[0]
         by_parameters = by_kernel.of_parameters(features, by_total)
         by_parameters += sum(part.parameters for part in accumulators)
         d = len(factors)

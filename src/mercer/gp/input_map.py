@@ -102,6 +102,11 @@ class InputMap:
         """Standardise columns by their moments."""
         return cls(Sphere(), bias, moments.mean, moments.scale)
 
+    @classmethod
+    def of_points(cls, space: Any) -> InputMap:
+        """Rows that are points of a sphere already, or directions for a kernel of other rows."""
+        return cls(space if isinstance(space, SphericalSpace) else Sphere())
+
     def stretched(self, factors: Array) -> InputMap:
         """The same with standardised columns multiplied by factors."""
         assert self.scale is not None

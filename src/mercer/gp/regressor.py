@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.gp import inducing_search
-from mercer.gp.base import SparseGP, prior_gram
+from mercer.gp.base import SparseGP
 from mercer.gp.features import Features, HarmonicFeatures
 from mercer.gp.hyperparameters import AMPLITUDES, Evidence
 from mercer.gp.inducing import InducingFeatures, with_fixed_parameters
@@ -45,9 +45,11 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     ----------
     kernel : Kernel, optional
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
-        ``Matern`` or another SpectralKernel on a sphere.
-    max_features : int
-        Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.
+        ``Matern`` or another SpectralKernel on a sphere; or one of these on a ``Graph``, whose rows are
+        nodes and whose features are the eigenvectors of its Laplacian.
+    max_features : int, optional
+        Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
+        default 500, or all eigenvectors of a graph of up to 4000 nodes, which is the exact process.
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
@@ -118,7 +120,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self,
         kernel: Any = None,
         *,
-        max_features: int = 500,
+        max_features: int | None = None,
         levels: Any = None,
         inputs: str = "auto",
         bias: float = 1.0,
@@ -194,8 +196,12 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
 
     def _learn_features(self, source: RowSource) -> tuple[Array, Features]:
         """Input scales (or ones) and features, from a sample of the rows."""
-        if self.ard and not self.features_.inputs.is_table:
+        if self.ard and not self.features_.is_table:
             raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
+        if not isinstance(self.features_, HarmonicFeatures):
+            raise ValueError(
+                f"inducing points are of a sphere; use features='harmonics' with {self.kernel_.space!r}"
+            )
         rows = source.sample(self.random_state)
         try:
             self.features_.check(rows.X)
@@ -210,12 +216,11 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             if not self.optimize:
                 self.kernel_ = with_fixed_parameters(self.kernel_)
             return inducing_search.learn_inducing_points(
-                self.features_.inputs, self.kernel_, self._theta(), rows, self.max_features, self.ard,
+                self.features_.inputs, self.kernel_, self._theta(), rows, self._most, self.ard,
                 self.random_state,
             )  # fmt: skip
         from mercer.gp.scales import learn_scales
 
-        assert isinstance(self.features_, HarmonicFeatures)
         scales = learn_scales(self.features_, self.kernel_, self._theta(), rows, _ARD_STEPS)
         return scales, replace(self.features_, inputs=self.features_.inputs.stretched(scales))
 
@@ -228,10 +233,10 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         if not hasattr(self, "statistics_"):
             self.fit(X, y, sample_weight)
             self._warn_of_constants("the first rows")
-            if self.features == "zonal" and self.features_.size < self.max_features:
+            if self.features == "zonal" and self.features_.size < self._most:
                 warnings.warn(
                     f"the first rows have only {self.features_.size} inducing points for max_features="
-                    f"{self.max_features}; begin with more rows",
+                    f"{self._most}; begin with more rows",
                     stacklevel=2,
                 )
             return self
@@ -343,7 +348,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     def _predict(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         rows = self._points(X)
         if not return_std:
-            return self._in_units(self._means(rows, self._posterior.mean))
+            return self._in_units(self._means(rows, self._posterior, self._prior))
         mean, variance = self._moments(rows, [(self._posterior, self._prior)])
         std = np.sqrt(variance + self.noise_ * include_noise) * self._scale_y
         return self._in_units(mean), std[:, 0] if self._flat else std
@@ -361,8 +366,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     def _covariance(self, rows: Any) -> tuple[Array, Array]:
         """Mean and covariance of f at rows, in units of the targets' deviation."""
         phi = np.empty((rows.shape[0], self.features_.size))
-        self.features_.write(rows, phi)
-        gram = prior_gram(self.kernel_, rows)
+        self._prior.features.write(rows, phi)
+        gram = self.features_.gram(self.kernel_, rows)
         covariance = self.amplitude_ * gram - self._posterior.explained_covariance(phi)
         return phi @ self._posterior.mean, covariance
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from mercer.engine.threads import run
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.elbo import Bound, Prior, Solution
-from mercer.gp.features import Features
+from mercer.gp.features import ROWS, Features
 from mercer.gp.hyperparameters import Evidence
 from mercer.gp.likelihoods import Likelihood
 from mercer.gp.rows import Block, RowSource
-from mercer.gp.statistics import ROWS, add_rows, threads_for
+from mercer.gp.statistics import add_rows, threads_for
 
 Array = NDArray[np.float64]
 
@@ -33,20 +33,20 @@ class Sites:
     """A normal distribution in place of each target's likelihood, summed over rows.
 
     Site i is ``exp(h_i f_i - w_i f_i^2 / 2)``: ``gram`` is the sum of ``w phi phi'``, ``linear`` of
-    ``h phi``, ``diagonal`` of ``w |x|^(2p)``.  They are the natural parameters of the posterior, less
+    ``h phi``, ``rest`` of ``w psi``.  They are the natural parameters of the posterior, less
     the prior's, and mixing them is a step along the natural gradient.
     """
 
     gram: Array
     linear: Array
-    diagonal: float
+    rest: Array
 
     def towards(self, other: Sites, step: float) -> Sites:
         """Move part of the way to other sites."""
         return Sites(
             (1 - step) * self.gram + step * other.gram,
             (1 - step) * self.linear + step * other.linear,
-            (1 - step) * self.diagonal + step * other.diagonal,
+            (1 - step) * self.rest + step * other.rest,
         )
 
 
@@ -142,7 +142,7 @@ class Ascent:
 
     def _evidence(self, sites: Sites) -> Evidence:
         bound = Bound(sites.gram, sites.linear[:, None], np.zeros(1), 0.0, self._rows)
-        return Evidence(bound, self._features, sites.diagonal, self._kernel, fixed_noise=True)
+        return Evidence(bound, self._features, sites.rest, self._kernel, fixed_noise=True)
 
     def _latent(self, sites: Sites, theta: Array) -> Latent:
         evidence = self._evidence(sites)
@@ -156,7 +156,7 @@ class SiteSums:
 
     grams: Array
     linear: Array
-    diagonal: Array
+    rest: Array
     values: Array
 
     def __add__(self, other: SiteSums) -> SiteSums:
@@ -164,7 +164,7 @@ class SiteSums:
 
     def sites(self, position: int) -> tuple[Sites, float]:
         """Sites of one of the processes, and its mean log likelihood."""
-        sites = Sites(self.grams[position], self.linear[position], float(self.diagonal[position]))
+        sites = Sites(self.grams[position], self.linear[position], self.rest[position])
         return sites, float(self.values[position])
 
 
@@ -196,7 +196,7 @@ class Sweep:
         y = self.likelihood.encode(block)
         accumulators = [_SiteAccumulator(self) for _ in range(threads_for(len(y)))]
         add_rows(accumulators, rows, y, block.weight)
-        sums = [SiteSums(part.grams, part.linear, part.diagonal, part.values) for part in accumulators]
+        sums = [part.sums() for part in accumulators]
         return sum(sums[1:], sums[0])
 
 
@@ -248,34 +248,45 @@ class _SiteAccumulator:
     """Sums of one thread for :class:`Sites`."""
 
     def __init__(self, sweep: Sweep) -> None:
-        size, outputs = sweep.features.size, len(sweep.beliefs)
         self._sweep = sweep
-        self._buffer, self._scaled = np.empty((ROWS, size)), np.empty((ROWS, size))
-        self._product = np.empty((size, size))
-        self.grams = np.zeros((outputs, size, size))
-        self.linear = np.zeros((outputs, size))
-        self.diagonal, self.values = np.zeros(outputs), np.zeros(outputs)
+        self._buffer = np.empty((ROWS, sweep.features.size))
+        first = sweep.features.sums(1)
+        self._parts = [first, *(sweep.features.sums(1, first) for _ in range(len(sweep.beliefs) - 1))]
+        self._values = np.zeros(len(sweep.beliefs))
 
     def add(self, rows: Any, y: Array, weight: Array | None) -> None:
         features, likelihood = self._sweep.features, self._sweep.likelihood
         weight = np.ones(len(y)) if weight is None else weight
-        phi, scaled = self._buffer[: len(y)], self._scaled[: len(y)]
-        squared_lengths = features.write(rows, phi)
-        captured = features.captured(phi)
+        phi = self._buffer[: len(y)]
+        values = phi, features.write(rows, phi)
         for position, (number, belief) in enumerate(self._sweep.beliefs.items()):
             offset = float(likelihood.offset[number])
             if belief is None:
                 mean, variance = likelihood.start(y[:, number], offset), np.zeros(len(y))
             else:
-                posterior, prior = belief
-                mean = (phi @ posterior.mean)[:, 0]
-                variance = prior.left(squared_lengths, captured) + posterior.variance(phi)
+                mean, variance = _moments(*belief, rows, values, features)
             terms = likelihood.expectations(y[:, number], mean + offset, variance)
-            self.values[position] += weight @ terms.value
-            if not np.isfinite(self.values[position]):
+            self._values[position] += weight @ terms.value
+            if not np.isfinite(self._values[position]):
                 continue  # out of range: the step that led here is taken back
             precision = weight * terms.curvature
-            self.linear[position] += phi.T @ (weight * terms.slope + precision * mean)
-            np.multiply(phi, np.sqrt(precision)[:, None], out=scaled)
-            self.grams[position] += np.matmul(scaled.T, scaled, out=self._product)
-            self.diagonal[position] += float(precision @ squared_lengths)
+            linear = weight * terms.slope + precision * mean
+            self._parts[position].add(rows, precision, linear[:, None], values)
+
+    def sums(self) -> SiteSums:
+        grams, linear, rest = (
+            np.stack([getattr(part, name) for part in self._parts])
+            for name in ("gram", "linear", "rest")
+        )
+        return SiteSums(grams, linear[:, :, 0], rest, self._values)
+
+
+def _moments(
+    posterior: Solution, prior: Prior, rows: Any, values: tuple[Array, Array], features: Features
+) -> tuple[Array, Array]:
+    """Means and variances of a process at rows; ``values`` are those of the features of the pass."""
+    phi, psi = values
+    if prior.features is not features:  # functions of the process's own kernel
+        phi = np.empty_like(phi)
+        psi = prior.features.write(rows, phi)
+    return (phi @ posterior.mean)[:, 0], prior.left(psi) + posterior.variance(phi)

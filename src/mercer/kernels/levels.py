@@ -58,6 +58,11 @@ def check_zonal(kernel: Any) -> None:
     )
 
 
+def has_log_weights(kernel: Any) -> bool:
+    """Whether a kernel is given by weights on the eigenvalues of its space's Laplacian."""
+    return isinstance(kernel, SpectralKernel)
+
+
 def level_weights(kernel: Any, n: int, levels: Sequence[int]) -> LevelWeights:
     """Weights of a zonal kernel on levels in dimension n.
 

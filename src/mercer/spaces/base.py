@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from mercer.profiles import Separation
+from mercer.spaces.eigenfunctions import Eigenfunctions, LogWeights
 
 #: Longest array that is shown in full where a constructor's arguments are.
 _SHOWN = 8
@@ -38,6 +39,21 @@ class Space(ABC):
 
         This is the one place where input is checked.  Errors name the row and say what to do.
         """
+
+    def eigenfunctions(
+        self, count: int | None, usual: int, log_weights: LogWeights
+    ) -> Eigenfunctions | None:
+        """Eigenfunctions of the Laplacian that are heaviest under a law; None if none are known here.
+
+        Parameters
+        ----------
+        count : int or None
+            How many; None for all, or the usual number where that is too many.
+        usual : int
+        log_weights : callable
+            From eigenvalues to the logarithms of the law's weights.
+        """
+        return None
 
 
 class RowSpace(Space):

@@ -166,8 +166,10 @@ def choice(rows: int, columns: int, seed: int) -> NDArray[np.int64]:
 
 
 def as_floats(X: Any) -> Any:
-    """Rows in double precision."""
+    """Rows in double precision; labels, which are no numbers, as they are."""
     _refuse_dates(X.dtype)
+    if X.dtype.kind in "OUS":
+        return X
     return X.astype(float) if sparse.issparse(X) else np.asarray(X, dtype=float)
 
 

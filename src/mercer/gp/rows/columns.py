@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +31,29 @@ class ColumnCheck:
         Learn them, rather than compare with those learnt before.
     options : dict
         Of scikit-learn's ``validate_data``, for arrays.
+    vectors : bool
+        Whether rows are vectors of numbers; otherwise each is one thing of any kind, such as a node.
     """
 
     estimator: Any
     reset: bool = True
     options: dict[str, Any] = field(default_factory=dict)
+    vectors: bool = True
 
     def arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows and targets in memory, checked as a whole."""
-        usual = {"accept_sparse": "csr", "dtype": "numeric"}
-        found: tuple[Any, Any] = validate_data(
-            self.estimator, X, y, reset=self.reset, **usual | self.options
-        )
+        found: tuple[Any, Any] = self._validated(X, y=y, **self.options)
         return found
+
+    def points(self, X: Any) -> Any:
+        """Rows without targets, in memory."""
+        return self._validated(X)
+
+    def _validated(self, X: Any, **options: Any) -> Any:
+        if not self.vectors:
+            X = _column(X)
+        usual = {"accept_sparse": "csr", "dtype": "numeric" if self.vectors else None}
+        return validate_data(self.estimator, X, reset=self.reset, **usual | options)
 
     def frame(self, empty: Any) -> None:
         """Names and number of columns of a table without rows."""
@@ -61,6 +72,18 @@ class ColumnCheck:
                 f"the columns of X are {', '.join(names)}; in the rows before they were "
                 f"{', '.join(known)}, in this order"
             )
+
+
+def _column(X: Any) -> Any:
+    """Things of any kind as an array of one column."""
+    if getattr(X, "ndim", 1) != 1:
+        return X
+    if all(isinstance(thing, Number) for thing in X):
+        return np.asarray(X)[:, None]
+    found = np.empty((len(X), 1), dtype=object)
+    for i, thing in enumerate(X):  # NumPy would make a matrix of tuples
+        found[i, 0] = thing
+    return found
 
 
 @dataclass(frozen=True)
