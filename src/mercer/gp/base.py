@@ -15,16 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import __version__
 from mercer.engine.threads import run
 from mercer.gp.checkpoint import Checkpoint
+from mercer.gp.eigenfunctions import EigenFeatures, check_kernel, eigenfunctions
 from mercer.gp.elbo import Prior, Solution
-from mercer.gp.features import (
-    ROWS,
-    USUAL,
-    EigenFeatures,
-    Features,
-    HarmonicFeatures,
-    check_kernel,
-    eigenfunctions,
-)
+from mercer.gp.features import ROWS, USUAL, Features, HarmonicFeatures
 from mercer.gp.inducing import InducingFeatures
 from mercer.gp.input_map import InputMap, Moments, is_table_kernel, looks_like_table, takes_any_length
 from mercer.gp.likelihoods import Likelihood

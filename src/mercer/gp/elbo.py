@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -81,16 +81,9 @@ class Bound:
 
     def of_factor(self, F: Array, z: Array) -> Bound:
         """The bound of other features of the same rows, ``G = F'F`` and ``b = F'z``."""
-        few = len(F) < F.shape[1]
-        gram, linear = (self.gram[:0], self.linear[:0]) if few else (F.T @ F, F.T @ z)
-        return Bound(
-            gram,
-            linear,
-            self.squares,
-            self.count,
-            len(F) if few else 2 * len(F),
-            (F, z) if few else None,
-        )
+        if len(F) < F.shape[1]:
+            return replace(self, gram=self.gram[:0], linear=self.linear[:0], rank=len(F), factor=(F, z))
+        return replace(self, gram=F.T @ F, linear=F.T @ z, rank=len(F))
 
     def solve(self, variances: Array, noise: float) -> Solution:
         """Everything at given prior variances and noise."""

@@ -74,8 +74,8 @@ class Evidence:
         """Posterior and prior at theta, and the variance that the features leave out of all rows."""
         amplitude, noise, kernel = self.split(theta)
         prior = Prior.of(amplitude, kernel, self.features)
-        bound, rest = prior.features.project(self.bound, self.rest)
-        return bound.solve(prior.variances, noise), prior, float(prior.left(rest))
+        left = float(prior.left(prior.features.project_rest(self.bound, self.rest)))
+        return prior.features.project(self.bound).solve(prior.variances, noise), prior, left
 
     def value(self, theta: Array) -> float:
         """The bound."""
@@ -93,7 +93,7 @@ class Evidence:
         own = [by_variance.sum() + by_left * left]
         if not self.fixed_noise:
             own.append(solution.noise_slope(left))
-        _, rest = prior.features.project(self.bound, self.rest)
+        rest = prior.features.project_rest(self.bound, self.rest)
         of_kernel = by_variance @ prior.weights.slopes + by_left * prior.left_slopes(rest)
         of_kernel = of_kernel + prior.features.function_slopes(solution, prior, self.bound)
         return np.concatenate([own, of_kernel])
