@@ -205,6 +205,8 @@ def test_hyperparameters_are_found() -> None:
         model.refit(Heat(Graph(A)))
     with pytest.raises(ValueError, match="call fit instead"):
         model.refit(Heat(Sphere()))
+    with pytest.raises(ValueError, match="t of Heat"):
+        model.refit(Heat(Graph(grid), t=-1.0))
 
 
 @pytest.mark.parametrize("kernel", [CASES["heat"][0], CASES["absolute matern"][0]], ids=repr)
@@ -337,6 +339,8 @@ def test_what_makes_no_sense_is_refused(params, error, message: str) -> None:
 
 
 def test_nodes_that_are_none_are_refused() -> None:
+    with pytest.raises(TypeError, match="kernel must be ArcCosine"):  # a graph that is not wrapped
+        SphericalGPRegressor(Heat(nx.path_graph(3), t=1.0)).fit([[0], [1], [2]], [1.0, 2.0, 3.0])
     model = SphericalGPRegressor(CASES["heat"][0]).fit([0, 1, 2], [1.0, 2.0, 3.0])
     for nodes, message in (([90], "row 0 of X is 90"), ([0.5], r"row 0 of X is 0\.5")):
         with pytest.raises(ValueError, match=message):
@@ -384,8 +388,8 @@ class Circle(Space):
     def check(self, X, name="X"):
         return np.asarray(X, dtype=float)
 
-    def eigenfunctions(self, count, usual, log_weights):
-        return CircleFunctions(usual if count is None else count)
+    def eigenfunctions(self, count, log_weights):
+        return CircleFunctions(41 if count is None else count)
 
     def __eq__(self, other):
         return isinstance(other, Circle)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.gp.features import USUAL, Features, PriorWeights, ProductSums
+from mercer.gp.features import Features, PriorWeights, ProductSums
 from mercer.kernels.base import log_derivative
 from mercer.kernels.levels import check_zonal, has_log_weights
 from mercer.spaces.eigenfunctions import Eigenfunctions
@@ -33,7 +33,7 @@ def eigenfunctions(kernel: Any, count: int | None) -> Eigenfunctions | None:
     if not has_log_weights(kernel):
         return None
     found: Eigenfunctions | None = kernel.space.eigenfunctions(
-        count, USUAL, lambda eigenvalues: log_weights(kernel, eigenvalues)
+        count, lambda eigenvalues: log_weights(kernel, eigenvalues)
     )
     return found
 
@@ -60,8 +60,9 @@ class EigenFeatures(Features):
             )
         if basis.n_points is None:
             return HomogeneousFeatures(basis, kernel.space)
-        kernel.diag(basis.points([0]))  # refuses parameters out of range, and what rounding would spoil
-        return FiniteFeatures(basis, kernel.space)
+        found = FiniteFeatures(basis, kernel.space)
+        found.serves(kernel, inputs)
+        return found
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -78,7 +79,10 @@ class EigenFeatures(Features):
 
     def serves(self, kernel: Any, inputs: str) -> bool:
         """See :class:`Features`."""
-        return bool(has_log_weights(kernel) and kernel.space == self.space)
+        right = has_log_weights(kernel) and kernel.space == self.space
+        if right and self.basis.n_points is not None:
+            kernel.diag(self.basis.points([0]))  # refuses parameters out of range
+        return bool(right)
 
     @property
     def fingerprint(self) -> str:

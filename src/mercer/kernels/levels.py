@@ -19,6 +19,7 @@ from mercer.kernels.matern import Matern
 from mercer.kernels.spectral import SpectralKernel
 from mercer.kernels.sphere import ArcCosine
 from mercer.spaces import SphericalSpace, zonal
+from mercer.spaces.base import Space
 
 Array = NDArray[np.float64]
 
@@ -60,7 +61,7 @@ def check_zonal(kernel: Any) -> None:
 
 def has_log_weights(kernel: Any) -> bool:
     """Whether a kernel is given by weights on the eigenvalues of its space's Laplacian."""
-    return isinstance(kernel, SpectralKernel)
+    return isinstance(kernel, SpectralKernel) and isinstance(kernel.space, Space)
 
 
 def level_weights(kernel: Any, n: int, levels: Sequence[int]) -> LevelWeights:

@@ -40,16 +40,13 @@ class Space(ABC):
         This is the one place where input is checked.  Errors name the row and say what to do.
         """
 
-    def eigenfunctions(
-        self, count: int | None, usual: int, log_weights: LogWeights
-    ) -> Eigenfunctions | None:
+    def eigenfunctions(self, count: int | None, log_weights: LogWeights) -> Eigenfunctions | None:
         """Eigenfunctions of the Laplacian that are heaviest under a law; None if none are known here.
 
         Parameters
         ----------
         count : int or None
-            How many; None for all, or the usual number where that is too many.
-        usual : int
+            How many, at most; None for all, or a usual number where there are too many.
         log_weights : callable
             From eigenvalues to the logarithms of the law's weights.
         """

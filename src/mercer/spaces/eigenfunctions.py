@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 #: From eigenvalues to the logarithms of a law's weights.
 LogWeights = Callable[[Array], Array]
 
+#: Number of eigenvectors of a graph that is too large for all of them.
+_USUAL = 500
 #: Shift for the least eigenvalues of a large graph, in units of the largest.
 _SHIFT = 1e-6
 
@@ -81,11 +83,11 @@ class Eigenvectors(Eigenfunctions):
     squares: Array
 
     @classmethod
-    def of(cls, graph: Any, count: int | None, usual: int, log_weights: LogWeights) -> Eigenvectors:
+    def of(cls, graph: Any, count: int | None, log_weights: LogWeights) -> Eigenvectors:
         """The ``count`` heaviest; see :meth:`mercer.spaces.Graph.eigenfunctions`."""
         operator = graph.operator("laplacian")
         if not operator.decomposable:
-            return cls._least(graph, usual if count is None else count, log_weights)
+            return cls._least(graph, _USUAL if count is None else count, log_weights)
         values, vectors = operator.decomposition
         kept = np.arange(len(values))
         if count is not None and count < len(values):

@@ -140,13 +140,13 @@ class Graph(Space):
         positive = self._normalized_laplacian() if normalized else self._plain_laplacian()
         return Operator(-positive.matrix, -positive.high, 0.0, positive.null)
 
-    def eigenfunctions(self, count: int | None, usual: int, log_weights: LogWeights) -> Eigenvectors:
+    def eigenfunctions(self, count: int | None, log_weights: LogWeights) -> Eigenvectors:
         """Eigenvectors of the Laplacian; see :class:`Space`.
 
         All of them up to 4000 nodes; of larger graphs those of the least eigenvalues, and what they
         leave out counts as if it had the largest of these.
         """
-        return Eigenvectors.of(self, count, usual, log_weights)
+        return Eigenvectors.of(self, count, log_weights)
 
     @property
     def fingerprint(self) -> str:
