@@ -51,7 +51,7 @@ for name, model in models.items():
 
 ticks = np.linspace(-2, 2, 161)
 grid = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
-inputs, places = models["zonal"].features_.inputs, models["zonal"].features_.places
+inputs, places = models["zonal"].features_.inputs, models["zonal"].features_.points
 dots = places[:, :-1] / places[:, -1:] * inputs.bias * inputs.scale + inputs.mean
 
 figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.7), sharex=True, sharey=True, layout="constrained")

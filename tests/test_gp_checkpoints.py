@@ -14,10 +14,11 @@ import pytest
 from mercer._files import atomic_write, seal
 from mercer.gp import SphericalGPClassifier, SphericalGPRegressor, Statistics
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.inputs import HarmonicFeatures, InputMap
-from mercer.gp.tallies import LabelTally
+from mercer.gp.features import HarmonicFeatures
+from mercer.gp.inducing import InducingFeatures
+from mercer.gp.input_map import InputMap
+from mercer.gp.likelihoods import LabelTally
 from mercer.gp.variational import Sites
-from mercer.gp.zonal import ZonalFeatures
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import Heat, Matern
 from mercer.spaces import Simplex, Sphere
@@ -33,7 +34,7 @@ KINDS = (
     Sites,
     Sphere,
     SphericalHarmonics,
-    ZonalFeatures,
+    InducingFeatures,
 )
 KERNEL = Heat(Sphere(), t=0.1)
 
@@ -93,7 +94,7 @@ def test_features_have_the_same_fingerprint(tmp_path) -> None:
     features = [
         HarmonicFeatures.of(KERNEL, table, 4, None, 30, 0),
         HarmonicFeatures(InputMap(Simplex()), SphericalHarmonics(3, (0, 2), 5, 7), 0),
-        ZonalFeatures.of(found.set_params(t_bounds="fixed"), table, np.eye(4)[:2]),
+        InducingFeatures.of(found.set_params(t_bounds="fixed"), table, np.eye(4)[:2]),
     ]
     written(path, features=features)
     for one, other in zip(features, again(path)["features"], strict=True):

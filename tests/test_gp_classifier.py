@@ -101,12 +101,12 @@ def test_posterior_is_a_fixed_point(counts: bool, m: int) -> None:
     likelihood = Poisson() if counts else Bernoulli()
     for _ in range(200):
         variance = left + ((phi @ covariance) * phi).sum(axis=1)
-        terms = likelihood.expectations(y.astype(float), phi @ w + model._offset[0], variance)
+        terms = likelihood.expectations(y.astype(float), phi @ w + model.likelihood_.offset[0], variance)
         covariance = np.linalg.inv(np.diag(1 / A) + (phi.T * terms.curvature) @ phi)
     np.testing.assert_allclose(w, A * (phi.T @ terms.slope), atol=2e-5)
     mean, got = model._latent_moments(X)
     np.testing.assert_allclose(got[:, 0], variance, atol=1e-5)
-    np.testing.assert_allclose(mean[:, 0], phi @ w + model._offset[0], atol=1e-9)
+    np.testing.assert_allclose(mean[:, 0], phi @ w + model.likelihood_.offset[0], atol=1e-9)
 
 
 def draw(m: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
@@ -202,7 +202,7 @@ def test_weights_count_rows(kind) -> None:
 
 
 def test_blocks_and_files(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.blocks.ROWS", 64)
+    monkeypatch.setattr("mercer.gp.rows.arrays.ROWS", 64)
     X, y, _ = labels(200)
     whole = SphericalGPClassifier(max_features=30).fit(X, y)
     frame = pd.DataFrame(X, columns=["a", "b"])

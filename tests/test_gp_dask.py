@@ -17,8 +17,7 @@ from scipy import sparse
 
 from mercer._threads import blas_in_one_thread, run, threads_for_runs, threads_in_use
 from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, SphericalGPRegressor
-from mercer.gp.blocks import ArrayBlocks
-from mercer.gp.distributed import Partitions
+from mercer.gp.rows import ArrayRows, DaskRows
 from mercer.kernels import Heat, Matern
 from mercer.spaces import Simplex, Sphere
 
@@ -143,14 +142,14 @@ def test_points_in_sparse_partitions() -> None:
 
 
 def test_sample_for_input_scales_is_that_of_an_array(monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.blocks.SAMPLE", 100)
+    monkeypatch.setattr("mercer.gp.rows.blocks.SAMPLE", 100)
     X, y = table(300)
     data = frame(X, y)
     data = data[data["a"] > 4.5]  # sizes of partitions are not known
     inside = data.compute()
     arrays = [inside[part].to_numpy() for part in (NAMES, "y", "a")]
-    got = Partitions.of(data[NAMES], data["y"], data["a"]).sample(3)
-    expected = ArrayBlocks(*arrays).sample(3)
+    got = DaskRows(data[NAMES], data["y"], data["a"]).sample(3)
+    expected = ArrayRows(*arrays).sample(3)
     for part in ("X", "y", "weight"):
         assert len(getattr(got, part)) == 100
         np.testing.assert_array_equal(getattr(got, part), getattr(expected, part))

@@ -14,8 +14,7 @@ from scipy import sparse
 
 from mercer._files import atomic_write, seal
 from mercer.gp import ParquetBlocks, SphericalGPClassifier, SphericalGPRegressor, Statistics
-from mercer.gp.blocks import ArrayBlocks, StreamBlocks
-from mercer.gp.parquet import ParquetSource
+from mercer.gp.rows import ArrayRows, ParquetRows, StreamRows
 from mercer.kernels import Heat
 from mercer.spaces import Sphere
 
@@ -57,10 +56,10 @@ def test_blocks_know_their_names(tmp_path) -> None:
     FRAME.assign(y=Y).to_parquet(tmp_path / "0.parquet")
     files = ParquetBlocks(tmp_path, target="y")
     pairs = [(FRAME[:30], Y[:30]), (FRAME[30:], Y[30:])]
-    for blocks in (ParquetSource(files), StreamBlocks(pairs), StreamBlocks(iter(pairs))):
+    for blocks in (ParquetRows(files), StreamRows(pairs), StreamRows(iter(pairs))):
         assert blocks.names == ["a", "b", "c"]
-        assert sum(len(block.y) for block in blocks.read()) == 60  # nothing is used up
-    for blocks in (ArrayBlocks(X, Y), StreamBlocks([(X, Y)]), StreamBlocks([(pd.DataFrame(X), Y)])):
+        assert sum(len(block.y) for block in blocks.blocks()) == 60  # nothing is used up
+    for blocks in (ArrayRows(X, Y), StreamRows([(X, Y)]), StreamRows([(pd.DataFrame(X), Y)])):
         assert blocks.names is None
     for source in (files, pairs, iter(pairs)):
         model = small().fit(source)

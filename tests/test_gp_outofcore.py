@@ -17,8 +17,8 @@ from mercer.gp import (
     SphericalGPPoissonRegressor,
     SphericalGPRegressor,
 )
-from mercer.gp.distributed import Partitions
-from mercer.gp.inputs import HarmonicFeatures
+from mercer.gp.features import HarmonicFeatures
+from mercer.gp.rows import DaskRows
 from mercer.kernels import Heat
 from mercer.spaces import Sphere
 from tests.test_gp_faults import kept
@@ -95,7 +95,7 @@ def test_stopped_pass_over_files_goes_on(tmp_path, written, error) -> None:
 
 
 def test_stopped_pass_over_an_array_goes_on(tmp_path, written, monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.blocks.ROWS", 50)
+    monkeypatch.setattr("mercer.gp.rows.arrays.ROWS", 50)
     X, y = table(400)
     w, path = 1.0 + np.arange(400) % 3, tmp_path / "sums"
     whole = SphericalGPRegressor(max_features=40).fit(X, y, w)
@@ -211,7 +211,7 @@ def test_stopped_sweeps_go_on(tmp_path, written, kind) -> None:
 
 
 def test_stopped_dask_goes_on(tmp_path, written, monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.distributed.ROUND", 2)
+    monkeypatch.setattr("mercer.gp.rows.dask.ROUND", 2)
     X, y = table(400)
     blocks, targets = da.from_array(X, chunks=(50, 3)), da.from_array(y, chunks=50)
     path, model = tmp_path / "sums", SphericalGPRegressor(max_features=40)
@@ -234,7 +234,7 @@ def test_dask_frames_are_told_apart() -> None:
         data = dd.from_pandas(
             pd.DataFrame(X, columns=["name", "chunks", "c"]).assign(y=y), npartitions=2
         )
-        return Partitions.of(data[["name", "chunks", "c"]], data["y"], None).identity()
+        return DaskRows(data[["name", "chunks", "c"]], data["y"], None).fingerprint()
 
     X, y = table(30)
     assert identity(X, y) == identity(X, y)
@@ -257,17 +257,16 @@ def test_sums_are_written_now_and_then(tmp_path, monkeypatch) -> None:
 
 
 def test_sample_of_files_is_that_of_an_array(tmp_path, monkeypatch) -> None:
-    from mercer.gp.blocks import ArrayBlocks
-    from mercer.gp.parquet import ParquetSource
+    from mercer.gp.rows import ArrayRows, ParquetRows
 
-    monkeypatch.setattr("mercer.gp.blocks.SAMPLE", 70)
+    monkeypatch.setattr("mercer.gp.rows.blocks.SAMPLE", 70)
     X, y = table(300)
     write(tmp_path, X, y)
     for path in tmp_path.iterdir():  # an index that pandas writes as a column is none
         frame = pd.read_parquet(path)
         frame.set_axis(np.random.default_rng(0).permutation(len(frame))).to_parquet(path)
-    got = ParquetSource(ParquetBlocks(tmp_path, target="y", rows=33)).sample(5)
-    expected = ArrayBlocks(X, y).sample(5)
+    got = ParquetRows(ParquetBlocks(tmp_path, target="y", rows=33)).sample(5)
+    expected = ArrayRows(X, y).sample(5)
     assert got.X.shape == (70, 3)
     np.testing.assert_array_equal(got.X, expected.X)
     np.testing.assert_array_equal(got.y, expected.y)

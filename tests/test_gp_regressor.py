@@ -54,6 +54,20 @@ def dense(model: SphericalGPRegressor, X: np.ndarray) -> np.ndarray:
     return model.features_.harmonics(Z) * lengths**model.features_.power
 
 
+def integrals(kernel, levels) -> np.ndarray:
+    """Weights of a kernel on levels of the sphere in four dimensions, ``E[s P_l]``, by quadrature.
+
+    The kernel is a function s of the angle, with the density ``2 sin(angle)^2 / pi``, and the zonal
+    polynomials are ``P_l = sin((l + 1) angle) / ((l + 1) sin(angle))``.
+    """
+    nodes, measure = np.polynomial.legendre.leggauss(2000)
+    angle, measure = np.pi * (nodes + 1) / 2, np.pi / 2 * measure
+    circle = np.column_stack([np.cos(angle), np.sin(angle), 0 * angle, 0 * angle])
+    s = kernel(np.eye(1, 4), circle)[0]
+    times = np.asarray(levels)[:, None] + 1
+    return (np.sin(times * angle) / times * np.sin(angle)) @ (s * measure) * 2 / np.pi
+
+
 def evidence(K: np.ndarray, noise: float, y: np.ndarray) -> float:
     return multivariate_normal(np.zeros(len(y)), K + noise * np.eye(len(y))).logpdf(y)
 
@@ -66,8 +80,8 @@ def test_posterior_is_that_of_the_dense_model(kernel, m: int) -> None:
         kernel, inputs="table", max_features=40, optimize=False, amplitude=1.7, noise=0.05
     ).fit(X, y)
     phi, new = dense(model, X), table(15, seed=1)[0]
-    weights = kernel.level_weights(4, model.features_.harmonics.level_numbers).weights
-    A = 1.7 * np.repeat(weights, model.features_.harmonics.counts)
+    harmonics = model.features_.harmonics
+    A = 1.7 * np.repeat(integrals(kernel, harmonics.level_numbers), harmonics.counts)
     Q = (phi * A) @ phi.T
     scale, mean = y.std(), y.mean()
     z = (y - mean) / scale
@@ -180,7 +194,7 @@ def test_forms_of_rows(form) -> None:
 
 
 def test_blocks_files_and_memory_maps_give_the_same_answer(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.blocks.ROWS", 64)
+    monkeypatch.setattr("mercer.gp.rows.arrays.ROWS", 64)
     X, y = table(300)
     y = y + 1e4
     whole = SphericalGPRegressor(max_features=50).fit(X, y)
@@ -224,17 +238,17 @@ def test_iterators_take_the_scaling_from_the_first_block() -> None:
 def test_statistics_add_up_are_saved_and_pickled(tmp_path) -> None:
     X, y = table(200)
     whole = SphericalGPRegressor(max_features=40, optimize=False).fit(X, y)
-    from mercer.gp.blocks import ArrayBlocks
+    from mercer.gp.rows import ArrayRows
     from mercer.gp.statistics import collect
 
     parts = [
-        collect(whole.features_, ArrayBlocks(X[i : i + 50], y[i : i + 50])) for i in (0, 50, 100, 150)
+        collect(whole.features_, ArrayRows(X[i : i + 50], y[i : i + 50])) for i in (0, 50, 100, 150)
     ]
     parts[1].save(tmp_path / "part.npz")
     parts[1] = Statistics.load(tmp_path / "part.npz")
     parts[2] = pickle.loads(pickle.dumps(parts[2]))
     total = sum(parts).shifted(whole.statistics_.shift)
-    for name in ("gram", "linear", "features", "targets", "squares", "diagonal", "weight", "rows"):
+    for name in ("gram", "linear", "features", "targets", "squares", "rest", "weight", "rows"):
         np.testing.assert_allclose(
             getattr(total, name), getattr(whole.statistics_, name), rtol=1e-10, atol=1e-10
         )

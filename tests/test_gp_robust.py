@@ -16,7 +16,7 @@ from mercer.gp import (
     SphericalGPPoissonRegressor,
     SphericalGPRegressor,
 )
-from mercer.gp.inputs import looks_like_table
+from mercer.gp.input_map import looks_like_table
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine, AxialHeat, Heat
 from mercer.spaces import Simplex, Sphere
@@ -51,7 +51,7 @@ def test_rows_too_long_to_predict_at_are_refused() -> None:
 
 
 def test_scales_count_weights(monkeypatch) -> None:
-    from mercer.gp.ard import ScaledEvidence
+    from mercer.gp.scales import ScaledEvidence
 
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(200, 2))

@@ -43,7 +43,7 @@ def test_input_scales_of_odd_tables() -> None:
 @pytest.mark.parametrize("kernel", [ArcCosine(), AxialHeat(Sphere()), Matern(Sphere(), 1.5)], ids=repr)
 @pytest.mark.parametrize("budget", [30, 33, 110])  # full levels, a part of one, more than rows
 def test_gradient_by_input_scales(kernel, budget: int) -> None:
-    from mercer.gp.ard import ScaledEvidence
+    from mercer.gp.scales import ScaledEvidence
 
     X, y = table(50)
     targets = np.column_stack([y, y**2])

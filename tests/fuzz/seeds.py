@@ -26,12 +26,12 @@ from sklearn.svm import SVC
 
 from mercer.features import GramTransformer
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.inputs import HarmonicFeatures, InputMap
-from mercer.gp.moments import Moments
+from mercer.gp.features import HarmonicFeatures
+from mercer.gp.inducing import InducingFeatures
+from mercer.gp.input_map import InputMap, Moments
+from mercer.gp.likelihoods import LabelTally, TargetTotals
 from mercer.gp.statistics import Statistics
-from mercer.gp.tallies import CountTally, LabelTally
-from mercer.gp.variational import Sites, Stage, Sums
-from mercer.gp.zonal import ZonalFeatures
+from mercer.gp.variational import AscentState, Sites, SiteSums
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import (
     FullSpectrum,
@@ -64,8 +64,8 @@ class Seed:
 
 KERNEL = Heat(Sphere(), t=0.1)
 KEPT = (
-    CountTally, HarmonicFeatures, InputMap, LabelTally, Moments, Sites, Sphere, SphericalHarmonics,
-    Stage, Statistics, Sums, ZonalFeatures,
+    AscentState, HarmonicFeatures, InputMap, LabelTally, Moments, SiteSums, Sites, Sphere,
+    SphericalHarmonics, Statistics, TargetTotals, InducingFeatures,
 )  # fmt: skip
 DESCRIPTION = {"estimator": "one", "rows": "these"}
 
@@ -274,22 +274,25 @@ def results(number: int) -> dict[str, Any]:
     """What a checkpoint holds."""
     rng = np.random.default_rng(number)
     M = 2 + number
-    sites = Sites(rng.normal(size=(M, M)), rng.normal(size=M), 1.5)
+    sites = Sites(rng.normal(size=(M, M)), rng.normal(size=M), np.array([1.5]))
     table = InputMap(Sphere(), 1.0, rng.normal(size=3), rng.random(3) + 1)
     statistics = Statistics(
         rng.normal(size=(M, M)), rng.normal(size=(M, 1)), rng.normal(size=M), rng.normal(size=1),
-        rng.random(1), 3.0, 40.0, 40, np.zeros(1), "features",
+        rng.random(1), rng.random(2), 40.0, 40, np.zeros(1), "features",
     )  # fmt: skip
     choices = [
-        ("marks", ["a" * 32] * number),
+        ("journal", ["a" * 32] * number),
         ("moments", (40, Moments(40.0, rng.normal(size=3), rng.random(3)), number % 2 == 0)),
         ("statistics", (10 * number, statistics, False)),
         ("labels", (40, LabelTally(np.array(["u", "v"], dtype=object), np.ones(2), 40), True)),
-        ("counts", (40, CountTally(3.0, 40.0, 40), True)),
-        ("pass 1", (7, Sums(np.ones((1, M, M)), np.ones((1, M)), np.ones(1), np.ones(1)), False)),
-        ("climbs", (2, [Stage(np.ones(2), sites, np.ones(2), sites, None, 0.5, True, -3.0)])),
+        ("counts", (40, TargetTotals(np.array([3.0]), 40.0, 40), True)),
+        (
+            "pass 1",
+            (7, SiteSums(np.ones((1, M, M)), np.ones((1, M)), np.ones((1, 1)), np.ones(1)), False),
+        ),
+        ("ascents", (2, [AscentState(np.ones(2), sites, np.ones(2), sites, None, 0.5, True, -3.0)])),
         ("features", (np.ones(3), HarmonicFeatures(table, SphericalHarmonics(4, max_features=9), 0))),
-        ("places", (np.ones(3), ZonalFeatures(table, 0, KERNEL, np.eye(4)[:2]))),
+        ("places", (np.ones(3), InducingFeatures(table, 0, KERNEL, np.eye(4)[:2]))),
     ]
     return dict(choices[number % 4 :: 1 + number % 3])
 

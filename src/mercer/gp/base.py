@@ -4,47 +4,32 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import __version__
 from mercer._threads import run
 from mercer._validation import is_whole, refuse_complex
-from mercer.gp.blocks import ArrayBlocks, StreamBlocks, as_floats
-from mercer.gp.bound import Solution
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.distributed import Partitions, is_dask, lazily
-from mercer.gp.inputs import (
-    Features,
-    HarmonicFeatures,
-    InputMap,
-    is_table_kernel,
-    looks_like_table,
-    takes_any_length,
-)
-from mercer.gp.moments import Moments
-from mercer.gp.parquet import ParquetBlocks, ParquetSource
-from mercer.gp.passes import total
-from mercer.gp.prior import Prior
-from mercer.gp.statistics import ROWS, Statistics
-from mercer.gp.tallies import CountTally, LabelTally
-from mercer.gp.variational import Sites, Stage, Sums
-from mercer.gp.zonal import ZonalFeatures
+from mercer.gp.eigenfunctions import EigenFeatures, check_kernel, eigenfunctions
+from mercer.gp.elbo import Prior, Solution
+from mercer.gp.features import ROWS, USUAL, Features, HarmonicFeatures
+from mercer.gp.inducing import InducingFeatures
+from mercer.gp.input_map import InputMap, Moments, is_table_kernel, looks_like_table, takes_any_length
+from mercer.gp.likelihoods import Likelihood
+from mercer.gp.rows import ColumnCheck, RowSource, open_rows, source_for
+from mercer.gp.rows.blocks import as_floats
+from mercer.gp.statistics import Statistics
+from mercer.gp.variational import Ascent, AscentState, Latent, Sites, SiteSums, infer
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine
 from mercer.rkhs import warn_if_degenerate
-from mercer.spaces import Simplex, Sphere, SphericalSpace
+from mercer.spaces import Simplex, Sphere
 
 Array = NDArray[np.float64]
 
@@ -52,24 +37,19 @@ Array = NDArray[np.float64]
 _LOOKED_AT = 200
 #: What checkpoints hold beside numbers, text and arrays.
 _KEPT = (
-    CountTally, HarmonicFeatures, InputMap, LabelTally, Moments, Simplex, Sites, Sphere,
-    SphericalHarmonics, Stage, Statistics, Sums, ZonalFeatures,
+    AscentState, HarmonicFeatures, InputMap, Moments, Simplex, SiteSums, Sites, Sphere,
+    SphericalHarmonics, Statistics, InducingFeatures,
 )  # fmt: skip
 
 
-def prior_gram(kernel: Any, rows: Any) -> Array:
-    """Gram matrix of rows that are checked, and mapped to the kernel's sphere."""
-    return np.asarray(kernel.realise(int(rows.shape[1])).gram(rows))
-
-
-class SphericalGP(BaseEstimator):
+class SparseGP(BaseEstimator):
     """A Gaussian process with a zonal kernel, on spherical harmonics as features.
 
     A subclass says what it collects of the rows and how it finds the posterior.
     """
 
     kernel: Any
-    max_features: int
+    max_features: int | None
     levels: Any
     inputs: str
     bias: float
@@ -80,15 +60,18 @@ class SphericalGP(BaseEstimator):
 
     features_: Features
     kernel_: Any
+    #: Data classes of tallies of targets, for checkpoints.
+    _tally_kinds: tuple[type, ...] = ()
 
     def _validate(self) -> Any:
         """Check the parameters; returns the kernel."""
         kernel = ArcCosine() if self.kernel is None else self.kernel
-        kernel.require_levels()
+        check_kernel(kernel)
         kernel = clone(kernel)
-        is_table_kernel(kernel, self.inputs)
         for name, least in (("max_features", 1), ("n_restarts", 0), ("random_state", 0)):
             value = getattr(self, name)
+            if value is None and name == "max_features":
+                continue
             if not is_whole(value) or value < least:
                 raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
         for name in ("amplitude", "bias"):
@@ -97,79 +80,50 @@ class SphericalGP(BaseEstimator):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
         return kernel
 
-    def _blocks(self, X: Any, y: Any, sample_weight: Any, reset: bool = True, **check: Any) -> Any:
-        """Checked blocks of whatever was given."""
+    def _rows(self, X: Any, y: Any, weight: Any, reset: bool = True, **options: Any) -> RowSource:
+        """Rows of whatever was given; with ``reset`` those of another model are forgotten."""
         if reset:
-            self._forget()
-        if y is None:
-            if sample_weight is not None:
-                raise ValueError("give weights with the blocks, as triples (X, y, weight)")
-            blocks = _given_with_targets(X)
-            self._check_names(blocks.names, reset)
-            return blocks
-        if is_dask(X):
-            self._check_frame(X, reset)
-            return Partitions.of(X, y, sample_weight)
-        for part, name in ((X, "X"), (y, "y"), (sample_weight, "sample_weight")):
-            refuse_complex(part, name)
-        X, y = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype="numeric", **check)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
-        return ArrayBlocks(X, y, sample_weight)
+            # A fit that fails must not leave half of the one before.
+            for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+                delattr(self, name)
+        return open_rows(X, y, weight, self._column_check(reset, **options))
 
-    def _forget(self) -> None:
-        """Drop what was learnt before: a fit that fails must not leave half of another."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
-
-    def _check_names(self, names: Any, reset: bool) -> None:
-        """Learn or check the names of columns of blocks."""
-        if names is None:
-            return
-        if reset:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        elif list(names) != list(getattr(self, "feature_names_in_", names)):
-            raise ValueError(
-                f"the columns of X are {', '.join(names)}; in the rows before they were "
-                f"{', '.join(self.feature_names_in_)}, in this order"
-            )
+    def _column_check(self, reset: bool, **options: Any) -> ColumnCheck:
+        """Checks columns; nodes of a graph are no vectors, and may have labels."""
+        vectors = getattr(self.kernel, "requires_vector_input", True)
+        return ColumnCheck(self, reset, options, bool(vectors))
 
     def _warn_of_constants(self, where: str) -> None:
         """Name columns that were left out for what may be a chance."""
-        scale = self.features_.inputs.scale
-        if scale is not None and np.isinf(scale).any():
-            columns = ", ".join(map(str, np.flatnonzero(np.isinf(scale))))
+        if self.features_.constant_columns:
+            columns = ", ".join(map(str, self.features_.constant_columns))
             warnings.warn(
                 f"column(s) {columns} of X are constant in {where} and are left out for good; begin "
                 "with rows in which they vary",
                 stacklevel=3,
             )
 
-    def _warn_of_lengths(self, kernel: Any, blocks: Any) -> None:
+    def _warn_of_lengths(self, kernel: Any, rows: RowSource) -> None:
         """Say that lengths are left out, if the first rows look as if they were of a table."""
-        if not isinstance(blocks, Partitions) and looks_like_table(blocks.first().X):
+        first = rows.first()
+        if first is not None and looks_like_table(first.X):
             warnings.warn(
                 f"rows of X differ in length as those of a table do, and {kernel!r} looks at directions "
                 "only: use inputs='table' for a table, or inputs='points' if directions are meant",
                 stacklevel=4,
             )
 
-    def _few_rows(self, blocks: Any) -> Any:
-        """Some of the first rows, to look at what the kernel makes of them; none of Dask's."""
-        return None if isinstance(blocks, Partitions) else as_floats(blocks.first().X[:_LOOKED_AT])
+    def _few_rows(self, rows: RowSource) -> Any:
+        """Some of the first rows, to look at what the kernel makes of them, if they are at hand."""
+        first = rows.first()
+        return None if first is None else first.X[:_LOOKED_AT]
 
     def _warn_if_degenerate(self, X: Any, kernel: Any, amplitude: float) -> None:
         """Say that a kernel which was found tells no rows apart, or finds nothing in common."""
         if X is not None:
-            warn_if_degenerate(prior_gram(kernel, self.features_.check(X)), kernel, amplitude)
+            warn_if_degenerate(self.features_.gram(kernel, self.features_.check(X)), kernel, amplitude)
 
-    def _check_frame(self, X: Any, reset: bool) -> None:
-        """Learn or check names and number of columns of a Dask collection, which is not computed."""
-        empty = X._meta if hasattr(X, "columns") else np.empty((0, *X.shape[1:]))
-        _check_feature_names(self, empty, reset=reset)
-        _check_n_features(self, empty, reset=reset)
-
-    def _open(self, path: Any, blocks: Any, kernel: Any) -> Checkpoint:
+    def _open(self, path: Any, rows: RowSource, kernel: Any) -> Checkpoint:
         """What was found before by a fit with these parameters to these rows, or nothing."""
         if path is None:
             return Checkpoint()
@@ -178,47 +132,48 @@ class SphericalGP(BaseEstimator):
             for name, value in self.get_params(deep=False).items()
         }
         kind = f"{type(self).__name__} {__version__}"
-        description = {"estimator": kind, **parameters, "rows": blocks.identity()}
-        checkpoint = Checkpoint(path, description, _KEPT, kernel)
-        if isinstance(blocks, StreamBlocks):
-            blocks.marks = checkpoint.results.setdefault("marks", [])
+        description = {"estimator": kind, **parameters, "rows": rows.fingerprint()}
+        checkpoint = Checkpoint(path, description, (*_KEPT, *self._tally_kinds), kernel)
+        rows.attach(checkpoint)
         return checkpoint
 
-    def _start(self, blocks: Any, path: Any) -> Checkpoint:
+    def _start(self, rows: RowSource, path: Any) -> Checkpoint:
         """Learn the input map and choose the features; returns where results are kept."""
         kernel = self._validate()
-        checkpoint = self._open(path, blocks, kernel)
-        if is_table_kernel(kernel, self.inputs):
-            if blocks.repeatable:
-                moments = total(blocks, Moments.of, "columns", checkpoint, "moments")
-            else:
-                moments = Moments.of(blocks.first())
-            inputs = InputMap.of_table(moments, float(self.bias))
-        else:
-            spherical = isinstance(kernel.space, SphericalSpace)
-            inputs = InputMap(kernel.space if spherical else Sphere())
-        self.n_features_in_ = blocks.columns
-        if inputs.dimension(self.n_features_in_) < 2:
-            raise ValueError("X has one column, and points of a sphere at least two; see inputs='table'")
-        if self.inputs == "auto" and takes_any_length(inputs.space) and not inputs.is_table:
-            self._warn_of_lengths(kernel, blocks)
+        checkpoint = self._open(path, rows, kernel)
+        self.n_features_in_ = rows.columns
         self.kernel_ = kernel
-        self.features_ = HarmonicFeatures.of(
-            kernel, inputs, inputs.dimension(self.n_features_in_), self.levels, self.max_features,
-            self.random_state,
-        )  # fmt: skip
-        if not blocks.repeatable:
+        self.features_ = self._choose_features(kernel, rows, checkpoint)
+        if not rows.repeatable:
             self._warn_of_constants("the first block")
         return checkpoint
 
+    def _choose_features(self, kernel: Any, rows: RowSource, checkpoint: Checkpoint) -> Features:
+        """Eigenfunctions that the kernel's space offers, or else harmonics of a sphere."""
+        basis = eigenfunctions(kernel, self.max_features)
+        if basis is not None:
+            return EigenFeatures.of(kernel, basis, self.inputs, self.levels)
+        kernel.require_levels()
+        if is_table_kernel(kernel, self.inputs):
+            inputs = InputMap.of_table(rows.moments(checkpoint), float(self.bias))
+        else:
+            inputs = InputMap.of_points(kernel.space)
+        n = inputs.dimension(rows.columns)
+        if n < 2:
+            raise ValueError("X has one column, and points of a sphere at least two; see inputs='table'")
+        if self.inputs == "auto" and takes_any_length(inputs.space) and not inputs.is_table:
+            self._warn_of_lengths(kernel, rows)
+        return HarmonicFeatures.of(kernel, inputs, n, self.levels, self._most, self.random_state)
+
+    @property
+    def _most(self) -> int:
+        """Number of features, where there is no end to them."""
+        return USUAL if self.max_features is None else self.max_features
+
     def _compatible(self, kernel: Any) -> Any:
         """Check that a kernel can use the features that statistics were collected for."""
-        kernel.require_levels()
         kernel = clone(kernel)
-        power, space = kernel.radial_power, self.features_.inputs.space
-        table = is_table_kernel(kernel, self.inputs)
-        right_space = table if self.features_.inputs.is_table else kernel.space == space
-        if power != self.features_.power or not right_space:
+        if not self.features_.serves(kernel, self.inputs):
             raise ValueError(
                 f"{kernel!r} needs other features than {self.kernel_!r}, for which statistics were "
                 "collected: another space, or another power of |x|; call fit instead"
@@ -229,40 +184,40 @@ class SphericalGP(BaseEstimator):
         """Rows to predict at, checked and mapped."""
         check_is_fitted(self)
         refuse_complex(X, "X")
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
-        return self.features_.check(as_floats(X))
+        return self.features_.check(as_floats(self._column_check(reset=False).points(X)))
 
-    def _lazily(self, method: str, X: Any, *outputs: tuple[Any, ...], **options: Any) -> Any:
-        """A prediction for a Dask collection, not computed yet; see :func:`lazily`."""
+    def _apply(self, method: str, X: Any, *outputs: tuple[Any, ...], **options: Any) -> Any:
+        """A method at the rows of X, by the source of such rows; see :meth:`RowSource.apply`."""
         check_is_fitted(self)
-        self._check_frame(X, reset=False)
-        return lazily(self, method, X, outputs, **options)
+        return source_for(X).apply(self, method, X, outputs, **options)
 
     def _moments(self, rows: Any, posteriors: list[tuple[Solution, Prior]]) -> tuple[Array, Array]:
         """Means (all outputs of all posteriors) and variances (one of each) at rows, tile by tile."""
-        weights = np.concatenate([posterior.mean for posterior, _ in posteriors], axis=1)
-        mean = np.empty((rows.shape[0], weights.shape[1]))
+        ends = np.cumsum([0, *(posterior.mean.shape[1] for posterior, _ in posteriors)])
+        mean = np.empty((rows.shape[0], ends[-1]))
         variance = np.empty((rows.shape[0], len(posteriors)))
 
         def job(part: slice) -> None:
+            features: Features | None = None
             phi = np.empty((part.stop - part.start, self.features_.size))
-            scale = self.features_.write(rows[part], phi)
-            mean[part] = phi @ weights
-            captured = self.features_.captured(phi)
             for i, (posterior, prior) in enumerate(posteriors):
-                variance[part, i] = prior.left(scale, captured) + posterior.variance(phi)
+                if prior.features is not features:
+                    features = prior.features
+                    psi = features.write(rows[part], phi)
+                mean[part, ends[i] : ends[i + 1]] = phi @ posterior.mean
+                variance[part, i] = prior.left(psi) + posterior.variance(phi)
 
         run(job, _parts(rows.shape[0]), what="prediction")
         return mean, variance
 
-    def _means(self, rows: Any, weights: Array) -> Array:
+    def _means(self, rows: Any, posterior: Solution, prior: Prior) -> Array:
         """Posterior means at rows, tile by tile."""
-        mean = np.empty((rows.shape[0], weights.shape[1]))
+        mean = np.empty((rows.shape[0], posterior.mean.shape[1]))
 
         def job(part: slice) -> None:
-            phi = np.empty((part.stop - part.start, self.features_.size))
-            self.features_.write(rows[part], phi)
-            mean[part] = phi @ weights
+            phi = np.empty((part.stop - part.start, prior.features.size))
+            prior.features.write(rows[part], phi)
+            mean[part] = phi @ posterior.mean
 
         run(job, _parts(rows.shape[0]), what="prediction")
         return mean
@@ -280,18 +235,132 @@ class SphericalGP(BaseEstimator):
         return np.random.default_rng(self.random_state)
 
 
+class VariationalGP(SparseGP):
+    """Gaussian processes behind a likelihood that is not Gaussian, fitted by passes over the rows.
+
+    A subclass names its :class:`~mercer.gp.likelihoods.Likelihood`; that is all it needs.
+    """
+
+    likelihood: Likelihood
+    likelihood_: Likelihood
+    max_iter: int
+    tol: float
+    _latents: list[Latent]
+    #: Options of scikit-learn's check of arrays.
+    _target_options: ClassVar[dict[str, Any]] = {"y_numeric": True}
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        max_features: int | None = None,
+        levels: Any = None,
+        inputs: str = "auto",
+        bias: float = 1.0,
+        amplitude: float = 1.0,
+        optimize: bool = True,
+        n_restarts: int = 0,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        random_state: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.max_features = max_features
+        self.levels = levels
+        self.inputs = inputs
+        self.bias = bias
+        self.amplitude = amplitude
+        self.optimize = optimize
+        self.n_restarts = n_restarts
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    @property
+    def _tally_kinds(self) -> tuple[type, ...]:  # type: ignore[override]
+        return self.likelihood.kinds
+
+    def _validate(self) -> Any:
+        kernel = super()._validate()
+        if not is_whole(self.max_iter) or self.max_iter < 1:
+            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
+        if not (isinstance(self.tol, int | float | np.number) and 0 < self.tol < np.inf):
+            raise ValueError(f"tol must be a positive number, got {self.tol!r}")
+        return kernel
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
+        """Find the posterior in several passes.
+
+        Parameters
+        ----------
+        X : array, memory map, sparse matrix or data frame of shape (m, d); or blocks
+            Blocks are a list (or another iterable that can be read again) of pairs (X, y) or triples
+            (X, y, weight), with ``y=None`` here, or :class:`ParquetBlocks`.  Of Dask arrays and data
+            frames each partition is summed up where it is; they are computed in each pass, unless
+            ``persist`` keeps them.
+        y : array of shape (m,)
+            Labels of a classifier, or counts.
+        sample_weight : array of shape (m,), optional
+            How often each row counts.
+        checkpoint : path, optional
+            A file for the state after each pass, and for the sums of the pass under way.  If a fit of
+            the same model to the same rows was stopped, it goes on from there; when the fit is done,
+            the file is deleted.  A file that is damaged, or another, is refused.
+        """
+        rows = self._rows(X, y, sample_weight, **self._target_options)
+        if not rows.repeatable:
+            raise ValueError(
+                f"{type(self).__name__} passes over the rows several times, and an iterator can be read "
+                "only once; give a list of blocks, ParquetBlocks or arrays"
+            )
+        kept = self._start(rows, checkpoint)
+        tally = rows.total(self.likelihood.tally, "targets", kept, "targets")
+        self.likelihood_ = self.likelihood.fitted(tally)
+        return self._infer(rows, tally, kept)
+
+    def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> Self:
+        """Find the posterior of each process."""
+        tol = self.tol * max(tally.weight, 100.0)
+        ascents = [
+            Ascent(self.features_, self.kernel_, bool(self.optimize), tally.rows, tol)
+            for _ in self.likelihood_.offset
+        ]
+        theta = np.concatenate([[np.log(self.amplitude)], self.kernel_.theta])
+        self.n_iter_ = infer(
+            self.likelihood_, self.features_, rows, ascents, theta, self.n_restarts, self.max_iter,
+            self._rng(), checkpoint,
+        )  # fmt: skip
+        checkpoint.remove()
+        if any(ascent.moving for ascent in ascents):
+            warnings.warn(
+                f"the bound was still rising after {self.max_iter} passes; raise max_iter, or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self._latents = [ascent.accepted for ascent in ascents]
+        self.elbo_ = sum(ascent.bound for ascent in ascents)
+        self.kernels_ = [latent.kernel for latent in self._latents]
+        self.amplitudes_ = np.array([np.exp(latent.theta[0]) for latent in self._latents])
+        few = self._few_rows(rows)
+        self._warn_if_degenerate(few, self.kernels_[0], float(self.amplitudes_[0]))
+        return self
+
+    def _latent_moments(self, X: Any) -> tuple[Array, Array]:
+        """Means and variances of the processes at rows, offset included."""
+        rows = self._points(X)
+        mean, variance = self._moments(rows, [(z.posterior, z.prior) for z in self._latents])
+        return mean + self.likelihood_.offset, variance
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Expected targets, with their standard deviations if wanted."""
+        outputs = ((float,),) * (1 + return_std)
+        return self._apply("_predict", X, *outputs, return_std=return_std)
+
+    def _predict(self, X: Any, return_std: bool) -> Any:
+        mean, variance = self.likelihood_.predict(*self._latent_moments(X))
+        return (mean[:, 0], np.sqrt(variance[:, 0])) if return_std else mean[:, 0]
+
+
 def _parts(rows: int) -> list[tuple[slice]]:
     """Tiles of rows, as tasks of threads."""
     return [(slice(start, min(start + ROWS, rows)),) for start in range(0, rows, ROWS)]
-
-
-def _given_with_targets(source: Any) -> Any:
-    """Blocks of something that is given without targets."""
-    if isinstance(source, ParquetBlocks):
-        return ParquetSource(source)
-    if hasattr(source, "shape") or isinstance(source, str | bytes) or not isinstance(source, Iterable):
-        raise ValueError(
-            "This estimator requires y to be passed, but the target y is None: give X and y, an "
-            "iterable of blocks (X, y), or ParquetBlocks"
-        )
-    return StreamBlocks(source)

@@ -1,121 +1,23 @@
-"""Classification and counts: processes behind a likelihood that is not Gaussian."""
+"""Classification."""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
-from mercer._validation import is_whole
-from mercer.gp.base import SphericalGP
-from mercer.gp.blocks import ArrayBlocks
+from mercer.gp.base import VariationalGP
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.distributed import is_dask
-from mercer.gp.likelihoods import Bernoulli, Poisson, mean_probability
-from mercer.gp.passes import total
-from mercer.gp.tallies import CountTally, LabelTally, OneAgainstRest, counts
-from mercer.gp.variational import Climb, Latent, Likely, infer
+from mercer.gp.likelihoods import Bernoulli
+from mercer.gp.rows import RowSource
 
 Array = NDArray[np.float64]
 
 
-class _VariationalGP(SphericalGP):
-    """A Gaussian process fitted by several passes over the rows."""
-
-    max_iter: int
-    tol: float
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        max_features: int = 500,
-        levels: Any = None,
-        inputs: str = "auto",
-        bias: float = 1.0,
-        amplitude: float = 1.0,
-        optimize: bool = True,
-        n_restarts: int = 0,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        random_state: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.max_features = max_features
-        self.levels = levels
-        self.inputs = inputs
-        self.bias = bias
-        self.amplitude = amplitude
-        self.optimize = optimize
-        self.n_restarts = n_restarts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-
-    def _validate(self) -> Any:
-        kernel = super()._validate()
-        if not is_whole(self.max_iter) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
-        if not (isinstance(self.tol, int | float | np.number) and 0 < self.tol < np.inf):
-            raise ValueError(f"tol must be a positive number, got {self.tol!r}")
-        return kernel
-
-    def _repeatable(self, blocks: Any) -> Any:
-        if not blocks.repeatable:
-            raise ValueError(
-                f"{type(self).__name__} passes over the rows several times, and an iterator can be read "
-                "only once; give a list of blocks, ParquetBlocks or arrays"
-            )
-        return blocks
-
-    def _infer(
-        self,
-        blocks: Any,
-        model: Likely,
-        weight: float,
-        rows: int,
-        checkpoint: Checkpoint,
-    ) -> Self:
-        """Find the posterior of one process for each column of targets."""
-        self._offset = model.offset
-        tol = self.tol * max(weight, 100.0)
-        climbs = [
-            Climb(self.features_, self.kernel_, bool(self.optimize), rows, tol) for _ in self._offset
-        ]
-        theta = np.concatenate([[np.log(self.amplitude)], self.kernel_.theta])
-        self.n_iter_, climbs = infer(
-            model, blocks, climbs, theta, self.n_restarts, self.max_iter, self._rng(), checkpoint
-        )
-        checkpoint.remove()
-        if any(climb.moving for climb in climbs):
-            warnings.warn(
-                f"the bound was still rising after {self.max_iter} passes; raise max_iter, or tol",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        self._latents = [climb.accepted for climb in climbs]
-        self.elbo_ = sum(climb.bound for climb in climbs)
-        self.kernels_ = [latent.kernel for latent in self._latents]
-        self.amplitudes_ = np.array([np.exp(latent.theta[0]) for latent in self._latents])
-        few = self._few_rows(blocks)
-        self._warn_if_degenerate(few, self.kernels_[0], float(self.amplitudes_[0]))
-        return self
-
-    def _latent_moments(self, X: Any) -> tuple[Array, Array]:
-        """Means and variances of the processes at rows, offset included."""
-        rows = self._points(X)
-        mean, variance = self._moments(rows, [(z.posterior, z.prior) for z in self._latents])
-        return mean + self._offset, variance
-
-    _latents: list[Latent]
-
-
-class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
+class SphericalGPClassifier(ClassifierMixin, VariationalGP):
     """Gaussian process classification by spherical harmonics, with calibrated probabilities.
 
     ``p(y = 1 | x) = 1 / (1 + exp(-f(x) - c))``, f a Gaussian process with a zonal kernel and c the
@@ -131,9 +33,11 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
     ----------
     kernel : Kernel, optional
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
-        ``Matern`` or another SpectralKernel on a sphere.
-    max_features : int
-        Number of harmonics M; see :class:`mercer.harmonics.SphericalHarmonics` for which.
+        ``Matern`` or another SpectralKernel on a sphere; or one of these on a ``Graph``, whose rows are
+        nodes and whose features are the eigenvectors of its Laplacian.
+    max_features : int, optional
+        Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
+        default 500, or all eigenvectors of a graph of up to 4000 nodes.
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
@@ -187,11 +91,15 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
     (1, 2)
     """
 
+    likelihood = Bernoulli()
+    likelihood_: Bernoulli
+    _target_options: ClassVar[dict[str, Any]] = {}
+
     def __init__(
         self,
         kernel: Any = None,
         *,
-        max_features: int = 500,
+        max_features: int | None = None,
         levels: Any = None,
         inputs: str = "auto",
         bias: float = 1.0,
@@ -210,45 +118,10 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
         )  # fmt: skip
         self.class_prior = class_prior
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
-        """Find the posterior in several passes.
-
-        Parameters
-        ----------
-        X : array, memory map, sparse matrix or data frame of shape (m, d); or blocks
-            Blocks are a list (or another iterable that can be read again) of pairs (X, y) or triples
-            (X, y, weight), with ``y=None`` here, or :class:`ParquetBlocks`.  Of Dask arrays and data
-            frames each partition is summed up where it is; they are computed in each pass, unless
-            ``persist`` keeps them.
-        y : array of shape (m,)
-            Labels.
-        sample_weight : array of shape (m,), optional
-            How often each row counts.
-        checkpoint : path, optional
-            A file for the state after each pass, and for the sums of the pass under way.  If a fit of
-            the same model to the same rows was stopped, it goes on from there; when the fit is done,
-            the file is deleted.  A file that is damaged, or another, is refused.
-        """
-        blocks = self._repeatable(self._blocks(X, y, sample_weight))
-        if isinstance(blocks, ArrayBlocks):
-            try:
-                check_classification_targets(blocks.y)
-            except TypeError:
-                raise ValueError("labels in y are of several kinds; give numbers or text") from None
-        kept = self._start(blocks, checkpoint)
-        tally = total(blocks, LabelTally.of, "labels", kept, "labels")
+    def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> Self:
         self.classes_ = tally.labels
-        if len(tally.labels) < 2:
-            raise ValueError(f"there is one class only, {self.classes_[0]!r}; at least two are needed")
-        frequencies = tally.frequencies
-        self._ratio = self._prior_ratio(frequencies)
-        shown = slice(1, 2) if len(tally.labels) == 2 else slice(None)
-        bernoulli = Bernoulli()
-        model = Likely(
-            self.features_, bernoulli, bernoulli.offset(frequencies[shown]),
-            OneAgainstRest(tally.labels[shown]),
-        )  # fmt: skip
-        return self._infer(blocks, model, float(tally.weights.sum()), tally.rows, kept)
+        self._ratio = self._prior_ratio(self.likelihood_.frequencies)
+        return super()._infer(rows, tally, checkpoint)
 
     def _prior_ratio(self, frequencies: Array) -> Array:
         """Odds by which the classes are more frequent in use than in training."""
@@ -267,98 +140,33 @@ class SphericalGPClassifier(ClassifierMixin, _VariationalGP):
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, averaged over the posterior; shape (m, n_classes)."""
-        if is_dask(X):
-            return self._lazily("predict_proba", X, (float, len(self.classes_)))
+        check_is_fitted(self)
+        return self._apply("_probabilities", X, (float, len(self.classes_)))
+
+    def _probabilities(self, X: Any) -> Array:
         mean, variance = self._latent_moments(X)
-        p = mean_probability(mean, variance)
+        p, _ = self.likelihood_.predict(mean, variance)
         if p.shape[1] == 1:
-            p = np.column_stack([mean_probability(-mean, variance), p])
+            p = np.column_stack([self.likelihood_.predict(-mean, variance)[0], p])
         p = p * self._ratio
         return p / p.sum(axis=1, keepdims=True)
 
     def decision_function(self, X: Any) -> Array:
         """Logarithms of the odds: of the second of two classes, or of each class against the rest."""
-        if is_dask(X):
-            wide = () if len(self.classes_) == 2 else (len(self.classes_),)
-            return self._lazily("decision_function", X, (float, *wide))
-        p = self.predict_proba(X)
+        check_is_fitted(self)
+        wide = () if len(self.classes_) == 2 else (len(self.classes_),)
+        return self._apply("_log_odds", X, (float, *wide))
+
+    def _log_odds(self, X: Any) -> Array:
+        p = self._probabilities(X)
         with np.errstate(divide="ignore"):
             odds = np.log(p) - np.log1p(-p)
         return odds[:, 1] if p.shape[1] == 2 else odds
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:  # type: ignore[override]
         """The most probable class of each row."""
-        if is_dask(X):
-            return self._lazily("predict", X, (self.classes_.dtype,))
-        p = self.predict_proba(X)
-        return self.classes_[p.argmax(axis=1)]
+        check_is_fitted(self)
+        return self._apply("_most_probable", X, (self.classes_.dtype,))
 
-
-class SphericalGPPoissonRegressor(RegressorMixin, _VariationalGP):
-    """Gaussian process regression of counts by spherical harmonics.
-
-    ``y ~ Poisson(exp(f(x) + c))``, f a Gaussian process with a zonal kernel and c the logarithm of the
-    average count.  Inference and cost are those of :class:`SphericalGPClassifier`.
-
-    Parameters
-    ----------
-    kernel, max_features, levels, inputs, bias, amplitude
-        See :class:`SphericalGPClassifier`, also for the rest.
-    optimize, n_restarts, max_iter, tol, random_state
-
-    Attributes
-    ----------
-    kernels_, amplitudes_ : list of one Kernel, array of shape (1,)
-        Hyperparameters in use.
-    elbo_ : float
-        Bound on the log evidence.
-    n_iter_ : int
-        Number of passes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.gp import SphericalGPPoissonRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-2, 2, size=(500, 1))
-    >>> y = rng.poisson(np.exp(1 + np.sin(2 * X[:, 0])))
-    >>> model = SphericalGPPoissonRegressor(max_features=20).fit(X, y)
-    >>> bool(abs(model.predict([[0.785]])[0] - np.exp(2)) < 1.5)
-    True
-    """
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
-        """Find the posterior in several passes; see :meth:`SphericalGPClassifier.fit`.
-
-        Parameters
-        ----------
-        X : array of shape (m, d), or blocks
-        y : array of shape (m,)
-            Counts.
-        sample_weight : array of shape (m,), optional
-            How often each row counts.
-        checkpoint : path, optional
-            A file to go on from if the fit is stopped.
-        """
-        blocks = self._repeatable(self._blocks(X, y, sample_weight, y_numeric=True))
-        kept = self._start(blocks, checkpoint)
-        tally = total(blocks, CountTally.of, "counts", kept, "counts")
-        poisson = Poisson()
-        model = Likely(self.features_, poisson, poisson.offset(tally.average), counts)
-        return self._infer(blocks, model, tally.weight, tally.rows, kept)
-
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Expected counts, with standard deviations of the counts if wanted."""
-        if is_dask(X):
-            outputs = ((float,),) * (1 + return_std)
-            return self._lazily("predict", X, *outputs, return_std=return_std)
-        mean, variance = self._latent_moments(X)
-        rate = np.exp(mean + variance / 2)[:, 0]
-        if not return_std:
-            return rate
-        return rate, np.sqrt(rate + rate**2 * np.expm1(variance[:, 0]))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        return tags
+    def _most_probable(self, X: Any) -> NDArray[Any]:
+        return self.classes_[self._probabilities(X).argmax(axis=1)]

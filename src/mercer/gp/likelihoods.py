@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln
+
+from mercer._validation import LARGEST
+from mercer.gp.rows.blocks import Block, one_column
 
 Array = NDArray[np.float64]
 
@@ -29,48 +33,225 @@ class Expectations:
     curvature: Array
 
 
+class Tally(Protocol):
+    """What must be known of the targets before the first pass; those of two parts add up."""
+
+    @property
+    def weight(self) -> float:
+        """Sum of the weights of the rows."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+
+
 class Likelihood(ABC):
-    """A log-concave likelihood of one target given the process there."""
+    """A log-concave likelihood of targets, each given a process of its own.
+
+    A subclass is a frozen data class; its fields are what it learns from the tally of all targets
+    (:meth:`fitted`).  It writes :meth:`terms`, and means over the process follow by Gauss-Hermite
+    quadrature, or :meth:`expectations` itself.  An estimator is then a class of a few lines::
+
+        class MyRegressor(RegressorMixin, VariationalGP):
+            likelihood = MyLikelihood()
+    """
+
+    #: Data classes of tallies, for checkpoints.
+    kinds: tuple[type, ...] = ()
 
     @abstractmethod
+    def tally(self, block: Block) -> Tally:
+        """What must be known of the targets, of one block; targets that cannot be are refused."""
+
+    @abstractmethod
+    def fitted(self, tally: Any) -> Self:
+        """The likelihood for targets with this tally."""
+
+    @property
+    @abstractmethod
+    def offset(self) -> Array:
+        """A number added to each process: where it is constant and fits the average target."""
+
+    @abstractmethod
+    def encode(self, block: Block) -> Array:
+        """Targets of a block as numbers, a column for each process."""
+
+    def terms(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """``log p(y | f)``, its derivative by f, and minus the second derivative."""
+        raise NotImplementedError(f"{type(self).__name__} has neither terms nor expectations")
+
     def expectations(self, y: Array, mean: Array, variance: Array) -> Expectations:
-        """Means over a normal distribution of f; arrays of one shape."""
-
-    @abstractmethod
-    def offset(self, average: Array) -> Array:
-        """The process where it is constant and fits the average target."""
-
-    @abstractmethod
-    def start(self, y: Array, offset: float) -> Array:
-        """A first guess of the process, less the offset, from each target alone."""
-
-
-class Bernoulli(Likelihood):
-    """Targets 0 and 1 with ``p(1 | f) = 1 / (1 + exp(-f))``; means by Gauss-Hermite quadrature."""
-
-    def expectations(self, y: Array, mean: Array, variance: Array) -> Expectations:
-        """See :class:`Likelihood`."""
+        """Means of :meth:`terms` over a normal distribution of f; arrays of one shape."""
         std = np.sqrt(variance)
-        value, probability, curvature = (np.zeros_like(mean) for _ in range(3))
+        value, slope, curvature = (np.zeros_like(mean) for _ in range(3))
         for node, weight in zip(_NODES, _WEIGHTS, strict=True):
-            f = mean + node * std
-            p = expit(f)
-            value -= weight * np.logaddexp(0.0, f)
-            probability += weight * p
-            curvature += weight * p * (1 - p)
-        return Expectations(value + y * mean, y - probability, curvature)
-
-    def offset(self, average: Array) -> Array:
-        """Logarithm of the odds."""
-        return np.log(average) - np.log1p(-average)
+            log_p, first, second = self.terms(y, mean + node * std)
+            value += weight * log_p
+            slope += weight * first
+            curvature += weight * second
+        return Expectations(value, slope, curvature)
 
     def start(self, y: Array, offset: float) -> Array:
-        """None: a label says little of its probability."""
+        """A first guess of the process, less the offset, from each target alone; by default none."""
         return np.zeros_like(y)
 
+    @abstractmethod
+    def predict(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Mean and variance of encoded targets, for ``f ~ N(mean, variance)``."""
 
+
+@dataclass(frozen=True, eq=False)
+class LabelTally:
+    """Labels in order, the sum of weights of each, and the number of rows."""
+
+    labels: NDArray
+    weights: Array
+    rows: int
+
+    def __add__(self, other: LabelTally) -> LabelTally:
+        if (self.labels.dtype.kind in "biuf") != (other.labels.dtype.kind in "biuf"):
+            raise ValueError(
+                f"some labels are numbers ({self.labels.dtype}, {other.labels.dtype}), others are not"
+            )
+        labels = np.union1d(self.labels, other.labels)
+        weights = np.zeros(len(labels))
+        for part in (self, other):
+            weights[np.searchsorted(labels, part.labels)] += part.weights
+        return LabelTally(labels, weights, self.rows + other.rows)
+
+    @property
+    def weight(self) -> float:
+        """See :class:`Tally`."""
+        return float(self.weights.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Bernoulli(Likelihood):
+    """Labels: a process for each against the rest, or one for the second of two.
+
+    Encoded targets are 0 and 1, with ``p(1 | f) = 1 / (1 + exp(-f))``.
+    """
+
+    labels: NDArray[Any] = field(default_factory=lambda: np.zeros(0))
+    frequencies: Array = field(default_factory=lambda: np.zeros(0))
+    kinds = (LabelTally,)
+
+    def tally(self, block: Block) -> LabelTally:
+        """See :class:`Likelihood`."""
+        y = block.labels()
+        if y.dtype.kind == "f" and (y != np.round(y)).any():
+            row = int((y != np.round(y)).argmax())
+            raise ValueError(
+                f"Unknown label type: {block.called('y')} is continuous, {y[row]} in row {row}; classes "
+                "are whole numbers or text"
+            )
+        try:
+            labels, codes = np.unique(y, return_inverse=True)
+        except TypeError:
+            raise ValueError(
+                f"labels in {block.called('y')} are of several kinds; give numbers or text"
+            ) from None
+        return LabelTally(labels, np.bincount(codes, block.weight).astype(float), len(y))
+
+    def fitted(self, tally: LabelTally) -> Self:
+        """See :class:`Likelihood`."""
+        if len(tally.labels) < 2:
+            raise ValueError(f"there is one class only, {tally.labels[0]!r}; at least two are needed")
+        if not tally.weights.all():
+            raise ValueError(
+                f"all rows of the class {tally.labels[tally.weights.argmin()]!r} have weight zero; drop "
+                "them"
+            )
+        return replace(self, labels=tally.labels, frequencies=tally.weights / tally.weight)
+
+    @property
+    def _own(self) -> slice:
+        """Labels that have a process."""
+        return slice(1, 2) if len(self.labels) == 2 else slice(None)
+
+    @property
+    def offset(self) -> Array:
+        """Logarithms of the odds."""
+        shown = self.frequencies[self._own]
+        return np.log(shown) - np.log1p(-shown)
+
+    def encode(self, block: Block) -> Array:
+        """See :class:`Likelihood`."""
+        return (block.labels()[:, None] == self.labels[self._own]).astype(float)
+
+    def terms(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        """See :class:`Likelihood`."""
+        p = expit(f)
+        return y * f - np.logaddexp(0.0, f), y - p, p * (1 - p)
+
+    def predict(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """See :class:`Likelihood`."""
+        p = mean_probability(mean, variance)
+        return p, p * (1 - p)
+
+
+@dataclass(frozen=True, eq=False)
+class TargetTotals:
+    """Sums of numbers that are functions of the targets, of the weights, and the number of rows."""
+
+    sums: Array
+    weight: float
+    rows: int
+
+    @classmethod
+    def of(cls, block: Block, *values: Array) -> TargetTotals:
+        """Weighted sums of values, one array with an entry for each row for each sum."""
+        w = np.ones(len(block.y)) if block.weight is None else block.weight
+        return cls(np.array([float(w @ v) for v in values]), float(w.sum()), len(w))
+
+    def __add__(self, other: TargetTotals) -> TargetTotals:
+        return TargetTotals(self.sums + other.sums, self.weight + other.weight, self.rows + other.rows)
+
+    @property
+    def means(self) -> Array:
+        """Weighted means."""
+        if self.weight == 0:
+            raise ValueError("there are no rows, or all weights are zero")
+        return self.sums / self.weight
+
+
+@dataclass(frozen=True, eq=False)
 class Poisson(Likelihood):
     """Counts with the rate ``exp(f)``; means in closed form."""
+
+    average: float = 1.0
+    kinds = (TargetTotals,)
+
+    def tally(self, block: Block) -> TargetTotals:
+        """See :class:`Likelihood`."""
+        return TargetTotals.of(block, self.encode(block)[:, 0])
+
+    def fitted(self, tally: TargetTotals) -> Self:
+        """See :class:`Likelihood`."""
+        (average,) = tally.means
+        if average == 0:
+            raise ValueError("all counts are zero; there is nothing to learn a rate from")
+        return replace(self, average=float(average))
+
+    @property
+    def offset(self) -> Array:
+        """Logarithm of the average."""
+        return np.log([self.average])
+
+    def encode(self, block: Block) -> Array:
+        """See :class:`Likelihood`."""
+        one_column(block.y)
+        y = block.targets()
+        if y.min() < 0:
+            raise ValueError(
+                f"row {int((y < 0).argmax())} of {block.called('y')} is negative; counts are not"
+            )
+        if y.max() > LARGEST:
+            raise ValueError(
+                f"row {int(y.argmax())} of {block.called('y')} is {y.max():.3g}, whose square is no "
+                "number; rescale y"
+            )
+        return y
 
     def expectations(self, y: Array, mean: Array, variance: Array) -> Expectations:
         """See :class:`Likelihood`."""
@@ -78,13 +259,14 @@ class Poisson(Likelihood):
             rate = np.exp(mean + variance / 2)
         return Expectations(y * mean - rate - gammaln(y + 1), y - rate, rate)
 
-    def offset(self, average: Array) -> Array:
-        """Logarithm of the average."""
-        return np.log(average)
-
     def start(self, y: Array, offset: float) -> Array:
         """Halfway between count and average: from the average alone large counts would overshoot."""
         return np.log1p(y / math.exp(offset)) - math.log(2)
+
+    def predict(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """See :class:`Likelihood`."""
+        rate = np.exp(mean + variance / 2)
+        return rate, rate + rate**2 * np.expm1(variance)
 
 
 def mean_probability(mean: Array, variance: Array) -> Array:

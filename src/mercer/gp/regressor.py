@@ -14,13 +14,13 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.gp.base import SphericalGP, prior_gram
-from mercer.gp.blocks import Block
-from mercer.gp.distributed import is_dask
-from mercer.gp.evidence import AMPLITUDES, Evidence
-from mercer.gp.inputs import Features, HarmonicFeatures
+from mercer.gp import inducing_search
+from mercer.gp.base import SparseGP
+from mercer.gp.features import Features, HarmonicFeatures
+from mercer.gp.hyperparameters import AMPLITUDES, Evidence
+from mercer.gp.inducing import InducingFeatures, with_fixed_parameters
+from mercer.gp.rows import Block, RowSource
 from mercer.gp.statistics import collect
-from mercer.gp.zonal import ZonalFeatures, with_fixed_parameters
 
 Array = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 _ARD_STEPS = 40
 
 
-class SphericalGPRegressor(RegressorMixin, SphericalGP):
+class SphericalGPRegressor(RegressorMixin, SparseGP):
     """Gaussian process regression by spherical harmonics or inducing points, in one pass over the rows.
 
     ``y = f(x) + noise``, f a Gaussian process with a zonal kernel ``sum_l a_l N_l P_l``.  The inducing
@@ -45,9 +45,11 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
     ----------
     kernel : Kernel, optional
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
-        ``Matern`` or another SpectralKernel on a sphere.
-    max_features : int
-        Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.
+        ``Matern`` or another SpectralKernel on a sphere; or one of these on a ``Graph``, whose rows are
+        nodes and whose features are the eigenvectors of its Laplacian.
+    max_features : int, optional
+        Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
+        default 500, or all eigenvectors of a graph of up to 4000 nodes, which is the exact process.
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
@@ -62,7 +64,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         takes the place of learning the kernel's own range, which is narrowed if need be.
     features : {"harmonics", "zonal"}
         "zonal" takes ``max_features`` functions ``k(v, .)`` of the kernel instead of harmonics: inducing
-        points v, called places.  They are learnt from a random sample of at most 20000 rows (of an
+        points v.  They are learnt from a random sample of at most 20000 rows (of an
         iterator: the first ones), along with the scales if ``ard``, else with the kernel's
         hyperparameters; amplitude and noise are found from all rows.  It follows uneven functions more
         closely with as many features, and takes longer.
@@ -72,12 +74,12 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         Variances of f (times ``k(x, x)``) and of the noise in units of the targets' variance; where
         optimisation starts, or what is used.
     optimize : bool
-        Maximise the bound over amplitude, noise and the kernel's hyperparameters.  Scales and places are
-        learnt in any case.
+        Maximise the bound over amplitude, noise and the kernel's hyperparameters.  Scales and inducing
+        points are learnt in any case.
     n_restarts : int
         Further starts of the optimisation from the sums, without another pass.
     random_state : int
-        Seed of restarts, of directions of incomplete levels, and of samples and first places.
+        Seed of restarts, of directions of incomplete levels, and of samples and first inducing points.
 
     Attributes
     ----------
@@ -89,8 +91,8 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         Bound on the log evidence of the targets.
     statistics_ : Statistics
         All that is kept of the rows.
-    features_ : HarmonicFeatures or ZonalFeatures
-        Input map, and harmonics or places.
+    features_ : HarmonicFeatures or InducingFeatures
+        Input map, and harmonics or inducing points.
     input_scales_ : array of shape (d,)
         With ``ard``: factors of the standardised columns.
 
@@ -118,7 +120,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         self,
         kernel: Any = None,
         *,
-        max_features: int = 500,
+        max_features: int | None = None,
         levels: Any = None,
         inputs: str = "auto",
         bias: float = 1.0,
@@ -174,50 +176,51 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
             goes on from there; when the fit is done, the file is deleted.  A file that is damaged, or
             another, is refused.
         """
-        blocks = self._blocks(X, y, sample_weight, multi_output=True, y_numeric=True)
-        kept = self._start(blocks, checkpoint)
-        few = None if kept.results else self._few_rows(blocks)  # files of a fit that goes on may be gone
+        rows = self._rows(X, y, sample_weight, multi_output=True, y_numeric=True)
+        kept = self._start(rows, checkpoint)
+        few = None if kept.results else self._few_rows(rows)  # files of a fit that goes on may be gone
         if self.ard or self.features == "zonal":
             if "features" not in kept.results:
-                kept.keep("features", self._learn_features(blocks))
+                kept.keep("features", self._learn_features(rows))
             scales, self.features_ = kept.results["features"]
             if self.ard:
                 self.input_scales_ = scales
-            if isinstance(self.features_, ZonalFeatures):
+            if isinstance(self.features_, InducingFeatures):
                 self.kernel_ = self.features_.kernel
-        self.statistics_ = collect(self.features_, blocks, kept)
-        self._flat = self.statistics_.shift.size == 1 if blocks.flat is None else blocks.flat
+        self.statistics_ = collect(self.features_, rows, kept)
+        self._flat = self.statistics_.shift.size == 1 if rows.flat is None else rows.flat
         self._finish(self._theta(), self.n_restarts)
         kept.remove()
         self._warn_if_degenerate(few, self.kernel_, self.amplitude_)
         return self
 
-    def _learn_features(self, blocks: Any) -> tuple[Array, Features]:
+    def _learn_features(self, source: RowSource) -> tuple[Array, Features]:
         """Input scales (or ones) and features, from a sample of the rows."""
-        if self.ard and not self.features_.inputs.is_table:
+        if self.ard and not self.features_.is_table:
             raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
-        rows = blocks.sample(self.random_state)
+        if not isinstance(self.features_, HarmonicFeatures):
+            raise ValueError(
+                f"inducing points are of a sphere; use features='harmonics' with {self.kernel_.space!r}"
+            )
+        rows = source.sample(self.random_state)
         try:
             self.features_.check(rows.X)
         except ValueError:
-            collect(self.features_, blocks)  # names the row as it was given
+            collect(self.features_, source)  # names the row as it was given
             raise
         if len(rows.y) == 0 or (rows.weight is not None and not rows.weight.any()):
             raise ValueError("all weights of a sample of the rows are zero; give rows that count")
         if self.normalize_y:
             rows = _standardised(rows)
         if self.features == "zonal":
-            from mercer.gp.places import learn_places
-
             if not self.optimize:
                 self.kernel_ = with_fixed_parameters(self.kernel_)
-            return learn_places(
-                self.features_.inputs, self.kernel_, self._theta(), rows, self.max_features, self.ard,
+            return inducing_search.learn_inducing_points(
+                self.features_.inputs, self.kernel_, self._theta(), rows, self._most, self.ard,
                 self.random_state,
             )  # fmt: skip
-        from mercer.gp.ard import learn_scales
+        from mercer.gp.scales import learn_scales
 
-        assert isinstance(self.features_, HarmonicFeatures)
         scales = learn_scales(self.features_, self.kernel_, self._theta(), rows, _ARD_STEPS)
         return scales, replace(self.features_, inputs=self.features_.inputs.stretched(scales))
 
@@ -230,15 +233,15 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         if not hasattr(self, "statistics_"):
             self.fit(X, y, sample_weight)
             self._warn_of_constants("the first rows")
-            if self.features == "zonal" and self.features_.size < self.max_features:
+            if self.features == "zonal" and self.features_.size < self._most:
                 warnings.warn(
-                    f"the first rows have only {self.features_.size} places for max_features="
-                    f"{self.max_features}; begin with more rows",
+                    f"the first rows have only {self.features_.size} inducing points for max_features="
+                    f"{self._most}; begin with more rows",
                     stacklevel=2,
                 )
             return self
-        blocks = self._blocks(X, y, sample_weight, reset=False, multi_output=True, y_numeric=True)
-        self.statistics_ = self.statistics_ + collect(self.features_, blocks)
+        rows = self._rows(X, y, sample_weight, reset=False, multi_output=True, y_numeric=True)
+        self.statistics_ = self.statistics_ + collect(self.features_, rows)
         # Few rows may have looked like noise alone; from there no step leads back.
         flat = self.amplitude_ <= 10 * AMPLITUDES[0]
         return self._finish(self._theta() if flat else self.theta_, 0)
@@ -259,7 +262,7 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         for name in params:
             if name not in free:
                 raise ValueError(f"refit cannot change {name}; it can change {', '.join(free)}")
-        if kernel is not None and isinstance(self.features_, ZonalFeatures):
+        if kernel is not None and isinstance(self.features_, InducingFeatures):
             raise ValueError("zonal features are functions of the kernel; call fit instead")
         clone(self).set_params(**params)._validate()
         fresh = self.kernel_ if kernel is None else self._compatible(kernel)
@@ -333,29 +336,28 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
         """
         if return_std and return_cov:
             raise ValueError("give return_std or return_cov, not both")
-        if is_dask(X):
-            return self._predict_lazily(X, return_std, return_cov, include_noise)
-        rows = self._points(X)
-        if not return_std and not return_cov:
-            return self._in_units(self._means(rows, self._posterior.mean))
-        noise = self.noise_ if include_noise else 0.0
+        check_is_fitted(self)
+        shape = () if self._flat else (len(self._scale_y),)
+        mean = (float, *shape)
         if return_cov:
-            mean, covariance = self._covariance(rows)
-            covariance[np.diag_indices_from(covariance)] += noise
-            scaled = covariance[:, :, None] * self._scale_y**2
-            return self._in_units(mean), scaled[:, :, 0] if self._flat else scaled
+            covariance = (float, None, *shape)
+            return self._apply("_predict_covariance", X, mean, covariance, include_noise=include_noise)
+        options = {"return_std": return_std, "include_noise": include_noise}
+        return self._apply("_predict", X, *[mean] * (1 + return_std), **options)
+
+    def _predict(self, X: Any, return_std: bool, include_noise: bool) -> Any:
+        rows = self._points(X)
+        if not return_std:
+            return self._in_units(self._means(rows, self._posterior, self._prior))
         mean, variance = self._moments(rows, [(self._posterior, self._prior)])
-        std = np.sqrt(variance + noise) * self._scale_y
+        std = np.sqrt(variance + self.noise_ * include_noise) * self._scale_y
         return self._in_units(mean), std[:, 0] if self._flat else std
 
-    def _predict_lazily(self, X: Any, return_std: bool, return_cov: bool, include_noise: bool) -> Any:
-        check_is_fitted(self)
-        if return_cov:
-            raise ValueError("return_cov needs all rows at once; give an array that is in memory")
-        shape = () if self._flat else (len(self._scale_y),)
-        outputs = ((float, *shape),) * (1 + return_std)
-        options = {"return_std": return_std, "include_noise": include_noise}
-        return self._lazily("predict", X, *outputs, **options)
+    def _predict_covariance(self, X: Any, include_noise: bool) -> Any:
+        mean, covariance = self._covariance(self._points(X))
+        covariance[np.diag_indices_from(covariance)] += self.noise_ * include_noise
+        scaled = covariance[:, :, None] * self._scale_y**2
+        return self._in_units(mean), scaled[:, :, 0] if self._flat else scaled
 
     def _in_units(self, mean: Array) -> Array:
         mean = mean * self._scale_y + self._mean_y
@@ -364,8 +366,8 @@ class SphericalGPRegressor(RegressorMixin, SphericalGP):
     def _covariance(self, rows: Any) -> tuple[Array, Array]:
         """Mean and covariance of f at rows, in units of the targets' deviation."""
         phi = np.empty((rows.shape[0], self.features_.size))
-        self.features_.write(rows, phi)
-        gram = prior_gram(self.kernel_, rows)
+        self._prior.features.write(rows, phi)
+        gram = self.features_.gram(self.kernel_, rows)
         covariance = self.amplitude_ * gram - self._posterior.explained_covariance(phi)
         return phi @ self._posterior.mean, covariance
 

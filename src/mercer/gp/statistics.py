@@ -17,15 +17,12 @@ from mercer._files import DAMAGE, atomic_write, one_line, seal, unsealed
 from mercer._npz import Npz
 from mercer._threads import run, threads_in_use
 from mercer._validation import LARGEST
-from mercer.gp.blocks import Block
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.inputs import Features
-from mercer.gp.passes import total
+from mercer.gp.features import ROWS, Features
+from mercer.gp.rows import Block, RowSource
 
 Array = NDArray[np.float64]
 
-#: Rows whose features are in memory at a time, in each thread.
-ROWS = 1024
 #: Version of what is written.
 FORMAT = 1
 #: Fewest rows that are worth a thread.
@@ -42,15 +39,15 @@ class Statistics:
     Attributes
     ----------
     gram : array of shape (M, M)
-        Sum of ``w phi phi'``.
+        Sum of ``w phi phi'``; where features are ones at single points of a finite space, its diagonal.
     linear : array of shape (M, q)
         Sum of ``w phi (y - shift)'``.
     features : array of shape (M,)
         Sum of ``w phi``.
     targets, squares : arrays of shape (q,)
         Sums of ``w (y - shift)`` and ``w (y - shift)^2``.
-    diagonal : float
-        Sum of ``w |x|^(2p)``: what the trace of the kernel matrix is proportional to.
+    rest : array of shape (R,)
+        Sums of w times the functions that the features leave out of k(x, x).
     weight : float
         Sum of w.
     rows : int
@@ -64,7 +61,7 @@ class Statistics:
     features: Array
     targets: Array
     squares: Array
-    diagonal: float
+    rest: Array
     weight: float
     rows: int
     shift: Array
@@ -135,7 +132,7 @@ class Statistics:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what :meth:`save` wrote; a file that was changed is refused."""
-        kinds = {"diagonal": float, "weight": float, "rows": int, "fingerprint": str}
+        kinds = {"weight": float, "rows": int, "fingerprint": str}
         try:
             with unsealed(path, "statistics", FORMAT) as file:
                 stored = Npz(file)
@@ -153,8 +150,10 @@ class Statistics:
 
     def _check_shapes(self) -> None:
         M, q = self.features.shape, self.shift.shape
+        gram = M if self.gram.ndim == 1 else M + M
         shapes = {
-            "gram": M + M, "linear": M + q, "features": M, "targets": q, "squares": q, "shift": q
+            "gram": gram, "linear": M + q, "features": M, "rest": (self.rest.size,), "targets": q,
+            "squares": q, "shift": q,
         }  # fmt: skip
         for name, shape in shapes.items():
             part = getattr(self, name)
@@ -176,15 +175,17 @@ class Collect:
         shift = y.mean(axis=0)
         y = y - shift
         _check_range(y, block.called("y"))
-        lanes = [_Lane(self.features, y.shape[1]) for _ in range(lanes_for(len(y)))]
-        add_rows(lanes, rows, y, block.weight)
-        return reduce(add, [lane.statistics(shift) for lane in lanes])
+        accumulators = [
+            _StatisticsAccumulator(self.features, y.shape[1]) for _ in range(threads_for(len(y)))
+        ]
+        add_rows(accumulators, rows, y, block.weight)
+        return reduce(add, [part.statistics(shift) for part in accumulators])
 
 
-def collect(features: Features, blocks: Any, checkpoint: Checkpoint | None = None) -> Statistics:
-    """Statistics of blocks of rows, in one pass; memory for a block and a few matrices of M x M."""
+def collect(features: Features, rows: RowSource, checkpoint: Checkpoint | None = None) -> Statistics:
+    """Statistics of rows, in one pass; memory for a block and a few matrices of M x M."""
     kept = Checkpoint() if checkpoint is None else checkpoint
-    found: Statistics = total(blocks, Collect(features), "rows", kept, "statistics")
+    found: Statistics = rows.total(Collect(features), "rows", kept, "statistics")
     if found.fingerprint != features.fingerprint:
         # Blocks of an iterator are scaled by the first of them, those of a list by all.
         raise ValueError(
@@ -205,64 +206,55 @@ def _check_range(y: Array, name: str) -> None:
         raise ValueError(f"{name} varies by {largest:.3g}, whose square is no number; rescale it")
 
 
-class Lane(Protocol):
+class Accumulator(Protocol):
     """Sums of one thread."""
 
     def add(self, rows: Any, y: Array, weight: Array | None) -> None:
         """Add a few checked rows."""
 
 
-def lanes_for(rows: int) -> int:
+def threads_for(rows: int) -> int:
     """How many threads are worth while for so many rows."""
     return min(threads_in_use(), -(-rows // _FEW))
 
 
-def add_rows(lanes: Sequence[Lane], rows: Any, y: Array, weight: Array | None) -> None:
-    """Add rows to the lanes, each in a thread of its own."""
-    size = min(ROWS, -(-len(y) // len(lanes)))  # few rows are shared alike
+def add_rows(accumulators: Sequence[Accumulator], rows: Any, y: Array, weight: Array | None) -> None:
+    """Add rows to the accumulators, each in a thread of its own."""
+    size = min(ROWS, -(-len(y) // len(accumulators)))  # few rows are shared alike
     starts = range(0, len(y), size)
     stop = threading.Event()
 
     def job(number: int) -> None:
-        for start in starts[number :: len(lanes)]:
+        for start in starts[number :: len(accumulators)]:
             if stop.is_set():
                 return
             part = slice(start, start + size)
-            lanes[number].add(rows[part], y[part], None if weight is None else weight[part])
+            accumulators[number].add(rows[part], y[part], None if weight is None else weight[part])
 
-    run(job, [(number,) for number in range(len(lanes))], stop)
+    run(job, [(number,) for number in range(len(accumulators))], stop)
 
 
-class _Lane:
+class _StatisticsAccumulator:
     """Sums of one thread for :class:`Statistics`."""
 
     def __init__(self, features: Features, outputs: int) -> None:
-        M = features.size
-        self._features = features
-        self._buffer = np.empty((ROWS, M))
-        self._gram, self._product = np.zeros((M, M)), np.empty((M, M))
+        self._fingerprint = features.fingerprint
         # Targets and a column of ones together: one product for both.
-        self._linear = np.zeros((M, outputs + 1))
+        self._sums = features.sums(outputs + 1)
         self._targets, self._squares = np.zeros(outputs), np.zeros(outputs)
-        self._diagonal, self._weight, self._rows = 0.0, 0.0, 0
+        self._weight, self._rows = 0.0, 0
 
     def add(self, rows: Any, y: Array, weight: Array | None) -> None:
-        phi = self._buffer[: len(y)]
-        squared_lengths = self._features.write(rows, phi)
         w = np.ones(len(y)) if weight is None else weight
-        self._linear += phi.T @ (np.column_stack([y, np.ones(len(y))]) * w[:, None])
-        if weight is not None:
-            phi *= np.sqrt(w)[:, None]
-        # NumPy computes half of such a product, and lets other threads run, unlike SciPy's syrk.
-        self._gram += np.matmul(phi.T, phi, out=self._product)
+        self._sums.add(rows, w, np.column_stack([y, np.ones(len(y))]) * w[:, None])
         self._targets += w @ y
         self._squares += w @ y**2
-        self._diagonal += float(w @ squared_lengths)
         self._weight += float(w.sum())
         self._rows += len(y)
 
     def statistics(self, shift: Array) -> Statistics:
+        linear = self._sums.linear
         return Statistics(
-            self._gram, self._linear[:, :-1].copy(), self._linear[:, -1].copy(), self._targets,
-            self._squares, self._diagonal, self._weight, self._rows, shift, self._features.fingerprint,
+            self._sums.gram, linear[:, :-1].copy(), linear[:, -1].copy(), self._targets, self._squares,
+            self._sums.rest, self._weight, self._rows, shift, self._fingerprint,
         )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._threads import run
-from mercer.gp.blocks import Block
-from mercer.gp.bound import Bound, Solution
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.evidence import Evidence
-from mercer.gp.inputs import Features
+from mercer.gp.elbo import Bound, Prior, Solution
+from mercer.gp.features import ROWS, Features
+from mercer.gp.hyperparameters import Evidence
 from mercer.gp.likelihoods import Likelihood
-from mercer.gp.passes import total
-from mercer.gp.prior import Prior
-from mercer.gp.statistics import ROWS, add_rows, lanes_for
+from mercer.gp.rows import Block, RowSource
+from mercer.gp.statistics import add_rows, threads_for
 
 Array = NDArray[np.float64]
 
@@ -35,26 +33,26 @@ class Sites:
     """A normal distribution in place of each target's likelihood, summed over rows.
 
     Site i is ``exp(h_i f_i - w_i f_i^2 / 2)``: ``gram`` is the sum of ``w phi phi'``, ``linear`` of
-    ``h phi``, ``diagonal`` of ``w |x|^(2p)``.  They are the natural parameters of the posterior, less
+    ``h phi``, ``rest`` of ``w psi``.  They are the natural parameters of the posterior, less
     the prior's, and mixing them is a step along the natural gradient.
     """
 
     gram: Array
     linear: Array
-    diagonal: float
+    rest: Array
 
     def towards(self, other: Sites, step: float) -> Sites:
         """Move part of the way to other sites."""
         return Sites(
             (1 - step) * self.gram + step * other.gram,
             (1 - step) * self.linear + step * other.linear,
-            (1 - step) * self.diagonal + step * other.diagonal,
+            (1 - step) * self.rest + step * other.rest,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
-    """Where a process is on its way, without what follows from it; see :class:`Climb`."""
+class AscentState:
+    """Where a process is on its way, without what follows from it; see :class:`Ascent`."""
 
     theta: Array
     sites: Sites
@@ -77,7 +75,7 @@ class Latent:
     kernel: Any
 
 
-class Climb:
+class Ascent:
     """The way of one process to its best posterior.
 
     Each pass proposes sites.  Hyperparameters follow without a pass; the bound at the new posterior
@@ -121,20 +119,20 @@ class Climb:
             self.latent = self._latent(between, self.accepted.theta)
 
     @property
-    def stage(self) -> Stage:
+    def state(self) -> AscentState:
         """What is needed to go on from here."""
         now, before = self.latent, self.accepted
-        return Stage(
+        return AscentState(
             now.theta, now.sites, before.theta, before.sites, self._target, self._step, self.moving,
             self.bound,
         )  # fmt: skip
 
-    def resume(self, stage: Stage) -> None:
-        """Go to where another climb was."""
-        self._target, self._step = stage.target, stage.step
-        self.moving, self.bound = stage.moving, stage.bound
-        self.latent = self._latent(stage.sites, stage.theta)
-        self.accepted = self._latent(stage.accepted_sites, stage.accepted_theta)
+    def resume(self, state: AscentState) -> None:
+        """Go to where another ascent was."""
+        self._target, self._step = state.target, state.step
+        self.moving, self.bound = state.moving, state.bound
+        self.latent = self._latent(state.sites, state.theta)
+        self.accepted = self._latent(state.accepted_sites, state.accepted_theta)
 
     def _improved(self, sites: Sites, theta: Array) -> Latent:
         if self._optimize:
@@ -144,7 +142,7 @@ class Climb:
 
     def _evidence(self, sites: Sites) -> Evidence:
         bound = Bound(sites.gram, sites.linear[:, None], np.zeros(1), 0.0, self._rows)
-        return Evidence(bound, self._features, sites.diagonal, self._kernel, fixed_noise=True)
+        return Evidence(bound, self._features, sites.rest, self._kernel, fixed_noise=True)
 
     def _latent(self, sites: Sites, theta: Array) -> Latent:
         evidence = self._evidence(sites)
@@ -153,41 +151,21 @@ class Climb:
 
 
 @dataclass(frozen=True, eq=False)
-class Likely:
-    """How targets depend on processes.
-
-    Parameters
-    ----------
-    features : Features
-    likelihood : Likelihood
-    offset : array of shape (q,)
-        Added to the processes.
-    encode : callable
-        From a block to its targets, a matrix of q columns.
-    """
-
-    features: Features
-    likelihood: Likelihood
-    offset: Array
-    encode: Callable[[Block], Array]
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
+class SiteSums:
     """Sites of some processes and their mean log likelihoods, over rows; those of two parts add up."""
 
     grams: Array
     linear: Array
-    diagonal: Array
+    rest: Array
     values: Array
 
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+    def __add__(self, other: SiteSums) -> SiteSums:
+        return SiteSums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
-    def sites(self, place: int) -> tuple[Sites, float]:
+    def sites(self, position: int) -> tuple[Sites, float]:
         """Sites of one of the processes, and its mean log likelihood."""
-        sites = Sites(self.grams[place], self.linear[place], float(self.diagonal[place]))
-        return sites, float(self.values[place])
+        sites = Sites(self.grams[position], self.linear[position], self.rest[position])
+        return sites, float(self.values[position])
 
 
 class Sweep:
@@ -195,103 +173,120 @@ class Sweep:
 
     Parameters
     ----------
-    model : Likely
+    likelihood : Likelihood
+    features : Features
     latents : dict of Latent or None
         Processes by number; where there is no posterior yet, sites are those of the likelihood's first
         guess.
     """
 
-    def __init__(self, model: Likely, latents: Mapping[int, Latent | None]) -> None:
-        self.model = model
+    def __init__(
+        self, likelihood: Likelihood, features: Features, latents: Mapping[int, Latent | None]
+    ) -> None:
+        self.likelihood, self.features = likelihood, features
         # The statistics behind a posterior stay at home.
         self.beliefs = {
             number: None if latent is None else (replace(latent.posterior, bound=_NO_ROWS), latent.prior)
             for number, latent in latents.items()
         }
 
-    def __call__(self, block: Block) -> Sums:
+    def __call__(self, block: Block) -> SiteSums:
         """Sums of a block."""
-        rows, y = self.model.features.check(block.X, block.called("X")), self.model.encode(block)
-        lanes = [_Lane(self) for _ in range(lanes_for(len(y)))]
-        add_rows(lanes, rows, y, block.weight)
-        sums = [Sums(lane.grams, lane.linear, lane.diagonal, lane.values) for lane in lanes]
+        rows = self.features.check(block.X, block.called("X"))
+        y = self.likelihood.encode(block)
+        accumulators = [_SiteAccumulator(self) for _ in range(threads_for(len(y)))]
+        add_rows(accumulators, rows, y, block.weight)
+        sums = [part.sums() for part in accumulators]
         return sum(sums[1:], sums[0])
 
 
 def infer(
-    model: Likely,
-    blocks: Any,
-    climbs: list[Climb],
+    likelihood: Likelihood,
+    features: Features,
+    rows: RowSource,
+    ascents: list[Ascent],
     theta: Array,
     restarts: int,
     max_iter: int,
     rng: np.random.Generator,
     checkpoint: Checkpoint,
-) -> tuple[int, list[Climb]]:
-    """Sweep until no process moves; returns the number of passes, and the processes' ways."""
+) -> int:
+    """Pass over the rows until no process moves; returns the number of passes."""
 
     def sweep(passes: int, latents: Mapping[int, Latent | None]) -> dict[int, tuple[Sites, float]]:
-        sums = total(blocks, Sweep(model, latents), f"rows, pass {passes}", checkpoint, f"pass {passes}")
-        return {number: sums.sites(place) for place, number in enumerate(latents)}
+        job = Sweep(likelihood, features, latents)
+        sums = rows.total(job, f"rows, pass {passes}", checkpoint, f"pass {passes}")
+        return {number: sums.sites(position) for position, number in enumerate(latents)}
 
     done = 0
-    if "climbs" in checkpoint.results:
-        done, stages = checkpoint.results["climbs"]
-        for climb, stage in zip(climbs, stages, strict=True):
-            climb.resume(stage)
+    if "ascents" in checkpoint.results:
+        done, states = checkpoint.results["ascents"]
+        for ascent, state in zip(ascents, states, strict=True):
+            ascent.resume(state)
     else:
-        first = sweep(0, dict.fromkeys(range(len(climbs))))
-        seeds = rng.spawn(len(climbs))
+        first = sweep(0, dict.fromkeys(range(len(ascents))))
+        seeds = rng.spawn(len(ascents))
         run(
-            lambda i: climbs[i].start(first[i][0], theta, restarts, seeds[i]),
-            [(i,) for i in range(len(climbs))],
+            lambda i: ascents[i].start(first[i][0], theta, restarts, seeds[i]),
+            [(i,) for i in range(len(ascents))],
             what="hyperparameters",
         )
         checkpoint.results.pop("pass 0")
-        checkpoint.keep("climbs", (0, [climb.stage for climb in climbs]))
+        checkpoint.keep("ascents", (0, [ascent.state for ascent in ascents]))
     for passes in range(done + 1, max_iter + 1):
-        moving = {i: climb.latent for i, climb in enumerate(climbs) if climb.moving}
+        moving = {i: ascent.latent for i, ascent in enumerate(ascents) if ascent.moving}
         if not moving:
-            return passes - 1, climbs
+            return passes - 1
         found = sweep(passes, moving)
-        run(Climb.advance, [(climbs[i], *found[i]) for i in moving], what="hyperparameters")
+        run(Ascent.advance, [(ascents[i], *found[i]) for i in moving], what="hyperparameters")
         checkpoint.results.pop(f"pass {passes}")
-        checkpoint.keep("climbs", (passes, [climb.stage for climb in climbs]))
-    return max_iter, climbs
+        checkpoint.keep("ascents", (passes, [ascent.state for ascent in ascents]))
+    return max_iter
 
 
-class _Lane:
+class _SiteAccumulator:
     """Sums of one thread for :class:`Sites`."""
 
     def __init__(self, sweep: Sweep) -> None:
-        size, outputs = sweep.model.features.size, len(sweep.beliefs)
-        self._sweep, self._model = sweep, sweep.model
-        self._buffer, self._scaled = np.empty((ROWS, size)), np.empty((ROWS, size))
-        self._product = np.empty((size, size))
-        self.grams = np.zeros((outputs, size, size))
-        self.linear = np.zeros((outputs, size))
-        self.diagonal, self.values = np.zeros(outputs), np.zeros(outputs)
+        self._sweep = sweep
+        self._buffer = np.empty((ROWS, sweep.features.size))
+        first = sweep.features.sums(1)
+        self._parts = [first, *(sweep.features.sums(1, first) for _ in range(len(sweep.beliefs) - 1))]
+        self._values = np.zeros(len(sweep.beliefs))
 
     def add(self, rows: Any, y: Array, weight: Array | None) -> None:
-        model = self._model
+        features, likelihood = self._sweep.features, self._sweep.likelihood
         weight = np.ones(len(y)) if weight is None else weight
-        phi, scaled = self._buffer[: len(y)], self._scaled[: len(y)]
-        squared_lengths = model.features.write(rows, phi)
-        captured = model.features.captured(phi)
-        for place, (number, belief) in enumerate(self._sweep.beliefs.items()):
-            offset = float(model.offset[number])
+        phi = self._buffer[: len(y)]
+        values = phi, features.write(rows, phi)
+        for position, (number, belief) in enumerate(self._sweep.beliefs.items()):
+            offset = float(likelihood.offset[number])
             if belief is None:
-                mean, variance = model.likelihood.start(y[:, number], offset), np.zeros(len(y))
+                mean, variance = likelihood.start(y[:, number], offset), np.zeros(len(y))
             else:
-                posterior, prior = belief
-                mean = (phi @ posterior.mean)[:, 0]
-                variance = prior.left(squared_lengths, captured) + posterior.variance(phi)
-            terms = model.likelihood.expectations(y[:, number], mean + offset, variance)
-            self.values[place] += weight @ terms.value
-            if not np.isfinite(self.values[place]):
+                mean, variance = _moments(*belief, rows, values, features)
+            terms = likelihood.expectations(y[:, number], mean + offset, variance)
+            self._values[position] += weight @ terms.value
+            if not np.isfinite(self._values[position]):
                 continue  # out of range: the step that led here is taken back
             precision = weight * terms.curvature
-            self.linear[place] += phi.T @ (weight * terms.slope + precision * mean)
-            np.multiply(phi, np.sqrt(precision)[:, None], out=scaled)
-            self.grams[place] += np.matmul(scaled.T, scaled, out=self._product)
-            self.diagonal[place] += float(precision @ squared_lengths)
+            linear = weight * terms.slope + precision * mean
+            self._parts[position].add(rows, precision, linear[:, None], values)
+
+    def sums(self) -> SiteSums:
+        grams, linear, rest = (
+            np.stack([getattr(part, name) for part in self._parts])
+            for name in ("gram", "linear", "rest")
+        )
+        return SiteSums(grams, linear[:, :, 0], rest, self._values)
+
+
+def _moments(
+    posterior: Solution, prior: Prior, rows: Any, values: tuple[Array, Array], features: Features
+) -> tuple[Array, Array]:
+    """Means and variances of a process at rows; ``values`` are those of the features of the pass."""
+    phi, psi = values
+    if prior.features is not features:  # functions of the process's own kernel
+        phi = np.empty_like(phi)
+        psi = prior.features.write(rows, phi)
+    return (phi @ posterior.mean)[:, 0], prior.left(psi) + posterior.variance(phi)

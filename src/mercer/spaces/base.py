@@ -12,6 +12,7 @@ from mercer._arrays import finite_rows, in_one_precision, is_foreign
 from mercer._repr import constructor_call
 from mercer._validation import as_rows, refuse_rows
 from mercer.profiles import Separation
+from mercer.spaces.eigenfunctions import Eigenfunctions, LogWeights
 
 if TYPE_CHECKING:
     from mercer.laws import Law
@@ -42,6 +43,11 @@ class Space(ABC):
     requires_vector_input = True
     #: Whether single precision is too little for the space's arithmetic.
     computes_in_double = False
+    #: Whether points are unit vectors; whether rows may have any length then; and whether rows may be
+    #: columns of a table, centred and scaled.
+    has_directions = False
+    takes_any_length = False
+    takes_table = True
 
     @abstractmethod
     def check(self, X: Any, name: str = "X") -> Any:
@@ -74,6 +80,11 @@ class Space(ABC):
     def natural_time(self, n: int) -> float | None:
         """Unit of diffusion times for n columns, around which points go from alone to alike, or None."""
         return None
+
+    @property
+    def whole(self) -> Space:
+        """The space that this one is a part of, where kernels are defined too."""
+        return self
 
     def operator(self, name: Any) -> Any:
         """A symmetric matrix on the points, of spaces that are graphs."""
@@ -119,6 +130,18 @@ class Space(ABC):
         raise TypeError(
             f"{self!r} has no Laplacian whose spectrum a law could weigh; use a kernel of it"
         )
+
+    def eigenfunctions(self, count: int | None, log_weights: LogWeights) -> Eigenfunctions | None:
+        """Eigenfunctions of the Laplacian that are heaviest under a law; None if none are known here.
+
+        Parameters
+        ----------
+        count : int or None
+            How many, at most; None for all, or a usual number where there are too many.
+        log_weights : callable
+            From eigenvalues to the logarithms of the law's weights.
+        """
+        return None
 
 
 class RowSpace(Space):

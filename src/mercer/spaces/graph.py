@@ -18,6 +18,7 @@ from scipy.sparse.linalg import eigsh
 from mercer._arrays import is_foreign
 from mercer.laws import Law
 from mercer.spaces.base import Space
+from mercer.spaces.eigenfunctions import Eigenvectors, LogWeights
 from mercer.spaces.graph_functions import NodeFunction
 
 Array = NDArray[np.float64]
@@ -166,6 +167,19 @@ class Graph(Space):
         normalized = self._similarity == "normalized"
         positive = self._normalized_laplacian() if normalized else self._plain_laplacian()
         return Operator(-positive.matrix, -positive.high, 0.0, positive.null)
+
+    def eigenfunctions(self, count: int | None, log_weights: LogWeights) -> Eigenvectors:
+        """Eigenvectors of the Laplacian; see :class:`Space`.
+
+        All of them up to 4000 nodes; of larger graphs those of the least eigenvalues, and what they
+        leave out counts as if it had the largest of these.
+        """
+        return Eigenvectors.of(self, count, log_weights)
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that other graphs do not have."""
+        return f"{self._laplacian} {self._digest}"
 
     def _plain_laplacian(self) -> Operator:
         matrix = _with_short_indices(

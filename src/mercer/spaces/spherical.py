@@ -51,6 +51,7 @@ class SphericalSpace(RadialSpace):
 
     least_dimension = 2
     embeds_alike = True
+    has_directions = True
     widest_angle = 180.0
 
     def natural_time(self, n: int) -> float:
@@ -163,6 +164,16 @@ class Sphere(SphericalSpace):
         if self.coordinates == "latlon":  # which goes without a dimension
             return f"{type(self).__name__}(coordinates='latlon')"
         return super().__repr__()
+
+    @property
+    def takes_any_length(self) -> bool:  # type: ignore[override]
+        """See :class:`Space`."""
+        return not self.unit and self.coordinates == "cartesian"
+
+    @property
+    def takes_table(self) -> bool:  # type: ignore[override]
+        """See :class:`Space`; latitude and longitude are no columns of a table."""
+        return self.coordinates == "cartesian"
 
     @property
     def takes_sparse(self) -> bool:  # type: ignore[override]
@@ -323,6 +334,13 @@ class Simplex(SphericalSpace, DistributionSpace):
     def separation(self) -> Separation:
         """See :class:`RadialSpace`."""
         return "one-sided"
+
+    takes_table = False
+
+    @property
+    def whole(self) -> Sphere:
+        """The sphere, of which it is the positive part."""
+        return Sphere()
 
     def _scattered(self, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
         return rng.gamma(0.7, size=shape) + 1e-3

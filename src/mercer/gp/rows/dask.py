@@ -5,14 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._threads import blas_in_one_thread
-from mercer.gp.blocks import Block, checked, choice, joined
+from mercer.gp.rows.base import RowSource
+from mercer.gp.rows.blocks import Block, checked, choice, joined
+from mercer.gp.rows.columns import ColumnCheck
 
 Array = NDArray[np.float64]
 
@@ -22,64 +23,67 @@ SPLIT_EVERY = 8
 ROUND = 32
 
 
-def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection."""
-    return hasattr(X, "__dask_graph__")
-
-
-@dataclass(frozen=True, eq=False)
-class Partitions:
+class DaskRows(RowSource):
     """Partitions of X, y and weights, not computed yet.
 
     Nothing but sums travels, and they add up in a tree.  Dask runs it: on the cluster whose client is in
     use, or in threads.  What a worker had when it died is computed again by another.
     """
 
-    X: list[Any]
-    y: list[Any]
-    weight: list[Any]
-    columns: int
-    flat: bool
-    token: str
-    repeatable = True
-    names = None
-
-    @classmethod
-    def of(cls, X: Any, y: Any, weight: Any) -> Partitions:
-        """Partitions of collections, checked as far as that goes without computing them."""
+    def __init__(self, X: Any, y: Any, weight: Any = None) -> None:
         from dask.base import tokenize
 
         X = _table(X)
         y = _beside(X, y, "y", (1, 2))
         weight = None if weight is None else _beside(X, weight, "sample_weight", (1,))
         parts = _delayed(X)
-        return cls(
-            parts,
-            _delayed(y),
-            [None] * len(parts) if weight is None else _delayed(weight),
-            int(X.shape[1]),
-            y.ndim == 1,
-            tokenize(X, y, weight),
-        )
+        super().__init__(parts, _delayed(y), [None] * len(parts) if weight is None else _delayed(weight))
+        self.flat = y.ndim == 1
+        self.length = len(parts)  # partitions
+        self._columns, self._token = int(X.shape[1]), tokenize(X, y, weight)
+
+    @classmethod
+    def accepts(cls, X: Any, complete: bool) -> bool:
+        """See :class:`RowSource`."""
+        return not complete and _is_dask(X)
+
+    @classmethod
+    def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
+        """See :class:`RowSource`; collections are checked as far as that goes without computing them."""
+        check.frame(_empty(X))
+        return cls(X, y, weight)
 
     @property
-    def length(self) -> int:
-        """Number of partitions."""
-        return len(self.X)
+    def columns(self) -> int:
+        """See :class:`RowSource`."""
+        return self._columns
 
-    def identity(self) -> str:
-        """What Dask calls the same computations."""
-        return self.token
+    def fingerprint(self) -> str:
+        """What Dask calls the same computations; see :class:`RowSource`."""
+        return str(self._token)
+
+    def first(self) -> None:
+        """Nothing: a look at the first partition would compute it; see :class:`RowSource`."""
+
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        """See :class:`RowSource`; from a certain partition on, each computed when its turn comes."""
+        import dask
+
+        for i in range(start, len(self.X)):
+            block = dask.compute(dask.delayed(_checked)(i, self.X[i], self.y[i], self.weight[i]))[0]
+            if block is not None:
+                yield block
 
     def sums(
         self, job: Callable[[Block], Any], start: int, in_rounds: bool
     ) -> Iterator[tuple[int, Any]]:
-        """What a job makes of the partitions, added up; each with the number of partitions done."""
+        """See :class:`RowSource`; positions are numbers of partitions."""
         import dask
 
-        step = ROUND if in_rounds else self.length
-        for first in range(start, self.length, step):
-            last = min(first + step, self.length)
+        count = len(self.X)
+        step = ROUND if in_rounds else count
+        for first in range(start, count, step):
+            last = min(first + step, count)
             # A node of its own: it is sent once to each worker, not with every partition.
             shared = dask.delayed(job, pure=False, traverse=False)
             parts = [
@@ -98,59 +102,68 @@ class Partitions:
             yield last, found
 
     def sample(self, seed: int) -> Block:
-        """Some rows at random: those that would be taken of an array."""
+        """See :class:`RowSource`; only rows that were chosen travel."""
         import dask
 
-        lengths = dask.compute(*[dask.delayed(_length)(part) for part in self.X])
-        ends = np.cumsum(lengths)
+        counts = dask.compute(
+            *[dask.delayed(_count)(*part) for part in zip(self.X, self.weight, strict=True)]
+        )
+        ends = np.cumsum(counts)
         chosen = choice(int(ends[-1]), self.columns, seed)
         parts = [
             dask.delayed(_take)(
-                i, X, y, weight, chosen[(chosen >= end - length) & (chosen < end)] - end + length
+                i, self.X[i], self.y[i], self.weight[i],
+                chosen[(chosen >= end - count) & (chosen < end)] - end + count,
             )
-            for i, (X, y, weight, end, length) in enumerate(
-                zip(self.X, self.y, self.weight, ends, lengths, strict=True)
-            )
-            if length
+            for i, (end, count) in enumerate(zip(ends, counts, strict=True))
+        ]  # fmt: skip
+        found = [block for block in dask.compute(*parts) if block is not None]
+        if not found:
+            raise ValueError("there are no rows")
+        return joined(found)
+
+    @classmethod
+    def apply(
+        cls, model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any
+    ) -> Any:
+        """See :class:`RowSource`; the answer is made of Dask arrays that are not computed yet.
+
+        The model is taken as it is now: what is computed later does not change if it is fitted again.
+        """
+        import dask
+        import dask.array as da
+
+        if any(None in shape for _, *shape in outputs):
+            raise ValueError("return_cov needs all rows at once; give an array that is in memory")
+        ColumnCheck(model, reset=False).frame(_empty(X))
+        X = _table(X)
+        shared = dask.delayed(copy(model), pure=False, traverse=False)
+        lengths = _sizes(X)
+        found = [
+            dask.delayed(_call)(shared, method, i, part, outputs, options)
+            for i, part in enumerate(_delayed(X))
         ]
-        return joined(dask.compute(*parts))
-
-
-def lazily(model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any) -> Any:
-    """A method of a model, partition by partition, as Dask arrays that are not computed yet.
-
-    Parameters
-    ----------
-    model : estimator
-        As it is now: what is computed later does not change if it is fitted again.
-    method : str
-    X : Dask array or data frame
-    outputs : tuple of (dtype, *shape)
-        Of each array that the method returns; the shape without rows.
-    **options : further arguments of the method
-    """
-    import dask
-    import dask.array as da
-
-    X = _table(X)
-    shared = dask.delayed(copy(model), pure=False, traverse=False)
-    lengths = _sizes(X)
-    found = [
-        dask.delayed(_call)(shared, method, i, part, outputs, options)
-        for i, part in enumerate(_delayed(X))
-    ]
-    single = len(outputs) == 1
-    arrays = tuple(
-        da.concatenate(
-            [
-                da.from_delayed(part if single else part[place], (length, *shape), dtype=dtype)
-                for part, length in zip(found, lengths, strict=True)
-            ],
-            allow_unknown_chunksizes=True,
+        single = len(outputs) == 1
+        arrays = tuple(
+            da.concatenate(
+                [
+                    da.from_delayed(part if single else part[i], (length, *shape), dtype=dtype)
+                    for part, length in zip(found, lengths, strict=True)
+                ],
+                allow_unknown_chunksizes=True,
+            )
+            for i, (dtype, *shape) in enumerate(outputs)
         )
-        for place, (dtype, *shape) in enumerate(outputs)
-    )
-    return arrays[0] if single else arrays
+        return arrays[0] if single else arrays
+
+
+def _is_dask(X: Any) -> bool:
+    return hasattr(X, "__dask_graph__")
+
+
+def _empty(X: Any) -> Any:
+    """A table with the columns of a collection, and no rows."""
+    return X._meta if hasattr(X, "columns") else np.empty((0, *X.shape[1:]))
 
 
 def _table(X: Any) -> Any:
@@ -177,7 +190,7 @@ def _beside(X: Any, y: Any, name: str, dimensions: tuple[int, ...]) -> Any:
     """Targets or weights in the partitions of X."""
     import dask.array as da
 
-    if not is_dask(y):
+    if not _is_dask(y):
         y = np.asarray(y)
         if np.isnan(_sizes(X)).any():
             raise ValueError(
@@ -212,8 +225,12 @@ def _delayed(collection: Any) -> list[Any]:
 def _part(job: Callable[[Block], Any], number: int, X: Any, y: Any, weight: Any) -> Any:
     """One partition's part of a sum.  Dask's threads share the cores: BLAS has one in each."""
     with blas_in_one_thread():
-        block = checked(X, y, weight, f"partition {number}")
+        block = _checked(number, X, y, weight)
         return None if block is None else job(block)
+
+
+def _checked(number: int, X: Any, y: Any, weight: Any) -> Block | None:
+    return checked(X, y, weight, f"partition {number}")
 
 
 def _sum(parts: list[Any]) -> Any:
@@ -221,14 +238,16 @@ def _sum(parts: list[Any]) -> Any:
     return sum(found[1:], found[0]) if found else None
 
 
-def _length(X: Any) -> int:
-    return int(X.shape[0])
+def _count(X: Any, weight: Any) -> int:
+    """Number of rows of positive weight."""
+    return int(X.shape[0] if weight is None else np.count_nonzero(weight))
 
 
-def _take(number: int, X: Any, y: Any, weight: Any, chosen: NDArray[np.int64]) -> Block:
-    block = checked(X, y, weight, f"partition {number}")
-    assert block is not None
-    return block.take(chosen)
+def _take(number: int, X: Any, y: Any, weight: Any, chosen: NDArray[np.int64]) -> Block | None:
+    block = _checked(number, X, y, weight)
+    if block is None or block.weight is None:
+        return block and block.take(chosen)
+    return block.take(np.flatnonzero(block.weight)[chosen])
 
 
 def _call(

@@ -1,4 +1,4 @@
-"""Zonal features at learnt places: gradients, the dense model, other sources of rows, odd tables."""
+"""Features at learnt inducing points: gradients, the dense model, sources of rows, odd tables."""
 
 import numpy as np
 import pandas as pd
@@ -8,11 +8,11 @@ from sklearn.datasets import make_friedman1
 from sklearn.utils.estimator_checks import check_estimator
 
 from mercer.gp import ParquetBlocks, SphericalGPRegressor
-from mercer.gp.blocks import ArrayBlocks, Block, drawn
-from mercer.gp.inputs import InputMap
-from mercer.gp.moments import Moments
-from mercer.gp.placed import PlacedEvidence, congruent
-from mercer.gp.zonal import JITTER, ZonalFeatures, Zones
+from mercer.gp.inducing import JITTER, InducingFeatures, ZonalFunction
+from mercer.gp.inducing_search import InducingEvidence, congruent
+from mercer.gp.input_map import InputMap, Moments
+from mercer.gp.rows import ArrayRows
+from mercer.gp.rows.blocks import Block, drawn
 from mercer.kernels import ArcCosine, AxialHeat, Heat, Matern
 from mercer.spaces import Simplex, Sphere
 from tests.test_gp_outofcore import write
@@ -31,19 +31,19 @@ KERNELS = [
 ]
 
 
-def placed(kernel, table_rows: bool, scaled: bool, weight=None, rows: int = 60) -> PlacedEvidence:
+def placed(kernel, table_rows: bool, scaled: bool, weight=None, rows: int = 60) -> InducingEvidence:
     """The bound of a few rows with two targets."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(rows, 3))
     y = np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2]) + 0.1 * rng.normal(size=(rows, 2))
     block = Block(np.abs(X) if kernel.space == Simplex() else X, y, weight)
     inputs = InputMap.of_table(Moments.of(block), 1.3) if table_rows else InputMap(kernel.space)
-    return PlacedEvidence(inputs, kernel, block, scaled, np.array([1.0, 2.0, 0.5]))
+    return InducingEvidence(inputs, kernel, block, scaled, np.array([1.0, 2.0, 0.5]))
 
 
-def start(task: PlacedEvidence, places: int = 9):
+def start(task: InducingEvidence, points: int = 9):
     own = np.concatenate([[0.2, -2.0], task.kernel.theta])
-    return task.theta(np.array([0.7, 0.5, 1.4]), own, task.points[:places, :3] + 0.1)
+    return task.theta(np.array([0.7, 0.5, 1.4]), own, task.ambient[:points, :3] + 0.1)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -65,7 +65,7 @@ def test_gradient_against_differences(kernel, table_rows, scaled, weighted: bool
         )
 
 
-def test_more_rows_than_a_tile_and_more_places_than_a_strip() -> None:
+def test_more_rows_than_a_tile_and_more_points_than_a_strip() -> None:
     task = placed(Heat(Sphere(), t=0.05), True, True, rows=1500)
     theta = start(task, 150)
     gradient = task.value_and_gradient(theta)[1]
@@ -80,10 +80,10 @@ def test_weights_count_rows() -> None:
     once = placed(Heat(Sphere(), t=0.1), True, True)
     rows = once.rows
     counts = np.arange(60) % 3
-    weighted = PlacedEvidence(
+    weighted = InducingEvidence(
         once.inputs, once.kernel, Block(rows.X, rows.y, counts.astype(float)), True, once.units
     )
-    repeated = PlacedEvidence(
+    repeated = InducingEvidence(
         once.inputs, once.kernel, rows.take(np.repeat(np.arange(60), counts)), True, once.units
     )
     theta = start(once)
@@ -99,20 +99,20 @@ def test_congruent_matrices(size: int) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("m", [12, 90])  # all rows are places, and few are
+@pytest.mark.parametrize("m", [12, 90])  # all rows are inducing points, and few are
 def test_posterior_is_that_of_the_dense_model(kernel, m: int) -> None:
     X, y = table(m)
     model = SphericalGPRegressor(
         kernel, inputs="table", features="zonal", max_features=20, optimize=False, amplitude=1.7,
         noise=0.05,
     ).fit(X, y)  # fmt: skip
-    places, new = model.features_.places, table(15, seed=1)[0]
+    points, new = model.features_.points, table(15, seed=1)[0]
     assert model.kernel_.space == kernel.space
     rows, fresh = mapped(model, X), mapped(model, new)
-    total = kernel.diag(places[:1])[0]
-    inner = np.linalg.inv(kernel(places) + JITTER * total * np.eye(len(places)))
-    Q = 1.7 * kernel(rows, places) @ inner @ kernel(places, rows)
-    star = 1.7 * kernel(fresh, places) @ inner @ kernel(places, rows)
+    total = kernel.diag(points[:1])[0]
+    inner = np.linalg.inv(kernel(points) + JITTER * total * np.eye(len(points)))
+    Q = 1.7 * kernel(rows, points) @ inner @ kernel(points, rows)
+    star = 1.7 * kernel(fresh, points) @ inner @ kernel(points, rows)
     scale, mean = y.std(), y.mean()
     z = (y - mean) / scale
     S = np.linalg.inv(Q + 0.05 * np.eye(m))
@@ -140,7 +140,7 @@ def bump(m: int, seed: int = 0):
     return X, np.exp(-4 * (X[:, 0] ** 2 + X[:, 1] ** 2)) + 0.02 * rng.normal(size=m)
 
 
-def test_places_reach_further_than_harmonics() -> None:
+def test_inducing_points_reach_further_than_harmonics() -> None:
     X, y = bump(1000)
     new, truth = bump(500, seed=1)
     kernel = Matern(Sphere(), nu=2.5, length_scale=0.2)
@@ -178,7 +178,7 @@ def test_scales_make_up_for_the_bias_and_for_wide_kernels() -> None:
 
 def test_widths_and_the_floor_of_scales() -> None:
     # exp(-angle^2 / 4 t) falls to half at sqrt(4 t log 2), where the sphere is nearly flat.
-    width = Zones.of(Heat(Sphere(), t=1e-3), 5).width
+    width = ZonalFunction.of(Heat(Sphere(), t=1e-3), 5).width
     assert width == pytest.approx(np.sqrt(4e-3 * np.log(2)), rel=0.03)
     X, y = bump(800)
     options = {"inputs": "table", "features": "zonal", "max_features": 40, "bias": 2.0, "ard": True}
@@ -191,7 +191,7 @@ def test_samples_are_of_rows_that_count() -> None:
     X, y = bump(5000)
     weight = np.zeros(5000)
     weight[rng.choice(5000, 300, replace=False)] = 2.0
-    sample = ArrayBlocks(X, y, weight).sample(0)
+    sample = ArrayRows(X, y, weight).sample(0)
     np.testing.assert_array_equal(sample.X, X[weight > 0])
     parts = [Block(X[i : i + 700], y[i : i + 700], weight[i : i + 700]) for i in range(0, 5000, 700)]
     np.testing.assert_array_equal(drawn(parts, 400, 0).X, X[weight > 0])
@@ -199,9 +199,9 @@ def test_samples_are_of_rows_that_count() -> None:
     assert few.X.shape == (60, 4)
     assert (few.weight == 2.0).all()
     # Rows of all parts are as likely, in their order.
-    places = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in few.X]
-    assert places == sorted(places)
-    assert 1800 < np.mean(places) < 3200
+    positions = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in few.X]
+    assert positions == sorted(positions)
+    assert 1800 < np.mean(positions) < 3200
     np.testing.assert_array_equal(few.X, X[weight > 0][np.sort(np.argsort(keys)[:60])])
 
 
@@ -251,12 +251,14 @@ def test_other_sources_of_rows(tmp_path) -> None:
         model = SphericalGPRegressor(kernel, **options).fit(source)
         rows = pd.DataFrame(X, columns=list("abc")) if isinstance(source, ParquetBlocks) else X
         np.testing.assert_allclose(model.predict(rows), whole.predict(X), atol=1e-6)
-    with pytest.warns(UserWarning, match="only 20 places for max_features=30; begin with more rows"):
+    with pytest.warns(
+        UserWarning, match="only 20 inducing points for max_features=30; begin with more rows"
+    ):
         SphericalGPRegressor(kernel, **options).partial_fit(X[:20], y[:20])
     part = SphericalGPRegressor(kernel, **options).partial_fit(X[:400], y[:400])
-    places = part.features_.places
+    points = part.features_.points
     part.partial_fit(X[400:], y[400:])
-    assert part.features_.places is places
+    assert part.features_.points is points
     assert part.statistics_.rows == 700
     assert part.score(X, y) > whole.score(X, y) - 0.05
 
@@ -270,20 +272,20 @@ def test_dask_and_checkpoints(tmp_path, monkeypatch) -> None:
     whole = model.fit(X, y).predict(X)
     model.fit(da.from_array(X, chunks=(150, 4)), da.from_array(y, chunks=150))
     np.testing.assert_allclose(model.predict(X), whole, atol=1e-6)
-    usual, calls = ZonalFeatures.write, []
+    usual, calls = InducingFeatures.write, []
 
     def stops(self, rows, out):
-        if len(self.places) == 30 and self.kernel.theta.size == 0 and len(calls) < 1:
+        if len(self.points) == 30 and self.kernel.theta.size == 0 and len(calls) < 1:
             calls.append(1)
             raise KeyboardInterrupt
         return usual(self, rows, out)
 
     monkeypatch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
-    monkeypatch.setattr(ZonalFeatures, "write", stops)
+    monkeypatch.setattr(InducingFeatures, "write", stops)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y, checkpoint=tmp_path / "sums")
     # Places were found before the pass that was stopped, and are not looked for again.
-    monkeypatch.setattr("mercer.gp.places.learn_places", None)
+    monkeypatch.setattr("mercer.gp.inducing_search.learn_inducing_points", None)
     np.testing.assert_allclose(
         model.fit(X, y, checkpoint=tmp_path / "sums").predict(X), whole, atol=1e-9
     )

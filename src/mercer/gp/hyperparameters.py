@@ -13,9 +13,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from mercer._threads import blas_in_one_thread, run
-from mercer.gp.bound import Bound, Solution
-from mercer.gp.inputs import Features
-from mercer.gp.prior import Prior
+from mercer.gp.elbo import Bound, Prior, Solution
+from mercer.gp.features import Features
 from mercer.gp.statistics import Statistics
 
 Array = NDArray[np.float64]
@@ -38,8 +37,8 @@ class Evidence:
     ----------
     bound : Bound
     features : Features
-    diagonal : float
-        Sum of ``w |x|^(2p)`` over rows.
+    rest : array of shape (R,)
+        Sums over rows of the functions that the features leave out; see :class:`PriorWeights`.
     kernel : Kernel
         Its own values of the hyperparameters do not matter.
     fixed_noise : bool
@@ -48,7 +47,7 @@ class Evidence:
 
     bound: Bound
     features: Features
-    diagonal: float
+    rest: Array
     kernel: Any
     fixed_noise: bool = False
 
@@ -56,7 +55,7 @@ class Evidence:
     def of(cls, sums: Statistics, features: Features, kernel: Any) -> Evidence:
         """The bound of rows with Gaussian noise, from their sums."""
         bound = Bound(sums.gram, sums.linear, sums.squares, sums.weight, sums.rows)
-        return cls(bound, features, sums.diagonal, kernel)
+        return cls(bound, features, sums.rest, kernel)
 
     @property
     def bounds(self) -> Array:
@@ -75,7 +74,8 @@ class Evidence:
         """Posterior and prior at theta, and the variance that the features leave out of all rows."""
         amplitude, noise, kernel = self.split(theta)
         prior = Prior.of(amplitude, kernel, self.features)
-        return self.bound.solve(prior.variances, noise), prior, prior.left(self.diagonal, self._captured)
+        left = float(prior.left(prior.features.project_rest(self.bound, self.rest)))
+        return prior.features.project(self.bound).solve(prior.variances, noise), prior, left
 
     def value(self, theta: Array) -> float:
         """The bound."""
@@ -89,20 +89,14 @@ class Evidence:
 
     def slopes(self, solution: Solution, prior: Prior, left: float) -> Array:
         """Derivatives of the bound, where it was solved."""
-        starts = np.concatenate([[0], np.cumsum(self.features.counts)[:-1]])
-        by_level = np.add.reduceat(solution.slopes(), starts)
-        from_left = solution.left_slope()
-        own = [by_level.sum() + from_left * left]
+        by_variance, by_left = solution.slopes(), solution.left_slope()
+        own = [by_variance.sum() + by_left * left]
         if not self.fixed_noise:
             own.append(solution.noise_slope(left))
-        left_slopes = prior.left_slopes(self.diagonal, self._captured)
-        of_kernel = by_level @ prior.levels.slopes + from_left * left_slopes
+        rest = prior.features.project_rest(self.bound, self.rest)
+        of_kernel = by_variance @ prior.weights.slopes + by_left * prior.left_slopes(rest)
+        of_kernel = of_kernel + prior.features.function_slopes(solution, prior, self.bound)
         return np.concatenate([own, of_kernel])
-
-    @property
-    def _captured(self) -> float:
-        """Sum over rows of the squares of the last level's features."""
-        return float(np.diagonal(self.bound.gram)[-self.features.counts[-1] :].sum())
 
     def maximise(
         self, start: Array, restarts: int, rng: np.random.Generator, max_iter: int = 200

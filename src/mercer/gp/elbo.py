@@ -1,18 +1,49 @@
-"""The collapsed variational bound of a Gaussian process with a diagonal prior on its features."""
+"""The evidence lower bound of a Gaussian process with a diagonal prior on its features."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mercer.gp.features import Features, PriorWeights
 
 Array = NDArray[np.float64]
 
 #: Eigenvalues below this part of the largest are rounding errors of the Gram matrix.
 _RANK = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A Gaussian process with the covariance ``amplitude * kernel``, seen through features."""
+
+    amplitude: float
+    weights: PriorWeights
+    features: Features
+
+    @classmethod
+    def of(cls, amplitude: float, kernel: Any, features: Features) -> Prior:
+        """The prior of a kernel with its present hyperparameters."""
+        here = features.at(kernel)
+        return cls(amplitude, here.weights(kernel), here)
+
+    @property
+    def variances(self) -> Array:
+        """Prior variance of the weight of each feature."""
+        return self.amplitude * self.weights.variances
+
+    def left(self, psi: Array) -> Any:
+        """Variance that the features leave out, where the functions psi_r have given values, or sums."""
+        return self.amplitude * (psi @ self.weights.rest)
+
+    def left_slopes(self, psi: Array) -> Array:
+        """Derivatives of :meth:`left` by the logarithms of the kernel's hyperparameters."""
+        return self.amplitude * (psi @ self.weights.rest_slopes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +68,8 @@ class Bound:
         Number of targets.
     rank : int
         Bound on the rank of ``gram``.
+    factor : pair of arrays, optional
+        ``F`` and ``z`` with ``G = F'F`` and ``b = F'z``, in place of ``gram`` and ``linear``.
     """
 
     gram: Array
@@ -44,6 +77,13 @@ class Bound:
     squares: Array
     count: float
     rank: int
+    factor: tuple[Array, Array] | None = None
+
+    def of_factor(self, F: Array, z: Array) -> Bound:
+        """The bound of other features of the same rows, ``G = F'F`` and ``b = F'z``."""
+        if len(F) < F.shape[1]:
+            return replace(self, gram=self.gram[:0], linear=self.linear[:0], rank=len(F), factor=(F, z))
+        return replace(self, gram=F.T @ F, linear=F.T @ z, rank=len(F))
 
     def solve(self, variances: Array, noise: float) -> Solution:
         """Everything at given prior variances and noise."""
@@ -54,6 +94,8 @@ class Bound:
     @cached_property
     def _factor(self) -> tuple[Array, Array] | None:
         """``F`` and ``z`` with ``G = F'F`` and ``b = F'z``, where rows are far fewer than features."""
+        if self.factor is not None:
+            return self.factor
         if 2 * self.rank > len(self.gram):
             return None
         values, vectors = np.linalg.eigh(self.gram)
@@ -158,6 +200,15 @@ class Solution:
         assert self.projected is not None
         scaled = self.projected * roots
         return np.diag(self.variances) - scaled.T @ scaled
+
+    def times_covariance(self, phi: Array) -> Array:
+        """Rows of features times the posterior covariance of their weights."""
+        roots = np.sqrt(self.variances)
+        scaled = phi * roots
+        if self.inverse is not None:
+            return ((scaled @ self.inverse.T) @ self.inverse) * roots
+        assert self.projected is not None
+        return (scaled - (scaled @ self.projected.T) @ self.projected) * roots
 
     def explained_covariance(self, phi: Array) -> Array:
         """How far the data lower the covariance of ``phi w`` between each pair of rows."""

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from mercer._progress import progress
-from mercer.gp.blocks import ArrayBlocks, Block
-from mercer.gp.bound import Solution
-from mercer.gp.evidence import Evidence, descending
-from mercer.gp.inputs import HarmonicFeatures
-from mercer.gp.prior import Prior
+from mercer.gp.elbo import Prior, Solution
+from mercer.gp.features import HarmonicFeatures
+from mercer.gp.hyperparameters import Evidence, descending
+from mercer.gp.rows import ArrayRows, Block
 from mercer.gp.statistics import collect
 
 Array = NDArray[np.float64]
@@ -58,7 +57,7 @@ class ScaledEvidence:
         """The bound at fixed factors."""
         inputs = self.features.inputs.stretched(np.exp(log_factors))
         features = replace(self.features, inputs=inputs)
-        sums = collect(features, ArrayBlocks(self.X, self.y, self.weight))
+        sums = collect(features, ArrayRows(self.X, self.y, self.weight))
         return Evidence.of(sums.shifted(np.zeros(self.y.shape[1])), features, self.kernel)
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
@@ -67,7 +66,7 @@ class ScaledEvidence:
         evidence = self.evidence(theta[:d])
         solution, prior, left = evidence.solve(theta[d:])
         others = evidence.slopes(solution, prior, left)
-        by_rows = _RowSlopes.of(solution, prior)
+        by_rows = _RowSlopes.of(solution, prior, self.features)
         slopes = np.zeros(d)
         for start in range(0, len(self.y), _ROWS):
             slopes += self._slopes(slice(start, start + _ROWS), theta[:d], by_rows)
@@ -102,13 +101,14 @@ class _RowSlopes:
     of_square: float
 
     @classmethod
-    def of(cls, solution: Solution, prior: Prior) -> _RowSlopes:
+    def of(cls, solution: Solution, prior: Prior, features: HarmonicFeatures) -> _RowSlopes:
         outputs, matrix = solution.quadratic.size, solution.covariance
-        if prior.features.whole is not None:
+        whole = features.whole
+        if whole is not None:
             # What an incomplete level captures is not left over.
-            last = np.arange(len(matrix) - prior.features.counts[-1], len(matrix))
+            last = np.arange(len(matrix) - features.counts[-1], len(matrix))
             matrix[last, last] -= prior.variances[-1]
-        left = float(prior.left(1.0, 0.0))
+        left = float(prior.left(np.array([1.0] if whole is None else [1.0, whole])))
         scale = outputs / solution.noise
         return cls(solution.mean, solution.noise, scale * matrix, -0.5 * scale * left)
 

@@ -1,4 +1,4 @@
-"""Zonal functions of a kernel at places on the sphere, as features."""
+"""Functions of a kernel at inducing points on the sphere, as features."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from mercer.gp.bound import inverse_factor
-from mercer.gp.inputs import Features, InputMap
-from mercer.spaces import Simplex, Sphere
-from mercer.spaces.zonal import LevelWeights
+from mercer.gp.elbo import inverse_factor
+from mercer.gp.features import PriorWeights, SphericalFeatures
+from mercer.gp.input_map import InputMap
 
 Array = NDArray[np.float64]
 
-#: Added to the diagonal of the kernel matrix of the places, relative to it.
+#: Added to the diagonal of the kernel matrix of the inducing points, relative to it.
 JITTER = 1e-6
 #: Width of strips in which a product with a triangle is computed, to leave out zeros.
 _STRIP = 128
@@ -28,98 +27,111 @@ TILE = 256
 
 
 @dataclass(frozen=True, eq=False)
-class ZonalFeatures(Features):
-    """Features ``|x|^p L^-1 (s(v_1.x), ..., s(v_M.x))`` of unit vectors x, for places v_j.
+class InducingFeatures(SphericalFeatures):
+    """Features ``|x|^p L^-1 (s(v_1.x), ..., s(v_M.x))`` of unit vectors x, for inducing points v_j.
 
-    s is the zonal kernel at unit vectors and ``L L'`` its matrix at the places, so that the features
-    have independent weights of one prior variance: they are what a process is at M inducing points,
-    in other coordinates.
+    s is the zonal kernel at unit vectors and ``L L'`` its matrix at the inducing points, so that the
+    features have independent weights of one prior variance: they are what a process is at M inducing
+    points, in other coordinates.
 
     Parameters
     ----------
     inputs : InputMap
     power : int
     kernel : Kernel
-    places : array of shape (M, n)
+    points : array of shape (M, n)
         Unit vectors.
     """
 
     inputs: InputMap
     power: int
     kernel: Any
-    places: Array
+    points: Array
+    n_rest = 2
 
     @classmethod
-    def of(cls, kernel: Any, inputs: InputMap, places: Array) -> ZonalFeatures:
+    def of(cls, kernel: Any, inputs: InputMap, points: Array) -> InducingFeatures:
         """Features of a kernel."""
-        found = cls(inputs, kernel.radial_power, kernel, places)
+        found = cls(inputs, kernel.radial_power, kernel, points)
         _ = found.whitening  # once, before threads ask for it
         return found
 
     @property
     def n(self) -> int:
         """See :class:`Features`."""
-        return self.places.shape[1]
+        return self.points.shape[1]
 
     @property
-    def counts(self) -> tuple[int, ...]:
-        """See :class:`Features`; there is one group."""
-        return (len(self.places),)
-
-    @property
-    def whole(self) -> float | None:
+    def size(self) -> int:  # type: ignore[override]
         """See :class:`Features`."""
-        return self.zones.total
+        return len(self.points)
 
-    def level_weights(self, kernel: Any) -> LevelWeights:
-        """See :class:`Features`: variances are one, for the kernel that the features are made of."""
-        free = len(kernel.theta)
-        return LevelWeights(np.ones(1), self.zones.total, 0.0, np.zeros((1, free)), np.zeros(free))
+    def weights(self, kernel: Any) -> PriorWeights:
+        """See :class:`Features`: variances are one, for the kernel that the features are made of.
+
+        The prior leaves out k(x, x) less what the functions capture, as an incomplete level does.
+        """
+        free = np.zeros((1, len(kernel.theta)))
+        return PriorWeights(
+            np.ones(self.size),
+            np.repeat(free, self.size, axis=0),
+            np.array([0.0, 1.0]),
+            np.zeros((2, free.size)),
+        )
+
+    @property
+    def whole(self) -> float:
+        """See :class:`SphericalFeatures`."""
+        return self.zonal.total
+
+    def _captured(self, phi: Array) -> Array:
+        return (phi**2).sum(axis=1)
 
     @cached_property
-    def zones(self) -> Zones:
+    def zonal(self) -> ZonalFunction:
         """The kernel as a function of the cosine."""
-        return Zones.of(self.kernel, self.n)
+        return ZonalFunction.of(self.kernel, self.n)
 
     @property
     def variation(self) -> float:
-        """Prior variance, at unit amplitude, about the mean over the places; at least the jitter."""
-        gram = self.zones.values(self.places @ self.places.T)
-        return max(self.zones.total - float(gram.mean()), JITTER * self.zones.total)
+        """Prior variance, at unit amplitude, about the mean over the points; at least the jitter."""
+        gram = self.zonal.values(self.points @ self.points.T)
+        return max(self.zonal.total - float(gram.mean()), JITTER * self.zonal.total)
 
     @cached_property
     def whitening(self) -> Array:
         """``L^-1``, lower triangular."""
-        gram = self.zones.values(self.places @ self.places.T)
-        gram[np.diag_indices_from(gram)] = self.zones.total * (1 + JITTER)
+        gram = self.zonal.values(self.points @ self.points.T)
+        gram[np.diag_indices_from(gram)] = self.zonal.total * (1 + JITTER)
         return inverse_factor(gram)[0]
 
     def _write(self, points: Array, out: Array) -> None:
-        buffer = np.empty((TILE, len(self.places)))
+        buffer = np.empty((TILE, len(self.points)))
         for start in range(0, len(points), TILE):
             part = out[start : start + TILE]
-            values = np.matmul(points[start : start + TILE], self.places.T, out=buffer[: len(part)])
-            self.zones.values(values)
-            for first, last in strips(len(self.places)):
+            values = np.matmul(points[start : start + TILE], self.points.T, out=buffer[: len(part)])
+            self.zonal.values(values)
+            for first, last in strips(len(self.points)):
                 np.matmul(values[:, :last], self.whitening[first:last, :last].T, out=part[:, first:last])
 
     @property
     def _identity(self) -> tuple[Any, ...]:
-        return (self.kernel, self.places)
+        return (self.kernel, self.points)
 
 
 @dataclass(frozen=True, eq=False)
-class Zones:
+class ZonalFunction:
     """A zonal kernel at unit vectors: a function s(w) of the cosine, and its derivatives."""
 
     kernel: Any
     n: int
 
     @classmethod
-    def of(cls, kernel: Any, n: int) -> Zones:
-        """Take a kernel of a simplex for one of the whole sphere, where places may go."""
-        if isinstance(kernel.space, Simplex):
-            kernel = clone(kernel).set_params(space=Sphere())
+    def of(cls, kernel: Any, n: int) -> ZonalFunction:
+        """Take a kernel of a simplex for one of the whole sphere, where inducing points may go."""
+        whole = kernel.space.whole
+        if whole is not kernel.space:
+            kernel = clone(kernel).set_params(space=whole)
         return cls(kernel, n)
 
     @cached_property

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from mercer._arrow import check_footer, lacks_checksums, open_parquet
 from mercer._validation import is_whole
-from mercer.gp.blocks import Block, checked, drawn, sample_size
-from mercer.gp.schema import Roles
+from mercer.gp.rows.base import RowSource
+from mercer.gp.rows.blocks import Block, checked
+from mercer.gp.rows.columns import Roles
 
 Array = NDArray[np.float64]
 
@@ -61,7 +62,7 @@ class ParquetBlocks:
     rows: int = 65_536
 
     def __iter__(self) -> Iterator[tuple[Array, NDArray[Any], Array | None]]:
-        for block in ParquetSource(self).read():
+        for block in ParquetRows(self).blocks():
             yield block.X, block.y, block.weight
 
     def files(self) -> list[Path]:
@@ -76,21 +77,23 @@ class ParquetBlocks:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class ParquetSource:
-    """Blocks of Parquet files, with what their footers tell."""
+class ParquetRows(RowSource):
+    """Rows of :class:`ParquetBlocks`, with what the footers of the files tell."""
 
-    given: ParquetBlocks
-    repeatable = True
-    flat = None
+    X: ParquetBlocks
+
+    @classmethod
+    def accepts(cls, X: Any, complete: bool) -> bool:
+        """See :class:`RowSource`."""
+        return complete and isinstance(X, ParquetBlocks)
 
     @cached_property
     def _groups(self) -> list[tuple[Path, int, int]]:
         """File, number in the file and rows of each row group that has any."""
-        if not is_whole(self.given.rows) or self.given.rows < 1:
-            raise ValueError(f"rows must be a whole number from 1, got {self.given.rows!r}")
+        if not is_whole(self.X.rows) or self.X.rows < 1:
+            raise ValueError(f"rows must be a whole number from 1, got {self.X.rows!r}")
         found, bare = [], []
-        for path in self.given.files():
+        for path in self.X.files():
             with open_parquet(path) as file:
                 self._roles.check(path, file.schema_arrow)
                 counts = check_footer(file.metadata)
@@ -107,19 +110,19 @@ class ParquetSource:
 
     @cached_property
     def _roles(self) -> Roles:
-        given = self.given
+        given = self.X
         first = given.files()[0]
         with open_parquet(first) as file:
             present = file.schema_arrow.names
         return Roles.of(first, present, given.target, given.columns, given.weight)
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> list[str]:  # type: ignore[override]
         """Names of the columns of X."""
         return self._roles.points
 
     @property
-    def length(self) -> int:
+    def length(self) -> int:  # type: ignore[override]
         """Number of rows."""
         return sum(count for _, _, count in self._groups)
 
@@ -128,22 +131,20 @@ class ParquetSource:
         """Number of columns of X."""
         return len(self.names)
 
-    def identity(self) -> str:
-        """The same for the same columns of files that have not changed."""
-        stats = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in self.given.files()]
-        return str(joblib.hash((stats, self._roles, self.given.rows)))
+    def fingerprint(self) -> str:
+        """Tells files that may have changed, and other columns of them; see :class:`RowSource`."""
+        stats = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in self.X.files()]
+        return str(joblib.hash((stats, self._roles, self.X.rows)))
 
-    def read(self, start: int = 0) -> Iterator[Block]:
-        """Blocks, from a certain row on; row groups that end before it are not touched."""
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        """See :class:`RowSource`; row groups that end before the start are not touched."""
         for path, group, count in self._groups:
             if start >= count:
                 start -= count
                 continue
             first = 0
             with open_parquet(path) as file:
-                for batch in file.iter_batches(
-                    self.given.rows, row_groups=[group], columns=self._roles.all
-                ):
+                for batch in file.iter_batches(self.X.rows, row_groups=[group], columns=self._roles.all):
                     batch.validate(full=True)
                     if first >= start:
                         name = f"{path}, row group {group}, rows from {first} on"
@@ -156,14 +157,10 @@ class ParquetSource:
             start = 0
 
     def first(self) -> Block:
-        """The first block."""
-        for block in self.read():
+        """See :class:`RowSource`."""
+        for block in self.blocks():
             return block
-        raise ValueError(f"there are no rows in {self.given.path}")
-
-    def sample(self, seed: int) -> Block:
-        """Some rows that count, at random."""
-        return drawn(self.read(), sample_size(self.columns), seed)
+        raise ValueError(f"there are no rows in {self.X.path}")
 
 
 def _batch(batch: Any, roles: Roles) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:

@@ -1,13 +1,11 @@
-"""Rows that come in blocks: arrays, memory maps, iterators."""
+"""Blocks of rows: how they are checked, joined and sampled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
-import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -15,13 +13,10 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from mercer._validation import refuse_complex
-from mercer.gp.headers import Labels, check_labels, column_labels, column_without_numbers
-from mercer.gp.marks import END, check_count, check_mark
+from mercer.gp.rows.columns import column_without_numbers
 
 Array = NDArray[np.float64]
 
-#: Rows of one block of an array.
-ROWS = 16_384
 #: Rows of a sample, unless they are so wide that it would have more numbers than this.
 SAMPLE, _NUMBERS = 20_000, 40_000_000
 
@@ -138,176 +133,6 @@ def _refuse_nan(bad: Any, name: str) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class ArrayBlocks:
-    """Slices of arrays that were checked before; nothing but the slice at hand is converted."""
-
-    X: Any
-    y: NDArray[Any]
-    weight: Array | None = None
-    repeatable = True
-    names = None
-
-    @property
-    def length(self) -> int:
-        """Number of rows."""
-        return int(self.X.shape[0])
-
-    @property
-    def columns(self) -> int:
-        """Number of columns."""
-        return int(self.X.shape[1])
-
-    @property
-    def flat(self) -> bool:
-        """Whether targets are a vector rather than a matrix of one column."""
-        return self.y.ndim == 1
-
-    def identity(self) -> str:
-        """The same for the same rows."""
-        return str(joblib.hash((self.X, self.y, self.weight)))
-
-    def read(self, start: int = 0) -> Iterator[Block]:
-        """Blocks, from a certain row on."""
-        for first in range(start, self.length, ROWS):
-            part = slice(first, min(first + ROWS, self.length))
-            weight = None if self.weight is None else self.weight[part]
-            name = f"the rows from {part.start} on" if part.start else ""
-            yield Block(as_floats(self.X[part]), self.y[part], weight, name)
-
-    def first(self) -> Block:
-        """The first block."""
-        return next(self.read())
-
-    def sample(self, seed: int) -> Block:
-        """Some rows that count, at random."""
-        counting = np.arange(self.length) if self.weight is None else np.flatnonzero(self.weight)
-        chosen = counting[choice(len(counting), self.columns, seed)]
-        rows = Block(self.X, self.y, self.weight).take(chosen)
-        return joined([Block(as_floats(rows.X), rows.y, rows.weight)])
-
-
-class StreamBlocks:
-    """Blocks ``(X, y)`` or ``(X, y, weight)`` of somebody else's, checked as they come.
-
-    ``marks`` is None, or a list of hashes of the blocks seen before and of their end: blocks must agree
-    with it, and are added to it.
-    """
-
-    length = None
-    flat = None
-
-    def __init__(self, source: Iterable[Any]) -> None:
-        self.source = source
-        self.marks: list[str] | None = None
-        self._labels: tuple[Labels, Labels] | None = None
-        self._begun: Iterator[Any] | None = None
-        self._confirmed = False
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether there can be a second pass: an iterator is spent after one."""
-        return iter(self.source) is not self.source
-
-    @property
-    def columns(self) -> int:
-        """Number of columns of the first block."""
-        return int(self.first().X.shape[1])
-
-    @property
-    def names(self) -> list[str] | None:
-        """Names of the columns if the blocks are data frames."""
-        if self._labels is None:
-            self.first()
-        assert self._labels is not None
-        found = self._labels[0]
-        return found if found is not None and all(isinstance(name, str) for name in found) else None
-
-    def identity(self) -> str:
-        """Nothing: what the blocks are is seen as they come."""
-        return ""
-
-    def read(self, start: int = 0) -> Iterator[Block]:
-        """Blocks, from a certain row on; those before are taken from the source and left alone."""
-        done = count = 0
-        for raw in self._raws():
-            block = self._block(count, raw)
-            if done >= start:
-                yield block
-            done += len(block.y)
-            count += 1
-        if done < start:
-            raise ValueError(
-                f"there are {done} rows, but the checkpoint was made after {start}; give the same "
-                "blocks again, or delete the checkpoint"
-            )
-        self._end(count)
-
-    def confirm(self) -> Iterator[int]:
-        """Compare all blocks with their marks, once: where sums are there, but rows might be others."""
-        if self.marks is None or self._confirmed:
-            return
-        count = 0
-        for _ in self._raws():
-            count += 1
-            yield count
-        self._end(count)
-
-    def _raws(self) -> Iterator[Any]:
-        """What the source holds, compared with the marks."""
-        if self.marks is not None and isinstance(self.source, list | tuple):
-            check_count(self.marks, len(self.source))
-        source, self._begun = self._begun or iter(self.source), None
-        for number, raw in enumerate(source):
-            if self.marks is not None:
-                check_mark(self.marks, number, str(joblib.hash(raw)))
-            yield raw
-
-    def _end(self, count: int) -> None:
-        if self.marks is not None:
-            check_mark(self.marks, count, END)
-            self._confirmed = True
-
-    def _block(self, number: int, raw: Any) -> Block:
-        if not isinstance(raw, tuple | list) or len(raw) not in (2, 3):
-            raise TypeError(
-                f"block {number} is {type(raw).__name__}; give pairs (X, y) or triples (X, y, weight)"
-            )
-        X, y = f"X of block {number}", f"y of block {number}"
-        here = column_labels(raw[0], X), column_labels(raw[1], y)
-        first = self._labels = here if self._labels is None else self._labels
-        check_labels(first[0], here[0], X)
-        check_labels(first[1], here[1], y)
-        block = checked(raw[0], raw[1], raw[2] if len(raw) == 3 else None, f"block {number}")
-        if block is None:
-            raise ValueError(f"block {number} has no rows; leave it out")
-        return block
-
-    def first(self) -> Block:
-        """The first block, which is not used up."""
-        return self._head(1)[0]
-
-    def sample(self, seed: int) -> Block:
-        """Some rows that count, at random; of an iterator the first rows, which are not used up."""
-        size = sample_size(self.columns)
-        return drawn(self.read(), size, seed) if self.repeatable else joined(self._head(size), size)
-
-    def _head(self, rows: int) -> list[Block]:
-        """Blocks with so many rows; the next pass begins with them."""
-        source = self._begun or iter(self.source)
-        raws: list[Any] = []
-        blocks: list[Block] = []
-        for raw in source:
-            raws.append(raw)
-            blocks.append(self._block(len(blocks), raw))
-            if sum(len(b.y) for b in blocks) >= rows:
-                break
-        self._begun = chain(raws, source)
-        if not blocks:
-            raise ValueError("there are no rows")
-        return blocks
-
-
 def drawn(blocks: Iterable[Block], size: int, seed: int) -> Block:
     """So many rows that count, at random, from blocks that are read once; all, if there are fewer."""
     rng = np.random.default_rng(seed)
@@ -341,8 +166,10 @@ def choice(rows: int, columns: int, seed: int) -> NDArray[np.int64]:
 
 
 def as_floats(X: Any) -> Any:
-    """Rows in double precision."""
+    """Rows in double precision; labels, which are no numbers, as they are."""
     _refuse_dates(X.dtype)
+    if X.dtype.kind in "OUS":
+        return X
     return X.astype(float) if sparse.issparse(X) else np.asarray(X, dtype=float)
 
 

@@ -1,0 +1,283 @@
+"""Features of spaces that offer eigenfunctions: those whose points are all alike, and finite ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.gp.features import Features, PriorWeights, ProductSums
+from mercer.kernels import LawKernel
+from mercer.spaces.eigenfunctions import Eigenfunctions
+
+if TYPE_CHECKING:
+    from mercer.gp.elbo import Bound, Prior, Solution
+
+Array = NDArray[np.float64]
+
+#: exp() of more than this times a few rows overflows.
+_LOG_MOST = 600.0
+
+
+def check_kernel(kernel: Any) -> None:
+    """Raise unless a kernel has weights on the eigenvalues of a space, or on the levels of a sphere."""
+    if not isinstance(kernel, LawKernel):
+        kernel.require_levels()
+
+
+def eigenfunctions(kernel: Any, count: int | None) -> Eigenfunctions | None:
+    """Eigenfunctions for a kernel, where its space offers them; None where it does not."""
+    if not isinstance(kernel, LawKernel):
+        return None
+    found: Eigenfunctions | None = kernel.space.eigenfunctions(
+        count, lambda eigenvalues: log_weights(kernel, eigenvalues)
+    )
+    return found
+
+
+def log_weights(kernel: Any, eigenvalues: Array) -> Array:
+    """Logarithms of a kernel's weights on eigenvalues of its space."""
+    n = kernel.space.fixed_columns()
+    law = kernel.with_floats().law(n)
+    return np.asarray(law.log_weights(eigenvalues, kernel.space.dimension(n)), dtype=float)
+
+
+@dataclass(frozen=True, eq=False)
+class EigenFeatures(Features):
+    """Eigenfunctions that a space offers."""
+
+    basis: Eigenfunctions
+    space: Any
+
+    @classmethod
+    def of(cls, kernel: Any, basis: Eigenfunctions, inputs: str, levels: Any) -> EigenFeatures:
+        """Features of a kernel; options that are for spheres are refused."""
+        if inputs not in ("auto", "points") or levels is not None:
+            raise ValueError(
+                f"inputs={inputs!r} and levels={levels!r} are for spheres; leave both out with "
+                f"{kernel.space!r}"
+            )
+        if basis.n_points is None:
+            return HomogeneousFeatures(basis, kernel.space)
+        found = FiniteFeatures(basis, kernel.space)
+        found.serves(kernel, inputs)
+        return found
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """See :class:`Features`."""
+        return len(self.basis.eigenvalues)
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """See :class:`Features`."""
+        return self.basis.check(X, name)
+
+    def gram(self, kernel: Any, rows: Any) -> Array:
+        """See :class:`Features`."""
+        return np.asarray(kernel(self.basis.points(rows)))
+
+    def serves(self, kernel: Any, inputs: str) -> bool:
+        """See :class:`Features`."""
+        right = isinstance(kernel, LawKernel) and kernel.space == self.space
+        if right and self.basis.n_points is not None:
+            kernel.diag(self.basis.points([0]))  # refuses parameters out of range
+        return bool(right)
+
+    @property
+    def fingerprint(self) -> str:
+        """See :class:`Features`."""
+        return self.basis.fingerprint
+
+    def _spectrum(self, kernel: Any) -> tuple[Array, Array]:
+        """Weights of all eigenvalues, kept and left out, and derivatives of their logarithms.
+
+        Those of a normalised kernel are relative to the largest.
+        """
+        eigenvalues = np.concatenate([self.basis.eigenvalues, self.basis.rest_eigenvalues])
+        logs = log_weights(kernel, eigenvalues)
+        top = float(logs.max())
+        if not kernel.normalized and abs(top) > _LOG_MOST:
+            raise ValueError(f"{kernel!r} has the eigenvalue exp({top:.6g}); use normalized=True")
+        scores = np.zeros((len(logs), len(kernel.free())))
+        for i, name in enumerate(kernel.free()):
+            scores[:, i] = kernel.slope(kernel.space.fixed_columns(), name).scores(eigenvalues)
+        return np.exp(logs - (top if kernel.normalized else 0.0)), scores
+
+
+@dataclass(frozen=True, eq=False)
+class HomogeneousFeatures(EigenFeatures):
+    """Eigenfunctions on a space whose points are all alike: k(x, x) is the same everywhere."""
+
+    @property
+    def n_rest(self) -> int:  # type: ignore[override]
+        """See :class:`Features`."""
+        return len(self.basis.rest_eigenvalues)
+
+    def write(self, rows: Any, out: Array) -> Array:
+        """See :class:`Features`."""
+        out[:] = self.basis.values(rows)
+        return self.basis.rest(rows)
+
+    def weights(self, kernel: Any) -> PriorWeights:
+        """See :class:`Features`."""
+        a, scores = self._spectrum(kernel)
+        if kernel.normalized:
+            a = a / (a @ self.basis.mean_squares)
+            scores = scores - (a * self.basis.mean_squares) @ scores
+        kept, rest = slice(self.size), slice(self.size, None)
+        return PriorWeights(a[kept], scores[kept], a[rest], a[rest, None] * scores[rest])
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteFeatures(EigenFeatures):
+    """Eigenfunctions on a space of finitely many points, such as the nodes of a graph.
+
+    Sums are collected point by point: the sum of weights at each, and of targets.  Whatever functions a
+    kernel makes of the eigenfunctions, their sums follow from these; a normalised kernel divides them by
+    ``k(x, x)^(1/2)``, which is not the same at all points.
+    """
+
+    n_rest = 0
+
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        assert self.basis.n_points is not None
+        return self.basis.n_points
+
+    def write(self, rows: Any, out: Array) -> Array:
+        """See :class:`Features`; the eigenfunctions, which no kernel has scaled yet."""
+        out[:] = self.basis.values(rows)
+        return np.empty((len(out), 0))
+
+    def weights(self, kernel: Any) -> PriorWeights:
+        """See :class:`Features`."""
+        return self.at(kernel).weights(kernel)
+
+    def sums(self, outputs: int, beside: Any = None) -> ProductSums:
+        """See :class:`Features`."""
+        return PointSums(self.n_points, outputs)
+
+    def at(self, kernel: Any) -> TabulatedFeatures:
+        """See :class:`Features`; ``phi_j(x) (a_j / k(x, x))^(1/2)``, or without k if not normalised."""
+        everywhere = np.arange(self.n_points)
+        phi, psi = self.basis.values(everywhere), self.basis.rest(everywhere)
+        a, scores = self._spectrum(kernel)
+        # Sums of a_j, and of its derivatives, times squares: those kept, and the rest.
+        terms = np.column_stack([a, a[:, None] * scores])
+        kept, rest = phi**2 @ terms[: phi.shape[1]], psi @ terms[phi.shape[1] :]
+        scale, scale_slopes = np.ones(len(phi)), np.zeros((len(phi), scores.shape[1]))
+        if kernel.normalized:
+            scale, scale_slopes = kept[:, 0] + rest[:, 0], kept[:, 1:] + rest[:, 1:]
+            if not (scale > 0).all():
+                raise ValueError(
+                    f"{kernel!r} is zero at {self.basis.points([int(scale.argmin())])[0]!r}, and cannot "
+                    "be normalised; use normalized=False"
+                )
+            scale_slopes = scale_slopes / scale[:, None]
+        table = phi * np.sqrt(a[: phi.shape[1]])
+        table /= np.sqrt(scale)[:, None]
+        left = rest / scale[:, None]
+        left_slopes = left[:, 1:] - left[:, :1] * scale_slopes
+        return TabulatedFeatures(
+            self, table, left[:, 0], scores[: phi.shape[1]], scale_slopes, left_slopes
+        )
+
+
+class PointSums(ProductSums):
+    """Sums over rows at each point of a finite space; ``gram`` holds sums of weights."""
+
+    def __init__(self, points: int, outputs: int) -> None:
+        self.gram, self.linear, self.rest = np.zeros(points), np.zeros((points, outputs)), np.zeros(0)
+
+    def add(self, rows: Any, w: Array, t: Array, values: tuple[Array, Array] | None = None) -> None:
+        """See :class:`ProductSums`."""
+        self.gram += np.bincount(rows, w, len(self.gram))
+        for i, column in enumerate(t.T):
+            self.linear[:, i] += np.bincount(rows, column, len(self.gram))
+
+
+@dataclass(frozen=True, eq=False)
+class TabulatedFeatures(Features):
+    """The functions of :class:`FiniteFeatures` at one kernel: tables, with derivatives.
+
+    Weights have the prior variance one.  With s the derivatives of ``log a_j`` and h those of
+    ``log k(x, x)`` (zero if not normalised) by a hyperparameter, the derivative of a value phi_j(x) of
+    the table is ``phi_j(x) (s_j - h(x)) / 2``.
+
+    Parameters
+    ----------
+    finite : FiniteFeatures
+    table : array of shape (n, M)
+        The functions at all points.
+    left : array of shape (n,)
+        What they leave out of k(x, x).
+    scores, scale_slopes, left_slopes : arrays of shape (M, p), (n, p) and (n, p)
+        Derivatives s, h, and those of ``left``.
+    """
+
+    finite: FiniteFeatures
+    table: Array
+    left: Array
+    scores: Array
+    scale_slopes: Array
+    left_slopes: Array
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """See :class:`Features`."""
+        return self.table.shape[1]
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """See :class:`Features`."""
+        return self.finite.check(X, name)
+
+    def write(self, rows: Any, out: Array) -> Array:
+        """See :class:`Features`."""
+        np.take(self.table, rows, axis=0, out=out)
+        return self.left[rows, None]
+
+    def weights(self, kernel: Any) -> PriorWeights:
+        """See :class:`Features`; derivatives are in :meth:`function_slopes`."""
+        free = self.scores.shape[1]
+        return PriorWeights(
+            np.ones(self.size), np.zeros((self.size, free)), np.ones(1), np.zeros((1, free))
+        )
+
+    def gram(self, kernel: Any, rows: Any) -> Array:
+        """See :class:`Features`."""
+        return self.finite.gram(kernel, rows)
+
+    def serves(self, kernel: Any, inputs: str) -> bool:
+        """See :class:`Features`."""
+        return self.finite.serves(kernel, inputs)
+
+    @property
+    def fingerprint(self) -> str:
+        """See :class:`Features`."""
+        return self.finite.fingerprint
+
+    def project(self, bound: Bound) -> Bound:
+        """See :class:`Features`; rows at one point count as one, of all their weight."""
+        seen = np.flatnonzero(bound.gram)
+        roots = np.sqrt(bound.gram[seen])[:, None]
+        return bound.of_factor(roots * self.table[seen], bound.linear[seen] / roots)
+
+    def project_rest(self, bound: Bound, rest: Array) -> Array:
+        """See :class:`Features`."""
+        return np.array([bound.gram @ self.left])
+
+    def function_slopes(self, solution: Solution, prior: Prior, bound: Bound) -> Array:
+        """See :class:`Features`."""
+        seen = np.flatnonzero(bound.gram)
+        counts, phi = bound.gram[seen][:, None], self.table[seen]
+        mean, outputs = solution.mean, solution.quadratic.size
+        by_values = (bound.linear[seen] - counts * (phi @ mean)) @ mean.T
+        by_values -= outputs * counts * solution.times_covariance(phi)
+        by_values *= phi / (2 * solution.noise)
+        by_left = solution.left_slope() * prior.amplitude * counts[:, 0]
+        found: Array = by_values.sum(axis=0) @ self.scores
+        found -= by_values.sum(axis=1) @ self.scale_slopes[seen]
+        return found + by_left @ self.left_slopes[seen]

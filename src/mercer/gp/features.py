@@ -1,0 +1,288 @@
+"""Functions of rows that sparse Gaussian processes are seen through."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer._arrays import row_lengths
+from mercer.gp.input_map import InputMap, is_table_kernel
+from mercer.harmonics import SphericalHarmonics
+
+if TYPE_CHECKING:
+    from mercer.gp.elbo import Bound, Prior, Solution
+
+Array = NDArray[np.float64]
+
+#: Number of features, unless the space is finite or another is given.
+USUAL = 500
+#: Rows whose features are in memory at a time, in each thread.
+ROWS = 1024
+#: Longest row whose squares of squares are numbers.
+_LONGEST = 1e70
+
+
+@dataclass(frozen=True, eq=False)
+class PriorWeights:
+    """What a kernel is, seen through features ``phi_j`` that leave functions ``psi_r`` out.
+
+    ``k(x, x) = sum_j variances_j phi_j(x)^2 + sum_r rest_r psi_r(x)``.  ``slopes`` are derivatives of
+    the logarithms of the variances, and ``rest_slopes`` of the rest, by the logarithms of the kernel's
+    free hyperparameters.
+    """
+
+    variances: Array
+    slopes: Array
+    rest: Array
+    rest_slopes: Array
+
+
+class Features(ABC):
+    """Functions of rows with independent weights: values, prior variances, and what they leave out.
+
+    Sums over rows of products of these functions are collected once.  Where the functions themselves
+    depend on the kernel (:meth:`at`), sums are collected from which theirs follow (:meth:`project`).
+    """
+
+    #: Number of functions.
+    size: int
+    #: Number of functions psi_r.
+    n_rest: int = 1
+    #: Whether rows are of a table, with columns that are standardised.
+    is_table: bool = False
+    #: Numbers of columns of a table that are left out because they are constant.
+    constant_columns: Sequence[int] = ()
+
+    @abstractmethod
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Rows as the other methods take them, checked."""
+
+    @abstractmethod
+    def write(self, rows: Any, out: Array) -> Array:
+        """Write the functions at checked rows; returns the functions psi_r there, shape (m, R)."""
+
+    @abstractmethod
+    def weights(self, kernel: Any) -> PriorWeights:
+        """Prior variances for a kernel, and what they leave out."""
+
+    @abstractmethod
+    def gram(self, kernel: Any, rows: Any) -> Array:
+        """The whole kernel matrix of checked rows."""
+
+    @abstractmethod
+    def serves(self, kernel: Any, inputs: str) -> bool:
+        """Whether sums that were collected are those of another kernel too."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """The same for the same features: statistics of different ones must not be added."""
+
+    def sums(self, outputs: int, beside: Any = None) -> ProductSums:
+        """Where sums over rows are collected, in a thread that has others ``beside``."""
+        return ProductSums(self, outputs, beside)
+
+    def at(self, kernel: Any) -> Features:
+        """The functions at the present hyperparameters of a kernel."""
+        return self
+
+    def project(self, bound: Bound) -> Bound:
+        """The bound with sums of these functions, from those that were collected."""
+        return bound
+
+    def project_rest(self, bound: Bound, rest: Array) -> Array:
+        """Sums over rows of the functions psi_r, from those that were collected."""
+        return rest
+
+    def function_slopes(self, solution: Solution, prior: Prior, bound: Bound) -> Array | float:
+        """Derivatives of the bound by the kernel's hyperparameters, through the functions."""
+        return 0.0
+
+
+class ProductSums:
+    """Sums over rows with weights w and targets t: ``w phi phi'``, ``phi t'`` and ``w psi``."""
+
+    def __init__(self, features: Features, outputs: int, beside: ProductSums | None = None) -> None:
+        size = features.size
+        self._features = features
+        self.gram: Array = np.zeros((size, size))
+        self.linear: Array = np.zeros((size, outputs))
+        self.rest = np.zeros(features.n_rest)
+        # Sums of one thread are computed one after the other, and share their buffers.
+        self._buffers: tuple[Array, Array] = (
+            (np.empty((ROWS, size)), np.empty((size, size))) if beside is None else beside._buffers
+        )
+
+    def add(self, rows: Any, w: Array, t: Array, values: tuple[Array, Array] | None = None) -> None:
+        """Add some rows; ``values`` are what ``features.write`` gives there, if it is known."""
+        buffer, product = self._buffers
+        scaled = buffer[: len(w)]
+        phi, psi = values or (scaled, self._features.write(rows, scaled))
+        self.linear += phi.T @ t
+        np.multiply(phi, np.sqrt(w)[:, None], out=scaled)
+        # NumPy computes half of such a product, and lets other threads run, unlike SciPy's syrk.
+        self.gram += np.matmul(scaled.T, scaled, out=product)
+        self.rest += w @ psi
+
+
+class SphericalFeatures(Features):
+    """Functions on the sphere times ``|x|^p``, in groups of equal prior variance.
+
+    The functions of all groups but the last are complete: their squares add up to the same number at
+    all unit vectors.
+    """
+
+    inputs: InputMap
+    #: The power p of ``|x|`` that all functions have as a factor.
+    power: int
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Dimension of the space around the sphere."""
+
+    @property
+    def whole(self) -> float | None:
+        """What squares of the last group would add up to if it were complete; None if it is."""
+        return None
+
+    @abstractmethod
+    def _write(self, points: Array, out: Array) -> None:
+        """Write the functions at unit vectors."""
+
+    @property
+    @abstractmethod
+    def _identity(self) -> tuple[Any, ...]:
+        """What tells these functions from others."""
+
+    @property
+    def is_table(self) -> bool:  # type: ignore[override]
+        """See :class:`Features`."""
+        return self.inputs.is_table
+
+    @property
+    def constant_columns(self) -> Sequence[int]:  # type: ignore[override]
+        """See :class:`Features`."""
+        scale = self.inputs.scale
+        return () if scale is None else np.flatnonzero(np.isinf(scale)).tolist()
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """See :class:`Features`."""
+        if self.inputs.dimension(X.shape[1]) != self.n:
+            columns = self.n - self.inputs.is_table
+            raise ValueError(f"{name} has {X.shape[1]} columns, but {columns} in the rows before")
+        rows = self.inputs.space.check(self.inputs.rows(X), name)
+        if self.power:
+            long = row_lengths(rows) > _LONGEST
+            if long.any():
+                raise ValueError(f"row {int(long.argmax())} of {name} is too long for floating numbers")
+        return rows
+
+    def write(self, rows: Any, out: Array) -> Array:
+        """See :class:`Features`; ``|x|^(2p)``, and what squares of the last group lack."""
+        points = self.inputs.space.embed(rows)[0]
+        self._write(points.toarray() if sparse.issparse(points) else points, out)
+        psi = np.ones((len(out), self.n_rest))
+        if self.power:
+            lengths = row_lengths(rows) ** self.power
+            out *= lengths[:, None]
+            psi *= lengths[:, None] ** 2
+        if self.whole is not None:
+            psi[:, 1] = np.maximum(self.whole * psi[:, 1] - self._captured(out), 0.0)
+        return psi
+
+    def _captured(self, phi: Array) -> Array:
+        """Sums of squares of the features of the last group."""
+        raise NotImplementedError
+
+    def gram(self, kernel: Any, rows: Any) -> Array:
+        """See :class:`Features`."""
+        return np.asarray(kernel.realise(int(rows.shape[1])).gram(rows))
+
+    def serves(self, kernel: Any, inputs: str) -> bool:
+        """See :class:`Features`."""
+        kernel.require_levels()
+        table = is_table_kernel(kernel, inputs)
+        right_space = table if self.is_table else kernel.space == self.inputs.space
+        return bool(right_space and kernel.radial_power == self.power)
+
+    @property
+    def fingerprint(self) -> str:
+        """See :class:`Features`."""
+        inputs = self.inputs
+        parts = (inputs.space, inputs.bias, inputs.mean, inputs.scale, self.power, *self._identity)
+        shown = [p.tobytes().hex() if isinstance(p, np.ndarray) else repr(p) for p in parts]
+        return hashlib.sha256(";".join(shown).encode()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class HarmonicFeatures(SphericalFeatures):
+    """Features ``|x|^p phi_lk(x / |x|)`` of rows, in levels of the sphere."""
+
+    inputs: InputMap
+    harmonics: SphericalHarmonics
+    power: int
+
+    @classmethod
+    def of(
+        cls, kernel: Any, inputs: InputMap, n: int, levels: Any, most: int | None, seed: int
+    ) -> HarmonicFeatures:
+        """Choose harmonics for a kernel: levels of weight zero are left out unless asked for."""
+        if levels is None:
+            levels = kernel.weighty_levels(n)
+        harmonics = SphericalHarmonics(n, levels, most, seed)
+        return cls(inputs, harmonics, kernel.radial_power)
+
+    @property
+    def n(self) -> int:
+        """See :class:`SphericalFeatures`."""
+        return self.harmonics.n
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Number of functions of each level."""
+        return self.harmonics.counts
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """See :class:`Features`."""
+        return sum(self.counts)
+
+    @property
+    def n_rest(self) -> int:  # type: ignore[override]
+        """See :class:`Features`."""
+        return 1 if self.whole is None else 2
+
+    @property
+    def whole(self) -> float | None:
+        """See :class:`SphericalFeatures`; squares of a full level add up to N_l everywhere."""
+        share = self.harmonics.shares[-1]
+        return None if share == 1 else self.counts[-1] / share
+
+    def weights(self, kernel: Any) -> PriorWeights:
+        """See :class:`Features`."""
+        levels = kernel.level_weights(self.n, self.harmonics.level_numbers)
+        rest, rest_slopes = np.array([levels.rest]), levels.rest_slopes[None, :]
+        if self.whole is not None:
+            last = levels.weights[-1:]
+            rest = np.append(rest, last)
+            rest_slopes = np.concatenate([rest_slopes, last * levels.slopes[-1:]])
+        variances = np.repeat(levels.weights, self.counts)
+        return PriorWeights(variances, np.repeat(levels.slopes, self.counts, axis=0), rest, rest_slopes)
+
+    def _write(self, points: Array, out: Array) -> None:
+        self.harmonics.write(points, out)
+
+    def _captured(self, phi: Array) -> Array:
+        return (phi[:, -self.counts[-1] :] ** 2).sum(axis=1)
+
+    @property
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.harmonics,)

@@ -1,0 +1,193 @@
+"""What a source of rows is, and how the one for some X is found."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+from mercer._progress import progress
+from mercer.gp.checkpoint import Checkpoint
+from mercer.gp.input_map import Moments
+from mercer.gp.rows.blocks import Block, drawn, sample_size
+from mercer.gp.rows.columns import ColumnCheck
+
+_REGISTERED: list[type[RowSource]] = []
+
+
+class RowSource(ABC):
+    """Rows with targets and weights, read block by block.
+
+    A subclass says which X it reads (:meth:`accepts`), and gives the number of columns, the blocks and a
+    fingerprint.  :func:`register` makes it known, and every estimator of :mod:`mercer.gp` then takes
+    such X.  The rest follows from the blocks; a source overrides what it can do better.
+
+    Parameters
+    ----------
+    X : what was given to ``fit``
+    y : array or None
+        None where X brings its targets along.
+    weight : array, optional
+    """
+
+    #: Names of the columns, where they have any.
+    names: list[str] | None = None
+    #: Rows, or whatever :meth:`sums` counts, for a progress bar; None if unknown.
+    length: int | None = None
+    #: Whether there can be a second pass.
+    repeatable: bool = True
+    #: Whether targets are a vector; None to tell by the number of targets.
+    flat: bool | None = None
+
+    def __init__(self, X: Any, y: Any = None, weight: Any = None) -> None:
+        self.X, self.y, self.weight = X, y, weight
+
+    @classmethod
+    @abstractmethod
+    def accepts(cls, X: Any, complete: bool) -> bool:
+        """Whether the source reads X; ``complete`` where X is given without targets."""
+
+    @classmethod
+    def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
+        """The source of X, whose columns are learnt or checked."""
+        source = cls(X, y, weight)
+        check.names(source.names)
+        return source
+
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """Number of columns of X."""
+
+    @abstractmethod
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        """Checked blocks, from a certain row on; see :func:`~mercer.gp.rows.blocks.checked`."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A text that other rows do not have: a fit that was stopped goes on with the same rows only."""
+
+    @classmethod
+    def apply(
+        cls, model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any
+    ) -> Any:
+        """A method of a fitted model at the rows of X, at once unless the source puts it off.
+
+        Parameters
+        ----------
+        model : estimator
+        method : str
+        X : whatever the source accepts
+        outputs : tuple of (dtype, *shape)
+            Of each array that the method returns; the shape without rows, and None in it for another
+            axis of rows.
+        **options : further arguments of the method
+        """
+        return getattr(model, method)(X, **options)
+
+    def first(self) -> Block | None:
+        """The first block, which is not used up; None where a look at it is expensive."""
+        for block in self.blocks():
+            return block
+        raise ValueError("there are no rows")
+
+    def sample(self, seed: int) -> Block:
+        """Random rows of positive weight, dense, as one block; all of them if there are few."""
+        return drawn(self.blocks(), sample_size(self.columns), seed)
+
+    def moments(self, checkpoint: Checkpoint | None = None) -> Moments:
+        """Means and standard deviations of the columns, of the first block if there is one pass only."""
+        if self.repeatable:
+            found: Moments = self.total(Moments.of, "columns", checkpoint or Checkpoint(), "moments")
+            return found
+        first = self.first()
+        assert first is not None
+        return Moments.of(first)
+
+    def attach(self, checkpoint: Checkpoint) -> None:  # noqa: B027 - most have nothing to keep
+        """Begin a fit with a checkpoint, for sources that keep something of their own in it."""
+
+    def confirm(self) -> None:  # noqa: B027 - most have told it by the fingerprint
+        """Make sure that the sums of an earlier run were over these rows."""
+
+    def sums(
+        self, job: Callable[[Block], Any], start: int, in_rounds: bool
+    ) -> Iterator[tuple[int, Any]]:
+        """Parts of a sum over all blocks, each with the position after it.
+
+        Parameters
+        ----------
+        job : callable
+            From a block to something that can be added.
+        start : int
+            Position to begin at.
+        in_rounds : bool
+            Whether parts are kept, so that there should be several.
+        """
+        for block in self.blocks(start):
+            part = job(block)
+            start += len(block.y)
+            yield start, part
+
+    def total(self, job: Callable[[Block], Any], what: str, checkpoint: Checkpoint, name: str) -> Any:
+        """The sum of what a job makes of each block, in one pass.
+
+        Parameters
+        ----------
+        job : callable
+            From a block to something that can be added.
+        what : str
+            What is being done, for a progress bar.
+        checkpoint : Checkpoint
+            Where the pass begins if part of it was done before, and where sums are kept.
+        name : str
+            What to call the sum in the checkpoint.
+        """
+        start, found, done = checkpoint.results.get(name, (0, None, False))
+        if done:
+            self.confirm()
+            return found
+        try:
+            with progress(self.length or 0, what) as advance:
+                advance(start)
+                for position, part in self.sums(job, start, checkpoint.path is not None):
+                    advance(position - start)
+                    start = position
+                    if part is not None:
+                        found = part if found is None else found + part
+                    checkpoint.keep(name, (start, found, False))
+        except BaseException:  # also an interruption: nothing that was done is lost
+            checkpoint.save()
+            raise
+        if found is None:
+            raise ValueError("there are no rows")
+        checkpoint.keep(name, (start, found, True))
+        return found
+
+
+def register(source: type[RowSource]) -> None:
+    """Make a source known to all estimators; the latest is asked first."""
+    _REGISTERED.insert(0, source)
+
+
+def unregister(source: type[RowSource]) -> None:
+    """Take back :func:`register`."""
+    _REGISTERED.remove(source)
+
+
+def open_rows(X: Any, y: Any, weight: Any, check: ColumnCheck) -> RowSource:
+    """The rows of whatever was given to ``fit``."""
+    if y is None and weight is not None:
+        raise ValueError("give weights with the blocks, as triples (X, y, weight)")
+    return source_for(X, complete=y is None).open(X, y, weight, check)
+
+
+def source_for(X: Any, complete: bool = False) -> type[RowSource]:
+    """The registered source that reads X; ``complete`` where X is given without targets."""
+    for source in _REGISTERED:
+        if source.accepts(X, complete):
+            return source
+    raise ValueError(
+        "This estimator requires y to be passed, but the target y is None: give X and y, an iterable of "
+        "blocks (X, y), or ParquetBlocks"
+    )

@@ -1,0 +1,201 @@
+"""Columns of sources of rows: what they are for, what they are called and what they may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from numbers import Number
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _get_feature_names,
+    validate_data,
+)
+
+Labels = list[Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnCheck:
+    """Learns or checks the names and the number of columns of an estimator.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    reset : bool
+        Learn them, rather than compare with those learnt before.
+    options : dict
+        Of scikit-learn's ``validate_data``, for arrays.
+    vectors : bool
+        Whether rows are vectors of numbers; otherwise each is one thing of any kind, such as a node.
+    """
+
+    estimator: Any
+    reset: bool = True
+    options: dict[str, Any] = field(default_factory=dict)
+    vectors: bool = True
+
+    def arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Rows and targets in memory, checked as a whole."""
+        found: tuple[Any, Any] = self._validated(X, y=y, **self.options)
+        return found
+
+    def points(self, X: Any) -> Any:
+        """Rows without targets, in memory."""
+        return self._validated(X)
+
+    def _validated(self, X: Any, **options: Any) -> Any:
+        if not self.vectors:
+            X = _column(X)
+        usual = {"accept_sparse": "csr", "dtype": "numeric" if self.vectors else None}
+        return validate_data(self.estimator, X, reset=self.reset, **usual | options)
+
+    def frame(self, empty: Any) -> None:
+        """Names and number of columns of a table without rows."""
+        _check_feature_names(self.estimator, empty, reset=self.reset)
+        _check_n_features(self.estimator, empty, reset=self.reset)
+
+    def names(self, names: Sequence[str] | None) -> None:
+        """Names of the columns of blocks; None if they have none."""
+        if names is None:
+            return
+        known = list(getattr(self.estimator, "feature_names_in_", names))
+        if self.reset:
+            self.estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        elif list(names) != known:
+            raise ValueError(
+                f"the columns of X are {', '.join(names)}; in the rows before they were "
+                f"{', '.join(known)}, in this order"
+            )
+
+
+def _column(X: Any) -> Any:
+    """Things of any kind as an array of one column."""
+    if getattr(X, "ndim", 1) != 1:
+        return X
+    if all(isinstance(thing, Number) for thing in X):
+        return np.asarray(X)[:, None]
+    found = np.empty((len(X), 1), dtype=object)
+    for i, thing in enumerate(X):  # NumPy would make a matrix of tuples
+        found[i, 0] = thing
+    return found
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Names of columns by what they are for."""
+
+    points: list[str]
+    targets: list[str]
+    weights: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        file: Path,
+        names: list[str],
+        target: str | Sequence[str],
+        columns: Sequence[str] | None,
+        weight: str | None,
+    ) -> Roles:
+        """The columns that were asked for; points are by default all that are left in the file."""
+        targets = [target] if isinstance(target, str) else list(target)
+        weights = [] if weight is None else [weight]
+        if not targets:
+            raise ValueError("target is empty; name a column to predict")
+        if isinstance(columns, str):
+            raise ValueError(f"columns must be a list of names, got {columns!r}; give [{columns!r}]")
+        if columns is not None:
+            points = list(columns)
+            if not points:
+                raise ValueError(
+                    "columns is empty; name the columns to predict from, or None for all that are left"
+                )
+        else:
+            # pandas writes the index of rows as a column, and takes it for no column when it reads.
+            present = [c for c in names if not c.startswith("__index_level_")]
+            points = [c for c in present if c not in (*targets, *weights)]
+            if not points:
+                raise ValueError(f"{file} has no column to predict from beside {', '.join(present)}")
+        named = [*points, *targets]
+        twice = [name for name in named if named.count(name) > 1]
+        if twice:
+            raise ValueError(
+                f"the column {twice[0]!r} is named twice in columns and target; name it once"
+            )
+        return cls(points, targets, weights)
+
+    @property
+    def all(self) -> list[str]:
+        """All of them."""
+        return [*self.points, *self.targets, *self.weights]
+
+    def check(self, file: Path, schema: Any) -> None:
+        """Refuse a file that lacks a column, or has text or dates where numbers are needed."""
+        from pyarrow import types
+
+        for name in self.all:
+            count = schema.names.count(name)
+            if count != 1:
+                raise ValueError(f"{file} has {count or 'no'} column{'s' * (count > 1)} {name!r}")
+        # One target may also be labels.
+        labels = self.targets if len(self.targets) == 1 else []
+        for name in self.all:
+            kind = schema.field(name).type
+            if not (_is_number(kind) or (name in labels and not types.is_nested(kind))):
+                raise ValueError(
+                    f"column {name!r} of {file} holds {kind}, not numbers; encode it, or name the "
+                    "columns to use without it"
+                )
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    # A column of nothing but nulls has a type of its own; its rows are refused as missing.
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    return any(test(kind) for test in tests)
+
+
+def column_labels(table: Any, what: str) -> Labels:
+    """What the columns of a data frame are called; None if they have no names but their places."""
+    try:
+        names = _get_feature_names(table)
+    except (ValueError, TypeError) as error:  # a name twice, or names of several kinds
+        raise ValueError(f"{what}: {error}") from None
+    if names is not None:
+        return list(names)
+    if not isinstance(table, pd.DataFrame):
+        return None
+    found: list[Any] = table.columns.tolist()
+    return None if found == list(range(len(found))) else found
+
+
+def column_without_numbers(table: Any) -> str:
+    """For messages: a column of a data frame that cannot be taken for numbers, if there is one."""
+    if isinstance(table, pd.DataFrame):
+        for name, column in table.items():
+            # pandas takes dates for numbers of nanoseconds; what is missing is another error.
+            lost = pd.to_numeric(column, errors="coerce").isna() & column.notna()
+            if column.dtype.kind in "mM" or lost.any():
+                return f"column {name!r} holds {column.dtype}, not numbers: "
+    return ""
+
+
+def check_labels(first: Labels, here: Labels, what: str) -> None:
+    """Refuse a block whose columns are not those of the first one, in the same order."""
+    if here == first:
+        return
+    raise ValueError(
+        f"{what} has {_text(here)}, but {_text(first)} in the first block; give the same columns in the "
+        "same order in every block, or arrays in every block"
+    )
+
+
+def _text(found: Labels) -> str:
+    return "no names of columns" if found is None else f"the columns {', '.join(map(str, found))}"
