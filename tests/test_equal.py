@@ -34,7 +34,7 @@ STEEP = [
 
 def points(kernel):
     rng = np.random.default_rng(0)
-    if isinstance(kernel, kernels.RadialKernel | kernels.StructuredKernel):
+    if isinstance(kernel, kernels.RealisedKernel | kernels.StructuredKernel):
         return next(iter(testing._sample(kernel, rng)))
     return rng.normal(size=(40, 5))
 

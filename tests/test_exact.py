@@ -94,7 +94,7 @@ def test_log_heat(n: int, t: float, space) -> None:
     w = np.array([1.0, 0.99, 0.5, 0.0] + ([-0.9] if space == Sphere() else []))
     truth = [float(mp.log(v)) for v in oracles.heat(n, t, w, bits=1024)]
     tile = w[None].copy()
-    Heat(space, t=t)._log_profile(n).apply(tile)
+    Heat(space, t=t).realise(n).log_profile().apply(tile)
     np.testing.assert_allclose(tile[0], truth, rtol=1e-13, atol=1e-13)
 
 

@@ -196,7 +196,7 @@ def test_bad_options() -> None:
     with pytest.raises(ValueError, match=r"give Heat the time itself: Heat\(NormalProduct\(\), t=1.0\)"):
         Heat(NormalProduct())(X)
     with pytest.raises(TypeError, match="Matern is not known on products"):
-        Matern(NormalProduct())(X)
+        Matern(NormalProduct(), length_scale=1.0)(X)
     with pytest.raises(TypeError, match="Spectral is not known on products"):
         Spectral(NormalProduct(), weights=[1.0])(X)
     with pytest.raises(TypeError, match="dense rows"):

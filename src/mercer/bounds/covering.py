@@ -292,7 +292,10 @@ def _check_kernel(kernel: Any) -> None:
             "covering numbers come from the eigenvalues of Heat, Matern or Spectral on a sphere; "
             f"got {kernel!r}"
         )
-    kernel.require_levels()
+    try:
+        kernel.require_levels()
+    except TypeError as error:
+        raise TypeError(f"covering numbers: {error}") from None
 
 
 def _check_dimension(n: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
@@ -117,7 +118,10 @@ class RealisedKernel(Kernel):
         """See :class:`Kernel`."""
         P = self.space.check(on_cpu(X))
         n = self.space.columns(P)
-        found, points = self.realise(n).pair_similarities(P, max_rows, rng)
+        some, name = copy.copy(self), self.range_parameter()
+        if name is not None and getattr(self, name) is None:  # any range will do to compare points
+            setattr(some, name, self._range_start())
+        found, points = some.realise(n).pair_similarities(P, max_rows, rng)
 
         def similarities(kernel: Any) -> scale.Array:
             kernel._validate()
