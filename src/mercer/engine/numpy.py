@@ -39,6 +39,10 @@ class NumpyEngine(Engine):
 
     def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> NDArray[Any]:
         """See :class:`Engine`."""
+        if w.ndim == 1 and options.dtype is None:  # a diagonal, too short for tiles
+            values = np.array(w, ndmin=2)
+            profile.apply(values)
+            return values[0]
         return Tiles(Stored(np.atleast_2d(w)), profile, options).matrix().reshape(w.shape)
 
     def matvec(

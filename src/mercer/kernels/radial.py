@@ -206,7 +206,7 @@ class Road:
     """Two sets of checked rows on their way to the engine."""
 
     def __init__(self, kernel: RadialKernel, X: Any, Y: Any) -> None:
-        self._kernel, self._X = kernel, X
+        self._kernel, self._X, self._engine = kernel, X, engine_for(X)
         self._symmetric = Y is None
         self.n = int(X.shape[1])
         self.L, self.R = _embedded(kernel, X, Y)
@@ -233,17 +233,17 @@ class Road:
     def invariants(self) -> Any:
         """Invariants of all pairs."""
         options = GramOptions(self._symmetric, equal=self.equal)
-        return engine_for(self._X).gram(self.L, self.R, PowerProfile(), options)
+        return self._engine.gram(self.L, self.R, PowerProfile(), options)
 
     def gram(self, profile: Profile, parameters: Sequence[Parameter] = ()) -> Any:
         """Gram matrix of a profile of the invariant, differentiable in tensor parameters."""
         options = self.options(profile, parameters)
-        return engine_for(self._X).gram(self.L, self.R, profile, options)
+        return self._engine.gram(self.L, self.R, profile, options)
 
     def matvec(self, profile: Profile, v: Any, parameters: Sequence[Parameter] = ()) -> Any:
         """Product of that Gram matrix with vectors."""
         options = self.options(profile, parameters)
-        return engine_for(self._X).matvec(self.L, self.R, profile, v, options)
+        return self._engine.matvec(self.L, self.R, profile, v, options)
 
 
 def _embedded(kernel: RadialKernel, X: Any, Y: Any) -> tuple[Any, Any]:
