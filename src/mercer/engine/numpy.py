@@ -39,6 +39,10 @@ class NumpyEngine(Engine):
 
     def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> NDArray[Any]:
         """See :class:`Engine`."""
+        if w.ndim == 1 and options.dtype is None:  # a diagonal, too short for tiles
+            values = np.array(w, ndmin=2)
+            profile.apply(values)
+            return values[0]
         return Tiles(Stored(np.atleast_2d(w)), profile, options).matrix().reshape(w.shape)
 
     def matvec(
@@ -72,25 +76,30 @@ class NumpyEngine(Engine):
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """Tiles of a Gram matrix ``profile(invariants)``: the one loop over matrices in main memory."""
+    """Tiles of a Gram matrix ``profile(invariants)``: the one loop over matrices in main memory.
+
+    A tile has ``height`` rows and all columns, or else the shape that suits the source.
+    """
 
     source: Invariants
     profile: Profile
     options: GramOptions = PLAIN
+    height: int | None = None
 
     @property
     def places(self) -> list[Place]:
         """Rows and columns of the tiles."""
-        return places(self.source.shape, self.source.tile, self.options.symmetric)
+        return places(self.source.shape, self.largest, self.options.symmetric)
 
     @property
     def largest(self) -> tuple[int, int]:
         """Shape that holds every tile."""
-        (rows, columns), (height, width) = self.source.shape, self.source.tile
-        return min(height, rows), min(width, columns)
+        rows, columns = self.source.shape
+        height, width = (self.height, columns) if self.height else self.source.tile
+        return max(1, min(height, rows)), max(1, min(width, columns))
 
-    def write(self, rows: slice, columns: slice, tile: NDArray[Any]) -> None:
-        """Compute one tile in place."""
+    def write(self, rows: slice, columns: slice, tile: NDArray[Any], upper: bool = False) -> None:
+        """Compute one tile in place; below the diagonal too, unless ``upper`` is enough."""
         options = self.options
         self.source.write(rows, columns, tile)
         self.profile.apply(tile)
@@ -99,7 +108,8 @@ class Tiles:
             tile *= options.scales[1][columns]
         if options.symmetric and rows.start == columns.start:
             square = tile[:, : len(tile)]
-            np.copyto(square, square.T.copy(), where=_below(len(square)))
+            if not upper:
+                np.copyto(square, square.T.copy(), where=_below(len(square)))
             if options.diagonal is not None:
                 np.fill_diagonal(square, options.diagonal[rows])
 
@@ -122,7 +132,7 @@ class Tiles:
         add : bool
             Add to what is there instead.
         upper : bool
-            Leave alone what is below the diagonal tiles of a symmetric matrix.
+            Leave what is below the diagonal of a symmetric matrix without meaning.
         what : str, optional
             What is being done, for a progress bar.
         """
@@ -131,7 +141,7 @@ class Tiles:
         def fill(rows: slice, columns: slice) -> None:
             place = out[rows, columns]
             tile = place if direct else np.empty(place.shape, dtype=self.source.dtype)
-            self.write(rows, columns, tile)
+            self.write(rows, columns, tile, upper)
             if add:
                 place += tile
             elif not direct:

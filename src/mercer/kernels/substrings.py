@@ -117,8 +117,8 @@ def _gram(P: Sequences, Q: Sequences | None, parts: Sequence[Window], dtype: Any
         if dtype == np.float64 and 8 * counts.nnz > counts.shape[0] * counts.shape[1]:
             counts = counts.toarray()
         left, right = (counts, counts) if Q is None else (counts[: len(P)], counts[len(P) :])
-        source = invariants(left, right, Q is None)
-        tiles = Tiles(source, PowerProfile(factor=part.weight), GramOptions(symmetric=Q is None))
+        source, law = invariants(left, right, Q is None), PowerProfile(factor=part.weight)
+        tiles = Tiles(source, law, GramOptions(symmetric=Q is None), height=_ROWS)
         tiles.fill(out, add=True, upper=True, what=what)
     if Q is None:
         mirror(out)
