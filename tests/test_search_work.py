@@ -186,7 +186,7 @@ def test_bad_input(options, X, y, message: str) -> None:
 
 
 def test_bad_types() -> None:
-    with pytest.raises(TypeError, match="no kernel of mercer"):
+    with pytest.raises(TypeError, match="not a kernel of mercer"):
         KernelSearchCV(["rbf"]).fit(COUNTS, LABELS)
     with pytest.raises(TypeError, match="must be a kernel, a list or a dict"):
         KernelSearchCV("rbf").fit(COUNTS, LABELS)
