@@ -5,6 +5,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Examples may take long on a busy machine.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 #: Torch is an extra.  Without it, files that need it are left out, and single tests are skipped.
 NEEDS_TORCH = re.compile(

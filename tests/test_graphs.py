@@ -399,7 +399,8 @@ def test_in_scikit_learn() -> None:
     process = GaussianProcessRegressor(1.0 * Heat(graph, t=3.0), alpha=0.1)
     process.fit(train[:, None], clubs[train].astype(float))
     assert np.corrcoef(process.predict(test[:, None]), clubs[test])[0, 1] > 0.7
-    ridge = KernelRidge(kernel=Exponential(graph, beta=0.1)).fit(train[:, None], clubs[train])
+    ridge = KernelRidge(kernel=Exponential(graph, beta=0.1))
+    ridge.fit(train[:, None], clubs[train].astype(float))
     assert ridge.predict(test[:, None]).shape == (17,)
 
 

@@ -99,7 +99,7 @@ def test_kernel_methods(digits) -> None:
         Nystroem(kernel, n_components=150, random_state=0), LogisticRegression(C=100.0)
     )
     assert cross_val_score(model, X, y, cv=3).mean() > 0.9
-    ridge = KernelRidge(alpha=0.1, kernel=kernel).fit(X, y == 3)
+    ridge = KernelRidge(alpha=0.1, kernel=kernel).fit(X, (y == 3).astype(float))
     assert ((ridge.predict(X) > 0.5) == (y == 3)).mean() > 0.98
     np.testing.assert_allclose(
         ridge.predict(X[:5]),
