@@ -1,4 +1,4 @@
-"""What all sparse Gaussian processes on the sphere share."""
+"""What all sparse Gaussian processes share."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ Array = NDArray[np.float64]
 _LOOKED_AT = 200
 #: What checkpoints hold beside numbers, text and arrays.
 _KEPT = (
-    AscentState, HarmonicFeatures, InputMap, Moments, Simplex, SiteSums, Sites, Sphere,
-    SphericalHarmonics, Statistics, InducingFeatures,
+    AscentState, HarmonicFeatures, InducingFeatures, InputMap, Moments, Simplex, SiteSums, Sites,
+    Sphere, SphericalHarmonics, Statistics,
 )  # fmt: skip
 
 
 class SparseGP(BaseEstimator):
-    """A Gaussian process with a zonal kernel, on spherical harmonics as features.
+    """A Gaussian process seen through features: harmonics of a sphere, or eigenfunctions of a space.
 
     A subclass says what it collects of the rows and how it finds the posterior.
     """
