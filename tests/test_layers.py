@@ -55,17 +55,17 @@ TRAITS = {"cpu", "detach", "device", "grad", "numpy", "requires_grad"}
 STILL_CHOOSE = {
     "features/gram.py": {"is_foreign"},
     "features/spectral.py": {"is_foreign"},
-    "harmonics.py": {"is_foreign"},
     "kernels/algebra.py": {"is_foreign", "detach"},
     "kernels/heat.py": {"requires_grad"},
     "kernels/matern.py": {"requires_grad"},
     "kernels/multinomial.py": {"is_foreign"},
-    "kernels/products.py": {"is_foreign"},
-    "kernels/radial.py": {"is_foreign", "requires_grad"},
+    "kernels/realised.py": {"is_foreign", "requires_grad"},
     "kernels/sphere.py": {"is_foreign"},
     "spaces/divergences.py": {"is_foreign"},
+    "spaces/factors.py": {"is_foreign"},
     "spaces/graph.py": {"is_foreign"},
     "spaces/hyperbolic.py": {"is_numpy_array"},
+    "special/harmonics.py": {"is_foreign"},
 }
 
 #: Modules that are imported where they are first needed: optional ones, and those that compile.
@@ -82,7 +82,6 @@ LAZY = {
 STILL_LAZY = {
     "_progress.py": {"rich.console", "rich.progress", "rich.text"},
     "cli.py": {
-        "dataclasses",
         "importlib",
         "mercer.__version__",
         "mercer._files",
@@ -94,6 +93,7 @@ STILL_LAZY = {
         "mercer.reproduce.output",
         "mercer.selection",
         "mercer.selection.comparison",
+        "mercer.selection.kinds",
         "numpy",
         "pandas",
         "sklearn.metrics",
@@ -102,7 +102,7 @@ STILL_LAZY = {
     "datasets/matrices.py": {"sklearn.datasets"},
     "datasets/structured.py": {"pandas"},
     "datasets/tables.py": {"pandas", "sklearn.datasets"},
-    "gp/regressor.py": {"mercer.gp.ard", "mercer.gp.places"},
+    "gp/regressor.py": {"mercer.gp.scales"},
     "kernels/base.py": {"mercer.kernels.algebra"},
     "plotting.py": {"matplotlib.colors", "matplotlib.pyplot", "matplotlib.tri"},
     "profiles/profile.py": {"array_api_compat"},
@@ -112,10 +112,10 @@ STILL_LAZY = {
     "reproduce/sp500.py": {"pandas"},
     "reproduce/sphere_heat.py": {"scipy.stats"},
     "reproduce/standin.py": {"pandas"},
-    "spaces/balls.py": {"flint"},
     "spaces/graph.py": {"networkx"},
-    "spaces/ladder.py": {"flint"},
-    "spaces/parametrix.py": {"flint"},
+    "special/balls.py": {"flint"},
+    "special/heat_expansion.py": {"flint"},
+    "special/hyperbolic.py": {"flint"},
 }
 
 

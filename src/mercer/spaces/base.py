@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mercer._arrays import finite_rows, in_one_precision, is_foreign
+from mercer._arrays import finite_rows, in_one_precision
 from mercer._repr import constructor_call
 from mercer._validation import as_rows, refuse_rows
+from mercer.engine import engine_for
 from mercer.profiles import Separation
 from mercer.spaces.eigenfunctions import Eigenfunctions, LogWeights
 
@@ -206,7 +207,7 @@ class RowSpace(Space):
             return P, None
         if P.shape[1] != Q.shape[1]:
             raise ValueError(f"X has {P.shape[1]} columns, Y has {Q.shape[1]}; they must agree")
-        if is_foreign(P) != is_foreign(Q):
+        if engine_for(P) is not engine_for(Q):
             raise TypeError("X and Y must be arrays of one library")
         return in_one_precision(P, Q)
 
