@@ -23,7 +23,7 @@ from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
 from mercer.kernels.base import check_spherical
 from mercer.kernels.realised import RealisedKernel
-from mercer.spaces import Euclidean, RadialSpace, SphericalSpace
+from mercer.spaces import Euclidean, RadialSpace, Space, SphericalSpace
 from mercer.spaces.realisation import parameters
 
 with warnings.catch_warnings():
@@ -459,8 +459,9 @@ class ArcCosine(ZonalKernel):
         batch_shape: torch.Size = torch.Size(),  # noqa: B008 (sizes are immutable)
         active_dims: Any = None,
     ) -> None:
-        if not isinstance(space, Euclidean | SphericalSpace):
+        if not isinstance(space, Space):
             raise TypeError(f"space must be Euclidean(), Sphere() or Simplex(), got {space!r}")
+        space.require_vectors()
         law = kernels.ArcCosine(order, depth, normalized)
         law._validate()
         super().__init__(law, space, batch_shape=batch_shape, active_dims=active_dims)
@@ -469,9 +470,9 @@ class ArcCosine(ZonalKernel):
         self.register_parameter("place", place)
 
     def _points(self, rows: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor | None]:
-        if isinstance(self.space, SphericalSpace):
+        if self.space.has_directions:
             return super()._points(rows, name)
-        return self.law._directions(rows, name), self.law.row_scale(rows)
+        return self.law.directions(rows, name), self.law.row_scale(rows)
 
     def extra_repr(self) -> str:
         """Space and law."""

@@ -139,10 +139,11 @@ class ArcCosine(RadialKernel):
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """Directions: see :class:`~mercer.spaces.base.Embedding`."""
-        left = self._directions(X, "X")
-        return left, left if Y is None else self._directions(Y, "Y")
+        left = self.directions(X, "X")
+        return left, left if Y is None else self.directions(Y, "Y")
 
-    def _directions(self, X: Any, name: str) -> Any:
+    def directions(self, X: Any, name: str) -> Any:
+        """Rows divided by their lengths."""
         if self.radial_power == 0:
             refuse_rows(row_maxima(X) == 0, name, "is all zeros and has no direction; drop it")
         # A row of zeros keeps its zeros: its factor |x|^p removes it from every product.

@@ -95,6 +95,10 @@ class Space(ABC):
         """Unit of the symmetrised Kullback-Leibler divergence, of spaces of distributions."""
         raise TypeError(f"space must be Simplex(), NormalFamily() or NormalProduct(), got {self!r}")
 
+    def require_vectors(self) -> None:
+        """Raise unless points are vectors, of any length or of length one."""
+        raise TypeError(f"space must be Euclidean(), Sphere() or Simplex(), got {self!r}")
+
     def require_unit_vectors(self) -> None:
         """Raise unless points are unit vectors, so that kernels may be functions of an angle."""
         raise TypeError(f"space must be Sphere() or Simplex(), got {self!r}")

@@ -53,6 +53,9 @@ class Euclidean(RadialSpace):
         """Zero: see :meth:`RadialSpace.self_invariant`."""
         return constant_rows(X, 0.0)
 
+    def require_vectors(self) -> None:
+        """See :meth:`Space.require_vectors`."""
+
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """Augment rows with their squared lengths; see :meth:`RadialSpace.embed`."""
         Y = X if Y is None else Y

@@ -62,6 +62,9 @@ class SphericalSpace(RadialSpace):
         """``n - 1``: see :meth:`Space.dimension`."""
         return n - 1
 
+    def require_vectors(self) -> None:
+        """See :meth:`Space.require_vectors`."""
+
     def require_unit_vectors(self) -> None:
         """See :meth:`Space.require_unit_vectors`."""
 
