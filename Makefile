@@ -3,8 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# Python and extras of `make oldest` and `make newest`. Torch has no CPU build on PyPI for some versions of Python, so the
-# newest run leaves it out; to include it: make newest NEWEST_EXTRAS=parquet,dask,torch,gpytorch,test
+# Python and extras of `make oldest` and `make newest`. Torch is a large download, so the newest run leaves
+# it out; to include it: make newest NEWEST_EXTRAS=parquet,dask,torch,gpytorch,test
 OLDEST_PYTHON ?= python3.11
 OLDEST_EXTRAS ?= parquet,dask,torch,gpytorch,test
 NEWEST_PYTHON ?= $(shell for p in python3.13 python3.12 python3.11; do $$p --version >/dev/null 2>&1 && echo $$p && break; done)

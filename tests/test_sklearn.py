@@ -103,7 +103,9 @@ def test_kernel_methods(digits) -> None:
     assert ((ridge.predict(X) > 0.5) == (y == 3)).mean() > 0.98
     np.testing.assert_allclose(
         ridge.predict(X[:5]),
-        KernelRidge(alpha=0.1, kernel="precomputed").fit(kernel(X), y == 3).predict(kernel(X[:5], X)),
+        KernelRidge(alpha=0.1, kernel="precomputed")
+        .fit(kernel(X), (y == 3).astype(float))
+        .predict(kernel(X[:5], X)),
     )
     labels = SpectralClustering(10, affinity=kernel, random_state=0).fit_predict(X)
     assert len(set(labels)) == 10
