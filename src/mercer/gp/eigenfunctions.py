@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.gp.features import Features, PriorWeights, ProductSums
-from mercer.kernels import LawKernel
+from mercer.kernels import Kernel, LawKernel
 from mercer.spaces.eigenfunctions import Eigenfunctions
 
 if TYPE_CHECKING:
@@ -23,7 +23,14 @@ _LOG_MOST = 600.0
 
 def check_kernel(kernel: Any) -> None:
     """Raise unless a kernel has weights on the eigenvalues of a space, or on the levels of a sphere."""
-    if not isinstance(kernel, LawKernel):
+    if not isinstance(kernel, Kernel):
+        raise TypeError(
+            "the kernel must be ArcCosine, or Heat, Matern or another kernel given by a law, got "
+            f"{kernel!r}"
+        )
+    if isinstance(kernel, LawKernel):
+        kernel.check_space()
+    else:
         kernel.require_levels()
 
 

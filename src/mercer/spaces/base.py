@@ -72,11 +72,8 @@ class Space(ABC):
         return int(P.shape[1])
 
     def fixed_columns(self) -> int:
-        """The number of columns where it does not depend on the data."""
-        n = getattr(self, "n", None)
-        if n is None:
-            raise ValueError(f"{self!r} has no dimension of its own: give X to fit")
-        return int(n)
+        """The number of columns where it does not depend on the data; 0 of points without columns."""
+        return 0
 
     def natural_time(self, n: int) -> float | None:
         """Unit of diffusion times for n columns, around which points go from alone to alike, or None."""
@@ -184,6 +181,12 @@ class RowSpace(Space):
         refuse_rows(~finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
         self._check_rows(X, name)
         return X
+
+    def fixed_columns(self) -> int:
+        """See :class:`Space`."""
+        if self.n is None:
+            raise ValueError(f"{self!r} has no dimension of its own: give X to fit")
+        return int(self.n)
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
         """See :class:`Space`."""

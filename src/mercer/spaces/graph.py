@@ -89,10 +89,6 @@ class Graph(Space):
         """Nodes have no columns: see :meth:`Space.columns`."""
         return 0
 
-    def fixed_columns(self) -> int:
-        """None: see :meth:`Space.fixed_columns`."""
-        return 0
-
     def dimension(self, n: int) -> int:
         """Zero: see :meth:`Space.dimension`."""
         return 0
