@@ -93,3 +93,27 @@ def test_check_kernel_turns_errors_into_findings() -> None:
         check_kernel(kernels.Heat)
     with pytest.raises(AssertionError, match="symmetry: ValueError"):
         check_kernel(kernels.Heat(Sphere(), t=-1.0))
+
+
+class OtherDiagonal(kernels.Heat):
+    """A heat kernel whose features are those of another: what it says of its diagonal is its own."""
+
+    def realise(self, n):
+        found = super().realise(n)
+        if not self.normalized:
+            features = found.features
+            found.features = lambda size, seed: _Doubled(features(size, seed))
+        return found
+
+
+class _Doubled:
+    def __init__(self, features) -> None:
+        self.features, self.error = features, features.error
+
+    def __call__(self, P):
+        return np.sqrt(2.0) * self.features(P)
+
+
+def test_features_of_another_kernel_are_found_out() -> None:
+    with pytest.raises(AssertionError, match="inner products of features are not k"):
+        check_kernel(OtherDiagonal(Sphere(), t=0.3, normalized=False))

@@ -23,8 +23,8 @@ from mercer.spaces import Euclidean, RadialSpace
 
 __all__ = ["check_kernel", "check_space"]
 
-#: Points that are looked at.
-_SIZE = 40
+#: Points that are looked at, and features that are compared with them.
+_SIZE, _FEATURES = 40, 300
 
 
 def check_kernel(
@@ -39,7 +39,8 @@ def check_kernel(
     Symmetry; no negative eigenvalue, on scattered and on clustered points (or, for a kernel that says
     it is not positive semidefinite, no such promise); ``k(X) == k(X, X)``; subsets; ``diag``;
     ``matvec``; gradients against differences; scalars from both sides; clone, pickle and repr;
-    precision kept; sparse and torch arrays where they apply; bad input refused.
+    precision kept; features against the Gram matrix, sparse and torch arrays where they apply; bad
+    input refused.
 
     Parameters
     ----------
@@ -64,6 +65,8 @@ def check_kernel(
         isometry = kernel.space.isometry(rng)
     if isometry is not None:
         _invariance(kernel, X, isometry)
+    if realised:
+        _run(_features, kernel, X)
     if realised and kernel.requires_vector_input:
         for check in (_sparse_arrays, _torch, _bad_rows):
             _run(check, kernel, X)
@@ -237,6 +240,22 @@ def _copies(kernel: Kernel, X: Any) -> None:
 
 def _invariance(kernel: Kernel, X: Any, isometry: Callable[[Any], Any]) -> None:
     _close(kernel(isometry(X)), kernel(X), "the kernel changes under an isometry of its space", 1e-7)
+
+
+def _features(kernel: Any, X: Any) -> None:
+    """Explicit features, where the kernel has them, against the Gram matrix."""
+    P = kernel.space.check(X)
+    try:
+        features = kernel.feature_map(kernel.space.columns(P), _FEATURES, 0)
+    except TypeError:
+        return  # eigenfunctions of the space are not known
+    F = features(P)
+    G, K, error = F @ F.T, kernel(X), float(features.error)
+    if kernel.normalized:  # features are those of the plain form, up to a factor
+        lengths = np.sqrt(np.diagonal(G))
+        G, error = G / np.outer(lengths, lengths), 4 * error / float(lengths.min()) ** 2
+    if error < 0.1:  # relative to the largest value, where rows keep their lengths
+        _close(G, K, "inner products of features are not k(X)", error + 1e-6)
 
 
 def _sparse_arrays(kernel: Kernel, X: Any) -> None:
