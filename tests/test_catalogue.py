@@ -15,6 +15,7 @@ from mercer.spaces import (
     Projective,
     Simplex,
     Sphere,
+    Torus,
 )
 from mercer.testing import check_kernel, check_space
 from tests.catalogue import KERNELS
@@ -58,7 +59,7 @@ def test_space(space) -> None:
 def test_every_public_space_is_checked() -> None:
     public = {thing for name in spaces.__all__ if inspect.isclass(thing := getattr(spaces, name))}
     radial = {Sphere, Simplex, Euclidean, Hyperbolic, NormalFamily, Projective}
-    assert {c for c in public if not inspect.isabstract(c)} == radial | {Graph, NormalProduct}
+    assert {c for c in public if not inspect.isabstract(c)} == radial | {Graph, NormalProduct, Torus}
 
 
 class Broken(kernels.Kernel):

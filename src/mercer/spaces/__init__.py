@@ -13,6 +13,7 @@ from mercer.spaces.spherical import (
     SphericalSpace,
     great_circle_km,
 )
+from mercer.spaces.torus import Torus
 
 __all__ = [
     "EARTH_RADIUS_KM",
@@ -29,5 +30,6 @@ __all__ = [
     "Space",
     "Sphere",
     "SphericalSpace",
+    "Torus",
     "great_circle_km",
 ]
