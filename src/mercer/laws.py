@@ -63,6 +63,10 @@ class Law(ABC):
         """The kernel of S^(n-1) where its series is too long to be summed, else None."""
         return None
 
+    def slower(self, factor: float) -> Law | None:
+        """The law ``a(lambda / factor)``, up to a constant, where it is one of the same kind."""
+        return None
+
     def log_function(self, n: int, function: zonal.Function, sides: int) -> zonal.Function:
         """Logarithm of the normalised kernel of S^(n-1), far into its tails; made of its values."""
         raise TypeError("logarithms are known of heat kernels only")
@@ -92,6 +96,10 @@ class Diffusion(Law):
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
         """See :class:`Law`."""
         return -eigenvalues * self.t
+
+    def slower(self, factor: float) -> Diffusion:
+        """See :class:`Law`; a shorter time."""
+        return Diffusion(self.t / factor)
 
     def closed_form(self, n: int) -> ClosedForm | None:
         """See :class:`Law`; the short-time expansion where it is exact to a rounding."""
@@ -137,6 +145,10 @@ class GammaDiffusion(Law):
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
         """See :class:`Law`."""
         return -self.power(dimension) * np.log(self.rate + eigenvalues)
+
+    def slower(self, factor: float) -> GammaDiffusion:
+        """See :class:`Law`; shorter times."""
+        return GammaDiffusion(self.nu, self.rate * factor)
 
     def closed_form(self, n: int) -> ClosedForm | None:
         """See :class:`Law`; times are split into a fast series and a short-time integral."""
