@@ -6,6 +6,7 @@ from mercer.spaces.graph import Graph
 from mercer.spaces.hyperbolic import Hyperbolic, HyperbolicSpace, NormalFamily
 from mercer.spaces.products import NormalProduct
 from mercer.spaces.projective import Projective
+from mercer.spaces.rotations import Rotations
 from mercer.spaces.spherical import (
     EARTH_RADIUS_KM,
     Simplex,
@@ -25,6 +26,7 @@ __all__ = [
     "NormalProduct",
     "Projective",
     "RadialSpace",
+    "Rotations",
     "RowSpace",
     "Simplex",
     "Space",
