@@ -33,7 +33,16 @@ from mercer.kernels import (
     VonNeumann,
     WeightedDegree,
 )
-from mercer.spaces import Graph, Hyperbolic, NormalFamily, NormalProduct, Simplex, Sphere
+from mercer.spaces import (
+    Graph,
+    Hyperbolic,
+    NormalFamily,
+    NormalProduct,
+    Rotations,
+    Simplex,
+    Sphere,
+    Torus,
+)
 
 CLUB = Graph(nx.karate_club_graph(), laplacian="normalized")
 #: Large enough not to be decomposed.
@@ -92,6 +101,14 @@ KERNELS = [
     Matern(NormalFamily(), length_scale=1.0),
     Heat(NormalProduct(), t=0.5),
     Heat(NormalProduct(), t=1.0, normalized=False),
+    Heat(Torus()),
+    Heat(Torus(period=(24, 7)), t=0.3, normalized=False),
+    Matern(Torus(period=24, n=2), nu=1.5),
+    Spectral(Torus(n=2), weights=fading),
+    Heat(Rotations()),
+    Heat(Rotations(), t=0.1, normalized=False),
+    Matern(Rotations(), nu=0.5, length_scale=0.7),
+    Spectral(Rotations(), weights=[1.0, 0.5, 0.0, 0.2]),
     Heat(CLUB, t=0.3),
     Heat(CLUB, t=2.0, normalized=False),
     Matern(CLUB, nu=1.5, length_scale=3.0),

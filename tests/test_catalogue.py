@@ -13,8 +13,10 @@ from mercer.spaces import (
     NormalFamily,
     NormalProduct,
     Projective,
+    Rotations,
     Simplex,
     Sphere,
+    Torus,
 )
 from mercer.testing import check_kernel, check_space
 from tests.catalogue import KERNELS
@@ -48,6 +50,7 @@ def test_every_public_kernel_is_in_the_catalogue() -> None:
         Hyperbolic("hyperboloid"),
         NormalFamily(),
         Projective(),
+        Rotations(),
     ],
     ids=repr,
 )
@@ -57,8 +60,8 @@ def test_space(space) -> None:
 
 def test_every_public_space_is_checked() -> None:
     public = {thing for name in spaces.__all__ if inspect.isclass(thing := getattr(spaces, name))}
-    radial = {Sphere, Simplex, Euclidean, Hyperbolic, NormalFamily, Projective}
-    assert {c for c in public if not inspect.isabstract(c)} == radial | {Graph, NormalProduct}
+    radial = {Sphere, Simplex, Euclidean, Hyperbolic, NormalFamily, Projective, Rotations}
+    assert {c for c in public if not inspect.isabstract(c)} == radial | {Graph, NormalProduct, Torus}
 
 
 class Broken(kernels.Kernel):

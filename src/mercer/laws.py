@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import loggamma
 
 from mercer.special import heat_short_time, heat_tails, level_sums, zonal
 from mercer.special.heat_short_time import ClosedForm
@@ -29,8 +30,8 @@ _DIRECT_LEVELS = 16_384
 _GAP_LEVELS = 2**15
 #: Weights with a logarithm below this are about to underflow.
 _LOG_LEAST = -650.0
-#: Step of the quadrature in the logarithm of the time; its error is about exp(-pi^2 / step).
-_LOG_TIME_STEP = 0.28
+#: Error of the quadrature in the logarithm of the time.
+_QUADRATURE = 1e-17
 
 
 #: Diffusion times, logarithms of their weights, and the derivative of these by that of the law's time.
@@ -62,6 +63,10 @@ class Law(ABC):
         """The kernel of S^(n-1) where its series is too long to be summed, else None."""
         return None
 
+    def slower(self, factor: float) -> Law | None:
+        """The law ``a(lambda / factor)``, up to a constant, where it is one of the same kind."""
+        return None
+
     def log_function(self, n: int, function: zonal.Function, sides: int) -> zonal.Function:
         """Logarithm of the normalised kernel of S^(n-1), far into its tails; made of its values."""
         raise TypeError("logarithms are known of heat kernels only")
@@ -91,6 +96,10 @@ class Diffusion(Law):
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
         """See :class:`Law`."""
         return -eigenvalues * self.t
+
+    def slower(self, factor: float) -> Diffusion:
+        """See :class:`Law`; a shorter time."""
+        return Diffusion(self.t / factor)
 
     def closed_form(self, n: int) -> ClosedForm | None:
         """See :class:`Law`; the short-time expansion where it is exact to a rounding."""
@@ -137,6 +146,10 @@ class GammaDiffusion(Law):
         """See :class:`Law`."""
         return -self.power(dimension) * np.log(self.rate + eigenvalues)
 
+    def slower(self, factor: float) -> GammaDiffusion:
+        """See :class:`Law`; shorter times."""
+        return GammaDiffusion(self.nu, self.rate * factor)
+
     def closed_form(self, n: int) -> ClosedForm | None:
         """See :class:`Law`; times are split into a fast series and a short-time integral."""
         split, higher = self._split(n, 0), self._split(n, 1)
@@ -178,9 +191,19 @@ class GammaDiffusion(Law):
         s = self.power(dimension)
         first = math.log(1e-18) / min(self.nu, s) - 2
         last = math.log(60 + 4 * s)
-        x = np.arange(first, last + _LOG_TIME_STEP, _LOG_TIME_STEP)
-        logs = s * x - np.exp(x) - math.lgamma(s) + math.log(_LOG_TIME_STEP) - s * math.log(self.rate)
+        step = _log_time_step(s)
+        x = np.arange(first, last + step, step)
+        logs = s * x - np.exp(x) - math.lgamma(s) + math.log(step) - s * math.log(self.rate)
         return np.exp(x) / self.rate, logs, s
+
+
+@lru_cache(maxsize=64)
+def _log_time_step(s: float) -> float:
+    """Step h for a Gamma density of shape s: its error is ``|Gamma(s + 2 pi i / h)| / Gamma(s)``."""
+    frequency = 20.0
+    while loggamma(s + 1j * frequency).real - math.lgamma(s) > math.log(_QUADRATURE):
+        frequency *= 1.03
+    return 2 * math.pi / frequency
 
 
 @lru_cache(maxsize=64)

@@ -6,6 +6,7 @@ from mercer.spaces.graph import Graph
 from mercer.spaces.hyperbolic import Hyperbolic, HyperbolicSpace, NormalFamily
 from mercer.spaces.products import NormalProduct
 from mercer.spaces.projective import Projective
+from mercer.spaces.rotations import Rotations
 from mercer.spaces.spherical import (
     EARTH_RADIUS_KM,
     Simplex,
@@ -13,6 +14,7 @@ from mercer.spaces.spherical import (
     SphericalSpace,
     great_circle_km,
 )
+from mercer.spaces.torus import Torus
 
 __all__ = [
     "EARTH_RADIUS_KM",
@@ -24,10 +26,12 @@ __all__ = [
     "NormalProduct",
     "Projective",
     "RadialSpace",
+    "Rotations",
     "RowSpace",
     "Simplex",
     "Space",
     "Sphere",
     "SphericalSpace",
+    "Torus",
     "great_circle_km",
 ]

@@ -89,20 +89,33 @@ class FactorRealisation(Realisation):
     def _factor(self) -> float:
         return absolute_factor(None if self._normalized else self._log_total, self._n)
 
+    def _moving_factor(self, P: Any, moving: Sequence[Moving]) -> Any:
+        """The factor of tensors, which depends on the time in the absolute form."""
+        if self._normalized:
+            return 1.0
+
+        def slope(move: Any, shift: float) -> Profile:
+            whole, slope = move(shift)
+            rise = self._count * whole._parts[0].self_rise(slope)
+            return PowerProfile(scale=0.0, shift=whole._factor * rise)
+
+        options = GramOptions(parameters=[(tensor, partial(slope, move)) for tensor, move in moving])
+        constant = PowerProfile(scale=0.0, shift=self._factor)
+        return engine_for(P).apply(array_namespace(P).zeros_like(P[:1, :1]), constant, options)[0, 0]
+
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        factor = self._factor
         if is_foreign(P):
-            return factor * self._products(P, Q, moving)
+            return self._moving_factor(P, moving) * self._products(P, Q, moving)
         K = self._mixed(lambda part: self._combined(P, Q, part.log_profile(), _Exponential()))
-        return factor * K
+        return self._factor * K
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`; all points of a factor are alike."""
         if not is_foreign(P):
             return np.full(len(P), self._factor)
         ones = self._products(P[:1, ...], None, moving)[0, 0]
-        return self._factor * ones * array_namespace(P).ones_like(P[:, 0])
+        return self._moving_factor(P, moving) * ones * array_namespace(P).ones_like(P[:, 0])
 
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""

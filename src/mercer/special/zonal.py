@@ -141,8 +141,10 @@ def _logs(log_weights: LogWeights, n: int, max_levels: int, least_levels: int) -
 
 def _rises(log_weights: LogWeights, n: int, level: int) -> bool:
     """Tell whether ``a_l N_l`` still grows at a level."""
-    before, here = log_weights(np.array([(k * (k + n - 2)) for k in (level - 1, level)], np.longdouble))
-    ratio = np.longdouble(2 * level + n - 2) / (2 * level + n - 4) * (level + n - 3) / level
+    # Two levels apart: weights may be those of the even levels alone.
+    before, here = log_weights(np.array([(k * (k + n - 2)) for k in (level - 2, level)], np.longdouble))
+    ratio = np.longdouble(2 * level + n - 2) / (2 * level + n - 6)
+    ratio *= np.longdouble((level + n - 3) * (level + n - 4)) / (level * (level - 1))
     with np.errstate(invalid="ignore"):  # weights that end, or underflow even as logarithms, do not
         return bool(here - before + np.log(ratio) > 0)
 
