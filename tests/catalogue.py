@@ -33,7 +33,7 @@ from mercer.kernels import (
     VonNeumann,
     WeightedDegree,
 )
-from mercer.spaces import Graph, Hyperbolic, NormalFamily, NormalProduct, Simplex, Sphere
+from mercer.spaces import Categories, Graph, Hyperbolic, NormalFamily, NormalProduct, Simplex, Sphere
 
 CLUB = Graph(nx.karate_club_graph(), laplacian="normalized")
 #: Large enough not to be decomposed.
@@ -92,6 +92,11 @@ KERNELS = [
     Matern(NormalFamily(), length_scale=1.0),
     Heat(NormalProduct(), t=0.5),
     Heat(NormalProduct(), t=1.0, normalized=False),
+    Heat(Categories()),
+    Heat(Categories(levels=(2, 3, 2, 4)), t=0.3, normalized=False),
+    Matern(Categories(), nu=1.5, length_scale=1.0),
+    Matern(Categories(levels=5), normalized=False),
+    Spectral(Categories(levels=5), weights=fading),
     Heat(CLUB, t=0.3),
     Heat(CLUB, t=2.0, normalized=False),
     Matern(CLUB, nu=1.5, length_scale=3.0),

@@ -7,6 +7,7 @@ import pytest
 
 from mercer import kernels, spaces
 from mercer.spaces import (
+    Categories,
     Euclidean,
     Graph,
     Hyperbolic,
@@ -58,7 +59,11 @@ def test_space(space) -> None:
 def test_every_public_space_is_checked() -> None:
     public = {thing for name in spaces.__all__ if inspect.isclass(thing := getattr(spaces, name))}
     radial = {Sphere, Simplex, Euclidean, Hyperbolic, NormalFamily, Projective}
-    assert {c for c in public if not inspect.isabstract(c)} == radial | {Graph, NormalProduct}
+    assert {c for c in public if not inspect.isabstract(c)} == radial | {
+        Categories,
+        Graph,
+        NormalProduct,
+    }
 
 
 class Broken(kernels.Kernel):

@@ -1,6 +1,7 @@
 """Spaces: where points live."""
 
 from mercer.spaces.base import RadialSpace, RowSpace, Space
+from mercer.spaces.categories import Categories
 from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.graph import Graph
 from mercer.spaces.hyperbolic import Hyperbolic, HyperbolicSpace, NormalFamily
@@ -16,6 +17,7 @@ from mercer.spaces.spherical import (
 
 __all__ = [
     "EARTH_RADIUS_KM",
+    "Categories",
     "Euclidean",
     "Graph",
     "Hyperbolic",
