@@ -34,10 +34,12 @@ from mercer.kernels import (
     WeightedDegree,
 )
 from mercer.spaces import (
+    Categories,
     Graph,
     Hyperbolic,
     NormalFamily,
     NormalProduct,
+    ProductSpace,
     Rotations,
     Simplex,
     Sphere,
@@ -47,6 +49,14 @@ from mercer.spaces import (
 CLUB = Graph(nx.karate_club_graph(), laplacian="normalized")
 #: Large enough not to be decomposed.
 RING = Graph(nx.cycle_graph(5000), similarity="laplacian")
+#: A mixed table: counts, labels and places; and one with nodes.
+MIXED = ProductSpace(
+    Simplex(),
+    Categories(),
+    Sphere(coordinates="latlon"),
+    columns=[slice(0, 5), slice(5, 9), [9, 10]],
+)
+NODES = ProductSpace(CLUB, Categories(), columns=[0, slice(1, None)], times=[1.0, 0.5])
 
 
 def fading(eigenvalues: np.ndarray) -> np.ndarray:
@@ -109,6 +119,15 @@ KERNELS = [
     Heat(Rotations(), t=0.1, normalized=False),
     Matern(Rotations(), nu=0.5, length_scale=0.7),
     Spectral(Rotations(), weights=[1.0, 0.5, 0.0, 0.2]),
+    Heat(Categories()),
+    Heat(Categories(levels=(2, 3, 2, 4)), t=0.3, normalized=False),
+    Matern(Categories(), nu=1.5, length_scale=1.0),
+    Matern(Categories(levels=5), normalized=False),
+    Spectral(Categories(levels=5), weights=fading),
+    Heat(MIXED),
+    Heat(NODES, t=0.4),
+    Heat(ProductSpace(Sphere(), Simplex(), columns=[slice(5), slice(5, 10)]), normalized=False),
+    Matern(NODES, nu=1.5, length_scale=0.6),
     Heat(CLUB, t=0.3),
     Heat(CLUB, t=2.0, normalized=False),
     Matern(CLUB, nu=1.5, length_scale=3.0),

@@ -7,11 +7,13 @@ import pytest
 
 from mercer import kernels, spaces
 from mercer.spaces import (
+    Categories,
     Euclidean,
     Graph,
     Hyperbolic,
     NormalFamily,
     NormalProduct,
+    ProductSpace,
     Projective,
     Rotations,
     Simplex,
@@ -61,7 +63,13 @@ def test_space(space) -> None:
 def test_every_public_space_is_checked() -> None:
     public = {thing for name in spaces.__all__ if inspect.isclass(thing := getattr(spaces, name))}
     radial = {Sphere, Simplex, Euclidean, Hyperbolic, NormalFamily, Projective, Rotations}
-    assert {c for c in public if not inspect.isabstract(c)} == radial | {Graph, NormalProduct, Torus}
+    assert {c for c in public if not inspect.isabstract(c)} == radial | {
+        Categories,
+        Graph,
+        NormalProduct,
+        ProductSpace,
+        Torus,
+    }
 
 
 class Broken(kernels.Kernel):

@@ -15,7 +15,6 @@ import numpy as np
 from mercer._arrays import count, is_foreign, is_single, on_cpu, to_single
 from mercer._memory import check_room
 from mercer._validation import check_vector
-from mercer.engine import engine_for
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, hashable
 from mercer.spaces.base import Embedding, Space
@@ -132,7 +131,7 @@ class RealisedKernel(Kernel):
     def moving(self, P: Any, n: int) -> list[Moving]:
         """Hyperparameters given as tensors, whose logarithm autograd is to see."""
         tensors = [(name, getattr(self, name)) for name in self.continuous()]
-        if not engine_for(P).differentiable:
+        if not self.space.engine(P).differentiable:
             watched = [name for name, value in tensors if getattr(value, "requires_grad", False)]
             if watched:
                 raise TypeError(

@@ -1,9 +1,11 @@
 """Spaces: where points live."""
 
 from mercer.spaces.base import RadialSpace, RowSpace, Space
+from mercer.spaces.categories import Categories
 from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.graph import Graph
 from mercer.spaces.hyperbolic import Hyperbolic, HyperbolicSpace, NormalFamily
+from mercer.spaces.product import ProductSpace
 from mercer.spaces.products import NormalProduct
 from mercer.spaces.projective import Projective
 from mercer.spaces.rotations import Rotations
@@ -18,12 +20,14 @@ from mercer.spaces.torus import Torus
 
 __all__ = [
     "EARTH_RADIUS_KM",
+    "Categories",
     "Euclidean",
     "Graph",
     "Hyperbolic",
     "HyperbolicSpace",
     "NormalFamily",
     "NormalProduct",
+    "ProductSpace",
     "Projective",
     "RadialSpace",
     "Rotations",

@@ -11,7 +11,7 @@ import numpy as np
 from mercer._arrays import finite_rows, in_one_precision
 from mercer._repr import constructor_call
 from mercer._validation import as_rows, refuse_rows
-from mercer.engine import engine_for
+from mercer.engine import Engine, engine_for
 from mercer.profiles import Separation
 from mercer.spaces.eigenfunctions import Eigenfunctions, LogWeights
 
@@ -70,6 +70,10 @@ class Space(ABC):
     def columns(self, P: Any) -> int:
         """Number that, with a law, settles the kernel between checked points: the columns of rows."""
         return int(P.shape[1])
+
+    def engine(self, P: Any) -> Engine:
+        """The engine that computes with checked points."""
+        return engine_for(P)
 
     def fixed_columns(self) -> int:
         """The number of columns where it does not depend on the data; 0 of points without columns."""
