@@ -232,7 +232,7 @@ def test_results_are_written_one_by_one(tmp_path, monkeypatch) -> None:
     assert "sphere-heat.json cannot be written: No space left on device" in told
     assert (folder / "sphere-heat.json").read_text() == "old"
     assert (folder / "sphere-heat.md").exists()
-    assert list(folder.glob("*.png"))
+    assert list(folder.glob("*.svg"))
     assert "QUICK RUN" in result.stdout
     with pytest.raises(OSError, match="No space left"):
         reproduce.run("textbook", results=folder)

@@ -108,7 +108,8 @@ class FactorRealisation(Realisation):
         if is_foreign(P):
             return self._moving_factor(P, moving) * self._products(P, Q, moving)
         K = self._mixed(lambda part: self._combined(P, Q, part.log_profile(), _Exponential()))
-        return self._factor * K
+        K *= self._factor
+        return K
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`; all points of a factor are alike."""
@@ -182,8 +183,13 @@ class FactorRealisation(Realisation):
         return rises - self._shares @ rises if self._normalized else rises
 
     def _mixed(self, call: Callable[[Any], Any]) -> Any:
-        shares = zip(self._shares, self._parts, strict=True)
-        return reduce(operator.add, (share * call(part) for share, part in shares))
+        total = call(self._parts[0])
+        if len(self._parts) == 1:  # no other array of this size
+            return total
+        total = self._shares[0] * total
+        for share, part in zip(self._shares[1:], self._parts[1:], strict=True):
+            total = total + share * call(part)
+        return total
 
     def _products(self, P: Any, Q: Any, moving: Sequence[Moving]) -> Any:
         """Sum over times of the products over factors, on tensors."""
