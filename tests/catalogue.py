@@ -33,11 +33,28 @@ from mercer.kernels import (
     VonNeumann,
     WeightedDegree,
 )
-from mercer.spaces import Categories, Graph, Hyperbolic, NormalFamily, NormalProduct, Simplex, Sphere
+from mercer.spaces import (
+    Categories,
+    Graph,
+    Hyperbolic,
+    NormalFamily,
+    NormalProduct,
+    ProductSpace,
+    Simplex,
+    Sphere,
+)
 
 CLUB = Graph(nx.karate_club_graph(), laplacian="normalized")
 #: Large enough not to be decomposed.
 RING = Graph(nx.cycle_graph(5000), similarity="laplacian")
+#: A mixed table: counts, labels and places; and one with nodes.
+MIXED = ProductSpace(
+    Simplex(),
+    Categories(),
+    Sphere(coordinates="latlon"),
+    columns=[slice(0, 5), slice(5, 9), [9, 10]],
+)
+NODES = ProductSpace(CLUB, Categories(), columns=[0, slice(1, None)], times=[1.0, 0.5])
 
 
 def fading(eigenvalues: np.ndarray) -> np.ndarray:
@@ -97,6 +114,10 @@ KERNELS = [
     Matern(Categories(), nu=1.5, length_scale=1.0),
     Matern(Categories(levels=5), normalized=False),
     Spectral(Categories(levels=5), weights=fading),
+    Heat(MIXED),
+    Heat(NODES, t=0.4),
+    Heat(ProductSpace(Sphere(), Simplex(), columns=[slice(5), slice(5, 10)]), normalized=False),
+    Matern(NODES, nu=1.5, length_scale=0.6),
     Heat(CLUB, t=0.3),
     Heat(CLUB, t=2.0, normalized=False),
     Matern(CLUB, nu=1.5, length_scale=3.0),

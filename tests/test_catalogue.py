@@ -13,6 +13,7 @@ from mercer.spaces import (
     Hyperbolic,
     NormalFamily,
     NormalProduct,
+    ProductSpace,
     Projective,
     Simplex,
     Sphere,
@@ -63,6 +64,7 @@ def test_every_public_space_is_checked() -> None:
         Categories,
         Graph,
         NormalProduct,
+        ProductSpace,
     }
 
 

@@ -5,6 +5,7 @@ from mercer.spaces.categories import Categories
 from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.graph import Graph
 from mercer.spaces.hyperbolic import Hyperbolic, HyperbolicSpace, NormalFamily
+from mercer.spaces.product import ProductSpace
 from mercer.spaces.products import NormalProduct
 from mercer.spaces.projective import Projective
 from mercer.spaces.spherical import (
@@ -24,6 +25,7 @@ __all__ = [
     "HyperbolicSpace",
     "NormalFamily",
     "NormalProduct",
+    "ProductSpace",
     "Projective",
     "RadialSpace",
     "RowSpace",
