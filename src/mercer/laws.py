@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import loggamma
 
 from mercer.special import heat_short_time, heat_tails, level_sums, zonal
 from mercer.special.heat_short_time import ClosedForm
@@ -29,8 +30,8 @@ _DIRECT_LEVELS = 16_384
 _GAP_LEVELS = 2**15
 #: Weights with a logarithm below this are about to underflow.
 _LOG_LEAST = -650.0
-#: Step of the quadrature in the logarithm of the time; its error is about exp(-pi^2 / step).
-_LOG_TIME_STEP = 0.28
+#: Error of the quadrature over times.
+_TIME_ERROR = 1e-15
 
 
 #: Diffusion times, logarithms of their weights, and the derivative of these by that of the law's time.
@@ -178,9 +179,19 @@ class GammaDiffusion(Law):
         s = self.power(dimension)
         first = math.log(1e-18) / min(self.nu, s) - 2
         last = math.log(60 + 4 * s)
-        x = np.arange(first, last + _LOG_TIME_STEP, _LOG_TIME_STEP)
-        logs = s * x - np.exp(x) - math.lgamma(s) + math.log(_LOG_TIME_STEP) - s * math.log(self.rate)
+        step = _log_time_step(s)
+        x = np.arange(first, last + step, step)
+        logs = s * x - np.exp(x) - math.lgamma(s) + math.log(step) - s * math.log(self.rate)
         return np.exp(x) / self.rate, logs, s
+
+
+@lru_cache(maxsize=64)
+def _log_time_step(s: float) -> float:
+    """Step in the logarithm of the time: ``|Gamma(s + 2 pi i / step)| / Gamma(s)`` is the error."""
+    step = 0.28
+    while loggamma(s + 2j * math.pi / step).real - math.lgamma(s) > math.log(_TIME_ERROR):
+        step *= 0.95
+    return step
 
 
 @lru_cache(maxsize=64)
