@@ -20,6 +20,7 @@ from sklearn.base import clone
 from mercer.engine.operands import Differences
 from mercer.kernels import CloudKernel, Kernel, RealisedKernel, StringKernel
 from mercer.spaces import Euclidean, RadialSpace
+from mercer.special.zonal import SlowDecay
 
 __all__ = ["check_kernel", "check_space"]
 
@@ -247,8 +248,8 @@ def _features(kernel: Any, X: Any) -> None:
     P = kernel.space.check(X)
     try:
         features = kernel.feature_map(kernel.space.columns(P), _FEATURES, 0)
-    except TypeError:
-        return  # eigenfunctions of the space are not known
+    except (TypeError, SlowDecay):
+        return  # eigenfunctions of the space are not known, or weights too rough to be summed
     F = features(P)
     G, K, error = F @ F.T, kernel(X), float(features.error)
     if kernel.normalized:  # features are those of the plain form, up to a factor

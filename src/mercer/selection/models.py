@@ -67,6 +67,7 @@ _EXPECTED = {
     "ListNode": _names([list]),
     "TupleNode": _names([tuple]),
     "TypeNode": _names([str]),
+    "SliceNode": _names([slice]),
     "ObjectNode": _names(_OBJECTS),
     "NdArrayNode": _names(_ARRAYS),
     "SparseMatrixNode": _names(_SPARSE),
