@@ -228,8 +228,12 @@ def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> Non
             raise ValueError(f"{path} is read or written by this command already; name another file")
         taken.append(path.resolve())
         folder = path.resolve().parent
-        if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-            raise ValueError(f"{path} cannot be written")
+        if path.is_dir():
+            raise ValueError(f"{path} cannot be written: it is a folder")
+        if not folder.is_dir():
+            raise ValueError(f"{path} cannot be written: there is no folder {folder}")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise ValueError(f"{path} cannot be written: permission denied")
 
 
 def _user_cache() -> Path | None:

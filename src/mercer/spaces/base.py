@@ -189,7 +189,9 @@ class RowSpace(Space):
     def fixed_columns(self) -> int:
         """See :class:`Space`."""
         if self.n is None:
-            raise ValueError(f"{self!r} has no dimension of its own: give X to fit")
+            raise ValueError(
+                f"{self!r} has no dimension of its own: give it the number of columns, n, or give X"
+            )
         return int(self.n)
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
