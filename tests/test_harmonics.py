@@ -262,7 +262,7 @@ def test_incomplete_features_are_right_in_the_mean() -> None:
 
 
 def test_features_of_spheres_refuse() -> None:
-    with pytest.raises(ValueError, match="give X to fit"):
+    with pytest.raises(ValueError, match="give it the number of columns, n, or give X"):
         SpectralFeatures(Heat(Sphere())).fit()
     assert SpectralFeatures(Heat(Sphere(4)), 10).fit().transform(np.eye(4)).shape == (4, 10)
     fitted = SpectralFeatures(ArcCosine(), 10).fit(np.eye(4))

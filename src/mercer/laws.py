@@ -30,12 +30,21 @@ _DIRECT_LEVELS = 16_384
 _GAP_LEVELS = 2**15
 #: Weights with a logarithm below this are about to underflow.
 _LOG_LEAST = -650.0
+#: Diffusions with a smaller share of a mixture, relative to the largest, are left out.
+_NEGLIGIBLE = 1e-18
 #: Error of the quadrature in the logarithm of the time.
 _QUADRATURE = 1e-17
 
 
 #: Diffusion times, logarithms of their weights, and the derivative of these by that of the law's time.
 Times = tuple[NDArray[np.float64], NDArray[np.float64], float]
+
+
+def mixture_shares(logs: NDArray[np.float64]) -> tuple[float, NDArray[np.float64], NDArray[np.intp]]:
+    """Logarithm of the sum of weights, their shares in it, and which of these are not negligible."""
+    total = float(np.logaddexp.reduce(logs))
+    shares = np.exp(logs - total)
+    return total, shares, np.flatnonzero(shares > _NEGLIGIBLE * shares.max())
 
 
 class Law(ABC):
@@ -152,7 +161,7 @@ class GammaDiffusion(Law):
 
     def closed_form(self, n: int) -> ClosedForm | None:
         """See :class:`Law`; times are split into a fast series and a short-time integral."""
-        split, higher = self._split(n, 0), self._split(n, 1)
+        split, higher = _split_series(self, n, 0), _split_series(self, n, 1)
         if split is None or higher is None:
             return None
         # d/dlog(rate) of (rate + lam)^-s is -s rate (rate + lam)^-(s+1).
@@ -164,9 +173,6 @@ class GammaDiffusion(Law):
             return lambda u: weight * (higher_function(u) - shift * function(u))
 
         return ClosedForm(function, log_total, slope)
-
-    def _split(self, n: int, raised: int) -> tuple[zonal.Function, float] | None:
-        return _split_series(self, n, raised)
 
     def level_sums(self, n: int, numbers: NDArray[np.int64]) -> level_sums.Sums:
         """See :class:`Law`; series of powers, whose rest is an integral."""

@@ -21,6 +21,10 @@ from mercer.spaces import Space, sampling
 from mercer.spaces.realisation import FeatureMap
 from mercer.spaces.zonal import LevelWeights
 
+_NO_LEVELS = (
+    "the kernel must be ArcCosine, or Heat, Matern or another SpectralKernel on Sphere() or Simplex(), "
+    "got {!r}"
+)
 #: Elements of one block of a Gram matrix that is only passing through.
 BLOCK = 2_000_000
 
@@ -187,10 +191,7 @@ class Kernel(sk.Kernel):
 
     def require_levels(self) -> None:
         """Raise unless the kernel has weights on the levels of a sphere."""
-        raise TypeError(
-            "the kernel must be ArcCosine, or Heat, Matern or another SpectralKernel on Sphere() or "
-            f"Simplex(), got {self!r}"
-        )
+        raise TypeError(_NO_LEVELS.format(self))
 
     def weighty_levels(self, n: int) -> tuple[int, ...]:
         """Levels among the first 64 where the kernel has weight: some leave out every other one."""
@@ -205,8 +206,7 @@ class Kernel(sk.Kernel):
         >>> (ArcCosine().level_weights(3, range(5)).weights * np.pi).round(7)
         array([1.1780972, 0.5235988, 0.0736311, 0. , 0.0020453])
         """
-        self.require_levels()
-        raise NotImplementedError
+        raise TypeError(_NO_LEVELS.format(self))
 
     def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
         """At most so many features for points with n columns, whose inner products are the kernel."""

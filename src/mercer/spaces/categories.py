@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from mercer._arrays import constant_rows, finite_rows
 from mercer._validation import as_rows, is_whole, refuse_rows
 from mercer.engine import engine_for
-from mercer.laws import Law
+from mercer.laws import Law, mixture_shares
 from mercer.profiles import Profile
 from mercer.spaces.base import Embedding, Space
 from mercer.spaces.realisation import Radial, Slope
@@ -37,8 +37,6 @@ _BITS = 52
 _MOST_VALUES = 2**18
 #: Columns up to which the spectrum is summed.
 _MOST_COLUMNS = 256
-#: Diffusions with a smaller share of a mixture, relative to the largest, are left out.
-_NEGLIGIBLE = 1e-18
 _SAMPLED_COLUMNS, _SAMPLED_LABELS = 4, 5
 _MISSING = "has a missing label; drop such rows, or give missing labels a name of their own"
 
@@ -289,9 +287,7 @@ class _Diffusions:
         self._ratio_rises = x * e * q / (-np.expm1(-x) * (1 + (q - 1) * e))
         logs = logs + (whole - np.log(q)) @ self._columns
         self._rises = -(x * (q - 1) * e / (1 + (q - 1) * e)) @ self._columns + growth
-        self.log_total = float(np.logaddexp.reduce(logs))
-        self._shares = np.exp(logs - self.log_total)
-        self._heavy = np.flatnonzero(self._shares > _NEGLIGIBLE * self._shares.max())
+        self.log_total, self._shares, self._heavy = mixture_shares(logs)
         # Columns of each group that differ, in the order of the invariant.
         places = np.arange(math.prod(p + 1 for _, p in groups))
         self._differ = np.empty((len(groups), len(places)))

@@ -15,7 +15,7 @@ from mercer._arrays import is_foreign
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
 from mercer.engine.operands import Factors
-from mercer.laws import Diffusion, Law
+from mercer.laws import Diffusion, Law, mixture_shares
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import sampling
 from mercer.spaces.realisation import Moving, Realisation, Similarities, Slope
@@ -74,11 +74,8 @@ class FactorRealisation(Realisation):
             self._parts, self._shares = parts, np.ones(1)
             return
         logs = logs + self._count * np.array([part.log_self_similarity for part in parts])
-        self._log_total = float(np.logaddexp.reduce(logs))
-        shares = np.exp(logs - self._log_total)
-        heavy = shares > 1e-18 * shares.max()
-        self._parts = [part for part, keep in zip(parts, heavy, strict=True) if keep]
-        self._shares = shares[heavy]
+        self._log_total, shares, heavy = mixture_shares(logs)
+        self._parts, self._shares = [parts[k] for k in heavy], shares[heavy]
 
     @property
     def log_self_similarity(self) -> float:

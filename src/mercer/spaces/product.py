@@ -17,7 +17,7 @@ from mercer._arrays import count
 from mercer._validation import is_number, is_whole
 from mercer.engine import Engine, engine_for
 from mercer.engine.equal import row_keys
-from mercer.laws import Diffusion, Law
+from mercer.laws import Diffusion, Law, mixture_shares
 from mercer.spaces import sampling
 from mercer.spaces.base import Space
 from mercer.spaces.categories import as_table
@@ -29,8 +29,6 @@ Array = NDArray[np.float64]
 #: Columns of a factor: positions, names, or a slice.
 Columns = tuple[Any, ...] | slice
 
-#: Diffusions with a smaller share of a mixture, relative to the largest, are left out.
-_NEGLIGIBLE = 1e-16
 #: Points from which the range of a mixture is learnt, and pairs of rows of a block of a product.
 _MIXTURE_SAMPLE, _BLOCK = 200, 2_000_000
 _product_of = partial(reduce, operator.mul)
@@ -260,9 +258,7 @@ class ProductRealisation(Realisation):
         """Logarithm of the sum of weights; time, share and kernels of the diffusions that matter."""
         times = self._times.tolist()
         logs = self._logs + np.array([self._log_value(t) for t in times])
-        total = float(np.logaddexp.reduce(logs))
-        shares = np.exp(logs - total)
-        heavy = np.flatnonzero(shares > _NEGLIGIBLE * shares.max())
+        total, shares, heavy = mixture_shares(logs)
         return total, [(times[k], float(shares[k]), self._at(times[k])[0]) for k in heavy]
 
     def _log_value(self, t: float) -> float:

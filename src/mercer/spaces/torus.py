@@ -197,8 +197,8 @@ class _Circle:
         return left, left if Y is X else Differences(*self.chart(Y))
 
     def realise(self, law: Any, n: int) -> _CircleHeat:
-        """A diffusion for a time."""
-        return _CircleHeat(law.t)
+        """A diffusion, by its one time."""
+        return _CircleHeat(float(law.times(n)[0][0]))
 
 
 _CIRCLE = _Circle()
