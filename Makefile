@@ -9,7 +9,7 @@ OLDEST_PYTHON ?= python3.11
 OLDEST_EXTRAS ?= parquet,dask,torch,gpytorch,test
 NEWEST_PYTHON ?= $(shell for p in python3.13 python3.12 python3.11; do $$p --version >/dev/null 2>&1 && echo $$p && break; done)
 NEWEST_EXTRAS ?= parquet,dask,test
-# Arguments of pytest in both, for example TESTS="tests/test_graphs.py".
+# Arguments of pytest in both, for example TESTS="tests/kernels/test_graphs.py".
 TESTS ?=
 
 .PHONY: demo test lint types docs-check oldest newest hooks fuzz bench docs clean
