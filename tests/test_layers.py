@@ -38,7 +38,7 @@ LAYERS = [
 ]
 STILL_UPWARD = {
     "engine/mixtures.py": {"spaces"},
-    "engine/pairs.py": {"spaces"},
+    "engine/clouds.py": {"spaces"},
 }
 
 #: Questions about an array that only the engine and the helpers below it may ask.
@@ -58,11 +58,11 @@ STILL_CHOOSE = {
     "kernels/algebra.py": {"is_foreign", "detach"},
     "kernels/heat.py": {"requires_grad"},
     "kernels/matern.py": {"requires_grad"},
-    "kernels/multinomial.py": {"is_foreign"},
+    "kernels/counts/posterior.py": {"is_foreign"},
     "kernels/realised.py": {"is_foreign", "requires_grad"},
     "kernels/sphere.py": {"is_foreign"},
-    "spaces/divergences.py": {"is_foreign"},
-    "spaces/factors.py": {"is_foreign"},
+    "spaces/realisations/divergences.py": {"is_foreign"},
+    "spaces/realisations/factors.py": {"is_foreign"},
     "spaces/graph.py": {"is_foreign"},
     "spaces/hyperbolic.py": {"is_numpy_array"},
     "special/harmonics.py": {"is_foreign"},

@@ -24,7 +24,7 @@ from mercer.engine.equal import row_keys
 from mercer.kernels.base import check_spherical
 from mercer.kernels.realised import RealisedKernel
 from mercer.spaces import Euclidean, RadialSpace, Space, SphericalSpace
-from mercer.spaces.realisation import parameters
+from mercer.spaces.realisations.base import parameters
 
 with warnings.catch_warnings():
     # GPyTorch compiles functions in a way that torch calls deprecated: no business of our users.

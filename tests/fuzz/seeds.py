@@ -27,7 +27,7 @@ from sklearn.svm import SVC
 from mercer.features import GramTransformer
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.features import HarmonicFeatures
-from mercer.gp.inducing import InducingFeatures
+from mercer.gp.inducing.features import InducingFeatures
 from mercer.gp.input_map import InputMap, Moments
 from mercer.gp.likelihoods import LabelTally, TargetTotals
 from mercer.gp.statistics import Statistics

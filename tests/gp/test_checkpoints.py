@@ -15,7 +15,7 @@ from mercer._files import atomic_write, seal
 from mercer.gp import SphericalGPClassifier, SphericalGPRegressor, Statistics
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.features import HarmonicFeatures
-from mercer.gp.inducing import InducingFeatures
+from mercer.gp.inducing.features import InducingFeatures
 from mercer.gp.input_map import InputMap
 from mercer.gp.likelihoods import LabelTally
 from mercer.gp.variational import Sites

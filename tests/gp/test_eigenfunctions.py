@@ -15,7 +15,7 @@ from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, Spheri
 from mercer.kernels import Exponential, Heat, Matern, Spectral
 from mercer.spaces import Graph, Sphere
 from mercer.spaces.base import Space
-from mercer.spaces.eigenfunctions import Eigenfunctions
+from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 
 RNG = np.random.default_rng(0)
 

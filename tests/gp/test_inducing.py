@@ -8,8 +8,8 @@ from sklearn.datasets import make_friedman1
 from sklearn.utils.estimator_checks import check_estimator
 
 from mercer.gp import ParquetBlocks, SphericalGPRegressor
-from mercer.gp.inducing import JITTER, InducingFeatures, ZonalFunction
-from mercer.gp.inducing_search import InducingEvidence, congruent
+from mercer.gp.inducing.features import JITTER, InducingFeatures, ZonalFunction
+from mercer.gp.inducing.search import InducingEvidence, congruent
 from mercer.gp.input_map import InputMap, Moments
 from mercer.gp.rows import ArrayRows
 from mercer.gp.rows.blocks import Block, drawn
@@ -285,7 +285,7 @@ def test_dask_and_checkpoints(tmp_path, monkeypatch) -> None:
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y, checkpoint=tmp_path / "sums")
     # Places were found before the pass that was stopped, and are not looked for again.
-    monkeypatch.setattr("mercer.gp.inducing_search.learn_inducing_points", None)
+    monkeypatch.setattr("mercer.gp.inducing.search.learn_inducing_points", None)
     np.testing.assert_allclose(
         model.fit(X, y, checkpoint=tmp_path / "sums").predict(X), whole, atol=1e-9
     )

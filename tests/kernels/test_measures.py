@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mpmath import mp
 from sklearn.base import clone
 
-from mercer.engine import pairs
+from mercer.engine import clouds as engine
 from mercer.kernels import (
     Cosine,
     Gaussian,
@@ -352,9 +352,9 @@ def test_exponentials_are_exact_and_vanish() -> None:
 def test_tiles_do_not_show(monkeypatch) -> None:
     clouds = random_clouds(np.random.default_rng(11), sizes=(3, 1, 8, 2, 5, 5, 2, 9))
     whole = [kernel(clouds, eval_gradient=True) for kernel in MEASURES]
-    monkeypatch.setattr(pairs, "ROWS", 7)
-    monkeypatch.setattr(pairs, "COLUMNS", 11)
-    monkeypatch.setattr(pairs, "_OWN", 4)
+    monkeypatch.setattr(engine, "ROWS", 7)
+    monkeypatch.setattr(engine, "COLUMNS", 11)
+    monkeypatch.setattr(engine, "_OWN", 4)
     for kernel, (K, slopes) in zip(MEASURES, whole, strict=True):
         tiled, tiled_slopes = kernel(clouds, eval_gradient=True)
         np.testing.assert_array_equal(tiled, tiled.T)

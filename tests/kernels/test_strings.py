@@ -18,8 +18,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from mercer.features import GramTransformer, SubstringVectorizer
-from mercer.kernels import FullSpectrum, GappySubsequence, Mismatch, Spectrum, WeightedDegree, strings
-from mercer.kernels.substrings import common_words, mask_weights
+from mercer.kernels import FullSpectrum, GappySubsequence, Mismatch, Spectrum, WeightedDegree
+from mercer.kernels.strings import base as strings
+from mercer.kernels.strings.substrings import common_words, mask_weights
 
 ALL = [Spectrum(1), FullSpectrum(), Mismatch(1, 0), GappySubsequence(1), WeightedDegree()]
 

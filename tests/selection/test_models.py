@@ -98,7 +98,9 @@ def test_every_kernel_of_the_catalogue(kernel) -> None:
         points, [0, 1] * (len(points) // 2)
     )
     if isinstance(kernel, Spectral) and kernel.weights is fading:
-        with pytest.raises(ValueError, match=r"tests\.catalogue\.fading, which is none of the types"):
+        with pytest.raises(
+            ValueError, match=r"tests\.helpers\.catalogue\.fading, which is none of the types"
+        ):
             models.dumps(model)
         return
     again = models.loads(models.dumps(model))
@@ -168,7 +170,9 @@ class Own(Gaussian):
 def test_kernels_of_others_are_refused_by_name_and_the_old_file_stays(tmp_path) -> None:
     path = tmp_path / "model.skops"
     path.write_text("old")
-    with pytest.raises(ValueError, match=r"model\.skops is not written.*tests\.test_saved\.Own"):
+    with pytest.raises(
+        ValueError, match=r"model\.skops is not written.*tests\.selection\.test_models\.Own"
+    ):
         save_model(path, comparison(COUNTS, kernels=Own(3.0)), NO_TABLE)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["model.skops"]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
 from mercer._threads import run
-from mercer.engine.pairs import COLUMNS, ROWS, Base, Scratch, own_grams
+from mercer.engine.clouds import COLUMNS, ROWS, Base, Scratch, own_grams
 from mercer.spaces.clouds import Clouds, Index
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._validation import is_whole
-from mercer.kernels.substrings import (
+from mercer.kernels.strings.substrings import (
     Window,
     check_length,
     count_windows,

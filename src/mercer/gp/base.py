@@ -19,7 +19,7 @@ from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.eigenfunctions import EigenFeatures, check_kernel, eigenfunctions
 from mercer.gp.elbo import Prior, Solution
 from mercer.gp.features import ROWS, USUAL, Features, HarmonicFeatures
-from mercer.gp.inducing import InducingFeatures
+from mercer.gp.inducing.features import InducingFeatures
 from mercer.gp.input_map import InputMap, Moments, is_table_kernel, looks_like_table, takes_any_length
 from mercer.gp.likelihoods import Likelihood
 from mercer.gp.rows import ColumnCheck, RowSource, open_rows, source_for

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer.gp.features import Features, PriorWeights, ProductSums
 from mercer.kernels import Kernel, LawKernel
-from mercer.spaces.eigenfunctions import Eigenfunctions
+from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 
 if TYPE_CHECKING:
     from mercer.gp.elbo import Bound, Prior, Solution

@@ -148,6 +148,11 @@ class SphericalFeatures(Features):
     def n(self) -> int:
         """Dimension of the space around the sphere."""
 
+    @property
+    def whole(self) -> float | None:
+        """What squares of the last group would add up to if it were complete; None if it is."""
+        return None
+
     @abstractmethod
     def _write(self, points: Array, out: Array) -> None:
         """Write the functions at unit vectors."""
@@ -181,7 +186,7 @@ class SphericalFeatures(Features):
         return rows
 
     def write(self, rows: Any, out: Array) -> Array:
-        """See :class:`Features`; ``|x|^(2p)``."""
+        """See :class:`Features`; ``|x|^(2p)``, and what squares of the last group lack."""
         points = self.inputs.space.embed(rows)[0]
         self._write(points.toarray() if sparse.issparse(points) else points, out)
         psi = np.ones((len(out), self.n_rest))
@@ -189,7 +194,13 @@ class SphericalFeatures(Features):
             lengths = row_lengths(rows) ** self.power
             out *= lengths[:, None]
             psi *= lengths[:, None] ** 2
+        if self.whole is not None:
+            psi[:, 1] = np.maximum(self.whole * psi[:, 1] - self._captured(out), 0.0)
         return psi
+
+    def _captured(self, phi: Array) -> Array:
+        """Sums of squares of the features of the last group, where that is not complete."""
+        return np.zeros(len(phi))
 
     def gram(self, kernel: Any, rows: Any) -> Array:
         """See :class:`Features`."""
@@ -251,7 +262,7 @@ class HarmonicFeatures(SphericalFeatures):
 
     @property
     def whole(self) -> float | None:
-        """What squares of the last level would add up to if it were complete, N_l; None if it is."""
+        """See :class:`SphericalFeatures`; squares of a full level add up to N_l everywhere."""
         share = self.harmonics.shares[-1]
         return None if share == 1 else self.counts[-1] / share
 
@@ -269,13 +280,8 @@ class HarmonicFeatures(SphericalFeatures):
     def _write(self, points: Array, out: Array) -> None:
         self.harmonics.write(points, out)
 
-    def write(self, rows: Any, out: Array) -> Array:
-        """See :class:`Features`; also what squares of an incomplete level lack."""
-        psi = super().write(rows, out)
-        if self.whole is not None:
-            captured = (out[:, -self.counts[-1] :] ** 2).sum(axis=1)
-            psi[:, 1] = np.maximum(self.whole * psi[:, 1] - captured, 0.0)
-        return psi
+    def _captured(self, phi: Array) -> Array:
+        return (phi[:, -self.counts[-1] :] ** 2).sum(axis=1)
 
     @property
     def _identity(self) -> tuple[Any, ...]:

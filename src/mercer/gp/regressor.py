@@ -14,11 +14,11 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.gp import inducing_search
 from mercer.gp.base import SparseGP
 from mercer.gp.features import Features, HarmonicFeatures
 from mercer.gp.hyperparameters import AMPLITUDES, Evidence
-from mercer.gp.inducing import InducingFeatures, with_fixed_parameters
+from mercer.gp.inducing import search as inducing_search
+from mercer.gp.inducing.features import InducingFeatures, with_fixed_parameters
 from mercer.gp.rows import Block, RowSource
 from mercer.gp.statistics import collect
 

@@ -17,9 +17,10 @@ from mercer._repr import constructor_call
 from mercer._validation import check_vector, is_number
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
-from mercer.spaces import Space, sampling
-from mercer.spaces.realisation import FeatureMap
-from mercer.spaces.zonal import LevelWeights
+from mercer.spaces import Space
+from mercer.spaces.realisations import sampling
+from mercer.spaces.realisations.base import FeatureMap
+from mercer.spaces.realisations.zonal import LevelWeights
 
 _NO_LEVELS = (
     "the kernel must be ArcCosine, or Heat, Matern or another SpectralKernel on Sphere() or Simplex(), "

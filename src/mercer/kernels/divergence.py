@@ -11,8 +11,8 @@ from mercer.kernels.radial import RadialKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import PowerProfile, ProductProfile, Profile
 from mercer.spaces import Space
-from mercer.spaces.divergences import DistributionSpace
-from mercer.spaces.realisation import Operands
+from mercer.spaces.realisations.base import Operands
+from mercer.spaces.realisations.divergences import DistributionSpace
 
 
 class KullbackLeibler(RadialKernel, DiffusionTime):

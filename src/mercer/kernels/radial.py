@@ -10,7 +10,7 @@ from mercer.kernels.realised import RealisedKernel
 from mercer.profiles import Profile
 from mercer.spaces import RadialSpace
 from mercer.spaces.base import Embedding
-from mercer.spaces.realisation import Radial, Slope
+from mercer.spaces.realisations.base import Radial, Slope
 
 
 class RadialKernel(RealisedKernel, Embedding):

@@ -18,7 +18,7 @@ from mercer._validation import check_vector
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, hashable
 from mercer.spaces.base import Embedding, Space
-from mercer.spaces.realisation import Moving, Realisation, Slope
+from mercer.spaces.realisations.base import Moving, Realisation, Slope
 
 T = TypeVar("T")
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import check_choice, check_positive, refuse_complex
-from mercer.engine.matrixfunction import Expansion
+from mercer.engine.matrix_functions import Expansion
 from mercer.kernels.base import log_derivative
 from mercer.kernels.realised import RealisedKernel
 from mercer.laws import Law, Weights, refuse_negative_weights
 from mercer.profiles import Profile
 from mercer.spaces.base import Embedding, Space
-from mercer.spaces.realisation import FeatureMap, Realisation, Slope
+from mercer.spaces.realisations.base import FeatureMap, Realisation, Slope
 from mercer.special.zonal import Spectrum
 
 

@@ -16,7 +16,7 @@ from mercer.kernels.algebra import Sum
 from mercer.kernels.realised import RealisedKernel
 from mercer.spaces import Space
 from mercer.spaces.base import Embedding
-from mercer.spaces.realisation import Operands
+from mercer.spaces.realisations.base import Operands
 
 Array = NDArray[Any]
 

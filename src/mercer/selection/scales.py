@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing
 from mercer.kernels import Kernel
 from mercer.kernels.base import has_range
 from mercer.kernels.scale import Survey, Unreachable
-from mercer.spaces.sampling import NoPairs
+from mercer.spaces.realisations.sampling import NoPairs
 
 Index = NDArray[np.intp]
 #: Median similarities at which kernels with a range are tried, and those beyond, for a best at an end.

@@ -5,8 +5,8 @@ from mercer.spaces.categories import Categories
 from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.graph import Graph
 from mercer.spaces.hyperbolic import Hyperbolic, HyperbolicSpace, NormalFamily
+from mercer.spaces.normal_products import NormalProduct
 from mercer.spaces.product import ProductSpace
-from mercer.spaces.products import NormalProduct
 from mercer.spaces.projective import Projective
 from mercer.spaces.rotations import Rotations
 from mercer.spaces.spherical import (

@@ -13,11 +13,11 @@ from mercer._repr import constructor_call
 from mercer._validation import as_rows, refuse_rows
 from mercer.engine import Engine, engine_for
 from mercer.profiles import Separation
-from mercer.spaces.eigenfunctions import Eigenfunctions, LogWeights
+from mercer.spaces.realisations.eigenfunctions import Eigenfunctions, LogWeights
 
 if TYPE_CHECKING:
     from mercer.laws import Law
-    from mercer.spaces.realisation import Realisation
+    from mercer.spaces.realisations.base import Realisation
 
 
 class Space(ABC):

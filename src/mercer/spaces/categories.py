@@ -24,8 +24,8 @@ from mercer.engine import engine_for
 from mercer.laws import Law, mixture_shares
 from mercer.profiles import Profile
 from mercer.spaces.base import Embedding, Space
-from mercer.spaces.realisation import Radial, Slope
-from mercer.spaces.zonal import absolute_factor
+from mercer.spaces.realisations.base import Radial, Slope
+from mercer.spaces.realisations.zonal import absolute_factor
 
 Array = NDArray[np.float64]
 #: Numbers of labels q, and how many columns have each.

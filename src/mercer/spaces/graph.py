@@ -18,8 +18,8 @@ from scipy.sparse.linalg import eigsh
 from mercer._arrays import is_foreign
 from mercer.laws import Law
 from mercer.spaces.base import Space
-from mercer.spaces.eigenfunctions import Eigenvectors, LogWeights
-from mercer.spaces.graph_functions import NodeFunction
+from mercer.spaces.realisations.eigenfunctions import Eigenvectors, LogWeights
+from mercer.spaces.realisations.graphs import NodeFunction
 
 Array = NDArray[np.float64]
 MatrixName = Literal["laplacian", "similarity"]

@@ -19,9 +19,9 @@ from mercer.engine.operands import Differences, Normals
 from mercer.laws import Law
 from mercer.profiles import ProductProfile, Profile, Separation, TableProfile
 from mercer.spaces.base import RadialSpace, random_rotation
-from mercer.spaces.divergences import DistributionSpace, embed_normals
-from mercer.spaces.realisation import Radial, Slope
-from mercer.spaces.zonal import absolute_factor
+from mercer.spaces.realisations.base import Radial, Slope
+from mercer.spaces.realisations.divergences import DistributionSpace, embed_normals
+from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special.hyperbolic_tables import FARTHEST, LEAST_LENGTH, LEAST_TIME, HyperbolicTables
 
 Coordinates = Literal["halfspace", "ball", "hyperboloid"]

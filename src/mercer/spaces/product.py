@@ -18,12 +18,12 @@ from mercer._validation import is_number, is_whole
 from mercer.engine import Engine, engine_for
 from mercer.engine.equal import row_keys
 from mercer.laws import Diffusion, Law, mixture_shares
-from mercer.spaces import sampling
 from mercer.spaces.base import Space
 from mercer.spaces.categories import as_table
-from mercer.spaces.normalisation import normalised, normalised_slope, positive
-from mercer.spaces.realisation import Moving, Realisation, Similarities, Slope
-from mercer.spaces.zonal import absolute_factor
+from mercer.spaces.realisations import sampling
+from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope
+from mercer.spaces.realisations.normalisation import normalised, normalised_slope, positive
+from mercer.spaces.realisations.zonal import absolute_factor
 
 Array = NDArray[np.float64]
 #: Columns of a factor: positions, names, or a slice.

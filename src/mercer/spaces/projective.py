@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from mercer.laws import Law
 from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace
+from mercer.spaces.realisations.zonal import ZonalRealisation
 from mercer.spaces.spherical import Sphere, SphericalSpace
-from mercer.spaces.zonal import ZonalRealisation
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,9 +17,9 @@ from mercer._validation import refuse_rows
 from mercer.laws import Law
 from mercer.profiles import Profile, Separation
 from mercer.spaces.base import RadialSpace
-from mercer.spaces.harmonic_features import HarmonicMap
-from mercer.spaces.realisation import Slope
-from mercer.spaces.zonal import LevelWeights, ZonalRealisation
+from mercer.spaces.realisations.base import Slope
+from mercer.spaces.realisations.harmonic_features import HarmonicMap
+from mercer.spaces.realisations.zonal import LevelWeights, ZonalRealisation
 from mercer.special import zonal
 from mercer.special.heat_short_time import ClosedForm
 

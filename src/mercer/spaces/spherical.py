@@ -27,13 +27,13 @@ from mercer._validation import refuse_negative, refuse_rows
 from mercer.laws import Law
 from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace, random_rotation
-from mercer.spaces.divergences import (
+from mercer.spaces.realisations.divergences import (
     DistributionSpace,
     categories,
     dense_categories,
     product_rows,
 )
-from mercer.spaces.zonal import ZonalRealisation
+from mercer.spaces.realisations.zonal import ZonalRealisation
 from mercer.special import zonal
 
 #: Mean radius of the Earth: the kilometres in an angle of one radian.

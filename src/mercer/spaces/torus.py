@@ -19,12 +19,19 @@ from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
 from mercer.engine.operands import Differences
 from mercer.laws import Law
-from mercer.spaces import sampling
 from mercer.spaces.base import RowSpace
-from mercer.spaces.eigenfunctions import Eigenfunctions, LogWeights
-from mercer.spaces.factors import FactorRealisation
-from mercer.spaces.realisation import FeatureMap, Moving, Realisation, Similarities, Slope, parameters
-from mercer.spaces.zonal import absolute_factor
+from mercer.spaces.realisations import sampling
+from mercer.spaces.realisations.base import (
+    FeatureMap,
+    Moving,
+    Realisation,
+    Similarities,
+    Slope,
+    parameters,
+)
+from mercer.spaces.realisations.eigenfunctions import Eigenfunctions, LogWeights
+from mercer.spaces.realisations.factors import FactorRealisation
+from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special import theta
 
 Array = NDArray[np.float64]

@@ -14,9 +14,9 @@ from scipy import sparse
 from mercer._validation import refuse_rows
 from mercer.engine.operands import Normals
 from mercer.laws import Law
-from mercer.spaces.divergences import DistributionSpace, embed_normals
-from mercer.spaces.factors import FactorRealisation
 from mercer.spaces.hyperbolic import NormalFamily
+from mercer.spaces.realisations.divergences import DistributionSpace, embed_normals
+from mercer.spaces.realisations.factors import FactorRealisation
 from mercer.special.hyperbolic_tables import LEAST_TIME
 
 

@@ -17,8 +17,8 @@ from mercer.engine.base import Parameter
 from mercer.engine.equal import Equal, equal_rows, row_keys
 from mercer.engine.operands import Operand
 from mercer.profiles import PowerProfile, Profile
-from mercer.spaces import sampling
 from mercer.spaces.base import Embedding
+from mercer.spaces.realisations import sampling
 
 Array = NDArray[np.float64]
 #: From a realisation to its normalised values at pairs of points.

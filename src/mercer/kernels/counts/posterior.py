@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mercer._arrays import is_foreign, number, on_cpu, row_any
 from mercer._validation import check_positive, is_whole, refuse_rows
-from mercer.engine.posterior import (
+from mercer.engine.dirichlet import (
     Array,
     Moments,
     latin_hypercube,

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from mercer._progress import progress
-from mercer.spaces.realisation import FeatureMap
+from mercer.spaces.realisations.base import FeatureMap
 
 if TYPE_CHECKING:
     from mercer.spaces.graph import Operator
-    from mercer.spaces.graph_functions import NodeFunction
+    from mercer.spaces.realisations.graphs import NodeFunction
 
 Array = NDArray[np.float64]
 

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.engine import matrixfunction
+from mercer.engine import matrix_functions
 from mercer.laws import Law
-from mercer.spaces import sampling
-from mercer.spaces.graph_features import NodeFeatures
-from mercer.spaces.normalisation import normalised, normalised_slope, positive
-from mercer.spaces.realisation import Moving, Realisation, Similarities, Slope
+from mercer.spaces.realisations import sampling
+from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope
+from mercer.spaces.realisations.graph_features import NodeFeatures
+from mercer.spaces.realisations.normalisation import normalised, normalised_slope, positive
 
 if TYPE_CHECKING:
     from mercer.spaces.graph import Graph, Operator
 
 Array = NDArray[np.float64]
 Nodes = NDArray[np.intp]
-Series = matrixfunction.Expansion | matrixfunction.WalkSeries
+Series = matrix_functions.Expansion | matrix_functions.WalkSeries
 
 #: Eigenvalues are right to so many roundings, and the kernel must not change by more over that.
 _ROUNDING_STEPS, _LARGEST_CHANGE, _LARGEST_CHANGE_OF_SERIES = 8, 1e-8, 1e-6
@@ -58,7 +58,7 @@ class NodeFunction(Realisation):
         """Logarithm of f."""
         return np.asarray(self.law.log_weights(eigenvalues, 0), dtype=float)
 
-    def expansion(self) -> matrixfunction.Expansion:
+    def expansion(self) -> matrix_functions.Expansion:
         """The Chebyshev series of f / max f, whose ``error`` bounds that of every entry of K / max f."""
         return self._expand(self.relative_weights)
 
@@ -66,8 +66,8 @@ class NodeFunction(Realisation):
         """See :class:`Realisation`; eigenvectors."""
         return NodeFeatures.of(self, size, seed)
 
-    def _expand(self, f: Callable[[Array], Array]) -> matrixfunction.Expansion:
-        return matrixfunction.expand(f, self.operator.low, self.operator.high)
+    def _expand(self, f: Callable[[Array], Array]) -> matrix_functions.Expansion:
+        return matrix_functions.expand(f, self.operator.low, self.operator.high)
 
     @property
     def _log_top(self) -> float:
@@ -169,11 +169,11 @@ class NodeFunction(Realisation):
         matrix = self.operator.matrix
         few, where = np.unique(P if Q is None or len(P) < len(Q) else Q, return_inverse=True)
         if Q is None:
-            K = matrixfunction.columns(matrix, series, few, few)
+            K = matrix_functions.columns(matrix, series, few, few)
             return ((K + K.T) / 2)[np.ix_(where, where)]
         if len(P) < len(Q):
-            return matrixfunction.columns(matrix, series, few, Q)[:, where].T
-        return matrixfunction.columns(matrix, series, few, P)[:, where]
+            return matrix_functions.columns(matrix, series, few, Q)[:, where].T
+        return matrix_functions.columns(matrix, series, few, P)[:, where]
 
     def plain_diagonal(self, P: Nodes) -> Array:
         """K(x, x) of each node."""
@@ -184,8 +184,8 @@ class NodeFunction(Realisation):
         few, where = np.unique(P, return_inverse=True)
         series, factor = self._series()
         values = np.empty(len(few))
-        for start in range(0, len(few), matrixfunction.WIDTH):
-            part = few[start : start + matrixfunction.WIDTH]
+        for start in range(0, len(few), matrix_functions.WIDTH):
+            part = few[start : start + matrix_functions.WIDTH]
             values[start : start + len(part)] = np.diagonal(self._columns(series, part, None))
         return factor * values[where]
 
@@ -236,7 +236,7 @@ class NodeFunction(Realisation):
     def times(self, block: Array) -> Array:
         """Product of the plain kernel of all nodes with a block of vectors, which is used up."""
         series, factor = self._series()
-        return factor * matrixfunction.product(self.operator.matrix, series, block)
+        return factor * matrix_functions.product(self.operator.matrix, series, block)
 
     def log(self, P: Any, Q: Any = None) -> Any:
         """See :class:`Realisation`."""

@@ -17,7 +17,7 @@ from mercer._validation import check_choice, is_whole
 from mercer.engine import GramOptions
 from mercer.engine.numpy import Tiles
 from mercer.engine.operands import invariants
-from mercer.kernels.strings import StringKernel, mirror
+from mercer.kernels.strings.base import StringKernel, mirror
 from mercer.profiles import PowerProfile
 from mercer.spaces.sequences import Sequences, restrict
 

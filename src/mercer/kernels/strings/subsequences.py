@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mercer._arrays import number
 from mercer._threads import run
 from mercer._validation import check_choice, check_positive, is_whole
-from mercer.kernels.strings import StringKernel, check_finite, mirror
+from mercer.kernels.strings.base import StringKernel, check_finite, mirror
 from mercer.spaces.sequences import Sequences
 
 Array = NDArray[np.float64]

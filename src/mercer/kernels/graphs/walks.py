@@ -11,12 +11,12 @@ from scipy import sparse
 
 from mercer._arrays import number
 from mercer._validation import is_whole
-from mercer.engine.matrixfunction import WalkSeries
-from mercer.kernels.nodes import NodeKernel
+from mercer.engine.matrix_functions import WalkSeries
+from mercer.kernels.graphs.base import NodeKernel
 from mercer.laws import Law
 from mercer.spaces import Graph
-from mercer.spaces.graph_functions import LOG_MAX, Array, NodeFunction, Nodes, Series
-from mercer.spaces.realisation import Slope
+from mercer.spaces.realisations.base import Slope
+from mercer.spaces.realisations.graphs import LOG_MAX, Array, NodeFunction, Nodes, Series
 
 #: An eigenvalue below zero by less than this part of the spectrum's width is zero.
 _ROUNDING = 1e-12

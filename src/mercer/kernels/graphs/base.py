@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from mercer._validation import check_choice, check_positive
-from mercer.engine.matrixfunction import Expansion
+from mercer.engine.matrix_functions import Expansion
 from mercer.kernels.base import log_derivative
 from mercer.kernels.realised import RealisedKernel
 from mercer.laws import Law
 from mercer.spaces import Graph, Space
 from mercer.spaces.graph import Operator
-from mercer.spaces.graph_functions import NodeFunction
-from mercer.spaces.realisation import FeatureMap, Slope
+from mercer.spaces.realisations.base import FeatureMap, Slope
+from mercer.spaces.realisations.graphs import NodeFunction
 
 
 class NodeKernel(RealisedKernel):

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from mercer.laws import Law
 from mercer.profiles import Profile, Separation, compile_profile
 from mercer.spaces.base import Embedding
-from mercer.spaces.harmonic_features import HarmonicMap
-from mercer.spaces.realisation import Radial, Slope
+from mercer.spaces.realisations.base import Radial, Slope
+from mercer.spaces.realisations.harmonic_features import HarmonicMap
 from mercer.special import zonal
 from mercer.special.level_sums import Sums
 from mercer.special.zonal import Array, Function

@@ -17,7 +17,7 @@ from mercer._progress import progress
 from mercer._threads import run, threads_for_runs
 from mercer.gp.elbo import Solution
 from mercer.gp.hyperparameters import AMPLITUDES, NOISES, Evidence, descending
-from mercer.gp.inducing import (
+from mercer.gp.inducing.features import (
     JITTER,
     TILE,
     InducingFeatures,

@@ -11,7 +11,7 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from mercer.spaces.base import Embedding
-from mercer.spaces.realisation import FeatureMap
+from mercer.spaces.realisations.base import FeatureMap
 from mercer.special.harmonics import HarmonicBasis, multiplicity
 
 Array = NDArray[np.float64]

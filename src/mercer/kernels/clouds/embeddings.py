@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer._arrays import number
-from mercer.engine.pairs import mean_products, mean_squares
+from mercer.engine.clouds import mean_products, mean_squares
 from mercer.kernels.base import Kernel
-from mercer.kernels.clouds import Array, CloudKernel
+from mercer.kernels.clouds.base import Array, CloudKernel
 from mercer.spaces.clouds import Clouds
 
 

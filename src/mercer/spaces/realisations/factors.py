@@ -17,9 +17,9 @@ from mercer.engine.equal import row_keys
 from mercer.engine.operands import Factors
 from mercer.laws import Diffusion, Law, mixture_shares
 from mercer.profiles import PowerProfile, Profile
-from mercer.spaces import sampling
-from mercer.spaces.realisation import Moving, Realisation, Similarities, Slope
-from mercer.spaces.zonal import absolute_factor
+from mercer.spaces.realisations import sampling
+from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope
+from mercer.spaces.realisations.zonal import absolute_factor
 
 Array = NDArray[np.float64]
 

@@ -1,0 +1,1 @@
+"""Features at inducing points."""

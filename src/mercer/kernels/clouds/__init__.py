@@ -1,0 +1,1 @@
+"""Kernels between clouds: weighted point sets."""

@@ -1,0 +1,1 @@
+"""Kernels between the nodes of a graph."""
