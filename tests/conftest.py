@@ -1,11 +1,16 @@
 """What all tests share."""
 
+import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Without a device, kernels of the CUDA engine run in Triton's interpreter.
+if not Path("/dev/nvidiactl").exists():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # Examples may take long on a busy machine.
 settings.register_profile("patient", deadline=None)

@@ -74,6 +74,7 @@ LAZY = {
     "distributed",
     "mercer.compiled",
     "mercer.engine.autograd",
+    "mercer.engine.fused",
     "numba",
     "pyarrow",
     "skops",

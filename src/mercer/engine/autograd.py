@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.utils.checkpoint import checkpoint
 
 from mercer.profiles import ProductProfile, Profile, TableProfile
@@ -30,15 +30,30 @@ def computed_again(function: Callable[..., Any], *arguments: Any) -> Any:
     return checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=False)
 
 
-def row_keys(X: torch.Tensor) -> NDArray[np.int64]:
+def in_common(keys: torch.Tensor, others: torch.Tensor | None) -> bool:
+    """Tell whether two sets of keys share one, or one set has one twice, where the keys are."""
+    ordered = (keys if others is None else others).sort().values
+    if others is None:
+        return bool((ordered[1:] == ordered[:-1]).any())
+    if not len(ordered):
+        return False
+    places = torch.searchsorted(ordered, keys).clamp(max=len(ordered) - 1)
+    return bool((ordered[places] == keys).any())
+
+
+def row_keys(X: torch.Tensor) -> torch.Tensor:
     """Keys of rows, as :func:`mercer.engine.equal.row_keys`, computed where the rows are."""
     whole = torch.int32 if X.dtype == torch.float32 else torch.int64
     bits = (X.detach() + 0.0).contiguous().view(whole).to(torch.int64)  # no minus zero
     bits = (bits ^ (bits >> 32)) * 0x3F58476D1CE4E5B9
     bits ^= bits >> 32
-    weights = np.random.default_rng(0).integers(2**62, size=X.shape[1]) | 1
-    keys = (bits * torch.as_tensor(weights, device=X.device)).sum(dim=1)
-    return np.asarray(keys.cpu())
+    return (bits * _key_weights(X.shape[1], X.device)).sum(dim=1)
+
+
+@lru_cache(maxsize=32)
+def _key_weights(columns: int, device: torch.device) -> torch.Tensor:
+    weights = np.random.default_rng(0).integers(2**62, size=columns) | 1
+    return torch.as_tensor(weights, device=device)
 
 
 class _Table(torch.autograd.Function):

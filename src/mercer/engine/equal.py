@@ -53,8 +53,14 @@ def equal_rows(X: Any, Y: Any, value: float) -> Equal | None:
 
     Costs little beside a product: a key for each row, and a search among sorted keys.
     """
-    keys = row_keys(X)
-    others = keys if Y is None else row_keys(Y)
+    keys = _keys(X)
+    others = keys if Y is None else _keys(Y)
+    if not isinstance(keys, np.ndarray):
+        from mercer.engine.autograd import in_common
+
+        if not in_common(keys, None if Y is None else others):
+            return None
+        keys, others = on_cpu(keys), on_cpu(others)
     order = np.argsort(others, kind="stable")
     ordered = others[order]
     if Y is None and not np.any(ordered[1:] == ordered[:-1]):
@@ -72,6 +78,11 @@ def row_keys(X: Any) -> NDArray[Any]:
     Of 64 bits: that two of 10^5 different rows have the same has a probability of 3e-10.  Dense and
     sparse rows, and those of different precision, have the same keys if their numbers are the same.
     """
+    return np.asarray(on_cpu(_keys(X)))
+
+
+def _keys(X: Any) -> Any:
+    """Keys of rows, in main memory or on the rows' device."""
     from mercer.compiled.rows import dense_keys, sparse_keys
 
     if is_torch_array(X) and X.device.type != "cpu":

@@ -18,7 +18,9 @@ Separation = Literal["invariant", "one-sided", "folded"]
 
 
 class Profile(Protocol):
-    """What the engine needs: a function of the invariant, applied in place."""
+    """What the engine needs: a function of the invariant, applied in place; hashable."""
+
+    def __hash__(self) -> int: ...
 
     @property
     def error(self) -> float:

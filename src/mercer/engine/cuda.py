@@ -1,0 +1,71 @@
+"""The engine of tensors on CUDA devices: one fused kernel for product and profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+from array_api_compat import is_torch_array
+
+from mercer.engine.base import PLAIN, GramOptions
+from mercer.engine.torch import TorchEngine
+from mercer.profiles import Profile
+
+
+class CudaEngine(TorchEngine):
+    """Gram matrices of tensors on a CUDA device, never more than the result and a strip of it.
+
+    Products are computed with the accuracy of their precision: in single precision each number is split
+    into three of the tensor cores' format, and sums over tiles are in double precision.  Profiles that
+    have neither a polynomial nor a table, second derivatives, and machines without Triton take the way
+    of :class:`TorchEngine`.
+
+    Parameters
+    ----------
+    device : str
+        Kind of device; tests run the kernels in Triton's interpreter on the "cpu".
+    """
+
+    def __init__(self, device: str = "cuda") -> None:
+        self._device = device
+
+    def accepts(self, array: Any) -> bool:
+        """See :class:`Engine`."""
+        return is_torch_array(array) and array.device.type == self._device and _has_triton()
+
+    def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
+        """See :class:`Engine`."""
+        from mercer.engine.fused.autograd import gram, serves
+
+        if not serves(L, R, profile):
+            return super().gram(L, R, profile, options)
+        # The result is made in the precision of the operands, whatever it is stored in.
+        K = gram(L, R, profile, replace(options, dtype=None), super().gram)
+        return K if options.dtype is None else K.to(options.dtype)
+
+    def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
+        """See :class:`Engine`; profiles of plain arrays, such as diagonals, by one kernel."""
+        from mercer.engine.fused.autograd import applied_plainly
+
+        if options.scales is None and options.diagonal is None and options.dtype is None:
+            found = applied_plainly(w, profile, options)
+            if found is not None:
+                return found
+        return super().apply(w, profile, options)
+
+    def matvec(self, L: Any, R: Any, profile: Profile, v: Any, options: GramOptions = PLAIN) -> Any:
+        """See :class:`Engine`; sums over tiles are in double precision."""
+        from mercer.engine.fused.autograd import matvec, serves
+
+        if not serves(L, R, profile):
+            return super().matvec(L, R, profile, v, options)
+        fallback: Callable[..., Any] = super().matvec
+        return matvec(L, R, profile, v, options, fallback)
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

@@ -1,0 +1,1 @@
+"""Fused kernels of graphics processors; imported only when a tensor on one arrives."""

@@ -1,0 +1,256 @@
+"""Fused Gram matrices and products with vectors as differentiable functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from mercer.engine.base import GramOptions
+from mercer.engine.fused.launch import SIDE, Form, Pair, applied, form_of
+from mercer.profiles import PowerProfile, Profile, TableProfile
+
+#: Elements of a strip of a matrix that is only passing through.
+STRIP = 2**26
+#: From operands and options to the result by whole arrays, for second derivatives.
+Fallback = Callable[..., torch.Tensor]
+
+
+def serves(L: torch.Tensor, R: torch.Tensor, profile: Profile) -> bool:
+    """Tell whether the fused kernels take these operands and this profile."""
+    alike = L.dtype == R.dtype and L.dtype in (torch.float32, torch.float64)
+    return alike and L.device == R.device and form_of(profile, L.dtype, L.device) is not None
+
+
+def gram(
+    L: torch.Tensor, R: torch.Tensor, profile: Profile, options: GramOptions, fallback: Fallback
+) -> torch.Tensor:
+    """Gram matrix; see :meth:`mercer.engine.Engine.gram`."""
+    inputs = _inputs(L, R, options)
+    if not _differentiated(inputs):
+        pair = Pair.of(L, R, options.scales, options.equal)
+        return pair.gram(_form(pair, profile), options.symmetric, options.diagonal)
+    return _Gram.apply(profile, options, fallback, *inputs)
+
+
+def matvec(
+    L: torch.Tensor,
+    R: torch.Tensor,
+    profile: Profile,
+    v: Any,
+    options: GramOptions,
+    fallback: Fallback,
+) -> torch.Tensor:
+    """Product with vectors; see :meth:`mercer.engine.Engine.matvec`."""
+    v = torch.as_tensor(v, device=L.device)
+    dtype = torch.promote_types(L.dtype, v.dtype)
+    inputs = (*_inputs(L, R, options), v)
+    if _differentiated(inputs):
+        return _Matvec.apply(profile, options, fallback, *inputs).to(dtype)
+    return _product(L, R, profile, options, v).to(dtype)
+
+
+def applied_plainly(w: torch.Tensor, profile: Profile, options: GramOptions) -> torch.Tensor | None:
+    """Values of a profile where no derivative is wanted and it has a fused form; else None."""
+    if w.dtype not in (torch.float32, torch.float64):
+        return None
+    if _differentiated((w, *(tensor for tensor, _ in options.parameters))):
+        return None
+    form = form_of(profile, w.dtype, w.device)
+    return None if form is None else applied(form, w)
+
+
+def _inputs(L: torch.Tensor, R: torch.Tensor, options: GramOptions) -> tuple[Any, ...]:
+    """What a result depends on: operands, scales, diagonal, hyperparameters."""
+    tensors = [tensor for tensor, _ in options.parameters]
+    return L, R, *(options.scales or (None, None)), options.diagonal, *tensors
+
+
+def _differentiated(inputs: tuple[Any, ...]) -> bool:
+    return torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in inputs)
+
+
+def _form(pair: Pair, profile: Profile) -> Form:
+    form = form_of(profile, pair.dtype, pair.L.device)
+    if form is None:
+        raise TypeError(f"{profile!r} has no fused form")
+    return form
+
+
+def _product(
+    L: torch.Tensor, R: torch.Tensor, profile: Profile, options: GramOptions, v: torch.Tensor
+) -> torch.Tensor:
+    """Product with vectors in double precision."""
+    pair = Pair.of(L, R, options.scales, options.equal)
+    columns = v if v.ndim == 2 else v[:, None]
+    found = pair.matvec(_form(pair, profile), columns, options.diagonal)
+    return found if v.ndim == 2 else found[:, 0]
+
+
+def derivative(profile: Profile) -> Profile | None:
+    """Derivative by the invariant as one profile, if it is one."""
+    if isinstance(profile, PowerProfile):
+        if profile.degree == 0:
+            return PowerProfile(0, factor=0.0)
+        factor = profile.factor * profile.degree * profile.scale
+        return PowerProfile(profile.degree - 1, profile.scale, profile.shift, factor)
+    if isinstance(profile, TableProfile) and not profile.logarithmic:
+        return profile.derivative
+    return None
+
+
+class _Differentiable(torch.autograd.Function):
+    """What both functions share: their inputs, and derivatives of derivatives."""
+
+    @staticmethod
+    def keep(ctx: Any, profile: Profile, options: GramOptions, fallback: Fallback, inputs: Any) -> None:
+        """Remember what derivatives need."""
+        ctx.profile, ctx.options, ctx.fallback = profile, options, fallback
+        ctx.present = [part is not None for part in inputs]
+        ctx.save_for_backward(*(part for part in inputs if part is not None))
+
+    @staticmethod
+    def inputs(ctx: Any) -> list[Any]:
+        """Return the inputs, with None for those that were not given."""
+        saved = iter(ctx.saved_tensors)
+        return [next(saved) if given else None for given in ctx.present]
+
+    @staticmethod
+    def by_whole_arrays(ctx: Any, inputs: list[Any], G: torch.Tensor, vectors: int) -> Any:
+        """Derivatives by operations that can be differentiated again; the last inputs are vectors."""
+        wanted = [k for k, part in enumerate(inputs) if part is not None and ctx.needs_input_grad[k + 3]]
+        again = torch.is_grad_enabled()
+        with torch.enable_grad():
+            # The diagonal and the scales may come from the operands: here each counts on its own.
+            own = [None if part is None else part.view_as(part) for part in inputs]
+            others = own[len(own) - vectors :]
+            result = ctx.fallback(own[0], own[1], ctx.profile, *others, _rebuilt(ctx, own))
+            places = [own[k] for k in wanted]
+            found = torch.autograd.grad(
+                result, places, G.to(result.dtype), create_graph=again, allow_unused=True
+            )
+        gradients: list[Any] = [None] * len(inputs)
+        for k, part in zip(wanted, found, strict=True):
+            gradients[k] = part
+        return None, None, None, *gradients
+
+
+def _rebuilt(ctx: Any, inputs: list[Any]) -> GramOptions:
+    """Options of the same function at other tensors."""
+    options = ctx.options
+    slopes = [slope for _, slope in options.parameters]
+    tensors = inputs[5 : 5 + len(slopes)]
+    return replace(
+        options,
+        scales=None if options.scales is None else (inputs[2], inputs[3]),
+        diagonal=inputs[4],
+        parameters=list(zip(tensors, slopes, strict=True)),
+    )
+
+
+class _Gram(_Differentiable):
+    """A Gram matrix."""
+
+    @staticmethod
+    def forward(ctx: Any, profile: Any, options: Any, fallback: Any, *inputs: Any) -> torch.Tensor:
+        _Differentiable.keep(ctx, profile, options, fallback, inputs)
+        pair = Pair.of(inputs[0], inputs[1], options.scales, options.equal)
+        return pair.gram(_form(pair, profile), options.symmetric, options.diagonal)
+
+    @staticmethod
+    def backward(ctx: Any, *outward: Any) -> Any:
+        inputs, (G,) = _Differentiable.inputs(ctx), outward
+        if torch.is_grad_enabled() or derivative(ctx.profile) is None:
+            return _Differentiable.by_whole_arrays(ctx, inputs, G, 0)
+        G = G.to(inputs[0].dtype)
+        gradients = _gradients(ctx, inputs, lambda rows: G[rows], G)
+        return None, None, None, *gradients
+
+
+class _Matvec(_Differentiable):
+    """A product with vectors; the last input is the vectors."""
+
+    @staticmethod
+    def forward(ctx: Any, profile: Any, options: Any, fallback: Any, *inputs: Any) -> torch.Tensor:
+        _Differentiable.keep(ctx, profile, options, fallback, inputs)
+        return _product(inputs[0], inputs[1], profile, options, inputs[-1])
+
+    @staticmethod
+    def backward(ctx: Any, *outward: Any) -> Any:
+        inputs, (G,) = _Differentiable.inputs(ctx), outward
+        if torch.is_grad_enabled() or derivative(ctx.profile) is None:
+            return _Differentiable.by_whole_arrays(ctx, inputs, G, 1)
+        L, R, _, _, diagonal, *_, v = inputs
+        dtype = L.dtype
+        out, vectors = (part.to(dtype).reshape(len(part), -1) for part in (G, v))
+        gradients = _gradients(ctx, inputs, lambda rows: out[rows] @ vectors.T, None)
+        if ctx.needs_input_grad[-1]:
+            pair = Pair.of(L, R, ctx.options.scales, ctx.options.equal).turned()
+            found = pair.matvec(_form(pair, ctx.profile), out, diagonal)
+            gradients[-1] = found.to(v.dtype).reshape(v.shape)
+        return None, None, None, *gradients
+
+
+def _strips(shape: tuple[int, int]) -> Iterator[slice]:
+    """Rows of strips of a matrix, whole tiles each, that are small beside the device's memory."""
+    m, p = shape
+    height = max(1, STRIP // (SIDE * max(p, 1))) * SIDE
+    return (slice(start, min(start + height, m)) for start in range(0, m, height))
+
+
+def _gradients(
+    ctx: Any, inputs: list[Any], weights: Callable[[slice], torch.Tensor], G: torch.Tensor | None
+) -> list[Any]:
+    """Derivatives of ``sum(weights * K)`` by all inputs but vectors, strip by strip.
+
+    G is the whole matrix of weights, where there is one.
+    """
+    L, R, left, right, diagonal = inputs[:5]
+    options, needs = ctx.options, ctx.needs_input_grad[3:]
+    pair = Pair.of(L, R, options.scales, options.equal)
+    gradients: list[Any] = [None] * len(inputs)
+    exact = diagonal is not None
+    alike = options.symmetric and (needs[0] or needs[1])
+    slope = _form(pair, derivative(ctx.profile))  # type: ignore[arg-type]
+    if alike and G is not None and pair.is_narrow:
+        gradients[0] = pair.pulled(slope, G, both=True, off=exact)[:, : L.shape[1]]
+        needs = (False, False, *needs[2:])
+    if not any(needs):
+        return gradients
+    for k, part in enumerate(inputs[:4]):
+        if part is not None and needs[k] and gradients[k] is None:
+            gradients[k] = torch.zeros_like(part)
+    if exact and needs[4]:
+        gradients[4] = torch.zeros_like(diagonal)
+    moved = [
+        (5 + k, _form(pair, at(0.0))) for k, (_, at) in enumerate(options.parameters) if needs[5 + k]
+    ]
+    for k, _ in moved:
+        gradients[k] = torch.zeros((), dtype=torch.float64, device=L.device)
+    for rows in _strips(pair.shape):
+        W = weights(rows).clone()
+        if exact:
+            own = W.diagonal(offset=rows.start)
+            if gradients[4] is not None:
+                gradients[4][rows] += own
+            own.zero_()
+        strip = pair.part(rows)
+        if needs[0] or needs[1]:
+            H = strip.gram(slope, weights=W)
+            if needs[0]:
+                gradients[0][rows] += H @ R
+            if needs[1]:
+                gradients[1] += H.T @ L[rows]
+        for k, form in moved:
+            gradients[k] += strip.gram(form, weights=W).sum(dtype=torch.float64)
+        if needs[2] or needs[3]:
+            H = replace(strip, scales=None).gram(_form(pair, ctx.profile), weights=W)
+            if needs[2]:
+                gradients[2][rows] += H @ right
+            if needs[3]:
+                gradients[3] += H.T @ left[rows]
+    for k, _ in moved:
+        gradients[k] = gradients[k].to(inputs[k].dtype).reshape(inputs[k].shape)
+    return gradients

@@ -1,0 +1,242 @@
+"""Triton kernels: a profile applied to tiles of a matrix product while they are in registers.
+
+Operands are padded with zeros to whole tiles (:func:`mercer.engine.fused.launch.padded`), so that loads
+need no mask.  Every program computes one tile, or one strip of
+tiles in a fixed order: results are the same from run to run.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _profile(
+    w, C, bits, origin, count,
+    TABLE: tl.constexpr, ROOT: tl.constexpr, EXPONENTIAL: tl.constexpr, SEPARATION: tl.constexpr,
+    CLAMPED: tl.constexpr, DEGREE: tl.constexpr,
+):  # fmt: skip
+    """Values of a profile at invariants: a polynomial or a table of short ones, or its exponential.
+
+    The separation u is w (0), 1 - w (1) or 1 - |w| with rows of its own for negative w (2).  C holds
+    scale, shift and lower end of the polynomial's argument, the least value, and what is looked up: as
+    arguments, numbers would come in single precision.
+    """
+    floor = tl.load(C + 3)
+    D = C + 4
+    if TABLE:
+        u = w if SEPARATION == 0 else (1.0 - w if SEPARATION == 1 else 1.0 - tl.abs(w))
+        u = tl.maximum(u, 0.0)
+        # The upper bits of u are the number of its row.
+        whole = tl.int32 if w.dtype == tl.float32 else tl.int64
+        row = ((u.to(whole, bitcast=True) >> bits) - origin).to(tl.int32)
+        row = tl.minimum(tl.maximum(row, 0), count - 1)
+        if SEPARATION == 2:
+            row = tl.where(w < 0, row + count, row)
+        place = D + row * (DEGREE + 2)
+        x = u - tl.load(place)
+        value = tl.load(place + DEGREE + 1)
+        for k in tl.static_range(DEGREE):
+            value = value * x + tl.load(place + DEGREE - k)
+    else:
+        x = w
+        if ROOT:
+            x = tl.sqrt(tl.maximum(w if SEPARATION == 0 else 1.0 - w, 0.0))
+        x = x * tl.load(C) + tl.load(C + 1)
+        if CLAMPED:
+            x = tl.minimum(tl.maximum(x, tl.load(C + 2)), 1.0)
+        value = x * 0.0 + tl.load(D + DEGREE)
+        for k in tl.static_range(DEGREE):
+            value = value * x + tl.load(D + DEGREE - 1 - k)
+    if EXPONENTIAL:
+        value = tl.exp(value)
+    return tl.maximum(value, floor)
+
+
+@triton.jit
+def _product(
+    L, R, left_plane, right_plane, rows, columns,
+    K: tl.constexpr, BK: tl.constexpr, SPLIT: tl.constexpr,
+):  # fmt: skip
+    """Invariants of a tile.
+
+    ``SPLIT`` operands are the sum of two planes that the tensor cores take as they are.  The product of
+    the second planes is below single precision.  Each step begins a sum of its own, because the cores
+    round down when they add to a sum.
+    """
+    k = tl.arange(0, BK)
+    left = L + rows[:, None].to(tl.int64) * K + k[None, :]
+    right = R + columns[None, :].to(tl.int64) * K + k[:, None]
+    total = tl.zeros((rows.shape[0], columns.shape[0]), dtype=L.dtype.element_ty)
+    for step in range(0, K, BK):
+        a, b = tl.load(left + step), tl.load(right + step)
+        if SPLIT:
+            c, d = tl.load(left + left_plane + step), tl.load(right + right_plane + step)
+            part = tl.dot(c, b, input_precision="tf32")
+            part = tl.dot(a, d, part, input_precision="tf32")
+            total += tl.dot(a, b, part, input_precision="tf32")
+        else:
+            total = tl.dot(a, b, total, input_precision="ieee", out_dtype=total.dtype)
+    return total
+
+
+@triton.jit
+def _recognised(w, SAME, ALIKE, OWN, rows, columns, m, p):
+    """Invariants with their exact value where rows have the same number."""
+    same = tl.load(SAME + rows, mask=rows < m, other=-1)
+    alike = tl.load(ALIKE + columns, mask=columns < p, other=-2)
+    return tl.where(same[:, None] == alike[None, :], tl.load(OWN), w)
+
+
+@triton.jit
+def gram_kernel(
+    L, R, OUT, G, LEFT, RIGHT, DIAGONAL, SAME, ALIKE, OWN, m, p, left_plane, right_plane, ld,
+    C, bits, origin, count,
+    TABLE: tl.constexpr, ROOT: tl.constexpr, EXPONENTIAL: tl.constexpr, SEPARATION: tl.constexpr,
+    CLAMPED: tl.constexpr, DEGREE: tl.constexpr, K: tl.constexpr, SYMMETRIC: tl.constexpr,
+    WEIGHTED: tl.constexpr, SCALED: tl.constexpr, EQUAL: tl.constexpr, EXACT: tl.constexpr,
+    SPLIT: tl.constexpr, SIDE: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """One tile of ``profile(L @ R.T)``; of a symmetric matrix also the tile below the diagonal.
+
+    ``WEIGHTED`` multiplies by the elements of G.
+    """
+    down, across = tl.cdiv(m, SIDE), tl.cdiv(p, SIDE)
+    pid = tl.program_id(0)
+    # Tiles of one group of rows follow each other: their operands stay in the cache.
+    first = pid // (GROUP * across) * GROUP
+    size = tl.minimum(down - first, GROUP)
+    i = first + pid % (GROUP * across) % size
+    j = pid % (GROUP * across) // size
+    if SYMMETRIC and j < i:
+        return
+    rows, columns = i * SIDE + tl.arange(0, SIDE), j * SIDE + tl.arange(0, SIDE)
+    w = _product(L, R, left_plane, right_plane, rows, columns, K, BK, SPLIT)
+    if EQUAL:
+        w = _recognised(w, SAME, ALIKE, OWN, rows, columns, m, p)
+    value = _profile(
+        w, C, bits, origin, count,
+        TABLE, ROOT, EXPONENTIAL, SEPARATION, CLAMPED, DEGREE,
+    )  # fmt: skip
+    if SCALED:
+        value *= tl.load(LEFT + rows, mask=rows < m, other=0.0)[:, None]
+        value *= tl.load(RIGHT + columns, mask=columns < p, other=0.0)[None, :]
+    if SYMMETRIC and i == j:
+        value = tl.where(rows[:, None] <= columns[None, :], value, tl.trans(value))
+    if EXACT and i == j:
+        exact = tl.load(DIAGONAL + rows, mask=rows < m, other=0.0)
+        value = tl.where(rows[:, None] == columns[None, :], exact[:, None], value)
+    inside = (rows[:, None] < m) & (columns[None, :] < p)
+    place = rows[:, None].to(tl.int64) * ld + columns[None, :]
+    if WEIGHTED:
+        value *= tl.load(G + place, mask=inside, other=0.0)
+    tl.store(OUT + place, value, mask=inside)
+    if SYMMETRIC and j > i:
+        below = (columns[:, None] < p) & (rows[None, :] < m)
+        place = columns[:, None].to(tl.int64) * ld + rows[None, :]
+        tl.store(OUT + place, tl.trans(value), mask=below)
+
+
+@triton.jit
+def matvec_kernel(
+    L, R, V, OUT, LEFT, RIGHT, DIAGONAL, SAME, ALIKE, OWN, m, p, left_plane, right_plane,
+    C, bits, origin, count,
+    TABLE: tl.constexpr, ROOT: tl.constexpr, EXPONENTIAL: tl.constexpr, SEPARATION: tl.constexpr,
+    CLAMPED: tl.constexpr, DEGREE: tl.constexpr, K: tl.constexpr, Q: tl.constexpr, STRIP: tl.constexpr,
+    SCALED: tl.constexpr, EQUAL: tl.constexpr, EXACT: tl.constexpr, SPLIT: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Rows of ``profile(L @ R.T) @ V`` over one strip of columns, added up in double precision."""
+    i, part = tl.program_id(0), tl.program_id(1)
+    rows, q = i * HEIGHT + tl.arange(0, HEIGHT), tl.arange(0, Q)
+    total = tl.zeros((HEIGHT, Q), dtype=tl.float64)
+    for step in range(0, STRIP, WIDTH):
+        columns = part * STRIP + step + tl.arange(0, WIDTH)
+        within = columns < p
+        # Strips may be longer than the rows of R: what is read twice counts nothing.
+        w = _product(L, R, left_plane, right_plane, rows, tl.minimum(columns, p - 1), K, BK, SPLIT)
+        if EQUAL:
+            w = _recognised(w, SAME, ALIKE, OWN, rows, columns, m, p)
+        value = _profile(
+            w, C, bits, origin, count,
+            TABLE, ROOT, EXPONENTIAL, SEPARATION, CLAMPED, DEGREE,
+        )  # fmt: skip
+        if SCALED:
+            value *= tl.load(LEFT + rows, mask=rows < m, other=0.0)[:, None]
+            value *= tl.load(RIGHT + columns, mask=within, other=0.0)[None, :]
+        if EXACT:
+            exact = tl.load(DIAGONAL + rows, mask=rows < m, other=0.0)
+            value = tl.where(rows[:, None] == columns[None, :], exact[:, None], value)
+        v = tl.load(V + columns[:, None] * Q + q[None, :], mask=within[:, None], other=0.0)
+        if Q == 1:
+            total += tl.sum(value * tl.trans(v), axis=1, keep_dims=True).to(tl.float64)
+        else:
+            precision: tl.constexpr = "tf32x3" if SPLIT else "ieee"
+            part_sum = tl.dot(value, v, input_precision=precision, out_dtype=value.dtype)
+            total += part_sum.to(tl.float64)
+    place = (part * m + rows[:, None]).to(tl.int64) * Q + q[None, :]
+    tl.store(OUT + place, total, mask=rows[:, None] < m)
+
+
+@triton.jit
+def pull_kernel(
+    L, R, G, OUT, LEFT, RIGHT, SAME, ALIKE, OWN, m, p, left_plane, right_plane, row_step, column_step,
+    C, bits, origin, count,
+    TABLE: tl.constexpr, ROOT: tl.constexpr, EXPONENTIAL: tl.constexpr, SEPARATION: tl.constexpr,
+    CLAMPED: tl.constexpr, DEGREE: tl.constexpr, K: tl.constexpr, WIDE: tl.constexpr, BOTH: tl.constexpr,
+    SCALED: tl.constexpr, EQUAL: tl.constexpr, OFF: tl.constexpr, SPLIT: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Rows of ``(G * profile(L @ R.T)) @ R``, for derivatives by the rows of L.
+
+    ``BOTH`` adds the transpose of G, for symmetric matrices of one set of rows; ``OFF`` leaves out the
+    diagonal, whose value is not computed from products.  ``WIDE`` is K, rounded up to a power of two.
+    """
+    rows, k = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT), tl.arange(0, WIDE)
+    total = tl.zeros((HEIGHT, WIDE), dtype=L.dtype.element_ty)
+    start = 0
+    while start < p:
+        columns = start + tl.arange(0, WIDTH)
+        inside = (rows[:, None] < m) & (columns[None, :] < p)
+        w = _product(L, R, left_plane, right_plane, rows, columns, K, BK, SPLIT)
+        if EQUAL:
+            w = _recognised(w, SAME, ALIKE, OWN, rows, columns, m, p)
+        value = _profile(
+            w, C, bits, origin, count,
+            TABLE, ROOT, EXPONENTIAL, SEPARATION, CLAMPED, DEGREE,
+        )  # fmt: skip
+        if SCALED:
+            value *= tl.load(LEFT + rows, mask=rows < m, other=0.0)[:, None]
+            value *= tl.load(RIGHT + columns, mask=columns < p, other=0.0)[None, :]
+        at, to = rows[:, None].to(tl.int64), columns[None, :].to(tl.int64)
+        weight = tl.load(G + at * row_step + to * column_step, mask=inside, other=0.0)
+        if BOTH:
+            weight += tl.load(G + to * row_step + at * column_step, mask=inside, other=0.0)
+        value *= weight
+        if OFF:
+            value = tl.where(rows[:, None] == columns[None, :], 0.0, value)
+        right = R + columns[:, None].to(tl.int64) * K + k[None, :]
+        within = (columns[:, None] < p) & (k[None, :] < K)
+        r = tl.load(right, mask=within, other=0.0)
+        if SPLIT:
+            r += tl.load(right + right_plane, mask=within, other=0.0)
+            total = tl.dot(value, r, total, input_precision="tf32x3")
+        else:
+            total = tl.dot(value, r, total, input_precision="ieee", out_dtype=total.dtype)
+        start += WIDTH
+    place = rows[:, None].to(tl.int64) * K + k[None, :]
+    tl.store(OUT + place, total, mask=(rows[:, None] < m) & (k[None, :] < K))
+
+
+@triton.jit
+def apply_kernel(
+    W, OUT, size, C, bits, origin, count,
+    TABLE: tl.constexpr, ROOT: tl.constexpr, EXPONENTIAL: tl.constexpr, SEPARATION: tl.constexpr,
+    CLAMPED: tl.constexpr, DEGREE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Values of a profile at an array of invariants."""
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    w = tl.load(W + place, mask=place < size, other=0.0)
+    value = _profile(w, C, bits, origin, count, TABLE, ROOT, EXPONENTIAL, SEPARATION, CLAMPED, DEGREE)
+    tl.store(OUT + place, value, mask=place < size)

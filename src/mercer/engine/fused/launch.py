@@ -1,0 +1,275 @@
+"""Launches of the fused kernels: forms of profiles, padded operands, sizes of tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+import torch
+import triton
+
+from mercer.engine.equal import Equal
+from mercer.engine.fused.kernels import apply_kernel, gram_kernel, matvec_kernel, pull_kernel
+from mercer.profiles import PowerProfile, Profile, TableProfile
+from mercer.profiles.polynomial import as_polynomial
+
+#: Degrees are rounded up to a multiple of this, so that few kernels are compiled.
+_DEGREES = 4
+#: Largest degree of a power that is computed by Horner's scheme.
+_MOST_POWER = 32
+#: Rows and columns of the largest tile.
+SIDE = 128
+#: Vectors that one pass of a product takes.
+_VECTORS = 64
+#: Columns up to which derivatives by rows are summed in registers.
+_NARROW = 128
+_SEPARATIONS = {"invariant": 0, "one-sided": 1, "folded": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """How the kernels evaluate a profile: arguments after the operands, and constants."""
+
+    arguments: tuple[Any, ...]
+    constants: dict[str, Any]
+
+
+@lru_cache(maxsize=256)
+def form_of(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form | None:
+    """Return the form of a profile: one polynomial where it resolves, else its table, else None."""
+    kind = np.dtype(np.float32 if dtype == torch.float32 else np.float64)
+
+    def tensor(head: list[float], values: np.ndarray) -> torch.Tensor:
+        numbers = np.concatenate([head, values.ravel()])
+        return torch.as_tensor(numbers, device=device).to(dtype)
+
+    if isinstance(profile, PowerProfile):
+        if not 0 <= profile.degree <= _MOST_POWER:
+            return None
+        head = [profile.scale, profile.shift, -np.inf, -np.inf]
+        powers = np.append(np.zeros(profile.degree), profile.factor)
+        return Form((tensor(head, powers), 0, 0, 1), _constants(profile.degree, clamped=False))
+    polynomial = as_polynomial(profile, kind)
+    if polynomial is not None:
+        degree = -(-polynomial.degree // _DEGREES) * _DEGREES
+        padded = np.pad(polynomial.coefficients, (0, degree - polynomial.degree))
+        head = [polynomial.scale, polynomial.shift, polynomial.least, polynomial.floor]
+        constants = _constants(
+            degree, polynomial.root, polynomial.exponential, _SEPARATIONS[polynomial.separation]
+        )
+        return Form((tensor(head, padded), 0, 0, 1), constants)
+    if not isinstance(profile, TableProfile):
+        return None
+    rows = profile.pieces.single_rows if kind == np.float32 else profile.pieces.rows
+    mantissa, bias = (23, 127) if kind == np.float32 else (52, 1023)
+    origin = (rows.low + bias) * 2**rows.bits - 1
+    head = [1.0, 0.0, -np.inf, profile.floor]
+    constants = _constants(
+        rows.table.shape[1] - 2, False, profile.logarithmic, _SEPARATIONS[profile.separation], True
+    )
+    return Form((tensor(head, rows.table), mantissa - rows.bits, origin, rows.count), constants)
+
+
+def _constants(
+    degree: int,
+    root: bool = False,
+    exponential: bool = False,
+    separation: int = 0,
+    table: bool = False,
+    clamped: bool = True,
+) -> dict[str, Any]:
+    return {
+        "TABLE": table, "ROOT": root, "EXPONENTIAL": exponential, "SEPARATION": separation,
+        "CLAMPED": clamped, "DEGREE": degree,
+    }  # fmt: skip
+
+
+def padded(X: torch.Tensor) -> torch.Tensor:
+    """Rows with zeros added up to whole tiles; in single precision as two planes whose sum they are.
+
+    The first has the leading 11 bits of each number, the second the rest.
+    """
+    X = torch.nn.functional.pad(X.detach(), (0, -X.shape[1] % _step(X), 0, -len(X) % SIDE))
+    if X.dtype == torch.float64:
+        return X.contiguous()[None]
+    planes = torch.empty((2, *X.shape), dtype=X.dtype, device=X.device)
+    torch.bitwise_and(X.contiguous().view(torch.int32), ~0x1FFF, out=planes[0].view(torch.int32))
+    torch.sub(X, planes[0], out=planes[1])
+    return planes
+
+
+def _step(X: torch.Tensor) -> int:
+    """Columns of the operands that the kernels take at a time."""
+    return 16 if X.dtype == torch.float64 or X.shape[-1] <= 16 else 32
+
+
+def applied(form: Form, w: torch.Tensor) -> torch.Tensor:
+    """Values of a profile at an array of invariants."""
+    w = w.detach().contiguous()
+    out = torch.empty_like(w)
+    if w.numel():
+        apply_kernel[(triton.cdiv(w.numel(), 1024),)](
+            w, out, w.numel(), *form.arguments, **form.constants, BLOCK=1024
+        )
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two sets of rows, padded, of which the kernels make tiles; made by :meth:`of`.
+
+    ``shape`` is that of the matrix, without the padding.  ``numbers`` are the same for equal rows; other
+    rows have -1 on the left and -2 on the right.  The last of the three is the invariant of equal rows.
+    """
+
+    L: torch.Tensor
+    R: torch.Tensor
+    shape: tuple[int, int]
+    scales: tuple[torch.Tensor, torch.Tensor] | None = None
+    numbers: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        L: torch.Tensor,
+        R: torch.Tensor,
+        scales: tuple[torch.Tensor, torch.Tensor] | None = None,
+        equal: Equal | None = None,
+    ) -> Self:
+        """Prepare operands, scales and equal rows."""
+        left = padded(L)
+        if scales is not None:
+            first, second = (part.detach().to(L.dtype).contiguous() for part in scales)
+            scales = (first, second)
+        numbers = None if equal is None else _numbers(equal, R)
+        return cls(left, left if R is L else padded(R), (len(L), len(R)), scales, numbers)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the operands and the results."""
+        return self.L.dtype
+
+    def part(self, rows: slice) -> Pair:
+        """The same with some rows of L, which begin with a whole tile."""
+        scales, numbers = self.scales, self.numbers
+        return Pair(
+            self.L[:, rows.start :],
+            self.R,
+            (rows.stop - rows.start, self.shape[1]),
+            None if scales is None else (scales[0][rows], scales[1]),
+            None if numbers is None else (numbers[0][rows], *numbers[1:]),
+        )
+
+    def turned(self) -> Pair:
+        """The same with both sets exchanged."""
+        scales, numbers = self.scales, self.numbers
+        return Pair(
+            self.R,
+            self.L,
+            self.shape[::-1],
+            None if scales is None else (scales[1], scales[0]),
+            None if numbers is None else (numbers[1], numbers[0], numbers[2]),
+        )
+
+    def _constants(self, form: Form) -> dict[str, Any]:
+        return form.constants | {
+            "K": self.L.shape[2],
+            "SCALED": self.scales is not None,
+            "EQUAL": self.numbers is not None,
+            "SPLIT": len(self.L) == 2,
+            "BK": _step(self.L),
+        }
+
+    def _pointers(self, *more: torch.Tensor) -> tuple[Any, ...]:
+        """Scales, others, numbers, sizes; operands stand in for what is not there and not read."""
+        numbers = self.numbers or (self.L, self.R, self.L)
+        planes = (self.L.stride(0), self.R.stride(0))
+        return *(self.scales or (self.L, self.R)), *more, *numbers, *self.shape, *planes
+
+    def _exact(self, diagonal: torch.Tensor | None) -> torch.Tensor:
+        return self.L if diagonal is None else diagonal.detach().to(self.dtype).contiguous()
+
+    def _side(self) -> dict[str, int]:
+        """Sizes that were measured to be good on an H200."""
+        if self.dtype == torch.float64:
+            return {"SIDE": 64, "num_warps": 4, "num_stages": 3}
+        if self.L.shape[2] <= 16:
+            return {"SIDE": 128, "num_warps": 4, "num_stages": 4}
+        return {"SIDE": 128, "num_warps": 8, "num_stages": 3}
+
+    def gram(
+        self,
+        form: Form,
+        symmetric: bool = False,
+        diagonal: torch.Tensor | None = None,
+        weights: torch.Tensor | None = None,
+        out: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """``profile(L @ R.T)``, times ``weights`` where they are given."""
+        m, p = self.shape
+        if out is None:
+            out = torch.empty((m, p), dtype=self.dtype, device=self.L.device)
+        if not m or not p:
+            return out
+        sizes = self._side()
+        tiles = triton.cdiv(m, sizes["SIDE"]) * triton.cdiv(p, sizes["SIDE"])
+        gram_kernel[(tiles,)](
+            self.L, self.R, out, out if weights is None else weights,
+            *self._pointers(self._exact(diagonal)), out.stride(0), *form.arguments,
+            SYMMETRIC=symmetric, WEIGHTED=weights is not None, EXACT=diagonal is not None, GROUP=8,
+            **self._constants(form), **sizes,
+        )  # fmt: skip
+        return out
+
+    def matvec(self, form: Form, v: torch.Tensor, diagonal: torch.Tensor | None = None) -> torch.Tensor:
+        """``profile(L @ R.T) @ v`` for v of shape (p, q), in double precision."""
+        return torch.cat([self._few(form, part, diagonal) for part in v.split(_VECTORS, dim=1)], dim=1)
+
+    def _few(self, form: Form, v: torch.Tensor, diagonal: torch.Tensor | None) -> torch.Tensor:
+        (m, p), count = self.shape, v.shape[1]
+        q = 1 if count == 1 else max(16, triton.next_power_of_2(count))
+        v = torch.nn.functional.pad(v.detach().to(self.dtype), (0, q - count)).contiguous()
+        height, width = (128, 128) if self.dtype == torch.float32 else (64, 64)
+        warps = 8 if self.dtype == torch.float32 else 4
+        # Enough programs to fill the device, in strips whose sums are added in a fixed order.
+        strips = max(1, min(triton.cdiv(p, 8 * width), 2048 // triton.cdiv(m, height)))
+        strip = max(width, triton.next_power_of_2(triton.cdiv(p, strips)))
+        strips = triton.cdiv(p, strip)
+        out = torch.empty((strips, m, q), dtype=torch.float64, device=self.L.device)
+        matvec_kernel[(triton.cdiv(m, height), strips)](
+            self.L, self.R, v, out, *self._pointers(self._exact(diagonal)), *form.arguments, Q=q,
+            STRIP=strip, EXACT=diagonal is not None, HEIGHT=height, WIDTH=width, num_warps=warps,
+            num_stages=3, **self._constants(form),
+        )  # fmt: skip
+        return out.sum(dim=0)[:, :count]
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether :meth:`pulled` is for such operands: sums over rows must stay in registers."""
+        return self.L.shape[2] <= _NARROW and self.dtype == torch.float32
+
+    def pulled(self, form: Form, weights: torch.Tensor, both: bool, off: bool) -> torch.Tensor:
+        """``(weights * profile(L @ R.T)) @ R``; see :func:`~mercer.engine.fused.kernels.pull_kernel`."""
+        k = self.L.shape[2]
+        out = torch.empty(self.L.shape[1:], dtype=self.dtype, device=self.L.device)
+        pull_kernel[(triton.cdiv(self.shape[0], 64),)](
+            self.L, self.R, weights, out, *self._pointers(), *weights.stride(),
+            *form.arguments, WIDE=triton.next_power_of_2(k), BOTH=both, OFF=off,
+            HEIGHT=64, WIDTH=64, num_warps=4, num_stages=2, **self._constants(form),
+        )  # fmt: skip
+        return out[: self.shape[0]]
+
+
+def _numbers(equal: Equal, R: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Numbers of rows, see :class:`Pair`."""
+    found = equal.starts < equal.stops
+    left = np.where(found, equal.starts, -1).astype(np.int32)
+    right = np.full(len(R), -2, dtype=np.int32)
+    starts, first = np.unique(equal.starts[found], return_index=True)
+    sizes = equal.stops[found][first] - starts
+    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    right[equal.columns[np.repeat(starts, sizes) + within]] = np.repeat(starts, sizes)
+    own = torch.tensor([equal.value], dtype=R.dtype, device=R.device)
+    return torch.as_tensor(left, device=R.device), torch.as_tensor(right, device=R.device), own
