@@ -379,7 +379,7 @@ def test_bad_strings_are_named(kernel, X, Y, error, message) -> None:
         (Mismatch(2, 2), "mismatches of Mismatch must be .* less than length=2"),
         (Mismatch(2, -1), "mismatches of Mismatch"),
         (Mismatch(alphabet=""), "alphabet of Mismatch"),
-        (Mismatch(alphabet="ACGTA"), "names a symbol twice"),
+        (Mismatch(alphabet="ACGTA"), "has a symbol twice"),
         (Mismatch(alphabet="AC"), "row 1 of X holds 'G', which is not in the alphabet 'AC'"),
         (Mismatch(30, 20), "need .* masks"),
         (GappySubsequence(0), "length of GappySubsequence"),
@@ -404,7 +404,7 @@ def test_more_refusals() -> None:
         Mismatch()(["ACG"], ["ACG", "ACN"])
     with pytest.raises(ValueError, match="alphabet of bytes"):
         Mismatch()([b"ACG"])
-    with pytest.raises(TypeError, match="alphabet of Mismatch holds"):
+    with pytest.raises(TypeError, match="alphabet of Mismatch has"):
         Mismatch(alphabet=[["A"], "C"])(["ACG"])
     with pytest.raises(ValueError, match="may exceed 2"):
         Mismatch(6, 5, alphabet=[*range(10**4), "A", "C", "G", "T"])(["ACGTAC"])

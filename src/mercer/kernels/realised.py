@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How to compute something of a kernel; equal recipes give equal results."""
+    """A computation that can be cached: equal recipes give equal results."""
 
-    identity: tuple[Any, ...]  # of what cannot be hashed the address, which ``compute`` keeps alive
+    identity: tuple[Any, ...]  # objects that cannot be hashed by address; ``compute`` keeps them alive
     compute: Callable[[], Any] = field(compare=False)
 
 
@@ -40,7 +40,7 @@ class RealisedKernel(Kernel):
     """A kernel between points of a space, computed by a realisation (:meth:`realise`)."""
 
     space: Space
-    #: Parameters that say where points are, and nothing of the law.
+    #: Parameters that change the embedding of points, but not the profile.
     _embedding_parameters: tuple[str, ...] = ()
 
     @abstractmethod
@@ -49,7 +49,7 @@ class RealisedKernel(Kernel):
 
     @abstractmethod
     def slope(self, n: int, name: str) -> Slope:
-        """How it changes with the logarithm of a continuous hyperparameter."""
+        """The derivative with respect to the logarithm of a continuous hyperparameter."""
 
     @abstractmethod
     def _validate(self) -> None:
@@ -58,11 +58,11 @@ class RealisedKernel(Kernel):
     @property
     @abstractmethod
     def embedding(self) -> Embedding | None:
-        """How points become operands of a matrix product of invariants, if one number is enough."""
+        """How points become factors of a matrix product of invariants; None if there is no invariant."""
 
     @property
     def embedding_key(self) -> Hashable:
-        """What kernels with the same embedding have in common."""
+        """A key that is equal for kernels with the same embedding."""
         return self.embedding
 
     @property
@@ -87,11 +87,11 @@ class RealisedKernel(Kernel):
     def _with_gradient(self, P: Any, n: int) -> tuple[Any, Any]:
         if is_foreign(P):
             raise TypeError("eval_gradient is for NumPy and SciPy rows; tensors have autograd")
-        self.moving(P, n)  # refuses hyperparameters that autograd is to see
+        self.moving(P, n)  # raises for hyperparameters that require autograd
         free = len(self.free())
-        check_room(P, None, matrices=1 + free * (1 if free < 2 else 2))
+        check_room(P, None, matrices=1 + (free if free < 2 else 2 * free))
         K, slopes = self.realise(n).slopes(P, [self.slope(n, name) for name in self.free()])
-        if len(slopes) == 1:  # no copy of the largest array there is
+        if len(slopes) == 1:  # avoids a copy of the largest array
             return K, slopes[0][:, :, None]
         return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0), dtype=K.dtype)
 
@@ -118,7 +118,7 @@ class RealisedKernel(Kernel):
         P = self.space.check(on_cpu(X))
         n = self.space.columns(P)
         some, name = copy.copy(self), self.range_parameter()
-        if name is not None and getattr(self, name) is None:  # any range will do to compare points
+        if name is not None and getattr(self, name) is None:  # points can be compared at any range
             setattr(some, name, self._range_start())
         found, points = some.realise(n).pair_similarities(P, max_rows, rng)
 
@@ -129,7 +129,7 @@ class RealisedKernel(Kernel):
         return similarities, points
 
     def moving(self, P: Any, n: int) -> list[Moving]:
-        """Hyperparameters given as tensors, whose logarithm autograd is to see."""
+        """Hyperparameters given as tensors, for autograd."""
         tensors = [(name, getattr(self, name)) for name in self.continuous()]
         if not self.space.engine(P).differentiable:
             watched = [name for name, value in tensors if getattr(value, "requires_grad", False)]
@@ -151,7 +151,7 @@ class RealisedKernel(Kernel):
         ]
 
     def _remember(self, what: tuple[Any, ...], compute: Callable[[], T]) -> T:
-        """Compute once per kernel class, parameters and ``what``; kernels come and go by cloning."""
+        """Compute once per kernel class, parameters and ``what``; clones share the result."""
         params = self.get_params(deep=False)
         values = (
             (k, hashable(v))

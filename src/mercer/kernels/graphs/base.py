@@ -1,4 +1,4 @@
-"""What a kernel between the nodes of a graph is: a function of one of its matrices."""
+"""The base class of kernels between the nodes of a graph: functions of its similarity matrix."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ from mercer.spaces.realisations.graphs import NodeFunction
 
 
 class NodeKernel(RealisedKernel):
-    """A kernel ``K = f(S)``: a non-negative function of the eigenvalues of a graph's similarity.
+    """Base class of kernels ``K = f(S)``: non-negative functions of the similarity matrix of a graph.
 
-    A subclass gives the logarithm of f as a :class:`~mercer.laws.Law`.
+    A subclass defines the logarithm of f as a :class:`~mercer.laws.Law`.
     """
 
     space: Graph
     normalized: bool
-    #: How the function is computed.
+    #: The algorithm that computes the function.
     _function: type[NodeFunction] = NodeFunction
 
     @abstractmethod
     def law(self, n: int = 0) -> Law:
-        """The function f, by its logarithm."""
+        """The logarithm of the function f."""
+
+    def range_parameter(self) -> str | None:
+        """See :class:`Kernel`; the continuous hyperparameter, if there is one."""
+        return next(iter(self.continuous()), None)
 
     def _validate(self) -> None:
         if not isinstance(self.space, Space):
@@ -39,7 +43,7 @@ class NodeKernel(RealisedKernel):
 
     @property
     def embedding(self) -> None:
-        """See :class:`RealisedKernel`; nodes have none."""
+        """See :class:`RealisedKernel`; None."""
         return None
 
     @property
@@ -65,13 +69,13 @@ class NodeKernel(RealisedKernel):
         return self.realise().features(size, seed)
 
     def expansion(self) -> Expansion:
-        """The Chebyshev series of f / max f, whose ``error`` bounds that of every entry of K / max f.
+        """Chebyshev series of f / max f; its ``error`` bounds the error of every entry of K / max f.
 
         Examples
         --------
         >>> import networkx as nx
         >>> from mercer.kernels import Exponential
-        >>> from mercer.spaces import Graph, Space
+        >>> from mercer.spaces import Graph
         >>> ring = Graph(nx.cycle_graph(10**5), similarity="normalized")
         >>> series = Exponential(ring, beta=1.0).expansion()
         >>> len(series.coefficients) < 20, series.error < 1e-12
