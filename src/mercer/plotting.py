@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from mercer.bounds import VCBound, covering_bound, generalization_bound, log_covering_rate
-from mercer.kernels import Heat, LawKernel
+from mercer.kernels import LawKernel
 from mercer.spaces import NormalFamily, Simplex
 
 if TYPE_CHECKING:
@@ -395,9 +395,10 @@ def _covering_point(kernel: LawKernel, values: dict[str, Any], radius: float) ->
     if changed:
         kernel = clone(kernel).set_params(**changed)
     entropy = covering_bound(kernel, n, epsilon, radius).log_entropy
-    if not isinstance(kernel, Heat) or epsilon >= 1:
+    time = kernel.heat_time(n)
+    if time is None or epsilon >= 1:
         return entropy, math.nan
-    return entropy, log_covering_rate(n, kernel.time(n), epsilon)
+    return entropy, log_covering_rate(n, time, epsilon)
 
 
 def _axes(ax: Axes | None) -> Axes:

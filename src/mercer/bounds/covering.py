@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._validation import is_whole
-from mercer.kernels import LawKernel, Spectral
+from mercer.kernels import Kernel, LawKernel
 from mercer.special import zonal
 
 Extended = NDArray[np.longdouble]
 
-#: Levels looked at first; twice as many until those left out no longer matter.
+#: Least number of levels to start with; it is doubled until the omitted levels do not matter.
 _LEVELS = 2**9
-#: The same for weights of a user, which may have gaps.
-_GAP_LEVELS = 2**15
 #: Logarithm of the share of a tail that may be bounded rather than summed.
 _SMALL = math.log(0.1)
 #: The constant of the theorem.
@@ -261,12 +259,10 @@ def _deep_enough(
     """As many levels as it takes, and the places among them that were asked for."""
     _check_kernel(kernel)
     _check_dimension(n)
-    count, finite = _LEVELS, False
-    if isinstance(kernel, Spectral):
-        finite = not callable(kernel.weights)
-        count = len(kernel.weights) if finite else _GAP_LEVELS
+    law = kernel.law(n)
+    count = law.levels or max(_LEVELS, law.least_levels)
     while True:
-        levels = _Levels.of(kernel, n, count, finite)
+        levels = _Levels.of(kernel, n, count, finite=law.levels is not None)
         place = locate(levels)
         if levels.ends or levels.know_tail_at(int(np.max(place, initial=0))):
             return levels, place
@@ -287,15 +283,15 @@ def _log_rest(levels: NDArray[np.int64], logs: Extended) -> Any:
 
 
 def _check_kernel(kernel: Any) -> None:
-    if not isinstance(kernel, LawKernel):
+    if not isinstance(kernel, Kernel) or kernel.laplacian_space is None:
         raise TypeError(
-            "covering numbers come from the eigenvalues of Heat, Matern or Spectral on a sphere; "
+            "covering bounds need the eigenvalues of Heat, Matern or Spectral on a sphere; "
             f"got {kernel!r}"
         )
     try:
         kernel.require_levels()
     except TypeError as error:
-        raise TypeError(f"covering numbers: {error}") from None
+        raise TypeError(f"covering bounds: {error}") from None
 
 
 def _check_dimension(n: Any) -> None:

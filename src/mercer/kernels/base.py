@@ -212,6 +212,10 @@ class Kernel(sk.Kernel):
         """Raise unless the kernel has weights on the levels of a sphere."""
         raise TypeError(_NO_LEVELS.format(self))
 
+    def require_spectrum(self) -> None:
+        """Raise unless the kernel has weights on eigenvalues of its space, or on levels of a sphere."""
+        self.require_levels()
+
     def weighty_levels(self, n: int) -> tuple[int, ...]:
         """Levels with a positive weight among the first 64; some kernels skip every other level."""
         return tuple(np.flatnonzero(self.level_weights(n, range(64)).weights > 0).tolist())

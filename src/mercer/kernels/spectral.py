@@ -60,14 +60,14 @@ class LawKernel(RealisedKernel):
         """Derivative of the logarithm of the law's time by that of a hyperparameter."""
         return 1.0
 
-    def check_space(self) -> None:
-        """Raise unless the space is a :class:`~mercer.spaces.Space`."""
+    def require_spectrum(self) -> None:
+        """See :class:`Kernel`."""
         if not isinstance(self.space, Space):
             hint = "; wrap it: Graph(graph)" if hasattr(self.space, "nodes") else ""
             raise TypeError(f"space must be a space of mercer.spaces, got {self.space!r}{hint}")
 
     def _validate(self) -> None:
-        self.check_space()
+        self.require_spectrum()
         check_choice(self, "normalized", (True, False))
         check_positive(self, *self.continuous())
 
