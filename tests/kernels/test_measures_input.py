@@ -17,7 +17,7 @@ from mercer.kernels import (
     TraceKernel,
 )
 from mercer.spaces import Sphere
-from tests.kernels.test_measures import BASE, MEASURES, random_clouds
+from tests.helpers.clouds import BASE, MEASURES, random_clouds
 
 GOOD = [[0.0, 1.0], [2.0, 3.0]]
 
