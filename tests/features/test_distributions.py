@@ -218,7 +218,7 @@ def test_the_likeliest_alpha_is_near_the_truth() -> None:
 def test_marginal_likelihoods_without_a_maximum() -> None:
     with pytest.raises(ValueError, match="as alpha falls to zero"):
         Multinomials(alpha="marginal").fit([[3, 0], [0, 9]])
-    with pytest.raises(ValueError, match="without end"):
+    with pytest.raises(ValueError, match="without bound"):
         Multinomials(alpha="marginal").fit([[5, 5], [6, 6]])
 
 

@@ -329,7 +329,7 @@ def test_bad_rows(X, message: str) -> None:
 def test_shares_are_refused(total: float, form) -> None:
     shares = np.vstack([total * SHORT / SHORT.sum(axis=1, keepdims=True), np.zeros(4)])
     kernel = PosteriorHeat(t_star=0.5)
-    message = rf"row 0 of X \(and \d more\) .* sum to {total}: .* give the counts .*Heat\(Simplex\(\)\)"
+    message = rf"row 0 of X \(and \d more\) .* sum to {total}: .* give the counts, .*Heat\(Simplex\(\)\)"
     for call in (kernel, kernel.diag, kernel.standard_error):
         with pytest.raises(ValueError, match=message):
             call(form(shares))

@@ -128,10 +128,7 @@ class Gaussian(RadialKernel):
     _embedding_parameters = ("column_scales",)
 
     def __init__(
-        self,
-        length_scale: Any = 1.0,
-        length_scale_bounds: Any = (1e-5, 1e5),
-        column_scales: Any = None,
+        self, length_scale: Any = 1.0, length_scale_bounds: Any = (1e-5, 1e5), column_scales: Any = None
     ) -> None:
         self.length_scale = length_scale
         self.length_scale_bounds = length_scale_bounds

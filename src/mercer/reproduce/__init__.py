@@ -12,15 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from mercer.reproduce.data import check_all, find_folder, missing_folder
-from mercer.reproduce.experiment import (
-    Claim,
-    Context,
-    Experiment,
-    Measured,
-    Progress,
-    Result,
-    Table,
-)
+from mercer.reproduce.experiment import Claim, Context, Experiment, Measured, Progress, Result, Table
 from mercer.reproduce.output import Run, write
 
 __all__ = [

@@ -52,7 +52,7 @@ SOURCES = {
         {
             "gbm_mc3_mutations.csv.gz": (
                 "9ddad9bbe49284aed9dbbe65439e6288e2ae97afc41f09b9398e3e5b32511578"
-            ),
+            )
         },
     ),
     "mnist": Source(

@@ -234,11 +234,7 @@ class Exponential(NodeKernel):
     _function = _Walks
 
     def __init__(
-        self,
-        space: Graph,
-        beta: float = 1.0,
-        normalized: bool = False,
-        beta_bounds: Any = (1e-4, 1e2),
+        self, space: Graph, beta: float = 1.0, normalized: bool = False, beta_bounds: Any = (1e-4, 1e2)
     ) -> None:
         self.space = space
         self.beta = beta
@@ -284,11 +280,7 @@ class VonNeumann(NodeKernel):
     """
 
     def __init__(
-        self,
-        space: Graph,
-        beta: float = 0.1,
-        normalized: bool = False,
-        beta_bounds: Any = (1e-4, 1e2),
+        self, space: Graph, beta: float = 0.1, normalized: bool = False, beta_bounds: Any = (1e-4, 1e2)
     ) -> None:
         self.space = space
         self.beta = beta

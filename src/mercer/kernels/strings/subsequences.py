@@ -126,12 +126,7 @@ class GappySubsequence(StringKernel):
         return self._in_range(out)
 
     def _sums(
-        self,
-        P: Sequences,
-        texts: NDArray[np.int64],
-        Q: Sequences,
-        pack: NDArray[np.int64],
-        slope: bool,
+        self, P: Sequences, texts: NDArray[np.int64], Q: Sequences, pack: NDArray[np.int64], slope: bool
     ) -> Array:
         """Values, or their derivatives, of some strings of P with some of Q."""
         from mercer.compiled.strings import gappy_slopes, gappy_sums
