@@ -1,4 +1,4 @@
-"""The data folder: where it is, and whether its files are what they should be."""
+"""The data folder: its location, and checks of its files."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-#: Names the data folder where no option does.
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+#: Environment variable with the data folder.
 VARIABLE = "MERCER_DATA"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set comes from, and the sha256 sums of its files."""
+    """Origin of a data set, and the SHA-256 sums of its files."""
 
     origin: str
     sums: dict[str, str]
@@ -71,18 +76,18 @@ SOURCES = {
 
 
 def find_folder(data: Path | str | None) -> Path | None:
-    """The data folder: the one given, or what MERCER_DATA says, or None."""
+    """The given data folder, or that of MERCER_DATA, or None."""
     given = data or os.environ.get(VARIABLE)
     if not given:
         return None
     folder = Path(given)
     if not folder.is_dir():
-        raise ValueError(f"the data folder {folder} is not there")
+        raise ValueError(f"the data folder {folder} does not exist")
     return folder
 
 
 def checked_file(folder: Path, name: str) -> Path:
-    """Path of a file such as ``"sp500/sp500_tickers.csv"``, if it is there and unaltered."""
+    """Path of a file such as ``"sp500/sp500_tickers.csv"``; raise if it is missing or altered."""
     group, _, file = name.partition("/")
     source, path = SOURCES[group], folder / name
     if not path.is_file():
@@ -90,23 +95,24 @@ def checked_file(folder: Path, name: str) -> Path:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != source.sums[file]:
         raise ValueError(
-            f"{path} is not the file that the experiment was made for: its sha256 is {found[:12]}..., "
-            f"not {source.sums[file][:12]}...; get it from {source.origin}"
+            f"{path} is not the expected file: its SHA-256 is {found[:12]}..., not "
+            f"{source.sums[file][:12]}...; get it from {source.origin}"
         )
     return path
 
 
-def check_all(folder: Path, names: tuple[str, ...]) -> None:
-    """Check all files before the work begins."""
-    for name in names:
-        checked_file(folder, name)
+def read_counts(path: Path) -> tuple[Any, NDArray[Any]]:
+    """A CSR matrix of counts and the classes of its rows."""
+    with np.load(path, allow_pickle=True) as z:
+        X = sparse.csr_matrix((z["data"], z["indices"], z["indptr"]), shape=tuple(z["shape"]))
+        return X.astype(float), z["y"]
 
 
 def missing_folder(name: str, files: tuple[str, ...]) -> str:
-    """What to say where an experiment needs data and no folder is named."""
+    """Message for an experiment that needs data if no folder is given."""
     groups = dict.fromkeys(file.partition("/")[0] for file in files)
     origins = "; ".join(f"{group}: {SOURCES[group].origin}" for group in groups)
     return (
-        f"{name} needs the files {', '.join(files)}; say where their folder is by --data FOLDER or "
-        f"{VARIABLE}, or see it run on invented data by --quick.  Sources: {origins}"
+        f"{name} needs the files {', '.join(files)}; give their folder with --data FOLDER or "
+        f"{VARIABLE}, or run it on invented data with --quick.  Sources: {origins}"
     )
