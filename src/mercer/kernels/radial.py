@@ -65,23 +65,6 @@ class RadialKernel(RealisedKernel, Embedding):
         """See :class:`RealisedKernel`."""
         return Slope(name)
 
-    def profile(self, n: int) -> Profile:
-        """The function for rows with n columns, compiled once and kept.
-
-        Examples
-        --------
-        >>> from mercer.kernels import Gaussian
-        >>> Gaussian().profile(3).error < 1e-13
-        True
-        """
-        self._validate()
-        return self._remember(("profile", n), lambda: self._compile(n))
-
-    def gradient_profile(self, n: int, name: str) -> Profile:
-        """Derivative of the profile with respect to the logarithm of the named hyperparameter."""
-        self._validate()
-        return self._remember(("gradient", n, name), lambda: self._compile_gradient(n, name))
-
 
 class _OwnProfile(Radial):
     """The realisation of a :class:`RadialKernel`."""
@@ -91,9 +74,13 @@ class _OwnProfile(Radial):
         self._kernel, self._n = kernel, n
 
     def profile(self) -> Profile:
-        """See :class:`Radial`."""
-        return self._kernel.profile(self._n)
+        """See :class:`Radial`; compiled once and kept."""
+        kernel, n = self._kernel, self._n
+        kernel._validate()
+        return kernel._remember(("profile", n), lambda: kernel._compile(n))
 
     def slope_profile(self, slope: Slope) -> Profile:
         """See :class:`Radial`."""
-        return self._kernel.gradient_profile(self._n, slope.name)
+        kernel, n, name = self._kernel, self._n, slope.name
+        kernel._validate()
+        return kernel._remember(("gradient", n, name), lambda: kernel._compile_gradient(n, name))

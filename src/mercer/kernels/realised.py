@@ -15,10 +15,12 @@ import numpy as np
 from mercer._arrays import count, is_foreign, is_single, on_cpu, to_single
 from mercer._memory import check_room
 from mercer._validation import check_vector
+from mercer.engine.matrix_functions import Expansion
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, hashable
+from mercer.profiles import Profile
 from mercer.spaces.base import Embedding, Space
-from mercer.spaces.realisations.base import Moving, Realisation, Slope
+from mercer.spaces.realisations.base import FeatureMap, Moving, Realisation, Slope
 
 T = TypeVar("T")
 
@@ -111,10 +113,50 @@ class RealisedKernel(Kernel):
         product = self.realise(n).matvec(P, Q, v, self.moving(P, n))
         return super().matvec(X, Y, v) if product is None else product
 
+    def profile(self, n: int) -> Profile:
+        """The kernel as a function of the invariant of two points with n columns.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Heat
+        >>> from mercer.spaces import Sphere
+        >>> Heat(Sphere(), t=0.1).profile(3).error < 1e-13
+        True
+        """
+        self._validate()
+        return self.realise(n).profile()
+
+    def gradient_profile(self, n: int, name: str) -> Profile:
+        """Derivative of the profile with respect to the logarithm of the named hyperparameter."""
+        self._validate()
+        return self.realise(n).slope_profile(self.slope(n, name))
+
+    def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
+        """See :class:`Kernel`."""
+        self._validate()
+        return self.realise(n).features(size, seed)
+
+    def expansion(self) -> Expansion:
+        """Chebyshev series of a function f of a matrix on the nodes of a graph, relative to its maximum.
+
+        Its ``error`` bounds the error of every entry of K / max f.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from mercer.kernels import Heat
+        >>> from mercer.spaces import Graph
+        >>> ring = Graph(nx.cycle_graph(10**5), laplacian="normalized")
+        >>> series = Heat(ring, t=1.0).expansion()
+        >>> len(series.coefficients) < 20, series.error < 1e-12
+        (True, True)
+        """
+        self._validate()
+        return self.realise(0).expansion()
+
     def _pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
-        """See :class:`Kernel`."""
         P = self.space.check(on_cpu(X))
         n = self.space.columns(P)
         some, name = copy.copy(self), self.range_parameter()

@@ -11,13 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import check_choice, check_positive, refuse_complex
-from mercer.engine.matrix_functions import Expansion
 from mercer.kernels.base import log_derivative
 from mercer.kernels.realised import RealisedKernel
 from mercer.laws import Law, Weights, refuse_negative_weights
-from mercer.profiles import Profile
 from mercer.spaces.base import Embedding, Space
-from mercer.spaces.realisations.base import FeatureMap, Realisation, Slope
+from mercer.spaces.realisations.base import Realisation, Slope
 from mercer.special.zonal import Spectrum
 
 
@@ -102,53 +100,14 @@ class LawKernel(RealisedKernel):
 
         return Slope(name, self._chain(name), scores)
 
-    def profile(self, n: int) -> Profile:
-        """The kernel as a function of the invariant of two points with n columns.
-
-        Examples
-        --------
-        >>> from mercer.kernels import Heat
-        >>> from mercer.spaces import Sphere
-        >>> Heat(Sphere(), t=0.1).profile(3).error < 1e-13
-        True
-        """
-        self._validate()
-        return self.realise(n).profile()
-
-    def gradient_profile(self, n: int, name: str) -> Profile:
-        """Derivative of the profile with respect to the logarithm of the named hyperparameter."""
-        self._validate()
-        return self.realise(n).slope_profile(self.slope(n, name))
-
     def spectrum(self, n: int) -> Spectrum:
         """Weights on the levels of S^(n-1) that contribute, and their sum."""
         self._validate()
         return self.realise(n).spectrum
 
-    def expansion(self) -> Expansion:
-        """Chebyshev series in the Laplacian of a graph, with its error.
-
-        Examples
-        --------
-        >>> import networkx as nx
-        >>> from mercer.kernels import Heat
-        >>> from mercer.spaces import Graph
-        >>> ring = Graph(nx.cycle_graph(10**5), laplacian="normalized")
-        >>> series = Heat(ring, t=1.0).expansion()
-        >>> len(series.coefficients) < 20, series.error < 1e-12
-        (True, True)
-        """
-        self._validate()
-        return self.realise(0).expansion()
-
     def log_self_similarity(self, n: int) -> float:
         """Logarithm of the absolute form of K(x, x) for n columns; finite where K overflows."""
         return self.realise(n).log_self_similarity
-
-    def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
-        """See :class:`Kernel`."""
-        self._validate()
-        return self.realise(n).features(size, seed)
 
     def require_levels(self) -> None:
         """See :class:`Kernel`."""

@@ -111,7 +111,6 @@ class CloudKernel(StructuredKernel):
     def _pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
-        """See :class:`Kernel`."""
         self._validate()
         P, most = self._check_one(X, "X"), min(max_rows, self._range_rows)
         rows, keys = sampling.distinct_sample(len(P), lambda rows: _cloud_keys(P, rows), most, rng)

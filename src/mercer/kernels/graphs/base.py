@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from mercer._validation import check_choice, check_positive
-from mercer.engine.matrix_functions import Expansion
 from mercer.kernels.base import log_derivative
 from mercer.kernels.realised import RealisedKernel
 from mercer.laws import Law
 from mercer.spaces import Graph, Space
 from mercer.spaces.graph import Operator
-from mercer.spaces.realisations.base import FeatureMap, Slope
+from mercer.spaces.realisations.base import Slope
 from mercer.spaces.realisations.graphs import NodeFunction
 
 
@@ -62,24 +61,3 @@ class NodeKernel(RealisedKernel):
             return log_derivative(self, name, lambda k: k.law().log_weights(eigenvalues, 0))
 
         return Slope(name, scores=scores)  # type: ignore[arg-type]
-
-    def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
-        """See :class:`Kernel`."""
-        self._validate()
-        return self.realise().features(size, seed)
-
-    def expansion(self) -> Expansion:
-        """Chebyshev series of f / max f; its ``error`` bounds the error of every entry of K / max f.
-
-        Examples
-        --------
-        >>> import networkx as nx
-        >>> from mercer.kernels import Exponential
-        >>> from mercer.spaces import Graph
-        >>> ring = Graph(nx.cycle_graph(10**5), similarity="normalized")
-        >>> series = Exponential(ring, beta=1.0).expansion()
-        >>> len(series.coefficients) < 20, series.error < 1e-12
-        (True, True)
-        """
-        self._validate()
-        return self.realise().expansion()
