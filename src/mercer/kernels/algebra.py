@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from mercer.kernels.base import Kernel, hashable
 from mercer.kernels.scale import check_similarity
 
 
+@dataclass(eq=False, repr=False)
 class Constant(Kernel):
     """The constant kernel ``k(x, y) = value``.
 
@@ -37,9 +39,8 @@ class Constant(Kernel):
     2.0 * Heat(Sphere()) + 0.5
     """
 
-    def __init__(self, value: float = 1.0, value_bounds: Any = (1e-5, 1e5)) -> None:
-        self.value = value
-        self.value_bounds = value_bounds
+    value: float = 1.0
+    value_bounds: Any = (1e-5, 1e5)
 
     def is_stationary(self) -> bool:
         """See :class:`Kernel`."""
@@ -104,14 +105,14 @@ def as_kernel(operand: Any) -> sk.Kernel:
     )
 
 
+@dataclass(eq=False, repr=False)
 class _Pair(Kernel, sk.KernelOperator):
     """Two kernels joined by an operation."""
 
-    _sign = ""
+    k1: sk.Kernel
+    k2: sk.Kernel
 
-    def __init__(self, k1: sk.Kernel, k2: sk.Kernel) -> None:
-        self.k1 = k1
-        self.k2 = k2
+    _sign = ""
 
     def __eq__(self, other: Any) -> bool:
         # In either order, as in scikit-learn.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from mercer.kernels.base import check_spherical
 from mercer.kernels.spectral import LawKernel
 from mercer.kernels.time import DiffusionTime
@@ -10,6 +13,7 @@ from mercer.spaces import SphericalSpace
 from mercer.spaces.projective import Projective
 
 
+@dataclass(eq=False, repr=False)
 class AxialHeat(LawKernel, DiffusionTime):
     """The heat kernel of axes: x and -x are the same point.
 
@@ -44,6 +48,11 @@ class AxialHeat(LawKernel, DiffusionTime):
     """
 
     space: SphericalSpace
+    t: Any = None
+    t_star: Any = 1.0
+    normalized: bool = True
+    t_bounds: Any = (1e-6, 1e2)
+    t_star_bounds: Any = (1e-2, 1e2)
 
     def law(self, n: int) -> Diffusion:
         """See :class:`LawKernel`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mercer._arrays import constant_rows
@@ -15,6 +16,7 @@ from mercer.spaces.realisations.base import Operands
 from mercer.spaces.realisations.divergences import DistributionSpace
 
 
+@dataclass(eq=False, repr=False)
 class KullbackLeibler(RadialKernel, DiffusionTime):
     """The heat kernel's short-time formula with a divergence in place of the squared Fisher distance.
 
@@ -66,22 +68,13 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
     array([[1.    , 0.9843, 0.0342]])
     """
 
-    positive_semidefinite = False
     space: DistributionSpace  # type: ignore[assignment]
+    t: Any = None
+    t_star: Any = 1.0
+    t_bounds: Any = (1e-6, 1e2)
+    t_star_bounds: Any = (1e-2, 1e2)
 
-    def __init__(
-        self,
-        space: DistributionSpace,
-        t: Any = None,
-        t_star: Any = 1.0,
-        t_bounds: Any = (1e-6, 1e2),
-        t_star_bounds: Any = (1e-2, 1e2),
-    ) -> None:
-        self.space = space
-        self.t = t
-        self.t_star = t_star
-        self.t_bounds = t_bounds
-        self.t_star_bounds = t_star_bounds
+    positive_semidefinite = False
 
     def divergences(self, X: Any, Y: Any = None) -> Any:
         """Symmetrised divergences J between the rows of X and those of Y.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ class _InnerProduct(RadialKernel):
         return squared_lengths(X)
 
 
+@dataclass(eq=False, repr=False)
 class Linear(_InnerProduct):
     """The inner product ``k(x, y) = x.y``.
 
@@ -42,9 +44,6 @@ class Linear(_InnerProduct):
     >>> Linear()([[5.9, 3.0]], [[6.9, 3.1]]).round(2)
     array([[50.01]])
     """
-
-    def __init__(self) -> None:
-        pass
 
     def explicit_features(self, X: Any) -> Any:
         """See :class:`Kernel`; the rows themselves."""
@@ -57,6 +56,7 @@ class Linear(_InnerProduct):
         return PowerProfile()
 
 
+@dataclass(eq=False, repr=False)
 class Polynomial(_InnerProduct):
     """The polynomial kernel ``k(x, y) = (x.y + coef0)^degree``.
 
@@ -75,10 +75,9 @@ class Polynomial(_InnerProduct):
     array([[121.]])
     """
 
-    def __init__(self, degree: int = 2, coef0: Any = 1.0, coef0_bounds: Any = (1e-5, 1e5)) -> None:
-        self.degree = degree
-        self.coef0 = coef0
-        self.coef0_bounds = coef0_bounds
+    degree: int = 2
+    coef0: Any = 1.0
+    coef0_bounds: Any = (1e-5, 1e5)
 
     def continuous(self) -> tuple[str, ...]:
         """See :class:`Kernel`; ``coef0``, unless it is zero."""
@@ -98,6 +97,7 @@ class Polynomial(_InnerProduct):
         return PowerProfile(degree=int(self.degree) - 1, shift=shift, factor=self.degree * shift)
 
 
+@dataclass(eq=False, repr=False)
 class Gaussian(RadialKernel):
     """The Gaussian (RBF) kernel ``k(x, y) = exp(-|x - y|^2 / (2 length_scale^2))``.
 
@@ -124,15 +124,12 @@ class Gaussian(RadialKernel):
     array([[0.3679]])
     """
 
+    length_scale: Any = 1.0
+    length_scale_bounds: Any = (1e-5, 1e5)
+    column_scales: Any = None
+
     space = Euclidean()
     _embedding_parameters = ("column_scales",)
-
-    def __init__(
-        self, length_scale: Any = 1.0, length_scale_bounds: Any = (1e-5, 1e5), column_scales: Any = None
-    ) -> None:
-        self.length_scale = length_scale
-        self.length_scale_bounds = length_scale_bounds
-        self.column_scales = column_scales
 
     def range_parameter(self) -> str:
         """See :class:`Kernel`."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mercer.kernels.spectral import LawKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.laws import Diffusion
+from mercer.spaces import Space
 
 
+@dataclass(eq=False, repr=False)
 class Heat(LawKernel, DiffusionTime):
     """The exact heat (diffusion) kernel.
 
@@ -62,6 +65,13 @@ Rotations, Categories or ProductSpace
            [0.6972, 1.    , 0.2464],
            [0.0433, 0.2464, 1.    ]])
     """
+
+    space: Space
+    t: Any = None
+    t_star: Any = 1.0
+    normalized: bool = True
+    t_bounds: Any = (1e-6, 1e2)
+    t_star_bounds: Any = (1e-2, 1e2)
 
     def law(self, n: int) -> Diffusion:
         """See :class:`LawKernel`."""

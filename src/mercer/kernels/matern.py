@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mercer._arrays import number
@@ -11,6 +12,7 @@ from mercer.laws import GammaDiffusion
 from mercer.spaces import Space
 
 
+@dataclass(eq=False, repr=False)
 class Matern(LawKernel):
     """The Matern kernel of a curved space.
 
@@ -60,23 +62,13 @@ or ProductSpace
            [0.2657, 1.    ]])
     """
 
-    def __init__(
-        self,
-        space: Space,
-        nu: float = 2.5,
-        length_scale: Any = None,
-        t_star: Any = 1.0,
-        normalized: bool = True,
-        length_scale_bounds: Any = (1e-6, 1e2),
-        t_star_bounds: Any = (1e-2, 1e2),
-    ) -> None:
-        self.space = space
-        self.nu = nu
-        self.length_scale = length_scale
-        self.t_star = t_star
-        self.normalized = normalized
-        self.length_scale_bounds = length_scale_bounds
-        self.t_star_bounds = t_star_bounds
+    space: Space
+    nu: float = 2.5
+    length_scale: Any = None
+    t_star: Any = 1.0
+    normalized: bool = True
+    length_scale_bounds: Any = (1e-6, 1e2)
+    t_star_bounds: Any = (1e-2, 1e2)
 
     def continuous(self) -> tuple[str, ...]:
         """See :class:`Kernel`; the one of ``length_scale`` and ``t_star`` that is in use."""

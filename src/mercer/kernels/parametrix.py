@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +24,7 @@ _LEAST_TIME = 1e-20
 ORTHOGONAL_HALF = math.pi**2 / (16 * math.log(2))
 
 
+@dataclass(eq=False, repr=False)
 class Parametrix(RadialKernel, DiffusionTime):
     """The parametrix: the short-time expansion of the heat kernel, to any order.
 
@@ -77,26 +79,15 @@ class Parametrix(RadialKernel, DiffusionTime):
     [1.0333333333333334, 1.034, 1.0340126984126985]
     """
 
-    positive_semidefinite = False
     space: SphericalSpace
+    t: Any = None
+    t_star: Any = 1.0
+    order: int = 0
+    normalized: bool = False
+    t_bounds: Any = (1e-6, 1e2)
+    t_star_bounds: Any = (1e-2, 1e2)
 
-    def __init__(
-        self,
-        space: SphericalSpace,
-        t: Any = None,
-        t_star: Any = 1.0,
-        order: int = 0,
-        normalized: bool = False,
-        t_bounds: Any = (1e-6, 1e2),
-        t_star_bounds: Any = (1e-2, 1e2),
-    ) -> None:
-        self.space = space
-        self.t = t
-        self.t_star = t_star
-        self.order = order
-        self.normalized = normalized
-        self.t_bounds = t_bounds
-        self.t_star_bounds = t_star_bounds
+    positive_semidefinite = False
 
     def _validate(self) -> None:
         check_spherical(self)

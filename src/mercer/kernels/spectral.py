@@ -143,6 +143,7 @@ class SpectralKernel(LawKernel):
         return _OwnWeights(self)
 
 
+@dataclass(eq=False, repr=False)
 class Spectral(LawKernel):
     """A kernel with user-defined weights on the Laplacian's spectrum.
 
@@ -170,10 +171,9 @@ class Spectral(LawKernel):
            [0.6, 1. ]])
     """
 
-    def __init__(self, space: Space, weights: Any, normalized: bool = True) -> None:
-        self.space = space
-        self.weights = weights
-        self.normalized = normalized
+    space: Space
+    weights: Any
+    normalized: bool = True
 
     def law(self, n: int) -> Law:
         """See :class:`LawKernel`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from mercer.special import arccosine_levels, heat_expansion, zonal
 from mercer.special.zonal import Array
 
 
+@dataclass(eq=False, repr=False)
 class Cosine(RadialKernel):
     """The cosine of the angle between two points.
 
@@ -39,11 +41,9 @@ class Cosine(RadialKernel):
            [0.6, 1. ]])
     """
 
-    space: SphericalSpace
-    magnifies = False
+    space: SphericalSpace = Sphere()  # noqa: RUF009 (immutable)
 
-    def __init__(self, space: SphericalSpace = Sphere()) -> None:  # noqa: B008 (spaces are frozen)
-        self.space = space
+    magnifies = False
 
     def is_zonal(self) -> bool:
         """See :class:`Kernel`."""
@@ -61,6 +61,7 @@ class Cosine(RadialKernel):
         return PowerProfile()
 
 
+@dataclass(eq=False, repr=False)
 class ArcCosine(RadialKernel):
     """Arc-cosine kernels: infinitely wide layers of step, ReLU and squared ReLU units.
 
@@ -95,12 +96,11 @@ class ArcCosine(RadialKernel):
            [0.6366, 4.    ]])
     """
 
-    space = Euclidean()
+    order: int = 1
+    depth: int = 1
+    normalized: bool = False
 
-    def __init__(self, order: int = 1, depth: int = 1, normalized: bool = False) -> None:
-        self.order = order
-        self.depth = depth
-        self.normalized = normalized
+    space = Euclidean()
 
     def _validate(self) -> None:
         check_choice(self, "order", (0, 1, 2))

@@ -12,21 +12,9 @@ from mercer.kernels.base import Kernel
 class DiffusionTime(Kernel):
     """Base class of kernels with a time: ``t``, or ``t_star`` in the natural unit of the space."""
 
-    def __init__(
-        self,
-        space: Any,
-        t: Any = None,
-        t_star: Any = 1.0,
-        normalized: bool = True,
-        t_bounds: Any = (1e-6, 1e2),
-        t_star_bounds: Any = (1e-2, 1e2),
-    ) -> None:
-        self.space = space
-        self.t = t
-        self.t_star = t_star
-        self.normalized = normalized
-        self.t_bounds = t_bounds
-        self.t_star_bounds = t_star_bounds
+    space: Any
+    t: Any
+    t_star: Any
 
     def continuous(self) -> tuple[str, ...]:
         """See :class:`Kernel`; the one of ``t`` and ``t_star`` that is in use."""

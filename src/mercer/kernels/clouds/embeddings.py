@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mercer.kernels.clouds.base import Array, CloudKernel
 from mercer.spaces.clouds import Clouds
 
 
+@dataclass(eq=False, repr=False)
 class MeanEmbedding(CloudKernel):
     """The inner product of mean embeddings.
 
@@ -42,12 +44,11 @@ class MeanEmbedding(CloudKernel):
            [ 4., 16.]])
     """
 
-    _logarithmic = False
+    base: Kernel
+    normalized: bool = False
+    rescale_weights: bool = False
 
-    def __init__(self, base: Kernel, normalized: bool = False, rescale_weights: bool = False) -> None:
-        self.base = base
-        self.normalized = normalized
-        self.rescale_weights = rescale_weights
+    _logarithmic = False
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         featured = self._featured(P, Q)
@@ -68,6 +69,7 @@ class MeanEmbedding(CloudKernel):
         return np.vecdot(means, means)
 
 
+@dataclass(eq=False, repr=False)
 class GaussianEmbedding(CloudKernel):
     """The Gaussian kernel of the distance between mean embeddings.
 
@@ -100,22 +102,14 @@ class GaussianEmbedding(CloudKernel):
            [0.6065, 1.    ]])
     """
 
+    base: Kernel
+    length_scale: float = 1.0
+    normalized: bool = False
+    rescale_weights: bool = False
+    length_scale_bounds: Any = (1e-5, 1e5)
+
     _range_power = -2.0
     _range_rows = 300
-
-    def __init__(
-        self,
-        base: Kernel,
-        length_scale: float = 1.0,
-        normalized: bool = False,
-        rescale_weights: bool = False,
-        length_scale_bounds: Any = (1e-5, 1e5),
-    ) -> None:
-        self.base = base
-        self.length_scale = length_scale
-        self.normalized = normalized
-        self.rescale_weights = rescale_weights
-        self.length_scale_bounds = length_scale_bounds
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         exponents = squared_distances(self, P, Q, number(self.length_scale) ** 2)
@@ -135,6 +129,7 @@ class GaussianEmbedding(CloudKernel):
         return super()._limit(least**0.5)
 
 
+@dataclass(eq=False, repr=False)
 class TraceKernel(CloudKernel):
     """The trace kernel: the total variance of the mixture of two clouds in feature space.
 
@@ -172,22 +167,14 @@ class TraceKernel(CloudKernel):
            [0.3679, 1.    ]])
     """
 
+    base: Kernel
+    t: float = 0.1
+    normalized: bool = False
+    rescale_weights: bool = False
+    t_bounds: Any = (1e-5, 1e5)
+
     _range_power = -1.0
     _range_rows = 300
-
-    def __init__(
-        self,
-        base: Kernel,
-        t: float = 0.1,
-        normalized: bool = False,
-        rescale_weights: bool = False,
-        t_bounds: Any = (1e-5, 1e5),
-    ) -> None:
-        self.base = base
-        self.t = t
-        self.normalized = normalized
-        self.rescale_weights = rescale_weights
-        self.t_bounds = t_bounds
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         exponents = squared_distances(self, P, Q, number(self.t))

@@ -18,6 +18,7 @@ from mercer.kernels.euclidean import Linear
 from mercer.spaces.clouds import Clouds, Index
 
 
+@dataclass(eq=False, repr=False)
 class InverseGeneralizedVariance(CloudKernel):
     """The inverse generalised variance of the mixture of two clouds.
 
@@ -61,19 +62,11 @@ class InverseGeneralizedVariance(CloudKernel):
            [0.6864, 1.    ]])
     """
 
-    def __init__(
-        self,
-        base: Kernel,
-        eta: float = 0.01,
-        normalized: bool = False,
-        rescale_weights: bool = False,
-        eta_bounds: Any = (1e-5, 1e5),
-    ) -> None:
-        self.base = base
-        self.eta = eta
-        self.normalized = normalized
-        self.rescale_weights = rescale_weights
-        self.eta_bounds = eta_bounds
+    base: Kernel
+    eta: float = 0.01
+    normalized: bool = False
+    rescale_weights: bool = False
+    eta_bounds: Any = (1e-5, 1e5)
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         return determinant_logarithms(self, P, Q, number(self.eta))
@@ -103,6 +96,7 @@ class Series:
     terms: NDArray[np.int64]
 
 
+@dataclass(eq=False, repr=False)
 class MixtureMoment(CloudKernel):
     """The moment kernel of the mixture of two clouds.
 
@@ -143,21 +137,13 @@ class MixtureMoment(CloudKernel):
     True
     """
 
-    _range_sense = -1
+    base: Kernel
+    delta: float = 1.0
+    normalized: bool = False
+    rescale_weights: bool = False
+    delta_bounds: Any = (1e-5, 1e5)
 
-    def __init__(
-        self,
-        base: Kernel,
-        delta: float = 1.0,
-        normalized: bool = False,
-        rescale_weights: bool = False,
-        delta_bounds: Any = (1e-5, 1e5),
-    ) -> None:
-        self.base = base
-        self.delta = delta
-        self.normalized = normalized
-        self.rescale_weights = rescale_weights
-        self.delta_bounds = delta_bounds
+    _range_sense = -1
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         return determinant_logarithms(self, P, Q, 1 / number(self.delta))
@@ -248,6 +234,7 @@ def _alternating_series(spectra: Array, tolerance: float, most: int) -> Array:
     return np.stack([values, left_out + rounding, terms], axis=-1)
 
 
+@dataclass(eq=False, repr=False)
 class RegularizedMoment(CloudKernel):
     """Moments of a Gaussian with the regularised covariance of the mixture of two clouds.
 
@@ -286,21 +273,12 @@ class RegularizedMoment(CloudKernel):
            [0.5443, 1.    ]])
     """
 
-    def __init__(
-        self,
-        order: int = 1,
-        eps: float = 0.01,
-        base: Kernel = Linear(),  # noqa: B008 (it has no parameters)
-        normalized: bool = False,
-        rescale_weights: bool = False,
-        eps_bounds: Any = (1e-5, 1e5),
-    ) -> None:
-        self.order = order
-        self.eps = eps
-        self.base = base
-        self.normalized = normalized
-        self.rescale_weights = rescale_weights
-        self.eps_bounds = eps_bounds
+    order: int = 1
+    eps: float = 0.01
+    base: Kernel = Linear()  # noqa: RUF009 (immutable)
+    normalized: bool = False
+    rescale_weights: bool = False
+    eps_bounds: Any = (1e-5, 1e5)
 
     def _validate(self) -> None:
         super()._validate()

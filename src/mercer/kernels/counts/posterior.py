@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ _METHODS = ("auto", "series", "samples")
 _EQUAL = 1e-6
 
 
+@dataclass(eq=False, repr=False)
 class PosteriorHeat(StructuredKernel, DiffusionTime):
     """The heat kernel between multinomial models whose parameters are estimated from counts.
 
@@ -94,28 +96,17 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
            [0.8535, 0.9973]])
     """
 
+    t_star: float = 1.0
+    alpha: float = 0.5
+    n_samples: int = 256
+    random_state: int = 0
+    method: str = "auto"
+    t: float | None = None
+    t_star_bounds: Any = (1e-2, 1e2)
+    t_bounds: Any = (1e-6, 1e2)
+
     space = Simplex()
     normalized = False
-
-    def __init__(
-        self,
-        t_star: float = 1.0,
-        alpha: float = 0.5,
-        n_samples: int = 256,
-        random_state: int = 0,
-        method: str = "auto",
-        t: float | None = None,
-        t_star_bounds: Any = (1e-2, 1e2),
-        t_bounds: Any = (1e-6, 1e2),
-    ) -> None:
-        self.t_star = t_star
-        self.alpha = alpha
-        self.n_samples = n_samples
-        self.random_state = random_state
-        self.method = method
-        self.t = t
-        self.t_star_bounds = t_star_bounds
-        self.t_bounds = t_bounds
 
     def _validate(self) -> None:
         self._check_time()

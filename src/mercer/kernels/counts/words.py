@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -18,6 +19,7 @@ from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import Simplex
 
 
+@dataclass(eq=False, repr=False)
 class TfIdf(RadialKernel):
     """The cosine of word counts, weighted by the inverse document frequency.
 
@@ -44,13 +46,12 @@ class TfIdf(RadialKernel):
            [0.    , 0.7071, 1.    ]])
     """
 
+    sublinear: bool = False
+    weights: Any = None
+
     space = Simplex()
     magnifies = False
     _embedding_parameters = ("sublinear", "weights")
-
-    def __init__(self, sublinear: bool = False, weights: Any = None) -> None:
-        self.sublinear = sublinear
-        self.weights = weights
 
     def learnt_from(self, X: Any) -> TfIdf:
         """See :class:`Kernel`; the weights of the words, unless they are given."""

@@ -143,6 +143,7 @@ class _Walks(NodeFunction):
         return WalkSeries.reaching(beta, self._exponent / beta, slope is not None), 1.0
 
 
+@dataclass(eq=False, repr=False)
 class Power(NodeKernel):
     """The number of walks of a given length between nodes.
 
@@ -174,12 +175,11 @@ class Power(NodeKernel):
            [1., 0., 1.]])
     """
 
-    _function = _Products
+    space: Graph
+    exponent: int = 2
+    normalized: bool = False
 
-    def __init__(self, space: Graph, exponent: int = 2, normalized: bool = False) -> None:
-        self.space = space
-        self.exponent = exponent
-        self.normalized = normalized
+    _function = _Products
 
     def _validate(self) -> None:
         super()._validate()
@@ -198,6 +198,7 @@ class Power(NodeKernel):
         return _PowerLaw(self.exponent)
 
 
+@dataclass(eq=False, repr=False)
 class Exponential(NodeKernel):
     """The exponential diffusion kernel on the nodes of a graph.
 
@@ -231,21 +232,19 @@ class Exponential(NodeKernel):
     array([[0.7 , 0.01, 0.14, 0.14, 0.01]])
     """
 
-    _function = _Walks
+    space: Graph
+    beta: float = 1.0
+    normalized: bool = False
+    beta_bounds: Any = (1e-4, 1e2)
 
-    def __init__(
-        self, space: Graph, beta: float = 1.0, normalized: bool = False, beta_bounds: Any = (1e-4, 1e2)
-    ) -> None:
-        self.space = space
-        self.beta = beta
-        self.normalized = normalized
-        self.beta_bounds = beta_bounds
+    _function = _Walks
 
     def law(self, n: int = 0) -> _ExponentialLaw:
         """``beta lambda``."""
         return _ExponentialLaw(self.beta)
 
 
+@dataclass(eq=False, repr=False)
 class VonNeumann(NodeKernel):
     """The von Neumann diffusion kernel on the nodes of a graph.
 
@@ -279,13 +278,10 @@ class VonNeumann(NodeKernel):
     array([[0.75, 0.02, 0.11, 0.11, 0.02]])
     """
 
-    def __init__(
-        self, space: Graph, beta: float = 0.1, normalized: bool = False, beta_bounds: Any = (1e-4, 1e2)
-    ) -> None:
-        self.space = space
-        self.beta = beta
-        self.normalized = normalized
-        self.beta_bounds = beta_bounds
+    space: Graph
+    beta: float = 0.1
+    normalized: bool = False
+    beta_bounds: Any = (1e-4, 1e2)
 
     def _range_start(self) -> float:
         start = super()._range_start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ def check_finite(K: Array, complaint: str) -> Array:
     return K
 
 
+@dataclass(eq=False, repr=False)
 class FullSpectrum(StringKernel):
     r"""The full spectrum kernel: common substrings of every length.
 
@@ -76,12 +78,9 @@ class FullSpectrum(StringKernel):
            [10.,  8.]])
     """
 
-    def __init__(
-        self, decay: float = 1.0, normalized: bool = False, decay_bounds: Any = (1e-3, 1.0)
-    ) -> None:
-        self.decay = decay
-        self.normalized = normalized
-        self.decay_bounds = decay_bounds
+    decay: float = 1.0
+    normalized: bool = False
+    decay_bounds: Any = (1e-3, 1.0)
 
     def _gram(self, P: Sequences, Q: Sequences | None) -> Array:
         return self._substrings(P, Q, slope=False)
@@ -158,6 +157,7 @@ def _matches(
     return out, own
 
 
+@dataclass(eq=False, repr=False)
 class WeightedDegree(StringKernel):
     r"""The weighted degree kernel: substrings that two aligned strings share in place.
 
@@ -186,9 +186,8 @@ class WeightedDegree(StringKernel):
            [2.3333, 3.6667]])
     """
 
-    def __init__(self, degree: int = 3, normalized: bool = False) -> None:
-        self.degree = degree
-        self.normalized = normalized
+    degree: int = 3
+    normalized: bool = False
 
     def _validate(self) -> None:
         super()._validate()

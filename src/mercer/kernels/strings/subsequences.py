@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ Array = NDArray[np.float64]
 _LANES = 32
 
 
+@dataclass(eq=False, repr=False)
 class GappySubsequence(StringKernel):
     r"""The subsequence kernel: common subsequences of a fixed length, with a penalty for gaps.
 
@@ -51,17 +53,10 @@ class GappySubsequence(StringKernel):
            [0.0625  , 0.140625]])
     """
 
-    def __init__(
-        self,
-        length: int = 3,
-        decay: float = 0.5,
-        normalized: bool = False,
-        decay_bounds: Any = (1e-2, 1.0),
-    ) -> None:
-        self.length = length
-        self.decay = decay
-        self.normalized = normalized
-        self.decay_bounds = decay_bounds
+    length: int = 3
+    decay: float = 0.5
+    normalized: bool = False
+    decay_bounds: Any = (1e-2, 1.0)
 
     def _validate(self) -> None:
         super()._validate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -130,6 +131,7 @@ def _diagonal(P: Sequences, parts: Sequence[Window], dtype: Any) -> Array:
     return total.astype(np.float64, copy=False)
 
 
+@dataclass(eq=False, repr=False)
 class Spectrum(StringKernel):
     r"""The spectrum kernel: common substrings of a fixed length.
 
@@ -166,9 +168,8 @@ class Spectrum(StringKernel):
            [ 9.,  7.]])
     """
 
-    def __init__(self, length: Any = 3, normalized: bool = False) -> None:
-        self.length = length
-        self.normalized = normalized
+    length: Any = 3
+    normalized: bool = False
 
     def _validate(self) -> None:
         super()._validate()
@@ -181,6 +182,7 @@ class Spectrum(StringKernel):
         return _diagonal(P, windows(self.length, longest_shared(P, None)), np.float64)
 
 
+@dataclass(eq=False, repr=False)
 class Mismatch(StringKernel):
     r"""The mismatch kernel: common words of a fixed length, up to some substitutions.
 
@@ -221,13 +223,10 @@ class Mismatch(StringKernel):
            [2., 4., 7.]])
     """
 
-    def __init__(
-        self, length: int = 3, mismatches: int = 1, alphabet: Any = "ACGT", normalized: bool = False
-    ) -> None:
-        self.length = length
-        self.mismatches = mismatches
-        self.alphabet = alphabet
-        self.normalized = normalized
+    length: int = 3
+    mismatches: int = 1
+    alphabet: Any = "ACGT"
+    normalized: bool = False
 
     def _validate(self) -> None:
         super()._validate()
