@@ -162,29 +162,26 @@ def _read_edges(path: Path, labelled: np.ndarray, table: str) -> tuple[np.ndarra
     """Ends and weights of the edges; at least one end must be a labelled node."""
     frame = read_frame(path, as_text=True)
     with readable(path):
-        return _edges_of(path, frame, labelled, table)
-
-
-def _edges_of(path: Path, frame: Any, labelled: np.ndarray, table: str) -> tuple[np.ndarray, np.ndarray]:
-    if frame.shape[1] < 2:
-        raise ValueError(
-            f"{path.name} is not an edge list: it needs a header, two columns that name the ends, "
-            "and rows"
-        )
-    ends = np.column_stack([_names(path, frame, c, "drop such edges") for c in frame.columns[:2]])
-    known = set(ends.ravel().tolist())
-    for cell in frame.columns[:2]:
-        if cell in known or cell in labelled:
+        if frame.shape[1] < 2:
             raise ValueError(
-                f"{path.name} seems to have no header line: its first line names the node {cell!r}; "
-                "add one, such as source,target"
+                f"{path.name} is not an edge list: it needs a header, two columns that name the ends, "
+                "and rows"
             )
-    if not known.intersection(labelled.tolist()):
-        raise ValueError(
-            f"none of the {len(labelled)} nodes (such as {str(labelled[0])!r}) occurs in {path.name} "
-            f"(with nodes such as {str(ends[0, 0])!r}); are the names in {table} spelt alike?"
-        )
-    return ends, _edge_weights(path, frame, ends)
+        ends = np.column_stack([_names(path, frame, c, "drop such edges") for c in frame.columns[:2]])
+        known = set(ends.ravel().tolist())
+        for cell in frame.columns[:2]:
+            if cell in known or cell in labelled:
+                raise ValueError(
+                    f"{path.name} seems to have no header line: its first line names the node {cell!r}; "
+                    "add one, such as source,target"
+                )
+        if not known.intersection(labelled.tolist()):
+            raise ValueError(
+                f"none of the {len(labelled)} nodes (such as {str(labelled[0])!r}) occurs in "
+                f"{path.name} (with nodes such as {str(ends[0, 0])!r}); are the names in {table} spelt "
+                "alike?"
+            )
+        return ends, _edge_weights(path, frame, ends)
 
 
 def _edge_weights(path: Path, frame: Any, ends: np.ndarray) -> np.ndarray:
@@ -256,45 +253,35 @@ def read_clouds(
     path = Path(path)
     frame = read_frame(path)
     with readable(path):
-        return _clouds_of(path, frame, target, cloud, weight, drop, labelled)
-
-
-def _clouds_of(
-    path: Path,
-    frame: Any,
-    target: str | None,
-    cloud: str,
-    weight: str | None,
-    drop: Sequence[str],
-    labelled: bool,
-) -> Table:
-    labels = labels_of(path, frame, target, labelled)
-    used = [check_column(path, frame, name) for name in (cloud, *drop, *([weight] if weight else []))]
-    named = {"target": None if labels is None else target, "cloud": cloud, "weight": weight}
-    _refuse_two_roles(path, named, drop)
-    refuse_missing(path, frame[cloud], "drop points without a cloud")
-    features = frame.drop(columns=used if labels is None else [target, *used])
-    refuse_unnamed(path, features)
-    refuse_twice(path, features)
-    if features.shape[1] == 0:
-        raise ValueError(f"{path.name} has no columns of coordinates")
-    points = numbers_of(path, features)
-    names, owner = np.unique(frame[cloud].astype(str).to_numpy(), return_inverse=True)
-    order = np.argsort(owner, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(owner))[:-1])
-    weights = None if weight is None else numbers_of(path, frame[[weight]])[:, 0]
-    for name, part in zip(names, parts, strict=True):
+        labels = labels_of(path, frame, target, labelled)
+        used = [
+            check_column(path, frame, name) for name in (cloud, *drop, *([weight] if weight else []))
+        ]
+        named = {"target": None if labels is None else target, "cloud": cloud, "weight": weight}
+        _refuse_two_roles(path, named, drop)
+        refuse_missing(path, frame[cloud], "drop points without a cloud")
+        features = frame.drop(columns=used if labels is None else [target, *used])
+        refuse_unnamed(path, features)
+        refuse_twice(path, features)
+        if features.shape[1] == 0:
+            raise ValueError(f"{path.name} has no columns of coordinates")
+        points = numbers_of(path, features)
+        names, owner = np.unique(frame[cloud].astype(str).to_numpy(), return_inverse=True)
+        order = np.argsort(owner, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(owner))[:-1])
+        weights = None if weight is None else numbers_of(path, frame[[weight]])[:, 0]
+        for name, part in zip(names, parts, strict=True):
+            if labels is not None:
+                _check_label(labels[part], str(name), path)
+            if weights is not None:
+                _check_weights(weights[part], str(name), path)
+        X = [
+            points[part] if weights is None else (points[part], weights[part] / weights[part].sum())
+            for part in parts
+        ]
         if labels is not None:
-            _check_label(labels[part], str(name), path)
-        if weights is not None:
-            _check_weights(weights[part], str(name), path)
-    X = [
-        points[part] if weights is None else (points[part], weights[part] / weights[part].sum())
-        for part in parts
-    ]
-    if labels is not None:
-        labels = labels[[part[0] for part in parts]]
-    return Table(path.name, X, labels, columns=tuple(features.columns), ids=tuple(names.tolist()))
+            labels = labels[[part[0] for part in parts]]
+        return Table(path.name, X, labels, columns=tuple(features.columns), ids=tuple(names.tolist()))
 
 
 def _check_label(labels: np.ndarray, cloud: str, path: Path) -> None:

@@ -81,8 +81,22 @@ def read_table(
     """
     path = Path(path)
     _check_file(path)
+    ending = _ending(path)
     with readable(path):
-        table = _read(path, target, drop, group, labelled)
+        if ending in _TEXT or ending in _ARROW:
+            table = _from_frame(path, target, drop, group, labelled)
+        elif ending == ".npz":
+            X, y, groups = read_npz(path, target or "y", group, labelled)
+            table = Table(path.name, X, y, groups=groups)
+        elif ending not in _SVMLIGHT:
+            raise ValueError(
+                f"{path.name} has an unknown format; known are .csv, .tsv, .parquet, .feather, .npz, "
+                ".svmlight"
+            )
+        elif group is not None:
+            raise ValueError(f"{path.name} is an svmlight file and has no column {group!r} of groups")
+        else:
+            table = Table(path.name, *read_svmlight(path))
     if table.X.ndim != 2 or table.X.shape[0] == 0:
         raise ValueError(f"{path.name} has no rows: its table has shape {table.X.shape}")
     return table
@@ -98,24 +112,6 @@ def _check_file(path: Path) -> None:
 def _ending(path: Path) -> str:
     suffixes = [s.lower() for s in path.suffixes]
     return next((s for s in reversed(suffixes) if s != ".gz"), "")
-
-
-def _read(
-    path: Path, target: str | None, drop: Sequence[str], group: str | None, labelled: bool
-) -> Table:
-    ending = _ending(path)
-    if ending in _TEXT or ending in _ARROW:
-        return _from_frame(path, target, drop, group, labelled)
-    if ending == ".npz":
-        X, y, groups = read_npz(path, target or "y", group, labelled)
-        return Table(path.name, X, y, groups=groups)
-    if ending in _SVMLIGHT:
-        if group is not None:
-            raise ValueError(f"{path.name} is an svmlight file and has no column {group!r} of groups")
-        return Table(path.name, *read_svmlight(path))
-    raise ValueError(
-        f"{path.name} has an unknown format; known are .csv, .tsv, .parquet, .feather, .npz, .svmlight"
-    )
 
 
 def _read_text(path: Path, separator: str, as_text: bool) -> Any:
