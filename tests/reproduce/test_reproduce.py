@@ -131,7 +131,7 @@ def test_altered_file_is_refused(tmp_path, monkeypatch) -> None:
     for name in data.SOURCES["mnist"].sums:
         (folder / name).write_bytes(b"other digits")
     with pytest.raises(
-        ValueError, match=r"not the file .* sha256 .* get it from the test part of MNIST"
+        ValueError, match=r"not the expected file.* SHA-256 .* get it from the test part of MNIST"
     ):
         reproduce.run("mnist-clouds", data=tmp_path, results=tmp_path)
     monkeypatch.setitem(

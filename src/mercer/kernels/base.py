@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from mercer._validation import check_vector, is_number
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
 from mercer.spaces import Space
+from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import FeatureMap
 from mercer.spaces.realisations.zonal import LevelWeights
@@ -100,6 +101,16 @@ class Kernel(sk.Kernel):
     def laplacian_space(self) -> Space | None:
         """The space whose Laplacian the kernel weighs; None if it is defined in another way."""
         return None
+
+    @property
+    def embedding(self) -> Embedding | None:
+        """How points become factors of a matrix product of invariants; None if there is no invariant."""
+        return None
+
+    @property
+    def embedding_key(self) -> Hashable:
+        """A key that is equal for kernels with the same embedding."""
+        return self.embedding
 
     def continuous(self) -> tuple[str, ...]:
         """Names of the hyperparameters that gradients and optimisers see: those with ``NAME_bounds``."""

@@ -37,12 +37,12 @@ class RadialKernel(RealisedKernel, Embedding):
 
     @property
     def embedding(self) -> Embedding:
-        """See :class:`RealisedKernel`; the kernel itself."""
+        """See :class:`Kernel`; the kernel itself."""
         return self
 
     @property
     def embedding_key(self) -> Hashable:
-        """See :class:`RealisedKernel`; the space, unless the subclass overrides :meth:`embed`."""
+        """See :class:`Kernel`; the space, unless the subclass overrides :meth:`embed`."""
         if type(self).embed is RadialKernel.embed:
             return self.space
         values = (hashable(getattr(self, name)) for name in self._embedding_parameters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
@@ -19,7 +19,7 @@ from mercer.engine.matrix_functions import Expansion
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, hashable
 from mercer.profiles import Profile
-from mercer.spaces.base import Embedding, Space
+from mercer.spaces.base import Space
 from mercer.spaces.realisations.base import FeatureMap, Moving, Realisation, Slope
 
 T = TypeVar("T")
@@ -56,16 +56,6 @@ class RealisedKernel(Kernel):
     @abstractmethod
     def _validate(self) -> None:
         """Raise for hyperparameters and options out of range."""
-
-    @property
-    @abstractmethod
-    def embedding(self) -> Embedding | None:
-        """How points become factors of a matrix product of invariants; None if there is no invariant."""
-
-    @property
-    def embedding_key(self) -> Hashable:
-        """A key that is equal for kernels with the same embedding."""
-        return self.embedding
 
     @property
     def requires_vector_input(self) -> bool:

@@ -88,7 +88,7 @@ class LawKernel(RealisedKernel):
 
     @property
     def embedding(self) -> Embedding | None:
-        """See :class:`RealisedKernel`."""
+        """See :class:`Kernel`."""
         return self.laplacian_space.embedding
 
     def slope(self, n: int, name: str) -> Slope:

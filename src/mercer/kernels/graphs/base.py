@@ -41,11 +41,6 @@ class NodeKernel(RealisedKernel):
         check_positive(self, *self.continuous())
 
     @property
-    def embedding(self) -> None:
-        """See :class:`RealisedKernel`; None."""
-        return None
-
-    @property
     def operator(self) -> Operator:
         """The matrix S, with bounds on its eigenvalues."""
         return self.space.operator("similarity")
