@@ -153,7 +153,7 @@ def bad_tables(folder) -> dict[str, tuple]:
         "rare": (frame.assign(kind=["odd"] * 2 + ["even"] * 48), "kind", "class 'odd' has 2 rows"),
         "constant": (frame.assign(kind=0.5), "kind", "the target is constant"),
         "empty": (frame.assign(kind=None), "kind", "no point has a target"),
-        "alone": (frame[["kind"]], "kind", "no columns beside the target"),
+        "alone": (frame[["kind"]], "kind", "no columns other than the target"),
         "twice": (twice, "kind", "two columns named 'a'"),
         "targets": (targets, "kind", "two columns named 'kind'"),
     }
@@ -182,7 +182,7 @@ def test_bad_tables_end_in_one_line(tmp_path) -> None:
         ("a.tsv", "a,b,y\n1,2,u\n", "seems to separate its columns by ','"),
         ("a.csv", "a,b,y\nfirst,1,2,u\nlast,3,4,v\n", "more cells than its header"),
         ("a.csv", "a,b,y\n1,2,u\n3,4,5,v\n", "cannot be read as a table"),
-        ("a.csv", "a,b,gr\xf6\xdfe\n1,2,u\n", "not written in UTF-8"),
+        ("a.csv", "a,b,gr\xf6\xdfe\n1,2,u\n", "not encoded in UTF-8"),
     ],
 )
 def test_bad_files(tmp_path, name: str, content: str | None, complaint: str) -> None:

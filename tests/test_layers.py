@@ -54,7 +54,6 @@ QUESTIONS = {
 TRAITS = {"cpu", "detach", "device", "grad", "numpy", "requires_grad"}
 STILL_CHOOSE = {
     "features/gram.py": {"is_foreign"},
-    "features/spectral.py": {"is_foreign"},
     "kernels/algebra.py": {"is_foreign", "detach"},
     "kernels/heat.py": {"requires_grad"},
     "kernels/matern.py": {"requires_grad"},

@@ -117,7 +117,7 @@ def test_bad_matrices(bad, message: str) -> None:
 
 
 def test_points_without_length() -> None:
-    with pytest.raises(ValueError, match="row 1 of K has length zero"):
+    with pytest.raises(ValueError, match="row 1 of K has norm zero"):
         rkhs.normalize([[1.0, 0.0], [0.0, 0.0]])
     with pytest.raises(ValueError, match="negative"):
         rkhs.norms([[1.0, 0.0], [0.0, -1.0]])

@@ -1,4 +1,4 @@
-"""Pictures; every function draws into the given axes, or makes some, and returns them."""
+"""Figures; every function draws into the given axes, or into new ones, and returns them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from mercer.bounds import VCBound, covering_bound, generalization_bound, log_covering_rate
-from mercer.kernels import Heat, LawKernel
+from mercer.kernels import LawKernel
 from mercer.spaces import NormalFamily, Simplex
 
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ __all__ = [
     "plot_vc_bounds",
 ]
 
-#: Colours of classes, told apart by all eyes, and how much of them regions have.
+#: Colours of classes, distinguishable with colour blindness, and their strength in regions.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 _TINT = 0.28
 #: Corners of the triangle.
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(0.75)]])
-#: Points of the triangle keep this distance from its edges, where some kernels are not defined.
+#: Distance of points from the edges of the triangle, where some kernels are not defined.
 _EDGE = 1e-4
 
-#: What :func:`plot_vc_bounds` can show.
+#: Quantities that :func:`plot_vc_bounds` can show, with their labels.
 _QUANTITIES: dict[str, tuple[str, Callable[[VCBound], float]]] = {
     "mu": ("VC bound $\\mu$", lambda bound: bound.mu),
     "effective_sample_size": (
@@ -50,9 +50,9 @@ _QUANTITIES: dict[str, tuple[str, Callable[[VCBound], float]]] = {
 def plot_generalization_bound(
     m: ArrayLike, mu: ArrayLike, eta: float = 0.05, *, ax: Axes | None = None
 ) -> Axes:
-    """Draw the generalisation bound against the sample size, one line for each VC dimension.
+    """Plot the generalisation bound against the sample size, one line for each VC dimension.
 
-    Values of 1 and more, which say nothing of an error rate, lie in the grey.
+    Bounds of 1 and more are vacuous and lie in the grey region.
 
     Parameters
     ----------
@@ -92,19 +92,19 @@ def plot_vc_bounds(
     label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what the VC bounds of several machines say, against what was varied between them.
+    """Plot a quantity of the VC bounds of several machines against a parameter.
 
     Parameters
     ----------
     values : array
-        What was varied: the time t, the dimension n, the sample size m, ...
+        Values of the parameter: the time t, the dimension n, the sample size m, ...
     bounds : sequence of VCBound
-        One for each of the values.
+        One for each value.
     quantity : {"mu", "effective_sample_size", "generalization_bound"}
     xlabel : str
-        Name of what was varied.
+        Name of the parameter.
     label : str, optional
-        Name of the line.
+        Label of the line.
     ax : matplotlib Axes, optional
 
     Examples
@@ -151,11 +151,11 @@ def plot_covering_bound(
     ax: Axes | None = None,
     **hyperparameter: Any,
 ) -> Axes:
-    """Draw the bound on covering numbers against accuracy, dimension or a hyperparameter.
+    """Plot the bound on covering numbers against accuracy, dimension or a hyperparameter.
 
-    What is given as a sequence is the horizontal axis: n, epsilon, or a hyperparameter of the kernel
-    named as a keyword, such as ``t=[0.1, 0.2]``.  The height is ``log10(log N)``, which stays in
-    range in every dimension.  The rate of the heat kernel, where epsilon is below 1, is the dashed line.
+    The horizontal axis is the argument that is given as a sequence: n, epsilon, or a hyperparameter of
+    the kernel as a keyword, such as ``t=[0.1, 0.2]``.  The vertical axis is ``log10(log N)``, which does
+    not overflow.  For the heat kernel and epsilon below 1, a dashed line shows the asymptotic rate.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def plot_covering_bound(
     radius : float
         Bound on the norm of the functions.
     label : str, optional
-        Name of the line.
+        Label of the line.
     ax : matplotlib Axes, optional
     **hyperparameter : sequence
         At most one.
@@ -212,25 +212,25 @@ def plot_simplex_boundary(
     resolution: int = 150,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the regions that a classifier makes of the triangle of three categories.
+    """Plot the decision regions of a classifier in the triangle of three categories.
 
-    The line is the decision boundary: where the decision function of two classes is zero, or where
-    predictions of several classes change.
+    Lines are decision boundaries: where the decision function of two classes is zero, or where the
+    predicted class changes.
 
     Parameters
     ----------
     model : fitted classifier
         With ``decision_function`` or ``predict`` on rows of three counts or probabilities.
     X : array of shape (m, 3), optional
-        Counts or probabilities to draw as points.
+        Counts or probabilities to show as points.
     y : array of shape (m,), optional
         Their classes.
     corners : three str
         Names of the categories.
     total : float
-        Sum of the rows that the model is asked about; 1 for probabilities.
+        Sum of the rows at which the model is evaluated; 1 for probabilities.
     resolution : int
-        Points along an edge at which it is asked.
+        Number of grid points along an edge.
     ax : matplotlib Axes, optional
 
     Examples
@@ -278,7 +278,7 @@ def plot_halfplane_boundary(
     resolution: int = 150,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the regions that a classifier makes of the half-plane of normal distributions.
+    """Plot the decision regions of a classifier in the half-plane of normal distributions.
 
     See :func:`plot_simplex_boundary`.
 
@@ -287,13 +287,13 @@ def plot_halfplane_boundary(
     model : fitted classifier
         With ``decision_function`` or ``predict`` on rows of a mean and a standard deviation.
     X : array of shape (m, 2), optional
-        Means and standard deviations to draw as points.
+        Means and standard deviations to show as points.
     y : array of shape (m,), optional
         Their classes.
     xlim, ylim : pair of floats, optional
-        Ranges of the mean and of the standard deviation; by default those of X, and some room.
+        Ranges of the mean and of the standard deviation; by default those of X with a margin.
     resolution : int
-        Points along each axis at which the model is asked.
+        Number of grid points along each axis.
     ax : matplotlib Axes, optional
 
     Examples
@@ -321,7 +321,7 @@ def plot_halfplane_boundary(
     if not (left < right and 0 <= bottom < top):
         raise ValueError(f"ranges must rise, ylim from zero or above; got xlim={xlim!r}, ylim={ylim!r}")
     means = np.linspace(left, right, resolution)
-    # No normal distribution has the deviation zero: the lowest is half a step above.
+    # The standard deviation must be positive: the grid starts half a step above zero.
     deviations = np.linspace(bottom or top / (2 * resolution), top, resolution)
     grid = np.column_stack([part.ravel() for part in np.meshgrid(means, deviations)])
     ax = _axes(ax)
@@ -332,7 +332,7 @@ def plot_halfplane_boundary(
 
 
 def _draw_regions(ax: Axes, model: Any, places: Any, rows: Any) -> None:
-    """Fill the regions of the classes in light colours, with lines between them."""
+    """Fill the regions of the classes, and draw lines between them."""
     from matplotlib.tri import Triangulation
 
     triangles = Triangulation(*places.T)
@@ -376,7 +376,7 @@ def _draw_points(ax: Axes, model: Any, points: Any, y: Any) -> None:
 
 
 def _classes(model: Any, labels: Any) -> list[Any]:
-    """The classes that a model knows, in its order, or those that are seen."""
+    """The classes of a model, in its order, or those that occur."""
     return list(getattr(model, "classes_", np.unique(labels)))
 
 
@@ -389,15 +389,16 @@ def _tints(count: int) -> list[tuple[float, ...]]:
 
 
 def _covering_point(kernel: LawKernel, values: dict[str, Any], radius: float) -> tuple[float, float]:
-    """Logarithms of the entropy, and of its rate where there is one."""
+    """Logarithms of the entropy and of its asymptotic rate; NaN if there is none."""
     n, epsilon = values["n"], values["epsilon"]
     changed = {name: value for name, value in values.items() if name not in ("n", "epsilon")}
     if changed:
         kernel = clone(kernel).set_params(**changed)
     entropy = covering_bound(kernel, n, epsilon, radius).log_entropy
-    if not isinstance(kernel, Heat) or epsilon >= 1:
+    time = kernel.heat_time(n)
+    if time is None or epsilon >= 1:
         return entropy, math.nan
-    return entropy, log_covering_rate(n, kernel.time(n), epsilon)
+    return entropy, log_covering_rate(n, time, epsilon)
 
 
 def _axes(ax: Axes | None) -> Axes:
@@ -410,9 +411,9 @@ def _axes(ax: Axes | None) -> Axes:
 
 
 def _shade_vacuous(ax: Axes) -> None:
-    """Mark bounds on an error rate that say nothing."""
+    """Shade vacuous bounds on an error rate."""
     ax.set_ylim(bottom=0, top=max(1.5, min(ax.get_ylim()[1], 3.0)))
-    # Once for each axes, however many lines are drawn into it.
+    # Once per axes, for any number of lines.
     if not any(patch.get_label() == "_vacuous" for patch in ax.patches):
         ax.axhspan(1, 1e6, color="0.92", lw=0, zorder=0, label="_vacuous")
 

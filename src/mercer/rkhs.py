@@ -1,8 +1,8 @@
-"""Geometry in feature space, from Gram matrices alone.
+"""Geometry in feature space, from Gram matrices.
 
-A kernel is an inner product of points that one never sees.  Norms, distances, means, variances,
-angles and coordinates of these points are functions of the Gram matrix; all of them are here, stable
-where the matrix is singular.
+A kernel is the inner product of points in a feature space.  Norms, distances, means, variances, angles
+and coordinates of these points are functions of the Gram matrix.  The functions of this module compute
+them, stably even for singular matrices.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import KernelCenterer
 
+from mercer._validation import refuse_rows
 from mercer.exceptions import DegenerateKernelWarning
 
 Array = NDArray[np.float64]
-#: A Gram matrix is degenerate by so little difference from 1, or so little similarity of neighbours.
+#: Least difference from 1, and least similarity of neighbours, of a matrix that is not degenerate.
 _NEARLY_CONSTANT, _NEARLY_IDENTITY = 1e-3, 1e-2
-#: Points that are looked at for that, fewest that tell, and similarities to 1 that are equality.
+#: Size of the sample for that test, least number of points, and tolerance for equal points.
 _LOOKED_AT, _FEWEST, _EQUAL = 400, 4, 1e-12
 
 __all__ = [
@@ -41,7 +42,7 @@ __all__ = [
 
 
 def norms(K: ArrayLike) -> Array:
-    """Lengths ``sqrt(K_ii)`` of the points in feature space.
+    """Norms ``sqrt(K_ii)`` of the points in feature space.
 
     Examples
     --------
@@ -72,7 +73,7 @@ def distances(K: ArrayLike) -> Array:
 
 
 def mean_norm(K: ArrayLike) -> float:
-    """Length of the mean of the points, ``sqrt(mean of K)``."""
+    """Norm of the mean of the points, ``sqrt(mean of K)``."""
     return float(np.sqrt(max(_gram(K).mean(), 0.0)))
 
 
@@ -97,7 +98,7 @@ def center(K: ArrayLike, K_test: ArrayLike | None = None) -> Any:
     K : array of shape (m, m)
         Gram matrix of the training points.
     K_test : array of shape (p, m), optional
-        Gram matrix of other points with the training points, to be moved to the same origin.
+        Gram matrix of other points with the training points, to be centred in the same way.
 
     Returns
     -------
@@ -119,7 +120,7 @@ def center(K: ArrayLike, K_test: ArrayLike | None = None) -> Any:
 def normalize(
     K: ArrayLike, K_test: ArrayLike | None = None, test_diagonal: ArrayLike | None = None
 ) -> Any:
-    """Scale the points to length one: ``K_ij / sqrt(K_ii K_jj)``.
+    """Scale the points to norm 1: ``K_ij / sqrt(K_ii K_jj)``.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ def normalize(
     K_test : array of shape (p, m), optional
         Gram matrix of other points with the training points.
     test_diagonal : array of shape (p,)
-        ``k(x, x)`` of those points; needed with ``K_test``.
+        ``k(x, x)`` of these points; required with ``K_test``.
 
     Examples
     --------
@@ -148,7 +149,7 @@ def normalize(
     if K_test is None:
         return unit
     if test_diagonal is None:
-        raise ValueError("to normalise K_test, give test_diagonal: k(x, x) of its rows")
+        raise ValueError("K_test requires test_diagonal: k(x, x) of its rows")
     block = _block(K_test, len(K))
     if np.shape(test_diagonal) != (len(block),):
         raise ValueError(f"test_diagonal has shape {np.shape(test_diagonal)}, K_test {len(block)} rows")
@@ -156,25 +157,25 @@ def normalize(
 
 
 def correlation(K: ArrayLike) -> Array:
-    """Cosines of the angles between points as seen from their mean: centre, then normalise."""
+    """Correlations in feature space: the Gram matrix, centred and then normalised."""
     return normalize(center(K))
 
 
 def mercer_map(K: ArrayLike, rank: int | None = None, tol: float | None = None) -> Array:
-    """Coordinates ``U sqrt(Lambda)`` whose inner products are K, one row per point.
+    """Coordinates ``U sqrt(Lambda)`` with the Gram matrix K, one row per point.
 
     Parameters
     ----------
     K : array of shape (m, m)
     rank : int, optional
-        Keep only the leading coordinates.
+        Number of leading coordinates to keep.
     tol : float, optional
-        Eigenvalues below it are taken as zero; by default rounding errors of the largest.
+        Smaller eigenvalues count as zero; by default, those within rounding errors of the largest.
 
     Returns
     -------
     array of shape (m, r)
-        Columns by falling eigenvalue; r is the numerical rank.
+        Columns in the order of falling eigenvalues; r is the numerical rank.
 
     Examples
     --------
@@ -190,21 +191,21 @@ def mercer_map(K: ArrayLike, rank: int | None = None, tol: float | None = None) 
 
 
 def empirical_map(K: ArrayLike, K_test: ArrayLike | None = None, tol: float | None = None) -> Any:
-    """Coordinates ``K^(-1/2) K_i`` in the span of the points, with a pseudo-inverse if singular.
+    """Coordinates ``K^(-1/2) K_i`` in the span of the points; a pseudo-inverse if K is singular.
 
     Parameters
     ----------
     K : array of shape (m, m)
         Gram matrix of the training points.
     K_test : array of shape (p, m), optional
-        Gram matrix of other points with them: gives those points' coordinates instead.
+        Gram matrix of other points with the training points, to compute their coordinates instead.
     tol : float, optional
-        Eigenvalues below it are taken as zero; by default rounding errors of the largest.
+        Smaller eigenvalues count as zero; by default, those within rounding errors of the largest.
 
     Returns
     -------
     array of shape (m, m), or (p, m) with ``K_test``
-        Inner products of training rows are K again.
+        The inner products of the rows of training points are K.
     """
     K = _gram(K)
     values, vectors = _eigen(K, tol)
@@ -215,7 +216,7 @@ def empirical_map(K: ArrayLike, K_test: ArrayLike | None = None, tol: float | No
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What a Gram matrix says of a kernel on these points; see :func:`diagnose`."""
+    """Properties of a Gram matrix; see :func:`diagnose`."""
 
     size: int
     least_eigenvalue: float
@@ -227,7 +228,7 @@ class Diagnosis:
 
     @property
     def positive_semidefinite(self) -> bool:
-        """No eigenvalue is below zero by more than rounding explains."""
+        """Whether negative eigenvalues are within rounding errors."""
         return self.least_eigenvalue >= -1e-12 * self.size * max(self.largest_eigenvalue, 1e-300)
 
     def __str__(self) -> str:
@@ -246,21 +247,21 @@ class Diagnosis:
 
 
 def diagnose(K: ArrayLike, y: ArrayLike | None = None) -> Diagnosis:
-    """Look at a Gram matrix before trusting a model that is built on it.
+    """Check a Gram matrix before fitting a model to it.
 
     Parameters
     ----------
     K : array of shape (m, m)
     y : array of shape (m,), optional
-        Target; floating numbers are taken as they are, other labels as classes.
+        Target: numbers if floating, class labels otherwise.
 
     Returns
     -------
     Diagnosis
-        ``least_eigenvalue`` (a kernel has none below zero), ``effective_rank`` (exponential of the
-        entropy of the eigenvalues), ``mean_similarity`` (near 1: all points look alike; near 0: each
-        is alone), ``alignment``, the correlation of the centred K with that of the target, and
-        ``degeneracy``, in words, where K is nearly constant or nearly the identity.
+        ``least_eigenvalue`` (not negative for a kernel), ``effective_rank`` (exponential of the entropy
+        of the eigenvalues), ``mean_similarity`` (near 1: all points look alike; near 0: every point is
+        similar to itself only), ``alignment`` (correlation of the centred K with that of the target),
+        and ``degeneracy`` (a message if K is nearly constant or nearly the identity).
 
     Examples
     --------
@@ -293,19 +294,18 @@ def diagnose(K: ArrayLike, y: ArrayLike | None = None) -> Diagnosis:
 
 
 def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
-    """Say in words that a Gram matrix is nearly constant or nearly the identity; None if it is neither.
+    """Describe a Gram matrix that is nearly constant or nearly the identity; None if it is neither.
 
-    It is nearly constant if normalised values differ from 1 by less than a thousandth on average, and
-    the total variance is as small: rows far from the origin are nearly parallel, and yet a linear
-    kernel tells them apart.  It is nearly the identity if the nearest other point of half the points has
-    a similarity below a hundredth.  Equal points do not count.  Of more than 400 points every so many
-    are looked at.
+    K is nearly constant if normalised values differ from 1 by less than 1e-3 on average and the total
+    variance is below 1e-3 too; rows far from the origin are nearly parallel, but a linear kernel can
+    still separate them.  K is nearly the identity if for half of the points the similarity to the
+    nearest other point is below 1e-2, not counting equal points.  About 400 points are tested.
 
     Parameters
     ----------
     K : array of shape (m, m)
     amplitude : float
-        What a model multiplies the matrix with: a large one makes up for small differences.
+        Factor of the matrix in a model; a large factor compensates for small differences.
 
     Examples
     --------
@@ -336,7 +336,7 @@ def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
 
 
 def warn_if_degenerate(K: ArrayLike, kernel: object, amplitude: float = 1.0) -> None:
-    """Warn where a training Gram matrix has nothing to learn from; see :func:`degeneracy`."""
+    """Warn if nothing can be learnt from a training Gram matrix; see :func:`degeneracy`."""
     found = degeneracy(K, amplitude)
     if found is not None:
         ranged = getattr(kernel, "range_parameter", lambda: None)() is not None
@@ -349,7 +349,7 @@ def warn_if_degenerate(K: ArrayLike, kernel: object, amplitude: float = 1.0) -> 
 
 
 def _alignment(K: Array, y: ArrayLike) -> float:
-    """Cosine of the angle between the centred K and the centred Gram matrix of the target."""
+    """Cosine between the centred K and the centred Gram matrix of the target."""
     labels = np.asarray(y)
     if labels.shape != (len(K),):
         raise ValueError(f"y has shape {labels.shape}, K has {len(K)} rows")
@@ -364,13 +364,11 @@ def _alignment(K: Array, y: ArrayLike) -> float:
 
 def _gram(K: ArrayLike) -> Array:
     if callable(K):
-        raise TypeError(f"a Gram matrix is wanted, not the kernel {K!r}: give kernel(X)")
+        raise TypeError(f"a Gram matrix is needed, not the kernel {K!r}: give kernel(X)")
     K = np.asarray(K, dtype=float)
     if K.ndim != 2 or K.shape[0] != K.shape[1] or K.size == 0:
         raise ValueError(f"a Gram matrix is square and not empty; got shape {K.shape}")
-    if not np.all(np.isfinite(K)):
-        row = int(np.flatnonzero(~np.isfinite(K).all(axis=1))[0])
-        raise ValueError(f"row {row} of the Gram matrix contains NaN or infinity")
+    _check_finite(K, "the Gram matrix")
     if not np.allclose(K, K.T, rtol=1e-6, atol=1e-8 * np.abs(K).max()):
         raise ValueError("a Gram matrix is symmetric; this one is not")
     return K
@@ -380,28 +378,28 @@ def _block(K: ArrayLike, columns: int) -> Array:
     K = np.asarray(K, dtype=float)
     if K.ndim != 2 or K.shape[1] != columns:
         raise ValueError(f"expected a matrix with {columns} columns, got shape {K.shape}")
-    if not np.all(np.isfinite(K)):
-        row = int(np.flatnonzero(~np.isfinite(K).all(axis=1))[0])
-        raise ValueError(f"row {row} of K_test contains NaN or infinity")
+    _check_finite(K, "K_test")
     return K
+
+
+def _check_finite(K: Array, name: str) -> None:
+    refuse_rows(~np.isfinite(K).all(axis=1), name, "contains NaN or infinity")
 
 
 def _diagonal(K: Array) -> Array:
     diagonal = np.diag(K)
     if diagonal.min() < 0:
-        raise ValueError(f"row {int(np.argmin(diagonal))}: k(x, x) is negative; this is no kernel")
+        raise ValueError(f"row {int(np.argmin(diagonal))}: k(x, x) is negative; this is not a kernel")
     return diagonal
 
 
 def _positive_lengths(diagonal: Array, name: str) -> Array:
-    bad = np.flatnonzero(~(diagonal > 0))
-    if bad.size:
-        raise ValueError(f"row {bad[0]} of {name} has length zero in feature space; drop it")
+    refuse_rows(~(diagonal > 0), name, "has norm zero in feature space; drop it")
     return np.sqrt(diagonal)
 
 
 def _eigen(K: Array, tol: float | None) -> tuple[Array, Array]:
-    """Eigenvalues above the tolerance, falling, and their vectors."""
+    """Eigenvalues above the tolerance, in falling order, and their eigenvectors."""
     if tol is not None and not tol >= 0:
         raise ValueError(f"tol must not be negative, got {tol!r}")
     values, vectors = np.linalg.eigh(K)

@@ -165,7 +165,7 @@ def test_bad_input_of_covering_numbers() -> None:
     heat = Heat(Sphere(), t=0.5)
     triangle = Graph(np.ones((3, 3)) - np.eye(3))
     for kernel in (Gaussian(), Cosine(Sphere()), "heat", Heat(triangle, t=1.0)):
-        with pytest.raises(TypeError, match="covering numbers"):
+        with pytest.raises(TypeError, match="covering bounds"):
             covering_bound(kernel, 3, 0.1)
     with pytest.raises(ValueError, match="t of Heat"):
         covering_bound(Heat(Sphere(), t=-1.0), 3, 0.1)

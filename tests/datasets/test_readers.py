@@ -204,7 +204,7 @@ def test_parts_of_sparse_matrices(tmp_path) -> None:
     csc = sparse.csc_matrix(np.eye(3))
     parts = {"data": csc.data, "indices": csc.indices, "indptr": csc.indptr, "shape": csc.shape}
     for change, reason in (
-        ({"shape": (10**12, 3), "format": "csc"}, "claims 1000000000000 rows and holds 3 numbers"),
+        ({"shape": (10**12, 3), "format": "csc"}, "has 1000000000000 rows, but only 3 numbers"),
         ({"shape": (10**12, 3)}, "index pointer"),
         ({"shape": (3,)}, "whole numbers"),
         ({"shape": (-3, 3)}, "negative"),
@@ -232,7 +232,7 @@ def test_a_large_index_of_svmlight_files_costs_nothing(tmp_path) -> None:
     assert table.X[7, 1_999_999_999] == 5
     for index in (2**31, 2**63, 10**30):
         path.write_text(f"1 1:1 {index}:2\n")
-        assert "an index above 2147483647; number its columns anew" in refusal(path)
+        assert "an index above 2147483647; renumber its columns" in refusal(path)
     path.write_text("1 1:1\n2 1:2 3:1e999\n")
     assert "row 1 of a.svmlight has an infinite value in column 2" in refusal(path)
 

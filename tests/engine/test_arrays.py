@@ -161,3 +161,33 @@ def test_gradients_that_would_be_lost_are_refused() -> None:
     with pytest.raises(ValueError, match="sparse tensor"):
         Heat(Sphere())(torch.as_tensor(X).to_sparse())
     np.testing.assert_allclose(Heat(Sphere(), t=t.detach())(X), Heat(Sphere(), t=float(t.detach()))(X))
+
+
+ROWS = np.random.default_rng(0).normal(size=(6, 4))
+
+
+@pytest.mark.parametrize("make", [lambda t: Heat(Sphere(), t=t), lambda t: Gaussian(length_scale=t)])
+def test_second_derivatives_by_hyperparameters(make) -> None:
+    t = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    rows = torch.tensor(ROWS[:4], requires_grad=True)
+
+    def slope(value):
+        return torch.autograd.grad(make(value)(rows).sum(), value, create_graph=True)[0]
+
+    (second,) = torch.autograd.grad(slope(t), t, retain_graph=True)
+    ahead, behind = (
+        float(slope(torch.tensor(0.7 + s, dtype=torch.float64, requires_grad=True)).detach())
+        for s in (1e-5, -1e-5)
+    )
+    assert float(second) == pytest.approx((ahead - behind) / 2e-5, rel=1e-6)
+    assert torch.autograd.gradgradcheck(lambda p, z: make(p)(z, torch.as_tensor(ROWS[4:6])), (t, rows))
+
+
+def test_gradients_at_zero_counts_are_finite() -> None:
+    counts = torch.tensor([[3.0, 0.0, 1.0], [0.0, 2.0, 2.0]], dtype=torch.float64, requires_grad=True)
+    for kernel in (Heat(Simplex()), Cosine(Simplex()), ArcCosine()):
+        (slope,) = torch.autograd.grad(kernel(counts).sum(), counts)
+        assert torch.isfinite(slope).all()
+    rows = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(ArcCosine()(rows).sum(), rows)
+    assert torch.isfinite(slope).all()

@@ -102,7 +102,7 @@ def test_long_tables() -> None:
     assert points["mean_a"].tolist() == [3.0, 2.0]
     arrays_, _ = split_groups(table.to_numpy(), np.array([2, 1, 2, 1]))
     np.testing.assert_array_equal(GroupNormals().fit_transform(arrays_), points.to_numpy())
-    with pytest.raises(ValueError, match="X has 4 rows, but there are 3 labels"):
+    with pytest.raises(ValueError, match="X has 4 rows, but groups has 3 labels"):
         split_groups(table, [1, 2, 3])
     with pytest.raises(ValueError, match="one-dimensional"):
         split_groups(table, [[1, 2, 3, 4]])
@@ -115,7 +115,7 @@ def test_long_tables() -> None:
         ([GROUPS[0], np.empty((0, 2))], "row 1 of X has shape"),
         ([GROUPS[0], [[1.0]]], "row 1 of X has shape"),
         ([GROUPS[0], [[1.0, np.nan]]], "row 1 of X contains NaN"),
-        ([GROUPS[0], [["a", "b"]]], "row 1 of X is no group"),
+        ([GROUPS[0], [["a", "b"]]], "row 1 of X is not an array of numbers"),
         ([[[1.0, 2.0]], [[2.0, 3.0]]], "no group of X has two observations"),
         ([[1.0, 2.0], [3.0]], "fewer than two groups"),
         ([[[1.0, 2.0], [2.0, 2.0]]] * 2, "feature 1 is constant in every group"),
@@ -216,9 +216,9 @@ def test_the_likeliest_alpha_is_near_the_truth() -> None:
 
 
 def test_marginal_likelihoods_without_a_maximum() -> None:
-    with pytest.raises(ValueError, match="as alpha falls to zero"):
+    with pytest.raises(ValueError, match="as alpha goes to zero"):
         Multinomials(alpha="marginal").fit([[3, 0], [0, 9]])
-    with pytest.raises(ValueError, match="without end"):
+    with pytest.raises(ValueError, match="without bound"):
         Multinomials(alpha="marginal").fit([[5, 5], [6, 6]])
 
 

@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 
 from mercer.features import SubstringVectorizer
 from mercer.kernels import Spectrum
-from tests.kernels.test_strings import planted, random_strings, substrings
+from tests.helpers.strings import planted, random_strings, substrings
 
 
 @pytest.mark.parametrize("length", [1, 3, (1, 4), 30])

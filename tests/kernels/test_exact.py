@@ -236,3 +236,20 @@ def test_parametrix_diverges_at_the_antipode() -> None:
     for n, order in ((3, 1), (8, 1), (8, 2), (393, 2)):
         value = values(Parametrix(Sphere(), t=0.1, order=order), n, np.array([-1.0]))
         assert np.isinf(value[0])
+
+
+def test_deep_arc_cosine_of_order_two() -> None:
+    w = np.array([[1 - 1e-13, 1 - 2.0**-53, 0.5]])
+    tile = w.copy()
+    ArcCosine(2, depth=30).profile(3).apply(tile)
+    for x, got in zip(w[0], tile[0], strict=True):
+        value = mp.mpf(float(x))
+        for _ in range(30):
+            value = oracles.arc_cosine(2, value)
+        assert abs(float(value) - got) < 1e-12
+
+
+def test_log_heat_on_the_circle_at_short_times() -> None:
+    log = Heat(Sphere(), t=0.001).log([[1.0, 0]], [[0, 1], [-1, 0], [1, 0]])[0]
+    expected = [-((np.pi / 2) ** 2) / 0.004, np.log(2) - np.pi**2 / 0.004, 0]
+    np.testing.assert_allclose(log, expected, rtol=1e-13, atol=1e-13)

@@ -17,7 +17,7 @@ from mercer.kernels import (
     TraceKernel,
 )
 from mercer.spaces import Sphere
-from tests.kernels.test_measures import BASE, MEASURES, random_clouds
+from tests.helpers.clouds import BASE, MEASURES, random_clouds
 
 GOOD = [[0.0, 1.0], [2.0, 3.0]]
 
@@ -66,7 +66,7 @@ def test_bad_input_of_other_kinds() -> None:
         kernel([sparse.csr_matrix(GOOD)])
     with pytest.raises(TypeError, match="row 1 of X is a str; a cloud is a list of points"):
         TraceKernel(FullSpectrum())([["ab"], "ab"])
-    with pytest.raises(ValueError, match="clouds of X have points of dimension 2, those of Y of 1"):
+    with pytest.raises(ValueError, match="points of dimension 2, those of Y have dimension 1"):
         kernel([GOOD], [[[1.0]]])
     with pytest.raises(
         ValueError, match="row 1 of X is a cloud that its base kernel refuses: point 1 of"
@@ -163,17 +163,17 @@ def test_weights_are_rescaled_on_request() -> None:
         (GaussianEmbedding(BASE, length_scale=None), ValueError, "length_scale of Gaussian"),
         (RegularizedMoment(eps=0), ValueError, "eps of RegularizedMoment"),
         (RegularizedMoment(order=4), ValueError, "order of RegularizedMoment must be one of 1, 2, 3"),
-        (RegularizedMoment(base=BASE), ValueError, "needs a base with explicit features"),
+        (RegularizedMoment(base=BASE), ValueError, "must have explicit features"),
         (TraceKernel(BASE, normalized="yes"), ValueError, "normalized of TraceKernel"),
         (TraceKernel(BASE, rescale_weights=1), ValueError, "rescale_weights of TraceKernel"),
         (TraceKernel(Gaussian(length_scale=-1)), ValueError, "^length_scale of Gaussian must be"),
         (TraceKernel("rbf"), TypeError, "base of TraceKernel must be a kernel"),
         (TraceKernel(Parametrix(Sphere(), order=0)), ValueError, "must be positive semidefinite"),
-        (RegularizedMoment(eps=1e-5), ValueError, "exceed the floating range"),
+        (RegularizedMoment(eps=1e-5), ValueError, "overflow; use normalized=True"),
     ],
 )
 def test_bad_parameters(kernel, error, message: str) -> None:
-    X = [np.ones((2, 200))] if "floating" in message else [GOOD]
+    X = [np.ones((2, 200))] if "overflow" in message else [GOOD]
     with pytest.raises(error, match=message):
         kernel(X)
 

@@ -23,7 +23,7 @@ from mercer.kernels import (
 )
 from mercer.spaces import Sphere
 from mercer.testing import check_kernel
-from tests.kernels.test_measures import BASE, MEASURES, random_clouds, split
+from tests.helpers.clouds import BASE, MEASURES, random_clouds, split
 
 seeds = st.integers(0, 2**32 - 1)
 

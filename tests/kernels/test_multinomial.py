@@ -326,14 +326,14 @@ def test_bad_rows(X, message: str) -> None:
 
 @pytest.mark.parametrize("total", [1, 100])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, np.float32])
-def test_shares_are_refused(total: float, form) -> None:
+def test_proportions_are_refused(total: float, form) -> None:
     shares = np.vstack([total * SHORT / SHORT.sum(axis=1, keepdims=True), np.zeros(4)])
     kernel = PosteriorHeat(t_star=0.5)
-    message = rf"row 0 of X \(and \d more\) .* sum to {total}: .* give the counts .*Heat\(Simplex\(\)\)"
+    message = rf"row 0 of X \(and \d more\) .* sum to {total}: .* give the counts, .*Heat\(Simplex\(\)\)"
     for call in (kernel, kernel.diag, kernel.standard_error):
         with pytest.raises(ValueError, match=message):
             call(form(shares))
-    with pytest.raises(ValueError, match=r"of Y .* shares"):
+    with pytest.raises(ValueError, match=r"of Y .* proportions"):
         kernel(SHORT, form(shares))
 
 

@@ -3,7 +3,6 @@
 import itertools
 import math
 import time
-from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -21,20 +20,9 @@ from mercer.features import GramTransformer, SubstringVectorizer
 from mercer.kernels import FullSpectrum, GappySubsequence, Mismatch, Spectrum, WeightedDegree
 from mercer.kernels.strings import base as strings
 from mercer.kernels.strings.substrings import common_words, mask_weights
+from tests.helpers.strings import planted, random_strings, substrings
 
 ALL = [Spectrum(1), FullSpectrum(), Mismatch(1, 0), GappySubsequence(1), WeightedDegree()]
-
-
-def random_strings(seed: int, count: int, longest: int, alphabet: str = "ACGT") -> list[str]:
-    """Strings of unequal lengths, repetitive ones among them."""
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, longest + 1, size=count)
-    few = rng.integers(1, len(alphabet) + 1, size=count)
-    return ["".join(rng.choice(list(alphabet)[:f], size=m)) for m, f in zip(lengths, few, strict=True)]
-
-
-def substrings(s, length: int) -> Counter:
-    return Counter(tuple(s[i : i + length]) for i in range(len(s) - length + 1))
 
 
 def spectrum(s, t, length: int) -> int:
@@ -379,7 +367,7 @@ def test_bad_strings_are_named(kernel, X, Y, error, message) -> None:
         (Mismatch(2, 2), "mismatches of Mismatch must be .* less than length=2"),
         (Mismatch(2, -1), "mismatches of Mismatch"),
         (Mismatch(alphabet=""), "alphabet of Mismatch"),
-        (Mismatch(alphabet="ACGTA"), "names a symbol twice"),
+        (Mismatch(alphabet="ACGTA"), "has a symbol twice"),
         (Mismatch(alphabet="AC"), "row 1 of X holds 'G', which is not in the alphabet 'AC'"),
         (Mismatch(30, 20), "need .* masks"),
         (GappySubsequence(0), "length of GappySubsequence"),
@@ -404,7 +392,7 @@ def test_more_refusals() -> None:
         Mismatch()(["ACG"], ["ACG", "ACN"])
     with pytest.raises(ValueError, match="alphabet of bytes"):
         Mismatch()([b"ACG"])
-    with pytest.raises(TypeError, match="alphabet of Mismatch holds"):
+    with pytest.raises(TypeError, match="alphabet of Mismatch has"):
         Mismatch(alphabet=[["A"], "C"])(["ACG"])
     with pytest.raises(ValueError, match="may exceed 2"):
         Mismatch(6, 5, alphabet=[*range(10**4), "A", "C", "G", "T"])(["ACGTAC"])
@@ -470,14 +458,6 @@ def test_advice_for_symbols_beyond_the_alphabet(alphabet, X, advice: str) -> Non
 
 
 # With scikit-learn.
-
-
-def planted(seed: int) -> tuple[list[str], np.ndarray]:
-    """Strings with one of two words in them."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(60) % 2
-    noise = ["".join(row) for row in rng.choice(list("ACGT"), size=(60, 20))]
-    return [s[:8] + ("TATAAT", "GGCGCC")[c] + s[8:] for s, c in zip(noise, y, strict=True)], y
 
 
 def test_support_vector_machine_takes_strings() -> None:

@@ -29,7 +29,6 @@ from mercer.kernels import (
 )
 from mercer.report import write_report
 from mercer.report.capacity import capacities
-from mercer.report.curves import is_zonal
 from mercer.report.grammatrix import heat_map, maps, pair_histogram, similarities
 from mercer.report.html import render
 from mercer.report.labels import clip, short_names
@@ -404,9 +403,9 @@ def test_profiles_of_every_kernel_of_the_angle() -> None:
     angles = np.linspace(0, np.pi / 2, 7)
     rows = np.zeros((7, 5))
     rows[:, 0], rows[:, 1] = np.cos(angles), np.sin(angles)
-    zonal = [kernel for kernel in KERNELS if is_zonal(kernel)]
+    zonal = [kernel for kernel in KERNELS if kernel.is_zonal()]
     assert len(zonal) > 10
-    assert not is_zonal(KullbackLeibler(Simplex()))
+    assert not KullbackLeibler(Simplex()).is_zonal()
     for kernel in zonal:
         points = rows**2 if isinstance(kernel.space, Simplex) else rows
         if kernel.space == Sphere(coordinates="latlon"):

@@ -334,11 +334,11 @@ def test_tables_without_rows_end_in_one_line(options, tmp_path, monkeypatch) -> 
     (tmp_path / "edges.csv").write_text("a,b\nn0,n1\n")
     result = run("compare", "header.csv", "--target", "y", *options)
     assert result.exit_code == 2
-    assert result.stderr.strip() == "error: header.csv has a header and no rows"
+    assert result.stderr.strip() == "error: header.csv has a header but no rows"
     (tmp_path / "header.csv").write_text("s,x,y\nn0,1,2\n")
     (tmp_path / "edges.csv").write_text("a,b\n")
     result = run("compare", "header.csv", "--target", "y", "--edges", "edges.csv")
-    assert result.stderr.strip() == "error: edges.csv has a header and no rows"
+    assert result.stderr.strip() == "error: edges.csv has a header but no rows"
 
 
 @pytest.mark.parametrize(

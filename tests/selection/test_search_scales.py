@@ -159,9 +159,9 @@ def test_rivals_are_those_of_scikit_learn() -> None:
 
 
 def test_rivals_that_have_not_seen_rows_say_so() -> None:
-    with pytest.raises(ValueError, match=r"TfIdf has not seen.*scaled_to\(X\) first"):
+    with pytest.raises(ValueError, match=r"weights of TfIdf have not been learnt.*scaled_to\(X\) first"):
         TfIdf()([[1, 2]])
-    with pytest.raises(ValueError, match=r"Gaussian has not seen.*scaled_to\(X\) first"):
+    with pytest.raises(ValueError, match=r"of Gaussian has not been computed.*scaled_to\(X\) first"):
         Gaussian(column_scales="std")([[1.0, 2.0]])
     with pytest.raises(ValueError, match="must be an array or 'std', got 'iqr'"):
         Gaussian(column_scales="iqr")([[1.0, 2.0]])

@@ -218,3 +218,51 @@ def test_a_million_columns() -> None:
     assert K.shape == (50, 50)
     assert (np.diag(K) == 1).all()
     assert K.min() >= 0
+
+
+def test_sparse_gaussian_with_empty_rows() -> None:
+    Z = np.array([[0, 0, 0], [1, 0, 2.0], [0, 0, 0], [0, 3, 1.0]])
+    for kernel in (Gaussian(), Linear(), Polynomial(), ArcCosine()):
+        np.testing.assert_allclose(kernel(sparse.csr_matrix(Z)), kernel(Z), atol=1e-14)
+        product = kernel.matvec(sparse.csr_matrix(Z), None, np.ones(4))
+        np.testing.assert_allclose(product, kernel(Z).sum(axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize("index", [900_000_000, -1])
+def test_indices_out_of_range(index: int) -> None:
+    broken = sparse.csr_matrix((np.ones(4), [0, 1, 0, 1], [0, 2, 4]), shape=(2, 3))
+    broken.indices[2] = index
+    with pytest.raises(ValueError, match="broken sparse"):
+        Heat(Simplex())(broken)
+
+
+@pytest.mark.parametrize("size", [1.7e308, 5e-324])
+def test_rows_at_the_end_of_the_range(size: float) -> None:
+    K = Cosine()([[size, size], [1, 1]])
+    np.testing.assert_allclose(K, np.ones((2, 2)), rtol=1e-14)
+
+
+def test_overflow_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"row 0 .* overflows"):
+        Gaussian()([[1e200, 0], [2e200, 0], [0, 0]])
+    with pytest.raises(ValueError, match="normalized=True"):
+        ArcCosine(2, depth=11)([[2.0, 0], [0.1, 0], [0, 0]])
+    with pytest.raises(ValueError, match="length_scale"):
+        Matern(Sphere(), length_scale=5e-324)(COUNTS)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ArcCosine(order=1.0),
+        ArcCosine(depth=2.0),
+        Parametrix(Sphere(), order=1.0),
+        Heat(Sphere(), t_star="0.5"),
+        Matern(Sphere(), nu="2.5"),
+        Polynomial(coef0=None),
+        Polynomial(coef0="abc"),
+    ],
+)
+def test_parameters_of_the_wrong_type(kernel) -> None:
+    with pytest.raises(ValueError, match=r"order|depth|t_star|nu|coef0"):
+        kernel(COUNTS)

@@ -1,10 +1,10 @@
-"""Bounds on what a kernel machine may get wrong, from its margin or from its kernel's spectrum.
+"""Bounds on the error of a kernel machine, from its margin or from the spectrum of its kernel.
 
-Two roads.  The smallest ball that encloses the data in feature space and the margin of a fitted machine
-bound the VC dimension, hence an effective sample size and the error on new data
-(:func:`vc_bound`, :func:`effective_sample_size`, :func:`generalization_bound`).  The eigenvalues of a
-kernel on the sphere bound the covering numbers of the functions it can represent
-(:func:`covering_bound`, :func:`entropy_number`).
+The smallest ball that encloses the data in feature space and the margin of a fitted machine bound the
+VC dimension, and thereby the effective sample size and the error on new data (:func:`vc_bound`,
+:func:`effective_sample_size`, :func:`generalization_bound`).  The eigenvalues of a kernel on the sphere
+bound the covering numbers of the functions that it can represent (:func:`covering_bound`,
+:func:`entropy_number`).
 """
 
 from mercer.bounds.ball import EnclosingBall, enclosing_ball

@@ -1,4 +1,4 @@
-"""The smallest ball that encloses points of feature space, from their Gram matrix."""
+"""The smallest ball that encloses points in feature space, from their Gram matrix."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from mercer.rkhs import distances
 
 Array = NDArray[np.float64]
 
-#: Largest gap between the two bounds on the squared radius, relative to it.
+#: Largest relative gap between the two bounds on the squared radius.
 GAP = 1e-6
-#: What libsvm is asked for; it keeps the matrix in single precision, which leaves a gap near 1e-7.
+#: Tolerance of libsvm, which stores the matrix in single precision and so leaves a gap near 1e-7.
 _LIBSVM_TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True)
 class EnclosingBall:
-    """A ball that encloses all points, and a proof that no ball is much smaller.
+    """A ball that encloses all points, with bounds on the smallest radius.
 
     The smallest squared radius lies between ``lower`` and ``upper``; the ball around
-    ``sum_i weights_i phi(x_i)`` with the squared radius ``upper`` holds every point.
+    ``sum_i weights_i phi(x_i)`` with the squared radius ``upper`` contains all points.
     """
 
     lower: float
@@ -39,13 +39,13 @@ class EnclosingBall:
 def enclosing_ball(K: ArrayLike) -> EnclosingBall:
     """Smallest ball that encloses the points with Gram matrix K.
 
-    ``R^2 = max_a sum_i a_i K_ii - a'Ka`` over ``a_i >= 0``, ``sum_i a_i = 1``: every such ``a`` gives a
-    lower bound, and the farthest point from the centre ``sum_i a_i phi(x_i)`` an upper one.
+    ``R^2 = max_a sum_i a_i K_ii - a'Ka`` over ``a_i >= 0``, ``sum_i a_i = 1``.  Every such ``a`` gives a
+    lower bound, and the farthest point from the centre ``sum_i a_i phi(x_i)`` an upper bound.
 
-    For such ``a`` the objective is ``sum_ij a_i a_j |phi_i - phi_j|^2 / 2``: a one-class machine with
-    the matrix ``-|phi_i - phi_j|^2 / 2``, which libsvm solves.  The bounds differ by less than 1e-6 of
-    R^2 (an error is raised otherwise), beside the rounding errors of K itself.  Cost: a Cholesky
-    decomposition, to see that K is positive semidefinite, and libsvm's steps, each linear in m.
+    The objective equals ``sum_ij a_i a_j |phi_i - phi_j|^2 / 2``, which is that of a one-class SVM with
+    the matrix ``-|phi_i - phi_j|^2 / 2``; libsvm solves it.  The bounds differ by less than 1e-6 of R^2
+    (otherwise an error is raised), apart from rounding errors of K.  The cost is that of a Cholesky
+    decomposition, which checks that K is positive semidefinite, and of libsvm's steps, each linear in m.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def enclosing_ball(K: ArrayLike) -> EnclosingBall:
     lower, upper = -mean, float(mean - 2 * products.min())
     if not upper - lower <= GAP * upper:
         raise ArithmeticError(
-            f"the enclosing ball is only known to {(upper - lower) / upper:.1e} of its squared radius"
+            f"the squared radius of the enclosing ball is only known to {(upper - lower) / upper:.1e}"
         )
     return EnclosingBall(float(lower * scale), float(upper * scale), weights)
 
@@ -91,7 +91,7 @@ def _one_class_weights(matrix: Array) -> Array:
 
 
 def _check_positive_semidefinite(K: NDArray) -> None:
-    """Raise if K has an eigenvalue below zero that rounding errors of its entries do not explain."""
+    """Raise if K has a negative eigenvalue that rounding errors of its entries do not explain."""
     precision = np.finfo(K.dtype).eps if K.dtype.kind == "f" else np.finfo(float).eps
     shifted = K.astype(float)
     shifted[np.diag_indices_from(shifted)] += 1000 * precision * len(K) * max(np.diag(K).max(), 1e-300)
@@ -99,6 +99,6 @@ def _check_positive_semidefinite(K: NDArray) -> None:
         np.linalg.cholesky(shifted)
     except np.linalg.LinAlgError:
         raise ValueError(
-            "the Gram matrix is not positive semidefinite, so there is no feature space to enclose "
-            "points in; mercer.rkhs.diagnose(K) shows its eigenvalues"
+            "the Gram matrix is not positive semidefinite and has no feature space; "
+            "mercer.rkhs.diagnose(K) shows its eigenvalues"
         ) from None

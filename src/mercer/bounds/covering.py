@@ -1,4 +1,4 @@
-"""Covering numbers of a kernel's functions, from its eigenvalues on the sphere."""
+"""Covering numbers of the functions of a kernel, from its eigenvalues on the sphere."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._validation import is_whole
-from mercer.kernels import LawKernel, Spectral
+from mercer.kernels import Kernel, LawKernel
 from mercer.special import zonal
 
 Extended = NDArray[np.longdouble]
 
-#: Levels looked at first; twice as many until those left out no longer matter.
+#: Least number of levels to start with; it is doubled until the omitted levels do not matter.
 _LEVELS = 2**9
-#: The same for weights of a user, which may have gaps.
-_GAP_LEVELS = 2**15
-#: Logarithm of the share of a tail that may be bounded rather than summed.
+#: Logarithm of the fraction of a tail that may be bounded rather than summed.
 _SMALL = math.log(0.1)
 #: The constant of the theorem.
 _CONSTANT = 6.0
-#: Weights with a logarithm below this may have ended by underflow only.
+#: If the last weight has a smaller logarithm, the next ones may have underflowed.
 _LOG_LEAST = -650.0
 
 
@@ -33,8 +31,8 @@ class CoveringBound:
     """A point of the curve between accuracy and size of a cover; see :func:`covering_bound`.
 
     At most ``exp(entropy)`` balls of radius ``epsilon`` cover the functions.  ``rank`` is the number j*
-    of leading eigenvalues that the bound uses.  All are kept as logarithms, since they may leave the
-    floating range; arrays where arrays were given.
+    of leading eigenvalues that the bound uses.  All are stored as logarithms, because they may overflow;
+    they are arrays if arrays were given.
     """
 
     log_epsilon: Any
@@ -48,12 +46,12 @@ class CoveringBound:
 
     @property
     def entropy(self) -> Any:
-        """Logarithm of the number of balls; ``inf`` beyond the floating range."""
+        """Logarithm of the number of balls; ``inf`` if it overflows."""
         return _exp(self.log_entropy)
 
     @property
     def rank(self) -> Any:
-        """Number j* of leading eigenvalues; ``inf`` beyond the floating range."""
+        """Number j* of leading eigenvalues; ``inf`` if it overflows."""
         return _exp(self.log_rank)
 
 
@@ -61,18 +59,18 @@ def covering_bound(kernel: LawKernel, n: int, epsilon: ArrayLike, radius: float 
     """Bound on the number of balls that cover the functions of a kernel on the sphere.
 
     For ``F = {x -> <w, phi(x)> : |w| <= R}`` on any points of S^(n-1), with distances
-    ``max_i |f(x_i) - g(x_i)|``: ``N(eps_k) <= k`` where ``lambda_1 >= lambda_2 >= ...`` are the
+    ``max_i |f(x_i) - g(x_i)|``, ``N(eps_k) <= k`` where ``lambda_1 >= lambda_2 >= ...`` are the
     eigenvalues with their multiplicities,
 
     ``eps_k = 6 R sqrt(j (lambda_1 ... lambda_j / k^2)^(1/j) + sum_(i>j) lambda_i)``
 
     and ``j = j*(k)`` is the least j with ``lambda_(j+1) < (lambda_1 ... lambda_j / k^2)^(1/j)``.
-    This function solves for k at a given epsilon.  A support vector machine with margin M has R = 1/M.
+    This function solves for k at a given epsilon.  For a support vector machine with margin M, R = 1/M.
 
-    The theorem has a factor, the largest value of an eigenfunction.  On the sphere it is 1: j* never
-    splits a level, and over a level the squares of the eigenfunctions sum to their number at every
-    point.  The eigenvalues are those for the uniform probability measure.  On the simplex the bound
-    holds too, since its points are among those of the sphere.
+    The theorem contains the largest absolute value of an eigenfunction as a factor.  On the sphere it
+    can be replaced by 1: j* never splits a level, and the squares of the eigenfunctions of a level sum
+    to their number at every point.  Eigenvalues refer to the uniform probability measure.  The bound
+    holds on the simplex too, whose points are points of the sphere.
 
     Parameters
     ----------
@@ -81,7 +79,7 @@ def covering_bound(kernel: LawKernel, n: int, epsilon: ArrayLike, radius: float 
     n : int
         Ambient dimension: the number of columns.
     epsilon : float or array
-        Accuracy of the cover; from ``6 R sqrt(k(x, x))`` on one ball is enough.
+        Accuracy of the cover; one ball suffices from ``6 R sqrt(k(x, x))`` on.
     radius : float
         Bound R on the norm of the functions.
 
@@ -138,12 +136,12 @@ def entropy_number(kernel: LawKernel, n: int, entropy: ArrayLike, radius: float 
 
 
 def log_covering_rate(n: int, t: ArrayLike, epsilon: ArrayLike) -> Any:
-    """Logarithm of the rate at which the entropy of the heat kernel grows as epsilon falls.
+    """Logarithm of the rate at which the entropy of the heat kernel grows as epsilon goes to 0.
 
-    ``c(d) (V / t^(d/2)) log(1/epsilon)^((d+2)/2)``, d = n - 1, V the area of S^d: the theorem's rate
-    for a manifold of volume V.  ``c(d) = 2 / ((d + 2) (2 pi)^(d/2) Gamma(d/2 + 1))`` makes it the
-    leading term of :func:`covering_bound`; it follows from Weyl's law for the eigenvalues.  The limit
-    is approached slowly, and more so in higher dimension.
+    ``c(d) (V / t^(d/2)) log(1/epsilon)^((d+2)/2)`` with d = n - 1 and V the area of S^d: the rate of the
+    theorem for a manifold of volume V.  ``c(d) = 2 / ((d + 2) (2 pi)^(d/2) Gamma(d/2 + 1))``, which
+    follows from Weyl's law, makes it the leading term of :func:`covering_bound`.  Convergence to the
+    limit is slow, especially in high dimension.
 
     Parameters
     ----------
@@ -178,12 +176,12 @@ def log_covering_rate(n: int, t: ArrayLike, epsilon: ArrayLike) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Levels:
-    """Levels of a kernel by falling eigenvalue, and sums over them, all as logarithms.
+    """Levels of a kernel by falling eigenvalue, and sums over them, as logarithms.
 
     ``log_ranks[k]``: number of eigenvalues up to level k.  ``log_steps[k]``: ``sum_i log(lambda_i /
     lambda')`` over them, where lambda' is the next eigenvalue; the theorem takes j* from the first
     level where it exceeds ``2 log(number of balls)``.  ``log_tails[k]``: sum of the other
-    eigenvalues.  ``ends``: there are no other levels.
+    eigenvalues.  ``ends``: whether there are no further levels.
     """
 
     log_values: Extended
@@ -204,7 +202,7 @@ class _Levels:
         sums = (logs + log_counts)[kept]
         ended = finite or (kept[-1] < levels // 2 and logs[kept[-1]] > _LOG_LEAST)
         rest = -np.inf if ended else _log_rest(kept, sums)
-        # What was summed is at most the whole, so that eigenvalues are not underestimated.
+        # The partial sum is at most the total, so that eigenvalues are not underestimated.
         scale = (0.0 if kernel.normalized else kernel.log_self_similarity(n)) - np.logaddexp.reduce(sums)
         order = np.argsort(-logs[kept], kind="stable")
         values, log_counts = logs[kept][order] + scale, log_counts[kept][order]
@@ -220,13 +218,13 @@ class _Levels:
         return cls(log_values, log_ranks, log_steps, sums[::-1], ends)
 
     def place_of_accuracy(self, log_square: Extended) -> NDArray[np.int64]:
-        """Level that j* ends with, for a squared accuracy in units of ``(6 R)^2``."""
+        """Last level that j* includes, for a squared accuracy in units of ``(6 R)^2``."""
         after = np.append(self.log_values[1:], -np.inf)
         reached = np.logaddexp(self.log_ranks + after, self.log_tails)
         return np.searchsorted(-np.minimum.accumulate(reached), -log_square)
 
     def place_of_entropy(self, log_twice: Extended) -> NDArray[np.int64]:
-        """Level that j* ends with, for twice an entropy."""
+        """Last level that j* includes, for twice an entropy."""
         return np.searchsorted(self.log_steps, log_twice, side="right")
 
     def log_entropy(self, place: NDArray[np.int64], log_square: Extended) -> Extended:
@@ -248,7 +246,7 @@ class _Levels:
         return np.logaddexp(self.log_ranks[place] + self.log_values[place] - drop, self.log_tails[place])
 
     def know_tail_at(self, place: int) -> bool:
-        """Tell whether levels that were not summed are a small part of the tail after this one."""
+        """Tell whether the levels that were not summed are a small part of the tail after a level."""
         return place < self.log_tails.size and bool(self.log_tails[-1] < self.log_tails[place] + _SMALL)
 
     def _steps_before(self, place: NDArray[np.int64]) -> Extended:
@@ -258,15 +256,13 @@ class _Levels:
 def _deep_enough(
     kernel: LawKernel, n: int, locate: Callable[[_Levels], NDArray[np.int64]]
 ) -> tuple[_Levels, NDArray[np.int64]]:
-    """As many levels as it takes, and the places among them that were asked for."""
+    """As many levels as are needed, and the levels among them that ``locate`` finds."""
     _check_kernel(kernel)
     _check_dimension(n)
-    count, finite = _LEVELS, False
-    if isinstance(kernel, Spectral):
-        finite = not callable(kernel.weights)
-        count = len(kernel.weights) if finite else _GAP_LEVELS
+    law = kernel.law(n)
+    count = law.levels or max(_LEVELS, law.least_levels)
     while True:
-        levels = _Levels.of(kernel, n, count, finite)
+        levels = _Levels.of(kernel, n, count, finite=law.levels is not None)
         place = locate(levels)
         if levels.ends or levels.know_tail_at(int(np.max(place, initial=0))):
             return levels, place
@@ -279,7 +275,7 @@ def _deep_enough(
 
 
 def _log_rest(levels: NDArray[np.int64], logs: Extended) -> Any:
-    """Bound on the sum beyond the last level, where logs is concave in the logarithm of the level."""
+    """Bound on the sum beyond the last level, if logs is concave in the logarithm of the level."""
     if levels.size < 2 or levels[-2] == 0:
         return np.inf
     decay = (logs[-2] - logs[-1]) / np.log(levels[-1] / np.longdouble(levels[-2]))
@@ -287,20 +283,20 @@ def _log_rest(levels: NDArray[np.int64], logs: Extended) -> Any:
 
 
 def _check_kernel(kernel: Any) -> None:
-    if not isinstance(kernel, LawKernel):
+    if not isinstance(kernel, Kernel) or kernel.laplacian_space is None:
         raise TypeError(
-            "covering numbers come from the eigenvalues of Heat, Matern or Spectral on a sphere; "
+            "covering bounds need the eigenvalues of Heat, Matern or Spectral on a sphere; "
             f"got {kernel!r}"
         )
     try:
         kernel.require_levels()
     except TypeError as error:
-        raise TypeError(f"covering numbers: {error}") from None
+        raise TypeError(f"covering bounds: {error}") from None
 
 
 def _check_dimension(n: Any) -> None:
     if not (is_whole(n) and n >= 2):
-        raise ValueError(f"n, the ambient dimension, must be a whole number from 2 on, got {n!r}")
+        raise ValueError(f"n, the ambient dimension, must be 2, 3, 4, ..., got {n!r}")
 
 
 def _log_radius(radius: Any) -> float:

@@ -24,11 +24,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class VCBound:
-    """What the margin of a machine says about its error on new data; see :func:`vc_bound`.
+    """VC bound of a support vector machine; see :func:`vc_bound`.
 
     ``size`` is the number m of training rows, ``margin`` the distance M between the separating
     hyperplane and the hyperplanes of value 1 and -1, ``dimension`` the dimension n of feature space
-    (perhaps infinite), and ``inside`` the number of rows inside the margin or on its wrong side.
+    (possibly infinite), and ``inside`` the number of rows inside the margin or on its wrong side.
     """
 
     size: int
@@ -53,7 +53,7 @@ class VCBound:
         return effective_sample_size(self.size, self.mu)
 
     def generalization_bound(self, eta: float = 0.05) -> float:
-        """Bound on the error rate on new data beyond that on the training rows."""
+        """Bound on how much the error rate on new data exceeds that on the training rows."""
         return generalization_bound(self.size, self.mu, eta)
 
     def __str__(self) -> str:
@@ -94,11 +94,11 @@ def effective_sample_size(m: ArrayLike, mu: ArrayLike) -> Any:
 def generalization_bound(m: ArrayLike, mu: ArrayLike, eta: float = 0.05) -> Any:
     """Bound on how much larger the error rate is on new data than on the training rows.
 
-    ``sqrt((log(2 m/mu) + 1 - log(eta/4)/mu) / (m/mu))``, with probability at least ``1 - eta`` over
-    training sets, for all machines of a class of VC dimension ``mu`` at once.
+    ``sqrt((log(2 m/mu) + 1 - log(eta/4)/mu) / (m/mu))``, which holds with probability at least
+    ``1 - eta`` over training sets, for all machines of a class of VC dimension ``mu`` at once.
 
-    Values of 1 and more say nothing.  The formula rests on an estimate of the growth function that needs
-    ``2 m >= mu``; below that there is no bound, and the value is ``inf``.
+    Bounds of 1 and more are vacuous.  The formula uses an estimate of the growth function that requires
+    ``2 m >= mu``; otherwise the value is ``inf``.
 
     Parameters
     ----------
@@ -133,26 +133,25 @@ def generalization_bound(m: ArrayLike, mu: ArrayLike, eta: float = 0.05) -> Any:
 def vc_bound(model: Any, X: Any, *, kernel: Any = None, dimension: int | None = None) -> VCBound:
     """VC bound of a fitted support vector machine with two classes.
 
-    ``mu = min(n, R^2 / M^2) + 1``: n is the dimension of feature space, R the radius of the smallest
-    ball around the training points there, and ``M = 1 / |w|`` the margin,
-    ``|w|^2 = sum_ij c_i c_j k(x_i, x_j)`` with the machine's dual coefficients c.
+    ``mu = min(n, R^2 / M^2) + 1`` with n the dimension of feature space, R the radius of the smallest
+    ball around the training points, and ``M = 1 / |w|`` the margin,
+    ``|w|^2 = sum_ij c_i c_j k(x_i, x_j)`` with the dual coefficients c of the machine.
 
-    The estimate is proven for machines that keep the margin M on every row, with R and M chosen before
-    the data are seen.  A fitted machine chose M by its data, and with a soft margin some rows lie
-    inside (``inside`` counts them): then ``mu`` compares machines, but is no theorem.
+    The theorem holds for machines that keep the margin M on every row, with R and M chosen before the
+    data are seen.  A fitted machine has chosen M from its data, and with a soft margin some rows lie
+    inside (``inside`` counts them).  Then ``mu`` serves to compare machines, but it is not a bound.
 
     Parameters
     ----------
     model : SVC or NuSVC
         Fitted, with any positive semidefinite kernel.
     X : rows
-        The rows that the model was fitted on, in the same order; for ``kernel="precomputed"`` their Gram
-        matrix.
+        The training rows in the order of the fit; for ``kernel="precomputed"`` their Gram matrix.
     kernel : callable, optional
-        Kernel of a model with ``kernel="precomputed"``, if X are the rows themselves.
+        Kernel of a model with ``kernel="precomputed"``, if X are the rows.
     dimension : int, optional
-        Dimension of feature space.  By default the number of columns for linear and cosine kernels, else
-        infinite.
+        Dimension of feature space.  By default the number of columns for linear and cosine kernels, and
+        infinite otherwise.
 
     See Also
     --------
@@ -194,8 +193,8 @@ def pairwise_vc_bounds(
 ) -> dict[tuple[Any, Any], VCBound]:
     """VC bounds of all machines in a support vector classifier, one for each pair of classes.
 
-    A classifier with more than two classes holds a machine for each pair, fitted on the rows of the two
-    classes alone; ball, margin and number of rows are those of that machine.
+    A classifier with more than two classes consists of one machine per pair, fitted on the rows of the
+    two classes only; ball, margin and number of rows are those of that machine.
 
     Parameters
     ----------
@@ -203,7 +202,7 @@ def pairwise_vc_bounds(
     X : rows
         As for :func:`vc_bound`.
     y : array of shape (m,)
-        Classes that the model was fitted on.
+        Classes of the training rows.
     kernel : callable, optional
     dimension : int, optional
         As for :func:`vc_bound`.
@@ -244,14 +243,14 @@ def pairwise_vc_bounds(
 def _check_model(model: Any) -> None:
     if not isinstance(model, SVC | NuSVC):
         raise TypeError(
-            f"a VC bound is that of a fitted sklearn.svm.SVC or NuSVC, got {type(model).__name__}; "
-            "of a pipeline or search pass the machine inside"
+            f"the model must be a fitted sklearn.svm.SVC or NuSVC, got {type(model).__name__}; "
+            "for a pipeline or search, pass the machine inside it"
         )
     check_is_fitted(model)
 
 
 def _gram(model: Any, X: Any, kernel: Any) -> Array:
-    """Gram matrix of the training rows, by the model's kernel or the given one."""
+    """Gram matrix of the training rows, by the given kernel or that of the model."""
     size = model.shape_fit_[0]
     if count(X) != size:
         raise ValueError(f"X has {count(X)} rows, but the model was fitted on {size}")
@@ -273,7 +272,7 @@ def _gram(model: Any, X: Any, kernel: Any) -> Array:
 
 
 def _dimension(model: Any, X: Any, kernel: Any, dimension: Any) -> float:
-    """Dimension of feature space: as given, or of kernels whose features are known."""
+    """Dimension of feature space, as given or from the features of the kernel."""
     if dimension is not None:
         if not (is_whole(dimension) and dimension > 0):
             raise ValueError(f"dimension must be a positive whole number or None, got {dimension!r}")
@@ -286,12 +285,12 @@ def _dimension(model: Any, X: Any, kernel: Any, dimension: Any) -> float:
 
 
 def _class_codes(model: Any, y: NDArray, size: int) -> NDArray[np.int64]:
-    """Places of the labels among the model's classes, checked against its support vectors."""
+    """Indices of the labels in the model's classes, checked against its support vectors."""
     if y.shape != (size,):
         raise ValueError(f"y has shape {y.shape}, but the model was fitted on {size} rows")
     unknown = np.flatnonzero(~np.isin(y, model.classes_))
     if unknown.size:
-        raise ValueError(f"row {unknown[0]} of y is {y[unknown[0]]!r}, which the model does not know")
+        raise ValueError(f"row {unknown[0]} of y is {y[unknown[0]]!r}, not a class of the model")
     code = np.searchsorted(model.classes_, y)
     expected = np.repeat(np.arange(len(model.classes_)), model.n_support_)
     wrong = model.support_[code[model.support_] != expected]
@@ -306,7 +305,7 @@ def _machine(
     """Support vectors of the machine for a pair of classes, and their coefficients."""
     if len(model.classes_) == 2:
         return model.support_, _dual(model)[0]
-    # scikit-learn keeps, for a support vector, one row for each class other than its own.
+    # scikit-learn stores one row of coefficients for each class other than that of the support vector.
     owner = code[model.support_]
     row = np.where(owner == first, second - 1, first)
     coefficients = _dual(model)[row, np.arange(owner.size)]
@@ -317,7 +316,7 @@ def _machine(
 def _margin(
     model: Any, K: Array, size: int, support: NDArray[np.int64], coefficients: Array, intercept: float
 ) -> tuple[float, int]:
-    """Margin ``1 / |w|`` of a machine of so many rows, and the number of rows inside it."""
+    """Margin ``1 / |w|`` of a machine fitted on ``size`` rows, and the number of rows inside it."""
     K = K[np.ix_(support, support)]
     values = K @ coefficients
     square = float(coefficients @ values)
@@ -325,19 +324,19 @@ def _margin(
     if square < -1e-12 * weight**2 * largest:
         raise ValueError("the Gram matrix is not positive semidefinite: |w|^2 is negative")
     reach = np.sign(coefficients) * (values + intercept)
-    # libsvm solves nu-machines for coefficients that sum to nu * size, and scales them afterwards.
+    # libsvm solves nu-SVMs with coefficients that sum to nu * size, and rescales them afterwards.
     tol = model.tol if isinstance(model, SVC) else model.tol * weight / (model.nu * size)
     tol += np.finfo(np.float32).eps * weight * largest  # it keeps K in single precision
     if tol >= 0.5:
         raise ValueError(
-            "the margin is no larger than what the fit leaves open, so that rows inside it cannot be "
-            "told from others; fit the model with a smaller tol"
+            "the tolerance of the fit is too large to tell which rows are inside the margin; fit the "
+            "model with a smaller tol"
         )
-    # At the optimum a support vector reaches 1 or less; other rows reach 1 or more.
+    # At the optimum support vectors have values of at most 1, other rows of at least 1.
     if reach.max() > 1 + 10 * tol:
         raise ValueError(
-            "the model is not optimal for these rows: X must be what it was fitted on, in the same "
-            "order and under the same kernel, and the fit must have converged"
+            "the model is not optimal for these rows: X must be the training rows in the order of the "
+            "fit, with the same kernel, and the fit must have converged"
         )
     margin = 1 / np.sqrt(square) if square > 0 else np.inf
     return float(margin), int((reach < 1 - 2 * tol).sum())

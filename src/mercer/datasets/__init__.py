@@ -1,4 +1,4 @@
-"""Points and labels from files and from code."""
+"""Data sets: points and labels from files and from installed libraries."""
 
 from mercer.datasets.docstrings import load_docstrings
 from mercer.datasets.structured import read_clouds, read_known_nodes, read_nodes, read_strings

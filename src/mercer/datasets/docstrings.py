@@ -1,4 +1,4 @@
-"""Real text that every installation has: what four libraries say about themselves."""
+"""Text that comes with every installation: docstrings of four libraries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from mercer.datasets.tables import Table
 
-#: Package of each library, and those of its public modules that list their names.
+#: Package of each library, and its public modules that define ``__all__``.
 _LIBRARIES = {
     "NumPy": ("numpy", ". .char .fft .linalg .ma .polynomial .random .rec .strings"),
     "SciPy": (
@@ -39,19 +39,19 @@ _LIBRARIES = {
     ),
 }
 
-#: Documents of a library at most, and characters that a document must have more than.
+#: Most documents of a library, and least number of characters of a document.
 _DOCUMENTS, _LENGTH = 250, 300
 
-#: Scikit-learn has these only after an import, which others may have done or not.
+#: Scikit-learn has these only after importing sklearn.experimental, which other code may have done.
 _EXPERIMENTAL = {"HalvingGridSearchCV", "HalvingRandomSearchCV", "IterativeImputer"}
 
-#: What is indented below a directive of code or formulas, or below a line that ends in two colons.
+#: Blocks indented below a directive of code or formulas, or below a line that ends in two colons.
 _LITERAL = re.compile(
     r"^( *)(?=\S)(?:\.\. (?:code|code-block|math|plot)::.*|((?!\.\. ).*)::)\n(?: *\n|\1 +\S.*\n?)*",
     re.MULTILINE,
 )
 
-#: Anything else that is not prose.
+#: Other text that is not prose.
 _NO_PROSE = re.compile(
     r"""
     ^[ ]*>>>.*(?:\n[ ]*\S.*)*             # doctests, up to the blank line that ends their output
@@ -66,33 +66,33 @@ _NO_PROSE = re.compile(
 
 _NAME, _WORD = re.compile(r"\w+"), re.compile(r"[^\W\d_]{3,}")
 
-#: Words that hold a library's name, as in to_numpy.
+#: Words that contain the name of a library, such as to_numpy.
 _TELLTALE = re.compile("numpy|scipy|scikit|sklearn|pandas")
 
 
 def load_docstrings(*, as_text: bool = False) -> Table:
     """Docstrings of the installed NumPy, SciPy, scikit-learn and pandas; the class is the library.
 
-    Functions, classes and methods of public modules are in it, up to 250 of each library, evenly spread
-    over its names.  The same versions give the same documents.
+    The documents are docstrings of functions, classes and methods of public modules, up to 250 per
+    library, evenly spread over the sorted names.  They depend on the installed versions only.
 
-    A document is the words of a docstring: runs of three letters or more, in lower case.  What would
-    give the library away is left out: code, doctests and formulas, names in backticks and dotted names,
-    names of packages and modules (even where they are plain words, such as random), directives,
-    addresses and numbers; and, because templates would give it away as well, lines that another
-    docstring of the library has too.  Docstrings of which 300 characters or fewer remain are left out.
+    A document consists of the words of a docstring: runs of at least three letters, in lower case.
+    Everything that would reveal the library is removed: code, doctests and formulas, names in backticks
+    and dotted names, names of packages and modules (even plain words such as random), directives,
+    addresses and numbers, and lines that occur in another docstring of the library.  Docstrings of
+    which at most 300 characters remain are left out.
 
     Parameters
     ----------
     as_text : bool
-        Whether X is a list of strings, for a vectoriser of your own or for string kernels.
+        Return X as a list of strings, for other vectorisers or for string kernels.
 
     Returns
     -------
     Table
-        X is a sparse matrix of counts of the words that occur in two documents or more, as
-        ``CountVectorizer(min_df=2)`` counts them; ``y`` are libraries, ``columns`` words, and ``ids``
-        names of what is documented.
+        X is a sparse matrix of counts of the words that occur in at least two documents, as
+        ``CountVectorizer(min_df=2)`` counts them; ``y`` are the libraries, ``columns`` the words, and
+        ``ids`` the names of the documented objects.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def load_docstrings(*, as_text: bool = False) -> Table:
     from sklearn.feature_extraction.text import CountVectorizer
 
     if sys.flags.optimize > 1:
-        raise ValueError("there are no docstrings, because Python runs with -OO; run it without")
+        raise ValueError("docstrings are not available if Python runs with -OO; run it without")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some names are deprecated
         removed = _names_of_modules()
@@ -121,8 +121,8 @@ def load_docstrings(*, as_text: bool = False) -> Table:
 
 
 def _names_of_modules() -> set[str]:
-    """Names of public modules, as they are imported."""
-    names = {"learn"}  # what is left of scikit-learn
+    """Names of public modules."""
+    names = {"learn"}  # the rest of "scikit-learn"
     for package, modules in _LIBRARIES.values():
         names.update(module.name for module in pkgutil.iter_modules(import_module(package).__path__))
         names.update(re.findall(r"\w+", modules))
@@ -130,7 +130,7 @@ def _names_of_modules() -> set[str]:
 
 
 def _documents(library: str, removed: set[str]) -> list[tuple[str, str]]:
-    """Names and texts of a library's documents, by name."""
+    """Names and texts of the documents of a library, sorted by name."""
     lines = {name: _lines(text, removed) for name, text in _docstrings(library).items()}
     docstrings_with = Counter(line for own in lines.values() for line in set(own))
     texts = {
@@ -142,9 +142,9 @@ def _documents(library: str, removed: set[str]) -> list[tuple[str, str]]:
 
 
 def _lines(docstring: str, removed: set[str]) -> list[str]:
-    """Lines of prose, as words with a space between."""
+    """Lines of prose, as words separated by spaces."""
     prose = _NO_PROSE.sub(" ", _LITERAL.sub(r"\2\n", docstring)).lower()
-    # Whole names first: linear_model goes, linear and model do not.
+    # Whole names first: linear_model is removed, linear and model are not.
     prose = _NAME.sub(lambda name: "" if name[0] in removed else name[0], prose)
     return [
         " ".join(w for w in _WORD.findall(line) if w not in removed and not _TELLTALE.search(w))
@@ -153,16 +153,16 @@ def _lines(docstring: str, removed: set[str]) -> list[str]:
 
 
 def _docstrings(library: str) -> dict[str, str]:
-    """Docstrings by qualified name; of equal ones, and of those with the same last name, the first.
+    """Docstrings by qualified name; the first of those that are equal or have the same last name.
 
-    Methods of related classes and functions of related modules say much the same.
+    Methods of related classes and functions of related modules have similar docstrings.
     """
     package, modules = _LIBRARIES[library]
     found: dict[str, str] = {}
     seen: set[str] = set()
     for name, value, owner in _public(package, modules):
         origin = getattr(value, "__module__", None) or owner
-        own = origin.partition(".")[0] == package  # not Python's, nor added by other packages
+        own = origin.partition(".")[0] == package  # not from Python or another package
         text, last = inspect.getdoc(value) or "", name.rpartition(".")[2]
         if own and len(text) > _LENGTH and not {last, text} & seen:
             found[name] = text
@@ -171,7 +171,7 @@ def _docstrings(library: str) -> dict[str, str]:
 
 
 def _public(package: str, modules: str) -> Iterator[tuple[str, Any, str]]:
-    """Functions, classes and methods, each with its name and the module of what it belongs to."""
+    """Functions, classes and methods, each with its name and the module of its owner."""
     for path in modules.split():
         module = import_module(package + path.rstrip("."))
         for name in sorted(set(module.__all__) - _EXPERIMENTAL):

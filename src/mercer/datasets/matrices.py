@@ -1,4 +1,4 @@
-"""Rows without names of columns: NPZ and svmlight files."""
+"""Matrices without column names: NPZ and svmlight files."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from scipy import sparse
 
 from mercer._npz import Npz
 
-#: Rows without a number that a matrix stored by columns may claim: they take no room in its file.
+#: Most empty rows of a matrix stored by columns; they take no space in its file.
 _BLANK = 10**6
 
 
 def read_svmlight(path: Path) -> tuple[Any, NDArray[Any]]:
-    """Rows and labels; the largest index is the number of columns, and only non-zeros are stored."""
+    """Rows and labels of an svmlight file; the number of columns is the largest index."""
     from sklearn.datasets import load_svmlight_file
 
     try:
         X, y = load_svmlight_file(str(path))
     except OverflowError:
-        raise ValueError(
-            f"{path.name} has an index above {2**31 - 1}; number its columns anew"
-        ) from None
+        raise ValueError(f"{path.name} has an index above {2**31 - 1}; renumber its columns") from None
     except ValueError as error:
         raise ValueError(f"{path.name} is not an svmlight file: {error}") from None
     _check_numbers(path, "X", X)
@@ -64,7 +62,7 @@ def read_npz(
 
 
 def _sparse(archive: Npz) -> Any:
-    """A CSR matrix of its parts, or of those of a CSC matrix."""
+    """A CSR matrix from the stored parts of a CSR or CSC matrix."""
     data, indices, indptr = archive["data"], archive["indices"], archive["indptr"]
     shape = archive["shape"]
     kind = str(archive["format"].astype(str)) if "format" in archive else "csr"
@@ -73,9 +71,9 @@ def _sparse(archive: Npz) -> Any:
     if shape.shape != (2,) or any(part.dtype.kind not in "iu" for part in (shape, indices, indptr)):
         raise ValueError("shape, indices and indptr of its sparse matrix must be whole numbers")
     rows, columns = map(int, shape)
-    # SciPy would otherwise ask for memory for all rows that are claimed.
+    # SciPy would otherwise allocate memory for all these rows.
     if kind == "csc" and rows > data.size + _BLANK:
-        raise ValueError(f"its sparse matrix claims {rows} rows and holds {data.size} numbers")
+        raise ValueError(f"its sparse matrix has {rows} rows, but only {data.size} numbers")
     make = sparse.csc_matrix if kind == "csc" else sparse.csr_matrix
     X = make((data, indices, indptr), shape=(rows, columns))
     X.check_format(full_check=True)
@@ -83,7 +81,7 @@ def _sparse(archive: Npz) -> Any:
 
 
 def _check_numbers(path: Path, name: str, X: Any) -> None:
-    """Refuse anything but finite real numbers."""
+    """Raise for anything but finite real numbers."""
     if X.dtype.kind not in "biuf":
         raise ValueError(f"{name} in {path.name} holds {X.dtype}, not real numbers")
     values = X.data if sparse.issparse(X) else X

@@ -1,4 +1,4 @@
-"""Reading strings, graphs and clouds with their labels."""
+"""Readers of strings, graphs and clouds with their labels."""
 
 from __future__ import annotations
 
@@ -30,12 +30,7 @@ _FLOAT = re.compile(r"-?\d+\.0+")
 
 
 def read_strings(
-    path: str | Path,
-    target: str | None,
-    text: str,
-    group: str | None = None,
-    *,
-    labelled: bool = True,
+    path: str | Path, target: str | None, text: str, group: str | None = None, *, labelled: bool = True
 ) -> Table:
     """Read a table with a column of strings.
 
@@ -46,16 +41,16 @@ def read_strings(
     target : str
         Column of labels or numbers.
     text : str
-        Column of strings; other columns are not looked at.
+        Column of strings; other columns are ignored.
     group : str, optional
-        Column that says which strings belong together.
+        Column of the groups of strings.
     labelled : bool
-        Whether there must be a target.
+        Whether a target is required.
 
     Returns
     -------
     Table
-        X is a list of strings; of bytes, if the column of a Parquet file holds bytes.
+        X is a list of strings, or of bytes if the column of a Parquet file contains bytes.
     """
     path = Path(path)
     frame = read_frame(path, as_text=True, keep_bytes=text)
@@ -70,29 +65,28 @@ def read_strings(
 def read_nodes(
     path: str | Path, target: str | None, edges: str | Path, node: str | None = None
 ) -> Table:
-    """Read an edge list, and a table of nodes with labels.
+    """Read an edge list and a table of labelled nodes.
 
     An edge that is listed twice, or in both directions, counts once, with the larger weight.  Nodes
-    without a label are part of the graph; labelled nodes without an edge are isolated nodes of it.
-    Names are compared as they are written, but a column of whole numbers with a decimal point, 7.0, is
-    read without it.
+    without a label are part of the graph; labelled nodes without an edge are isolated nodes.  Names are
+    compared as written, except that in a column of whole numbers such as 7.0 the decimals are dropped.
 
     Parameters
     ----------
     path : str or Path
-        CSV, TSV (perhaps gzipped), Parquet or Feather file with a row per labelled node.
+        CSV, TSV (perhaps gzipped), Parquet or Feather file with one row per labelled node.
     target : str
         Column of labels.
     edges : str or Path
-        File of the same kinds, with a header; its first two columns name the ends of an edge, a column
-        ``weight``, if there is one, holds its weight.
+        File of one of these formats, with a header.  The first two columns are the ends of an edge, and
+        an optional column ``weight`` is its weight.
     node : str, optional
-        Column of ``path`` that names the node; by default the first beside the target.
+        Column of ``path`` with the name of the node; by default the first other than the target.
 
     Returns
     -------
     Table
-        X are positions of nodes in ``graph``.
+        X are the indices of nodes in ``graph``.
     """
     path, edges = Path(path), Path(edges)
     frame = read_frame(path, as_text=True)
@@ -100,7 +94,7 @@ def read_nodes(
         labels = labels_of(path, frame, target, labelled=True)
         others = [c for c in frame.columns if c != target]
         if node is None and not others:
-            raise ValueError(f"{path.name} has no column that names the node")
+            raise ValueError(f"{path.name} has no column with the names of nodes")
         if node is not None and node == target:
             raise ValueError(f"column {node!r} of {path.name} cannot be both the node and the target")
         column = check_column(path, frame, node or others[0])
@@ -125,11 +119,11 @@ def read_known_nodes(path: str | Path, target: str | None, node: str, nodes: Seq
     path : str or Path
         As in :func:`read_nodes`.
     target : str
-        Column of labels, if the table has it.
+        Column of labels, if the table has one.
     node : str
-        Column that names the node.
+        Column with the name of the node.
     nodes : sequence of str
-        Names of the graph's nodes, by position.
+        Names of the nodes of the graph, in its order.
     """
     path = Path(path)
     frame = read_frame(path, as_text=True)
@@ -145,12 +139,12 @@ def read_known_nodes(path: str | Path, target: str | None, node: str, nodes: Seq
 
 
 def _names(path: Path, frame: Any, column: str, advice: str) -> np.ndarray:
-    """Names of nodes; whole numbers that went through a float, such as 7.0, are 7 again."""
+    """Names of nodes; if all are whole numbers written as floats, such as 7.0, without decimals."""
     refuse_missing(path, frame[column], advice)
     names = frame[column].to_list()
     if all(_FLOAT.fullmatch(name) for name in names):
         names = [name[: name.index(".")] for name in names]
-    # As objects: one long name, such as a stray quote makes, would make room for all as long.
+    # As objects: in a string array one long name, such as from a stray quote, would lengthen all others.
     return np.array(names, dtype=object)
 
 
@@ -165,32 +159,29 @@ def _refuse_repeated(path: Path, names: np.ndarray) -> None:
 
 
 def _read_edges(path: Path, labelled: np.ndarray, table: str) -> tuple[np.ndarray, np.ndarray]:
-    """Ends and weights of the edges between nodes that a table labels, and others."""
+    """Ends and weights of the edges; at least one end must be a labelled node."""
     frame = read_frame(path, as_text=True)
     with readable(path):
-        return _edges_of(path, frame, labelled, table)
-
-
-def _edges_of(path: Path, frame: Any, labelled: np.ndarray, table: str) -> tuple[np.ndarray, np.ndarray]:
-    if frame.shape[1] < 2:
-        raise ValueError(
-            f"{path.name} is not an edge list: it needs a header, two columns that name the ends, "
-            "and rows"
-        )
-    ends = np.column_stack([_names(path, frame, c, "drop such edges") for c in frame.columns[:2]])
-    known = set(ends.ravel().tolist())
-    for cell in frame.columns[:2]:
-        if cell in known or cell in labelled:
+        if frame.shape[1] < 2:
             raise ValueError(
-                f"{path.name} seems to have no header line: its first line names the node {cell!r}; "
-                "add one, such as source,target"
+                f"{path.name} is not an edge list: it needs a header, two columns that name the ends, "
+                "and rows"
             )
-    if not known.intersection(labelled.tolist()):
-        raise ValueError(
-            f"none of the {len(labelled)} nodes (such as {str(labelled[0])!r}) occurs in {path.name} "
-            f"(with nodes such as {str(ends[0, 0])!r}); are names in {table} spelt alike?"
-        )
-    return ends, _edge_weights(path, frame, ends)
+        ends = np.column_stack([_names(path, frame, c, "drop such edges") for c in frame.columns[:2]])
+        known = set(ends.ravel().tolist())
+        for cell in frame.columns[:2]:
+            if cell in known or cell in labelled:
+                raise ValueError(
+                    f"{path.name} seems to have no header line: its first line names the node {cell!r}; "
+                    "add one, such as source,target"
+                )
+        if not known.intersection(labelled.tolist()):
+            raise ValueError(
+                f"none of the {len(labelled)} nodes (such as {str(labelled[0])!r}) occurs in "
+                f"{path.name} (with nodes such as {str(ends[0, 0])!r}); are the names in {table} spelt "
+                "alike?"
+            )
+        return ends, _edge_weights(path, frame, ends)
 
 
 def _edge_weights(path: Path, frame: Any, ends: np.ndarray) -> np.ndarray:
@@ -212,13 +203,13 @@ def _edge_weights(path: Path, frame: Any, ends: np.ndarray) -> np.ndarray:
         written, (first, second) = frame["weight"].iloc[row], ends[row].tolist()
         raise ValueError(
             f"{line_of(row)} of {path.name}: the edge of {first!r} and {second!r} has "
-            f"{'no weight' if pd.isna(written) else f'weight {written}'}; weights are numbers from 0 on"
+            f"{'no weight' if pd.isna(written) else f'weight {written}'}; weights must not be negative"
         )
     return weights
 
 
 def _graph(first: Any, second: Any, weights: Any, size: int) -> Graph:
-    """Graph of the edges, the largest weight for edges that are listed more than once."""
+    """Graph of the edges; edges that are listed more than once have the largest weight."""
     low, high = np.minimum(first, second), np.maximum(first, second)
     order = np.lexsort((weights, high, low))
     low, high, weights = low[order], high[order], weights[order]
@@ -237,22 +228,22 @@ def read_clouds(
     *,
     labelled: bool = True,
 ) -> Table:
-    """Read clouds from a table with one point per row.
+    """Read clouds from a table with one row per point.
 
     Parameters
     ----------
     path : str or Path
         CSV, TSV (perhaps gzipped), Parquet or Feather file.
     target : str
-        Column of labels, the same on all rows of a cloud.
+        Column of labels, equal for all points of a cloud.
     cloud : str
-        Column that says which cloud the point belongs to.
+        Column with the name of the cloud of a point.
     weight : str, optional
         Column of weights, which are divided by their sum over the cloud.
     drop : sequence of str
         Columns to leave out; all others are coordinates.
     labelled : bool
-        Whether there must be a target.
+        Whether a target is required.
 
     Returns
     -------
@@ -262,56 +253,46 @@ def read_clouds(
     path = Path(path)
     frame = read_frame(path)
     with readable(path):
-        return _clouds_of(path, frame, target, cloud, weight, drop, labelled)
-
-
-def _clouds_of(
-    path: Path,
-    frame: Any,
-    target: str | None,
-    cloud: str,
-    weight: str | None,
-    drop: Sequence[str],
-    labelled: bool,
-) -> Table:
-    labels = labels_of(path, frame, target, labelled)
-    used = [check_column(path, frame, name) for name in (cloud, *drop, *([weight] if weight else []))]
-    named = {"target": None if labels is None else target, "cloud": cloud, "weight": weight}
-    _refuse_two_roles(path, named, drop)
-    refuse_missing(path, frame[cloud], "drop points without a cloud")
-    features = frame.drop(columns=used if labels is None else [target, *used])
-    refuse_unnamed(path, features)
-    refuse_twice(path, features)
-    if features.shape[1] == 0:
-        raise ValueError(f"{path.name} has no columns of coordinates")
-    points = numbers_of(path, features)
-    names, owner = np.unique(frame[cloud].astype(str).to_numpy(), return_inverse=True)
-    order = np.argsort(owner, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(owner))[:-1])
-    weights = None if weight is None else numbers_of(path, frame[[weight]])[:, 0]
-    for name, part in zip(names, parts, strict=True):
+        labels = labels_of(path, frame, target, labelled)
+        used = [
+            check_column(path, frame, name) for name in (cloud, *drop, *([weight] if weight else []))
+        ]
+        named = {"target": None if labels is None else target, "cloud": cloud, "weight": weight}
+        _refuse_two_roles(path, named, drop)
+        refuse_missing(path, frame[cloud], "drop points without a cloud")
+        features = frame.drop(columns=used if labels is None else [target, *used])
+        refuse_unnamed(path, features)
+        refuse_twice(path, features)
+        if features.shape[1] == 0:
+            raise ValueError(f"{path.name} has no columns of coordinates")
+        points = numbers_of(path, features)
+        names, owner = np.unique(frame[cloud].astype(str).to_numpy(), return_inverse=True)
+        order = np.argsort(owner, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(owner))[:-1])
+        weights = None if weight is None else numbers_of(path, frame[[weight]])[:, 0]
+        for name, part in zip(names, parts, strict=True):
+            if labels is not None:
+                _check_label(labels[part], str(name), path)
+            if weights is not None:
+                _check_weights(weights[part], str(name), path)
+        X = [
+            points[part] if weights is None else (points[part], weights[part] / weights[part].sum())
+            for part in parts
+        ]
         if labels is not None:
-            _check_label(labels[part], str(name), path)
-        if weights is not None:
-            _check_weights(weights[part], str(name), path)
-    X = [
-        points[part] if weights is None else (points[part], weights[part] / weights[part].sum())
-        for part in parts
-    ]
-    if labels is not None:
-        labels = labels[[part[0] for part in parts]]
-    return Table(path.name, X, labels, columns=tuple(features.columns), ids=tuple(names.tolist()))
+            labels = labels[[part[0] for part in parts]]
+        return Table(path.name, X, labels, columns=tuple(features.columns), ids=tuple(names.tolist()))
 
 
 def _check_label(labels: np.ndarray, cloud: str, path: Path) -> None:
-    """All points of a cloud have one label, or none."""
+    """Raise unless all points of a cloud have the same label, or none has a label."""
     found = {None if label != label else label for label in labels.tolist()}
     if len(found) > 1:
         raise ValueError(f"cloud {cloud!r} of {path.name} has several labels: {found}")
 
 
 def _refuse_two_roles(path: Path, roles: dict[str, str | None], drop: Sequence[str]) -> None:
-    """A column has one role, and is not dropped."""
+    """Raise if a column has two roles, or a role and is dropped."""
     seen: dict[str, str] = dict.fromkeys(drop, "left out")
     for role, name in roles.items():
         if name in seen:

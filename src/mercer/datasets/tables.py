@@ -17,7 +17,7 @@ from mercer._files import readable
 from mercer.datasets.matrices import read_npz, read_svmlight
 from mercer.spaces import Graph
 
-#: Endings and what reads them; a final .gz is ignored.
+#: File endings by format; a final .gz is ignored.
 _TEXT = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _ARROW = {".parquet", ".feather"}
 _SVMLIGHT = {".svm", ".svmlight", ".libsvm"}
@@ -29,16 +29,16 @@ class Table:
 
     name: str
     X: Any
-    #: Labels or numbers, with None or NaN where there is none; None if the file has no target.
+    #: Labels or numbers, None or NaN where missing; None if the file has no target.
     y: np.ndarray | None
-    #: The graph whose nodes X names, if it does, and the names of its nodes.
+    #: The graph of the nodes in X, if they are nodes, and the names of all its nodes.
     graph: Graph | None = None
     nodes: tuple[str, ...] = ()
-    #: Columns that are features (words, of counts of words), or coordinates of the points of clouds.
+    #: Names of the features (of word counts, the words), or of the coordinates of clouds.
     columns: tuple[str, ...] = ()
-    #: What the points are called: nodes, clouds or docstrings; rows of files have numbers.
+    #: Names of the points (nodes, clouds, docstrings); rows of files have none.
     ids: tuple[Any, ...] = ()
-    #: What belongs together and must not be split between training and test.
+    #: Group of each point; groups must not be split between training and test data.
     groups: np.ndarray | None = None
 
 
@@ -63,17 +63,17 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        Text files may be gzipped.  An NPZ file holds ``X``, or a CSR matrix as ``data``, ``indices``,
-        ``indptr`` and ``shape`` (as :func:`scipy.sparse.save_npz` writes it), beside the target.
+        Text files may be gzipped.  An NPZ file contains the target and ``X``, or a CSR matrix as
+        ``data``, ``indices``, ``indptr`` and ``shape``, as written by :func:`scipy.sparse.save_npz`.
     target : str, optional
-        Column (or NPZ array) of labels.  Not for svmlight files, which have their own; NPZ files
-        take ``y`` by default.
+        Column (or NPZ array) of labels; by default ``y`` for NPZ files.  Not used for svmlight files,
+        which contain their labels.
     drop : sequence of str
         Columns of a text, Parquet or Feather file to leave out.
     group : str, optional
-        Column (or NPZ array) that says which rows belong together.
+        Column (or NPZ array) of the groups of rows.
     labelled : bool
-        Whether there must be a target.
+        Whether a target is required.
 
     Returns
     -------
@@ -81,10 +81,24 @@ def read_table(
     """
     path = Path(path)
     _check_file(path)
+    ending = _ending(path)
     with readable(path):
-        table = _read(path, target, drop, group, labelled)
+        if ending in _TEXT or ending in _ARROW:
+            table = _from_frame(path, target, drop, group, labelled)
+        elif ending == ".npz":
+            X, y, groups = read_npz(path, target or "y", group, labelled)
+            table = Table(path.name, X, y, groups=groups)
+        elif ending not in _SVMLIGHT:
+            raise ValueError(
+                f"{path.name} has an unknown format; known are .csv, .tsv, .parquet, .feather, .npz, "
+                ".svmlight"
+            )
+        elif group is not None:
+            raise ValueError(f"{path.name} is an svmlight file and has no column {group!r} of groups")
+        else:
+            table = Table(path.name, *read_svmlight(path))
     if table.X.ndim != 2 or table.X.shape[0] == 0:
-        raise ValueError(f"{path.name} holds no rows: its table has shape {table.X.shape}")
+        raise ValueError(f"{path.name} has no rows: its table has shape {table.X.shape}")
     return table
 
 
@@ -100,24 +114,6 @@ def _ending(path: Path) -> str:
     return next((s for s in reversed(suffixes) if s != ".gz"), "")
 
 
-def _read(
-    path: Path, target: str | None, drop: Sequence[str], group: str | None, labelled: bool
-) -> Table:
-    ending = _ending(path)
-    if ending in _TEXT or ending in _ARROW:
-        return _from_frame(path, target, drop, group, labelled)
-    if ending == ".npz":
-        X, y, groups = read_npz(path, target or "y", group, labelled)
-        return Table(path.name, X, y, groups=groups)
-    if ending in _SVMLIGHT:
-        if group is not None:
-            raise ValueError(f"{path.name} is an svmlight file, which has no column {group!r} of groups")
-        return Table(path.name, *read_svmlight(path))
-    raise ValueError(
-        f"{path.name} is of no known kind; known are .csv, .tsv, .parquet, .feather, .npz and .svmlight"
-    )
-
-
 def _read_text(path: Path, separator: str, as_text: bool) -> Any:
     import pandas as pd
 
@@ -129,7 +125,7 @@ def _read_text(path: Path, separator: str, as_text: bool) -> Any:
             frame = pd.read_csv(path, sep=separator, index_col=False, **options)
         frame.columns = _as_written(path, separator, frame)
     except UnicodeDecodeError:
-        raise ValueError(f"{path.name} is not written in UTF-8; save it so") from None
+        raise ValueError(f"{path.name} is not encoded in UTF-8; save it in that encoding") from None
     except pd.errors.ParserWarning:
         raise ValueError(
             f"{path.name} has rows with more cells than its header, perhaps row names; name all columns"
@@ -146,7 +142,7 @@ def _read_text(path: Path, separator: str, as_text: bool) -> Any:
 
 
 def _as_written(path: Path, separator: str, frame: Any) -> list[str]:
-    """Names of the columns as the file has them: pandas renames the second of two that are equal."""
+    """Names of the columns as in the file; pandas renames the second of two equal ones."""
     import pandas as pd
 
     names = [str(name) for name in frame.columns]
@@ -162,9 +158,9 @@ def _as_written(path: Path, separator: str, frame: Any) -> list[str]:
 
 
 def read_frame(path: Path, as_text: bool = False, keep_bytes: str | None = None) -> Any:
-    """Read a text, Parquet or Feather file as a data frame with rows, with the file named in errors.
+    """Read a text, Parquet or Feather file with at least one row; errors name the file.
 
-    With ``as_text`` all values are strings as they are written: 007 is not 7, and NA is not a missing
+    With ``as_text`` all values are strings as written in the file: 007 is not 7, and NA is not a missing
     value.  Bytes of a Parquet file are decoded, except in the column ``keep_bytes``.
     """
     _check_file(path)
@@ -176,11 +172,11 @@ def read_frame(path: Path, as_text: bool = False, keep_bytes: str | None = None)
             frame = read_arrow(path, ending)
         else:
             raise ValueError(
-                f"{path.name} is of no known kind; known are .csv, .tsv, .parquet and .feather"
+                f"{path.name} has an unknown format; known are .csv, .tsv, .parquet and .feather"
             )
         frame.columns = [str(c) for c in frame.columns]
         if len(frame) == 0:
-            raise ValueError(f"{path.name} has a header and no rows")
+            raise ValueError(f"{path.name} has a header but no rows")
         if as_text:
             for i, name in enumerate(frame.columns):
                 frame.isetitem(i, _text_of(path, frame.iloc[:, i], keep_bytes=name == keep_bytes))
@@ -188,7 +184,7 @@ def read_frame(path: Path, as_text: bool = False, keep_bytes: str | None = None)
 
 
 def _text_of(path: Path, column: Any, keep_bytes: bool) -> Any:
-    """A column as strings, or bytes; None where there is nothing."""
+    """A column as strings or bytes; None for missing values."""
     values = column.to_list()
     for row, missing in enumerate(column.isna()):
         value = None if missing else values[row]
@@ -206,12 +202,12 @@ def _text_of(path: Path, column: Any, keep_bytes: bool) -> Any:
 
 
 def line_of(row: int) -> str:
-    """Where to find a row in the file."""
+    """Position of a row in the file."""
     return f"row {row} (line {row + 2})"
 
 
 def check_column(path: Path, frame: Any, name: str) -> str:
-    """The name, if the frame has one column of that name."""
+    """Return the name of a column; raise unless the frame has exactly one column of that name."""
     if name not in frame.columns:
         close = get_close_matches(name, frame.columns, n=1)
         hint = f"did you mean {close[0]!r}?" if close else _known(frame)
@@ -221,14 +217,14 @@ def check_column(path: Path, frame: Any, name: str) -> str:
 
 
 def refuse_twice(path: Path, frame: Any) -> None:
-    """Refuse two columns of the same name."""
+    """Raise for two columns of the same name."""
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise ValueError(f"{path.name} has two columns named {twice[0]!r}; rename one of them")
 
 
 def labels_of(path: Path, frame: Any, target: str | None, labelled: bool) -> np.ndarray | None:
-    """The target column, with None or NaN where it is empty; None if there is none and need not be."""
+    """The target column, None or NaN where it is empty; None if it is missing and not required."""
     if not labelled and (target is None or target not in frame.columns):
         return None
     if target is None:
@@ -241,7 +237,7 @@ def labels_of(path: Path, frame: Any, target: str | None, labelled: bool) -> np.
 
 
 def groups_of(path: Path, frame: Any, group: str | None, labelled: bool) -> np.ndarray | None:
-    """The column of groups, complete; None if none is wanted, or there need not be one and is none."""
+    """The column of groups, without missing values; None if there is none."""
     if group is None or (not labelled and group not in frame.columns):
         return None
     column = _single_values(path, frame[check_column(path, frame, group)])
@@ -251,7 +247,7 @@ def groups_of(path: Path, frame: Any, group: str | None, labelled: bool) -> np.n
 
 
 def _single_values(path: Path, column: Any) -> Any:
-    """The column, unless a row holds a list or the like; files of Arrow can."""
+    """Return a column; raise if it contains lists, as Arrow files can."""
     import pandas as pd
 
     if column.dtype == object and not column.map(pd.api.types.is_scalar).all():
@@ -260,7 +256,7 @@ def _single_values(path: Path, column: Any) -> Any:
 
 
 def _numbers_where_written(column: Any) -> Any:
-    """Text that is written as numbers, as numbers; unless some differ in their writing alone."""
+    """Convert text to numbers if all of it is numeric and distinct strings are distinct numbers."""
     import pandas as pd
 
     if column.dtype != object:
@@ -271,14 +267,14 @@ def _numbers_where_written(column: Any) -> Any:
 
 
 def refuse_missing(path: Path, column: Any, advice: str) -> None:
-    """Name the first row without a value."""
+    """Raise for missing values; the message names the first row without a value."""
     if column.isna().any():
         row = int(np.flatnonzero(column.isna())[0])
         raise ValueError(f"{line_of(row)} of {path.name} has no {column.name!r}; {advice}")
 
 
 def numbers_of(path: Path, features: Any) -> np.ndarray:
-    """All columns as numbers, complete."""
+    """All columns as an array of finite numbers."""
     text = list(features.select_dtypes(exclude=["number", "bool"]).columns)
     text += list(features.select_dtypes(include=["timedelta"]).columns)
     if text:
@@ -298,7 +294,7 @@ def numbers_of(path: Path, features: Any) -> np.ndarray:
 
 
 def refuse_unnamed(path: Path, frame: Any) -> None:
-    """A column without a name is seldom meant to be data."""
+    """Raise for columns without a name, which are rarely data."""
     if any(c.startswith("Unnamed: ") for c in frame.columns):
         raise ValueError(
             f"{path.name} has a column without a name, perhaps a row index; "
@@ -320,13 +316,13 @@ def _from_frame(
     roles = [None if labels is None else target, None if groups is None else group]
     features = frame.drop(columns=[name for name in roles if name is not None])
     if features.shape[1] == 0:
-        raise ValueError(f"{path.name} has no columns beside the target {target!r}")
+        raise ValueError(f"{path.name} has no columns other than the target {target!r}")
     X = numbers_of(path, features)
     return Table(path.name, X, labels, columns=tuple(features.columns), groups=groups)
 
 
 def _known(frame: Any) -> str:
-    """Columns that may be meant: those of text first."""
+    """A list of columns for messages, text columns first."""
     text = list(frame.select_dtypes(exclude="number").columns)
     names = [*text, *(c for c in frame.columns if c not in text)]
     return f"its columns are {', '.join(map(repr, names[:8]))}{', ...' if len(names) > 8 else ''}"

@@ -1,8 +1,4 @@
-"""Feature maps, and transformers that turn data into points of kernels.
-
-From data to distributions: counts become multinomial distributions, groups of observations and
-measurements with errors become normal ones.
-"""
+"""Feature maps of kernels, and transformers that turn data into distributions."""
 
 from mercer.features.distributions import GroupNormals, MeasuredNormals, Multinomials, split_groups
 from mercer.features.gram import GramTransformer

@@ -1,9 +1,10 @@
-"""From data to distributions: transformers whose rows are points of a family of distributions.
+"""Transformers from data to distributions.
 
 Counts become multinomial distributions, for kernels on :class:`mercer.spaces.Simplex`.  Observations
 and measurements become normal distributions, in one of two layouts: ``"pairs"``, a product of
-one-dimensional normals, with columns ``mu_1, sigma_1, mu_2, sigma_2, ...``; or ``"spherical"``, one
-normal with a standard deviation common to all coordinates, with columns ``mu_1, ..., mu_d, sigma``.
+one-dimensional normal distributions, with columns ``mu_1, sigma_1, mu_2, sigma_2, ...``; or
+``"spherical"``, one normal distribution with the same standard deviation in all coordinates, with
+columns ``mu_1, ..., mu_d, sigma``.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ __all__ = ["GroupNormals", "MeasuredNormals", "Multinomials", "split_groups"]
 Array = NDArray[np.float64]
 Layout = Literal["pairs", "spherical"]
 
-#: Variances below this part of the pooled one count as this part when a prior is fitted.
+#: Variances are at least this fraction of the pooled variance when a prior is fitted.
 _LEAST_VARIANCE = 1e-5
-#: Range in which the Dirichlet parameter is looked for.
+#: Range of the search for the Dirichlet parameter.
 _LEAST_ALPHA, _MOST_ALPHA = 1e-8, 1e5
 
 
 def split_groups(X: Any, groups: Any) -> tuple[list[Any], NDArray[Any]]:
-    """Collect the rows of a long table by group.
+    """Split the rows of a long table by group.
 
     Parameters
     ----------
@@ -64,9 +65,9 @@ def split_groups(X: Any, groups: Any) -> tuple[list[Any], NDArray[Any]]:
     rows = X.iloc if hasattr(X, "iloc") else np.asarray(X)
     length = len(X)
     if length != len(groups):
-        raise ValueError(f"X has {length} rows, but there are {len(groups)} labels of groups")
+        raise ValueError(f"X has {length} rows, but groups has {len(groups)} labels")
     if length == 0:
-        raise ValueError("X has no rows; there are no groups to split it into")
+        raise ValueError("X has no rows, and therefore no groups")
     names, places = np.unique(groups, return_inverse=True)
     order = np.argsort(places, kind="stable")
     ends = np.cumsum(np.bincount(places, minlength=len(names)))
@@ -74,38 +75,39 @@ def split_groups(X: Any, groups: Any) -> tuple[list[Any], NDArray[Any]]:
 
 
 def _missing(label: Any) -> bool:
-    """Tell None, NaN, NaT and pandas' NA, none of which is equal to itself, from labels."""
+    """Tell whether a label is None, NaN, NaT or pandas' NA, which are not equal to themselves."""
     same = label == label
     return label is None or not isinstance(same, bool | np.bool_) or not same
 
 
 class GroupNormals(TransformerMixin, BaseEstimator):
-    """Groups of observations as normal distributions, with variances shrunk towards a common one.
+    """Groups of observations as normal distributions, with variances shrunk towards a common value.
 
     A group of k observations becomes its mean and the standard deviation ``s``, where
 
         ``s^2 = (d_0 s_0^2 + nu v) / (d_0 + nu)``,
 
     v is the unbiased variance of the group with ``nu = k - 1`` degrees of freedom (``d (k - 1)`` in
-    the spherical layout), and the true variance has the prior ``d_0 s_0^2 / chi^2(d_0)``.  With few
-    observations variances are hardly known, and a point of the family has a logarithm of the standard
-    deviation for coordinate: shrinkage keeps groups that vary little by chance from running away.
+    the spherical layout), and the true variance has the prior ``d_0 s_0^2 / chi^2(d_0)``.  Variances of
+    few observations are uncertain, and distances between normal distributions depend on the logarithm
+    of the standard deviation: shrinkage prevents groups that vary little by chance from being far away.
 
     ``d_0`` and ``s_0`` are fitted to the training groups, feature by feature, by the mean and variance
-    of ``log v``.  Where variances differ by no more than chance, d_0 is infinite and all groups get the
-    same.  Groups of one observation get ``s_0``.
+    of ``log v``.  If the variances differ no more than by chance, d_0 is infinite and all groups get the
+    same variance.  Groups of one observation get ``s_0``.
 
     Parameters
     ----------
     layout : {"pairs", "spherical"}
-        A standard deviation per feature, or one for all.
+        One standard deviation per feature, or one for all features.
     shrinkage : "empirical" or float
-        Fit the prior; or degrees of freedom d_0 of a prior at the pooled variance, 0 for no shrinkage.
+        Fit the prior, or use the pooled variance with this number of degrees of freedom d_0; 0 means no
+        shrinkage.
 
     Attributes
     ----------
     prior_variance_, prior_degrees_ : array
-        ``s_0^2`` and ``d_0``, for each feature or for all.
+        ``s_0^2`` and ``d_0``, per feature or for all features.
 
     References
     ----------
@@ -128,11 +130,11 @@ class GroupNormals(TransformerMixin, BaseEstimator):
         self.shrinkage = shrinkage
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the prior of the variances to groups: arrays or frames of shape (k, d) or (k,)."""
+        """Fit the prior of the variances to groups, arrays or data frames of shape (k, d) or (k,)."""
         _check_layout(self)
         if self.shrinkage != "empirical" and not (is_number(self.shrinkage) and self.shrinkage >= 0):
             raise ValueError(
-                "shrinkage of GroupNormals must be 'empirical' or a number that is not negative, got "
+                "shrinkage of GroupNormals must be 'empirical' or a non-negative number, got "
                 f"{self.shrinkage!r}"
             )
         groups = _check_groups(X)
@@ -141,22 +143,22 @@ class GroupNormals(TransformerMixin, BaseEstimator):
         known = degrees > 0
         if not known.any():
             raise ValueError(
-                "no group of X has two observations: variances are unknown; give larger groups, or "
-                "measurements with errors to MeasuredNormals"
+                "no group of X has two observations, so that variances are unknown; give larger groups, "
+                "or use MeasuredNormals for measurements with errors"
             )
         pooled = degrees[known] @ variances[known] / degrees.sum()
         constant = np.flatnonzero(~(pooled > 0))
         if constant.size:
             where = f"feature {constant[0]}" if self.layout == "pairs" else "every feature"
             raise ValueError(
-                f"{where} is constant in every group of X (or varies by less than 1e-160) and has no "
-                "variance; drop it, or change its unit"
+                f"{where} is constant in every group of X (or varies by less than 1e-160); drop it or "
+                "change its unit"
             )
         if self.shrinkage == "empirical":
             if known.sum() < 2:
                 raise ValueError(
-                    "fewer than two groups of X have two observations: the prior cannot be fitted; give "
-                    "shrinkage a number"
+                    "fewer than two groups of X have two observations, so that the prior cannot be "
+                    "fitted; set shrinkage to a number"
                 )
             fits = [
                 _fit_prior(np.maximum(v, _LEAST_VARIANCE * p), degrees[known])
@@ -169,7 +171,7 @@ class GroupNormals(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Array:
-        """Means and standard deviations, a row for each group."""
+        """Means and standard deviations, one row per group."""
         check_is_fitted(self)
         groups = _check_groups(X, len(self._columns))
         means, variances, degrees = self._moments(groups)
@@ -220,14 +222,14 @@ class MeasuredNormals(TransformerMixin, BaseEstimator):
     """Measurements with standard errors as normal distributions.
 
     A value x with the standard error e becomes ``N(x, e^2)``.  In the spherical layout the common
-    standard deviation is the root mean square of a row's errors.
+    standard deviation is the root mean square of the errors of a row.
 
     Parameters
     ----------
     errors : list of column names or numbers, optional
         Columns of the errors, in the order of the columns of values; by default the second half.
     layout : {"pairs", "spherical"}
-        A standard deviation per feature, or one for all.
+        One standard deviation per feature, or one for all features.
 
     Examples
     --------
@@ -241,7 +243,7 @@ class MeasuredNormals(TransformerMixin, BaseEstimator):
         self.layout = layout
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the columns of values and errors."""
+        """Determine the columns of values and errors."""
         _check_layout(self)
         rows = self._check_rows(X, reset=True)
         columns = rows.shape[1]
@@ -291,15 +293,15 @@ class MeasuredNormals(TransformerMixin, BaseEstimator):
 class Multinomials(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Rows of counts as multinomial distributions, smoothed by a Dirichlet prior.
 
-    ``theta_i = (x_i + alpha) / (sum_j x_j + n alpha)``: the maximum of the likelihood for alpha = 0,
-    the posterior mean under the prior Dirichlet(alpha, ..., alpha) otherwise.  With
-    ``alpha="marginal"`` the prior is the one under which the training rows are most probable,
+    ``theta_i = (x_i + alpha) / (sum_j x_j + n alpha)``: the maximum likelihood estimate for alpha = 0,
+    otherwise the posterior mean under the prior Dirichlet(alpha, ..., alpha).  With
+    ``alpha="marginal"`` the prior maximises the marginal likelihood of the training rows,
 
         ``log p(X) = sum_x [log G(n a) - log G(|x| + n a) + sum_i (log G(x_i + a) - log G(a))]``
 
-    up to what does not depend on a, with G the gamma function.  This function has at most one maximum
-    [1]_.  Sparse rows stay sparse for alpha = 0; smoothing fills all zeros.  A row without any counts
-    is refused for alpha = 0 and becomes the uniform distribution otherwise.
+    up to a constant, with G the gamma function.  This function has at most one maximum [1]_.  Sparse
+    rows stay sparse for alpha = 0; smoothing fills all zeros.  A row without counts is refused for
+    alpha = 0; otherwise it becomes the uniform distribution.
 
     Parameters
     ----------
@@ -327,7 +329,7 @@ class Multinomials(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.alpha = alpha
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose alpha, if it is to be chosen."""
+        """Check the rows, and fit alpha if it is ``"marginal"``."""
         counts = self._check_counts(X, self.alpha, reset=True)
         if isinstance(self.alpha, str) and self.alpha == "marginal":
             self.alpha_ = _likeliest_alpha(counts)
@@ -335,24 +337,23 @@ class Multinomials(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             self.alpha_ = float(self.alpha)
         else:
             raise ValueError(
-                "alpha of Multinomials must be 'marginal' or a number that is not negative, got "
-                f"{self.alpha!r}"
+                f"alpha of Multinomials must be 'marginal' or a non-negative number, got {self.alpha!r}"
             )
         return self
 
     def transform(self, X: Any) -> Any:
-        """Probabilities, a row for each row of counts."""
+        """Probabilities, one row per row of counts."""
         check_is_fitted(self)
         counts = self._check_counts(X, self.alpha_, reset=False)
         if self.alpha_ == 0:
-            # Squares of the unit vectors that the space makes of rows of any scale.
+            # The space maps rows to unit vectors without overflow; their squares are the probabilities.
             roots, _ = Simplex().embed(counts)
             return roots.multiply(roots).tocsr() if sparse.issparse(roots) else roots**2
         smoothed = (counts.toarray() if sparse.issparse(counts) else counts) + self.alpha_
         return smoothed / smoothed.sum(axis=1, keepdims=True)
 
     def _check_counts(self, X: Any, alpha: Any, reset: bool) -> Any:
-        """Rows without counts have no likelihood to maximise, but they have a posterior."""
+        """Check the rows; rows without counts are allowed if there is a prior."""
         refuse_complex(X, "X")
         X = validate_data(
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
@@ -361,7 +362,7 @@ class Multinomials(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         try:
             return (Simplex() if is_number(alpha) and alpha == 0 else Counts()).check(X)
         except ValueError as error:
-            # scikit-learn's words for it, which its checks of estimators look for
+            # The words that scikit-learn's estimator checks look for.
             negative = "Negative values in data: " if "negative entries" in str(error) else ""
             raise ValueError(f"{negative}{error}") from None
 
@@ -390,13 +391,13 @@ def _likeliest_alpha(counts: Any) -> float:
     low, high = np.log(_LEAST_ALPHA), np.log(_MOST_ALPHA)
     if slope(low) <= 0:
         raise ValueError(
-            "the marginal likelihood grows as alpha falls to zero: no row of X has counts in two "
-            "columns; give alpha a number"
+            "the marginal likelihood grows as alpha goes to zero, because no row of X has counts in two "
+            "columns; set alpha to a number"
         )
     if slope(high) >= 0:
         raise ValueError(
-            "the marginal likelihood grows with alpha without end: the rows of X are as even as chance "
-            "allows, or more so; give alpha a number"
+            "the marginal likelihood grows with alpha without bound, because the rows of X vary no more "
+            "than by chance; set alpha to a number"
         )
     return float(np.exp(optimize.brentq(slope, low, high, xtol=1e-12)))
 
@@ -406,7 +407,7 @@ def _fit_prior(variances: Array, degrees: Array) -> tuple[float, float]:
     half = degrees / 2
     logs = np.log(variances) - special.digamma(half) + np.log(half)
     excess = logs.var(ddof=1) - special.polygamma(1, half).mean()
-    if excess <= 1e-8:  # no more than chance
+    if excess <= 1e-8:  # no more than by chance
         return float(np.exp(logs.mean())), np.inf
     log_half = optimize.brentq(lambda x: np.log(special.polygamma(1, np.exp(x)) / excess), -30, 30)
     prior = float(np.exp(log_half))
@@ -423,12 +424,12 @@ def _check_groups(X: Any, columns: int | None = None) -> list[Array]:
         try:
             rows = np.asarray(group, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ValueError(f"row {i} of X is no group of observations of numbers: {group!r}") from None
+            raise ValueError(f"row {i} of X is not an array of numbers: {group!r}") from None
         rows = rows[:, None] if rows.ndim == 1 else rows
         columns = rows.shape[-1] if columns is None else columns
         if rows.ndim != 2 or 0 in rows.shape or rows.shape[1] != columns:
             raise ValueError(
-                f"row {i} of X has shape {np.shape(group)}; groups need one observation or more, of "
+                f"row {i} of X has shape {np.shape(group)}; a group needs at least one observation of "
                 f"{columns} feature(s)"
             )
         if not np.isfinite(rows).all():

@@ -10,17 +10,17 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._arrays import count, is_foreign, on_cpu
-from mercer._validation import refuse_complex
+from mercer._validation import refuse_complex, refuse_rows
 from mercer.kernels.base import Kernel, has_range
 from mercer.rkhs import warn_if_degenerate
 
 
 class GramTransformer(TransformerMixin, BaseEstimator):
-    """Turn points into rows of their Gram matrix with the training points.
+    """Transform points to rows of their Gram matrix with the training points.
 
-    Put it before any estimator with ``kernel="precomputed"``: the points may be of any kind that the
-    kernel takes (sparse counts, strings, graph nodes, clouds), and its parameters are searched like
-    all others, as ``gramtransformer__kernel__t_star``.
+    Put it before an estimator with ``kernel="precomputed"``.  Points may be of any kind that the kernel
+    accepts (sparse counts, strings, graph nodes, clouds), and the parameters of the kernel can be
+    searched as usual, for example ``gramtransformer__kernel__t_star``.
 
     Parameters
     ----------
@@ -28,14 +28,15 @@ class GramTransformer(TransformerMixin, BaseEstimator):
     normalize : bool
         Divide by the square roots of k(x, x) and k(y, y).
     similarity : float, optional
-        Scale the kernel to the training points, so that this is the median similarity of distinct ones;
-        see :meth:`~mercer.kernels.Kernel.scaled_to`.  By default it is taken as it is.
+        Scale the kernel so that this is the median similarity of distinct training points; see
+        :meth:`~mercer.kernels.Kernel.scaled_to`.  By default the kernel is used as it is.
 
     Attributes
     ----------
     kernel_ : Kernel
-        The kernel, cloned, with what it learns from the training points.
-    X_fit_ : the training points
+        A clone of the kernel, with what it learns from the training points.
+    X_fit_ : points
+        The training points.
 
     Examples
     --------
@@ -58,9 +59,9 @@ class GramTransformer(TransformerMixin, BaseEstimator):
         self.similarity = similarity
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the training points and keep them."""
+        """Check and store the training points."""
         self.kernel_ = clone(self.kernel)
-        X = self._rows(X, reset=True)
+        X = check_rows(self, X, reset=True)
         ours = isinstance(self.kernel_, Kernel)  # scikit-learn's own kernels have nothing to learn
         if self.similarity is not None and ours:
             self.kernel_ = self.kernel_.scaled_to(X, self.similarity)
@@ -69,10 +70,10 @@ class GramTransformer(TransformerMixin, BaseEstimator):
         if self.similarity is not None and not has_range(self.kernel_):
             warnings.warn(
                 f"{self.kernel_!r} has no range, and similarity={self.similarity} changes nothing; "
-                "leave it out, or scale a part of the kernel (its base) by scaled_to",
+                "leave it out, or scale a part of the kernel (its base) with scaled_to",
                 stacklevel=2,
             )
-        self.kernel_.diag(X)  # refuses what is no point of the kernel's space
+        self.kernel_.diag(X)  # raises for rows that are not points of the space
         self.X_fit_ = X
         if self.normalize:
             self._lengths = self._feature_lengths(X)
@@ -87,17 +88,7 @@ class GramTransformer(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """Gram matrix of X with the training points."""
         check_is_fitted(self)
-        return self._gram(X if X is self.X_fit_ else self._rows(X, reset=False))
-
-    def _rows(self, X: Any, reset: bool) -> Any:
-        """Points; if they are rows of numbers, as an array, with their columns counted and named."""
-        if not self.kernel_.requires_vector_input or is_foreign(X):
-            return X
-        refuse_complex(X, "X")
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-        )  # fmt: skip
+        return self._gram(X if X is self.X_fit_ else check_rows(self, X, reset=False))
 
     def _gram(self, X: Any) -> Any:
         K = self.kernel_(X, None if X is self.X_fit_ else self.X_fit_)
@@ -109,13 +100,11 @@ class GramTransformer(TransformerMixin, BaseEstimator):
 
     def _feature_lengths(self, X: Any) -> Any:
         lengths = self.kernel_.diag(X) ** 0.5
-        zero = np.flatnonzero(np.asarray(lengths) == 0)
-        if zero.size:
-            raise ValueError(f"row {zero[0]} has length zero in feature space; drop it")
+        refuse_rows(lengths == 0, "X", "has norm zero in feature space; drop it")
         return lengths
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names ``k0, k1, ...`` of the columns, one per training point."""
+        """Names ``k0, k1, ...``, one per training point."""
         check_is_fitted(self)
         return np.asarray([f"k{i}" for i in range(count(self.X_fit_))], dtype=object)
 
@@ -124,3 +113,14 @@ class GramTransformer(TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.string = not self.kernel.requires_vector_input
         return tags
+
+
+def check_rows(transformer: Any, X: Any, reset: bool) -> Any:
+    """Convert rows of numbers to an array and check their columns; return other points unchanged."""
+    if not transformer.kernel_.requires_vector_input or is_foreign(X):
+        return X
+    refuse_complex(X, "X")
+    return validate_data(
+        transformer, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Explicit features from the spectrum of a kernel's space."""
+"""Explicit features: eigenfunctions of the space of a kernel."""
 
 from __future__ import annotations
 
@@ -7,51 +7,51 @@ from typing import Any, Self
 import numpy as np
 from array_api_compat import array_namespace
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from mercer._arrays import is_foreign
-from mercer._validation import is_whole, refuse_complex, refuse_rows
+from mercer._validation import is_whole, refuse_rows
+from mercer.features.gram import check_rows
 from mercer.kernels import Kernel
 
 
 class SpectralFeatures(TransformerMixin, BaseEstimator):
-    """A truncated spectral feature map for the nodes of a graph, or for points of a sphere.
+    """A truncated spectral feature map.
 
-    ``F_x = (sqrt(f(lambda_1)) u_1(x), ..., sqrt(f(lambda_q)) u_q(x))`` with the eigenpairs of the
-    kernel's matrix that weigh most: ``F @ F.T`` is the best approximation of ``K = f(M)`` of rank q.
+    ``F_x = (sqrt(f(lambda_1)) u_1(x), ..., sqrt(f(lambda_q)) u_q(x))`` with the eigenfunctions u that
+    have the largest weights f.  On a graph ``F @ F.T`` is the best approximation of rank q of the
+    kernel's matrix ``K = f(M)``.
 
-    On sphere and simplex the u are spherical harmonics and f their level's weight a_l; see
-    :class:`mercer.harmonics.SphericalHarmonics`.  Of a level with more harmonics than are left, B of
-    the N_l are taken and scaled by ``sqrt(N_l / B)``, so that ``F @ F.T`` is the truncated kernel in the
-    mean over ``random_state``.  A small part of a level scatters widely, and ``error_`` says so: choose
-    ``n_components`` that fill levels.  Tensors are differentiable.
+    On sphere and simplex the u are spherical harmonics and f is the weight a_l of their level; see
+    :class:`mercer.harmonics.SphericalHarmonics`.  If a level has more harmonics than features are left,
+    B of its N_l harmonics are drawn and scaled by ``sqrt(N_l / B)``, so that the mean of ``F @ F.T``
+    over ``random_state`` is the truncated kernel.  A small part of a level has a large variance, as
+    ``error_`` shows: choose ``n_components`` to fill levels.  Features of tensors are differentiable.
 
-    No entry of ``F @ F.T`` is off by more than ``error_``; on a graph it is the largest weight left out,
-    and good to about 1e-6 of it.  For a kernel with ``normalized=True`` rows are then scaled to length
-    one.  Eigenpairs of a graph come from Lanczos iteration, one pass over the edges per step, beside
-    those of the Laplacian's zeros, which are known; on thin graphs where the end of the spectrum is too
-    crowded for it (rings, grids, road maps), from a sparse factorisation.  Graphs of up to 4000 nodes
-    are decomposed in full.
+    The error of every entry of ``F @ F.T`` is at most ``error_``; on a graph this is the largest omitted
+    weight, accurate to about 1e-6.  For a kernel with ``normalized=True`` rows are scaled to norm 1.
+    Graphs of up to 4000 nodes are decomposed completely.  For larger ones eigenpairs come from Lanczos
+    iteration, with one pass over the edges per step, or from a sparse factorisation if the end of the
+    spectrum is too crowded for it (rings, grids, road maps).
 
     Parameters
     ----------
-    kernel : kernel on a Graph, a Sphere or a Simplex, or ArcCosine
-        On a graph with weights that rise or fall along the spectrum, as ``Heat``, ``Matern``,
-        ``Exponential``, ``VonNeumann`` and ``Power`` have: the pairs that weigh most are at its ends.
+    kernel : ArcCosine, or a kernel on Sphere, Simplex, Projective, Torus, Rotations or Graph
+        On a graph the weights must rise or fall along the spectrum, as those of ``Heat``, ``Matern``,
+        ``Exponential``, ``VonNeumann`` and ``Power`` do.
     n_components : int
-        Number of features; no more than there are nodes.
+        Number of features; on a graph at most the number of nodes.
     random_state : int
-        Seed of the first vector of the iteration, or of the directions of an incomplete level.
+        Seed of the first vector of the iteration, or of the harmonics drawn from an incomplete level.
 
     Attributes
     ----------
     kernel_ : Kernel
-        The kernel, cloned.
+        A clone of the kernel.
     eigenvalues_ : array of shape (n_components,)
-        Eigenvalues of the matrix, the heaviest first; on a sphere those of its Laplacian.
+        Eigenvalues of the Laplacian (of S, for kernels of a graph's similarity S), by falling weight.
     error_ : float
-        Bound on the error of an entry of ``F @ F.T``, for the kernel in its plain form (and for rows
-        of length one, where ``ArcCosine`` keeps lengths).
+        Bound on the error of an entry of ``F @ F.T``, for the plain kernel (for ``ArcCosine``, between
+        rows of norm 1).
 
     Examples
     --------
@@ -76,7 +76,7 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Compute the eigenpairs; X is only checked, and tells the dimension of a sphere."""
+        """Compute the eigenpairs; X only determines the number of columns."""
         self.kernel_ = clone(self.kernel)
         if not is_whole(self.n_components) or self.n_components < 1:
             raise ValueError(f"n_components must be 1, 2, 3, ..., got {self.n_components!r}")
@@ -86,30 +86,20 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         if X is None:
             n = space.fixed_columns()
         else:
-            n = space.columns(space.check(self._points(X, reset=True)))
+            n = space.columns(space.check(check_rows(self, X, reset=True)))
         self._map = self.kernel_.feature_map(n, self.n_components, self.random_state)
         self.eigenvalues_, self.error_ = self._map.eigenvalues, self._map.error
         return self
 
     def transform(self, X: Any) -> Any:
-        """Features of nodes or points, shape (m, n_components)."""
+        """Features of points, an array of shape (m, n_components)."""
         check_is_fitted(self)
-        rows = self._map(self.kernel_.space.check(self._points(X, reset=False)))
+        rows = self._map(self.kernel_.space.check(check_rows(self, X, reset=False)))
         if not self.kernel_.normalized:
             return rows
         lengths = array_namespace(rows).vecdot(rows, rows) ** 0.5
-        refuse_rows(lengths == 0, "X", "has no part in the features and cannot be normalised; take more")
+        refuse_rows(lengths == 0, "X", "has features that are all zero; use more features")
         return rows / lengths[:, None]
-
-    def _points(self, X: Any, reset: bool) -> Any:
-        """Rows as an array, with their columns counted and named."""
-        if is_foreign(X) or not self.kernel_.requires_vector_input:
-            return X
-        refuse_complex(X, "X")
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-        )  # fmt: skip
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

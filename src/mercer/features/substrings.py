@@ -1,4 +1,4 @@
-"""Substrings as sparse features."""
+"""Counts of substrings as sparse features."""
 
 from __future__ import annotations
 
@@ -26,27 +26,26 @@ from mercer.spaces.sequences import Sequences, encode, symbol_keys
 class SubstringVectorizer(TransformerMixin, BaseEstimator):
     """Counts of substrings: the features of :class:`mercer.kernels.Spectrum`, for linear models.
 
-    The features of a string are the numbers of its substrings w, one column for each w.  With
-    ``n_features=None`` the columns are the substrings of the training strings, sorted (tokens: in the
-    order of their appearance), and products of rows are exactly the spectrum kernel between training
-    strings; substrings that were not there in training have no column and are left out.  With a
-    number of features nothing is learnt: a substring's column is a hash of it, the same in every
-    process.  Substrings that meet in one column are counted together, so that products of rows are
-    never below the kernel.
+    Each column counts one substring.  With ``n_features=None`` the columns are the substrings of the
+    training strings, sorted (tokens: in order of appearance), and inner products of rows equal the
+    spectrum kernel between training strings; substrings that do not occur in training are ignored.
+    With a number of features nothing is learnt: the column of a substring is its hash, which does not
+    depend on the process.  Substrings with the same hash are counted together, so that inner products
+    of rows are never below the kernel.
 
-    Time and memory are linear in the text.
+    Time and memory are linear in the length of the text.
 
     Parameters
     ----------
     length : int or pair of int
         Length of the substrings, or the shortest and the longest.
     n_features : int, optional
-        Number of columns to hash to.
+        Number of columns of the hash; by default columns are not hashed.
 
     Attributes
     ----------
     vocabulary_ : list
-        Substrings (tuples for tokens) of the columns, if they are not hashed.
+        Substrings (tuples for tokens) of the columns; only if they are not hashed.
 
     Examples
     --------
@@ -64,7 +63,7 @@ class SubstringVectorizer(TransformerMixin, BaseEstimator):
         self.n_features = n_features
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the vocabulary, unless columns are hashed."""
+        """Learn the vocabulary, unless the columns are hashed."""
         self._validate()
         P, _ = encode(X)
         if self.n_features is None:
@@ -78,7 +77,7 @@ class SubstringVectorizer(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> sparse.csr_matrix:
-        """Sparse matrix of counts, a row for each string."""
+        """Sparse matrix of counts, one row per string."""
         check_is_fitted(self)
         self._validate()
         P, _ = encode(X)
@@ -95,18 +94,18 @@ class SubstringVectorizer(TransformerMixin, BaseEstimator):
         )
 
     def _counts(self, X: Any, length: int) -> sparse.csr_matrix:
-        """Counts of the vocabulary's substrings of one length."""
+        """Counts of the substrings of one length in the vocabulary."""
         known = [w for w in self.vocabulary_ if len(w) == length]
         if not known:
             return sparse.csr_matrix((len(encode(X)[0]), 0))
         P, V = encode(X, known)
         assert V is not None
         counts = count_windows(P.join(V), Window(length, tuple(range(length))))
-        # A row of the vocabulary has one element, and its column is what we look for.
+        # A row of the vocabulary has one element, in the column of its substring.
         return counts[: len(P)][:, counts[len(P) :].indices]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Substrings of the columns; numbered names if they are hashed."""
+        """Substrings of the columns; numbered names if the columns are hashed."""
         check_is_fitted(self)
         if self.n_features is not None:
             return np.array([f"substringvectorizer{i}" for i in range(self.n_features)], dtype=object)
@@ -154,7 +153,7 @@ def _hashed_counts(P: Sequences, window: Window, n_features: int) -> sparse.csr_
 
 
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """One-to-one map of 64 bits where each depends on all others (the finaliser of splitmix64)."""
+    """The finaliser of splitmix64: a bijection of 64 bits that mixes all of them."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.gp.features import Features, PriorWeights, ProductSums
-from mercer.kernels import Kernel, LawKernel
+from mercer.kernels import Kernel
 from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 
 if TYPE_CHECKING:
@@ -28,17 +28,15 @@ def check_kernel(kernel: Any) -> None:
             "the kernel must be ArcCosine, or Heat, Matern or another kernel given by a law, got "
             f"{kernel!r}"
         )
-    if isinstance(kernel, LawKernel):
-        kernel.check_space()
-    else:
-        kernel.require_levels()
+    kernel.require_spectrum()
 
 
 def eigenfunctions(kernel: Any, count: int | None) -> Eigenfunctions | None:
     """Eigenfunctions for a kernel, where its space offers them; None where it does not."""
-    if not isinstance(kernel, LawKernel):
+    space = kernel.laplacian_space
+    if space is None:
         return None
-    found: Eigenfunctions | None = kernel.space.eigenfunctions(
+    found: Eigenfunctions | None = space.eigenfunctions(
         count, lambda eigenvalues: log_weights(kernel, eigenvalues)
     )
     return found
@@ -87,7 +85,7 @@ class EigenFeatures(Features):
 
     def serves(self, kernel: Any, inputs: str) -> bool:
         """See :class:`Features`."""
-        right = isinstance(kernel, LawKernel) and kernel.space == self.space
+        right = kernel.laplacian_space == self.space
         if right and self.basis.n_points is not None:
             kernel.diag(self.basis.points([0]))  # refuses parameters out of range
         return bool(right)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,11 @@ from mercer.kernels.base import Kernel, hashable
 from mercer.kernels.scale import check_similarity
 
 
+@dataclass(eq=False, repr=False)
 class Constant(Kernel):
-    """The same value for every pair.
+    """The constant kernel ``k(x, y) = value``.
 
-    ``k(x, y) = value``.  Positive numbers in sums and products become this kernel, so that Gaussian
-    processes can fit them.
+    Positive numbers in sums and products become constant kernels, which Gaussian processes can fit.
 
     Parameters
     ----------
@@ -38,13 +39,8 @@ class Constant(Kernel):
     2.0 * Heat(Sphere()) + 0.5
     """
 
-    def __init__(self, value: float = 1.0, value_bounds: Any = (1e-5, 1e5)) -> None:
-        self.value = value
-        self.value_bounds = value_bounds
-
-    def continuous(self) -> tuple[str, ...]:
-        """See :class:`Kernel`."""
-        return ("value",)
+    value: float = 1.0
+    value_bounds: Any = (1e-5, 1e5)
 
     def is_stationary(self) -> bool:
         """See :class:`Kernel`."""
@@ -52,7 +48,7 @@ class Constant(Kernel):
 
     @property
     def requires_vector_input(self) -> bool:
-        """Any kind of point will do."""
+        """False: any kind of point is accepted."""
         return False
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
@@ -80,7 +76,7 @@ class Constant(Kernel):
 
     @property
     def _factor(self) -> Any:
-        """The value as a tensor if it is one, else as a Python float, which suits every array."""
+        """The value: a tensor if it is one, otherwise a Python float, which suits every array."""
         return self.value if hasattr(self.value, "detach") else float(self.value)
 
     def _full(self, shape: tuple[int, ...], X: Any) -> Any:
@@ -97,7 +93,7 @@ class Constant(Kernel):
 
 
 def as_kernel(operand: Any) -> sk.Kernel:
-    """Take a kernel as it is and a positive number as a constant kernel."""
+    """Return kernels unchanged, and positive numbers as constant kernels."""
     if isinstance(operand, sk.Kernel):
         return operand
     if isinstance(operand, numbers.Real) or getattr(operand, "ndim", None) == 0:
@@ -105,18 +101,18 @@ def as_kernel(operand: Any) -> sk.Kernel:
         check_positive(constant, "value")
         return constant
     raise TypeError(
-        f"a kernel combines with kernels and positive numbers, not with {type(operand).__name__}"
+        f"kernels combine with kernels and positive numbers, not with {type(operand).__name__}"
     )
 
 
+@dataclass(eq=False, repr=False)
 class _Pair(Kernel, sk.KernelOperator):
     """Two kernels joined by an operation."""
 
-    _sign = ""
+    k1: sk.Kernel
+    k2: sk.Kernel
 
-    def __init__(self, k1: sk.Kernel, k2: sk.Kernel) -> None:
-        self.k1 = k1
-        self.k2 = k2
+    _sign = ""
 
     def __eq__(self, other: Any) -> bool:
         # In either order, as in scikit-learn.
@@ -127,33 +123,33 @@ class _Pair(Kernel, sk.KernelOperator):
 
     @property
     def hyperparameters(self) -> list[sk.Hyperparameter]:
-        """Those of both kernels, as in scikit-learn."""
+        """Hyperparameters of both kernels, as in scikit-learn."""
         return sk.KernelOperator.hyperparameters.fget(self)
 
     @property
     def positive_semidefinite(self) -> bool:  # type: ignore[override]
-        """Both kernels are."""
+        """See :class:`Kernel`."""
         return all(getattr(k, "positive_semidefinite", True) for k in (self.k1, self.k2))
 
     def scaled_to(
         self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
     ) -> Kernel:
-        """Both kernels, scaled; see :meth:`Kernel.scaled_to`."""
+        """See :class:`Kernel`; both kernels are scaled."""
         parts = (_scaled(k, X, similarity, max_rows, random_state) for k in (self.k1, self.k2))
         return type(self)(*parts)
 
     def _slopes(self, eval_gradient: bool) -> int:
-        """Number of derivatives that are asked for."""
+        """Number of derivatives to compute."""
         return len(self.theta) if eval_gradient else 0
 
     def is_stationary(self) -> bool:
-        """Both kernels are."""
+        """See :class:`Kernel`."""
         return bool(self.k1.is_stationary() and self.k2.is_stationary())
 
     def __repr__(self) -> str:
         first, second = _bracket(self, self.k1), _bracket(self, self.k2)
         if isinstance(self.k1, Constant) and isinstance(self.k2, Constant):
-            first = constructor_call(self.k1)  # two bare numbers would make a number
+            first = constructor_call(self.k1)  # two bare numbers would evaluate to a number
         return f"{first} {self._sign} {second}"
 
 
@@ -164,7 +160,7 @@ class Sum(_Pair):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
-        # Both parts and the whole; so for each derivative.
+        # Both terms and the sum, and the derivatives of both twice.
         check_room(X, Y, matrices=3 + 2 * self._slopes(eval_gradient))
         if not eval_gradient:
             return self.k1(X, Y) + self.k2(X, Y)
@@ -188,7 +184,7 @@ class Product(_Pair):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
-        # Both parts and the whole; derivatives also multiplied with the other part.
+        # Both factors and the product; derivatives are also multiplied by the other factor.
         check_room(X, Y, matrices=3 + 3 * self._slopes(eval_gradient))
         if not eval_gradient:
             return self.k1(X, Y) * self.k2(X, Y)
@@ -209,7 +205,7 @@ class Product(_Pair):
 
 
 class Exponentiation(Kernel, sk.Exponentiation):
-    """A whole power ``k(x, y) ** exponent``; other powers need not be positive semidefinite."""
+    """The power ``k(x, y) ** exponent`` with a whole exponent; others need not be kernels."""
 
     kernel: sk.Kernel
     exponent: int
@@ -221,18 +217,16 @@ class Exponentiation(Kernel, sk.Exponentiation):
 
     def _check_exponent(self) -> None:
         if not is_whole(self.exponent) or self.exponent < 1:
-            raise ValueError(
-                f"kernels take powers 1, 2, 3, ... (others are not kernels), got {self.exponent!r}"
-            )
+            raise ValueError(f"the exponent of a kernel must be 1, 2, 3, ..., got {self.exponent!r}")
 
     @property
     def hyperparameters(self) -> list[sk.Hyperparameter]:
-        """Those of the kernel, as in scikit-learn."""
+        """Hyperparameters of the kernel, as in scikit-learn."""
         return sk.Exponentiation.hyperparameters.fget(self)
 
     @property
     def positive_semidefinite(self) -> bool:  # type: ignore[override]
-        """The kernel is."""
+        """See :class:`Kernel`."""
         return getattr(self.kernel, "positive_semidefinite", True)
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
@@ -251,12 +245,12 @@ class Exponentiation(Kernel, sk.Exponentiation):
     def scaled_to(
         self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
     ) -> Kernel:
-        """The power whose own similarity is the one given; see :meth:`Kernel.scaled_to`."""
+        """See :class:`Kernel`; the power has the given similarity."""
         root = check_similarity(similarity) ** (1 / self.exponent)
         return Exponentiation(_scaled(self.kernel, X, root, max_rows, random_state), self.exponent)
 
     def is_stationary(self) -> bool:
-        """The kernel is."""
+        """See :class:`Kernel`."""
         return bool(self.kernel.is_stationary())
 
     def __repr__(self) -> str:
@@ -266,18 +260,18 @@ class Exponentiation(Kernel, sk.Exponentiation):
 
 
 def _matvec(kernel: sk.Kernel, X: Any, Y: Any, v: Any) -> Any:
-    """Product with a vector for any scikit-learn kernel."""
+    """Product with a vector, for any scikit-learn kernel."""
     return kernel.matvec(X, Y, v) if isinstance(kernel, Kernel) else Kernel.matvec(kernel, X, Y, v)
 
 
 def _scaled(kernel: sk.Kernel, X: Any, similarity: float, max_rows: int, random_state: int) -> Any:
-    """A part of a combination, scaled if it knows how."""
+    """A part of a sum, product or power, scaled if it is a kernel of this package."""
     if not isinstance(kernel, Kernel):
         return kernel
     return kernel.scaled_to(X, similarity, max_rows=max_rows, random_state=random_state)
 
 
 def _bracket(outer: Kernel, inner: sk.Kernel) -> str:
-    """Show an operand, in brackets where its operation binds less than the outer one."""
+    """Show an operand, in brackets if its operation binds more weakly than the outer one."""
     weak = isinstance(outer, Product) and isinstance(inner, Sum | sk.Sum)
     return f"({inner!r})" if weak else repr(inner)

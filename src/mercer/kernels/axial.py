@@ -1,7 +1,8 @@
-"""The heat kernel of axes."""
+"""The heat kernel of axes: points of projective space."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mercer.kernels.base import check_spherical
@@ -12,16 +13,17 @@ from mercer.spaces import SphericalSpace
 from mercer.spaces.projective import Projective
 
 
+@dataclass(eq=False, repr=False)
 class AxialHeat(LawKernel, DiffusionTime):
     """The heat kernel of axes: x and -x are the same point.
 
     ``a_l = exp(-l (l + n - 2) t)`` on the even levels of the sphere and 0 on the odd ones: the even part
-    ``(G(w; t) + G(-w; t)) / 2`` of the heat kernel, which is that of the real projective space.
-    The absolute form is divided by the area of the sphere, as that of :class:`Heat` is.
+    ``(G(w; t) + G(-w; t)) / 2`` of the heat kernel, which is the heat kernel of real projective space.
+    The absolute form is divided by the area of the sphere, like that of :class:`Heat`.
 
-    For axes without a direction, such as normals of planes and fibres.  Beside that for tables in a
-    Gaussian process: their rows lie on one half of the sphere, where even harmonics can say as much
-    as all of them, and the same number of features reaches further.
+    It suits axes without a direction, such as fibres and normals of planes.  It also suits tables in a
+    Gaussian process: their rows lie on one half of the sphere, where the even harmonics represent as
+    much as all of them, so that the same number of features reaches higher levels.
 
     Parameters
     ----------
@@ -46,29 +48,19 @@ class AxialHeat(LawKernel, DiffusionTime):
     """
 
     space: SphericalSpace
-
-    def __init__(
-        self,
-        space: SphericalSpace,
-        t: Any = None,
-        t_star: Any = 1.0,
-        normalized: bool = True,
-        t_bounds: Any = (1e-6, 1e2),
-        t_star_bounds: Any = (1e-2, 1e2),
-    ) -> None:
-        self.space = space
-        self.t = t
-        self.t_star = t_star
-        self.normalized = normalized
-        self.t_bounds = t_bounds
-        self.t_star_bounds = t_star_bounds
+    t: Any = None
+    t_star: Any = 1.0
+    normalized: bool = True
+    t_bounds: Any = (1e-6, 1e2)
+    t_star_bounds: Any = (1e-2, 1e2)
 
     def law(self, n: int) -> Diffusion:
-        """Diffusion for the time."""
+        """See :class:`LawKernel`."""
         return Diffusion(self._time(n))
 
     @property
-    def _home(self) -> Projective:
+    def laplacian_space(self) -> Projective:
+        """See :class:`Kernel`."""
         return Projective(self.space)
 
     def _validate(self) -> None:

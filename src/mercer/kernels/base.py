@@ -1,10 +1,12 @@
-"""What a kernel is: scikit-learn's interface, values in messages, algebra, products with vectors."""
+"""The base class of all kernels: scikit-learn's interface, algebra and products with vectors."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +20,7 @@ from mercer._validation import check_vector, is_number
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
 from mercer.spaces import Space
+from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import FeatureMap
 from mercer.spaces.realisations.zonal import LevelWeights
@@ -26,17 +29,17 @@ _NO_LEVELS = (
     "the kernel must be ArcCosine, or Heat, Matern or another SpectralKernel on Sphere() or Simplex(), "
     "got {!r}"
 )
-#: Elements of one block of a Gram matrix that is only passing through.
+#: Elements of one block of a Gram matrix that is multiplied and thrown away.
 BLOCK = 2_000_000
 
 
 class Kernel(sk.Kernel):
-    """Base of all kernels; one object for SVMs, ridge regression, PCA, Gaussian processes and more.
+    """Base class of all kernels.
 
-    It subclasses scikit-learn's Gaussian-process kernel, which is what makes every scikit-learn
-    estimator evaluate it on whole matrices.  ``k(X)`` and ``k(X, Y)`` are Gram matrices.  Kernels add
-    and multiply with each other and with positive numbers, and take whole powers: operations that
-    keep them positive semidefinite, and no others.
+    It subclasses scikit-learn's Gaussian-process kernel, so that every scikit-learn estimator accepts
+    it and evaluates it on whole matrices.  ``k(X)`` and ``k(X, Y)`` are Gram matrices.  Kernels can be
+    added and multiplied, with each other and with positive numbers, and raised to whole powers: the
+    operations that keep them positive semidefinite.
     """
 
     #: False for the few "kernels" of the literature that are not positive semidefinite.
@@ -46,20 +49,21 @@ class Kernel(sk.Kernel):
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """Gram matrix between the rows of X and of Y (default X).
 
-        With ``eval_gradient`` also its derivatives, shape (m, m, len(theta)), with respect to the
-        logarithms of the hyperparameters.
+        With ``eval_gradient`` also its derivatives with respect to the logarithms of the
+        hyperparameters, an array of shape (m, m, len(theta)).
         """
 
     @abstractmethod
     def diag(self, X: Any) -> Any:
-        """Diagonal of ``k(X)``, without the rest."""
+        """Diagonal of ``k(X)``, computed without the other entries."""
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        """Product ``k(X, Y) @ v`` without the Gram matrix.
+        """Product ``k(X, Y) @ v``, without storing the Gram matrix.
 
         Parameters
         ----------
-        X, Y : rows of m and p points; ``Y=None`` stands for X
+        X, Y : m and p points
+            ``Y=None`` stands for X.
         v : array of shape (p,) or (p, q)
         """
         same = Y is None or Y is X
@@ -71,11 +75,11 @@ class Kernel(sk.Kernel):
         blocks = []
         for start in range(0, count(X), size):
             part = slice(start, min(start + size, count(X)))
-            # The array API wants the other axis named; lists have none.
+            # The array API requires an index for every axis; lists have one axis.
             block = self(X[part, ...] if hasattr(X, "ndim") else X[part], Y)
             product = block @ v
             if diagonal is not None:
-                # White noise and exact diagonals belong to k(X), and no block knows that it is in one.
+                # White noise and exact diagonals belong to k(X); blocks do not have them.
                 here = diagonal[part] - array_namespace(block).linalg.diagonal(block[:, part])
                 product = product + (here if v.ndim == 1 else here[:, None]) * v[part, ...]
             blocks.append(product)
@@ -85,9 +89,32 @@ class Kernel(sk.Kernel):
         """Tell whether the kernel depends on the difference of two vectors only."""
         return False
 
+    def is_isotropic(self) -> bool:
+        """Tell whether the kernel depends on the Euclidean distance of two rows only."""
+        return False
+
+    def is_zonal(self) -> bool:
+        """Tell whether the kernel depends on the angle between two points only."""
+        return False
+
+    @property
+    def laplacian_space(self) -> Space | None:
+        """The space whose Laplacian the kernel weighs; None if it is defined in another way."""
+        return None
+
+    @property
+    def embedding(self) -> Embedding | None:
+        """How points become factors of a matrix product of invariants; None if there is no invariant."""
+        return None
+
+    @property
+    def embedding_key(self) -> Hashable:
+        """A key that is equal for kernels with the same embedding."""
+        return self.embedding
+
     def continuous(self) -> tuple[str, ...]:
-        """Names of the hyperparameters that gradients and optimisers see."""
-        return ()
+        """Names of the hyperparameters that gradients and optimisers see: those with ``NAME_bounds``."""
+        return _bounded_parameters(type(self))  # type: ignore[arg-type]
 
     @property
     def hyperparameters(self) -> list[sk.Hyperparameter]:
@@ -102,38 +129,37 @@ class Kernel(sk.Kernel):
         return tuple(h.name for h in self.hyperparameters if not h.fixed)
 
     def with_floats(self) -> Self:
-        """The kernel with plain numbers for hyperparameters, which may be tensors."""
+        """A copy whose continuous hyperparameters, which may be tensors, are plain numbers."""
         plain = copy.copy(self)
         for name in self.continuous():
             setattr(plain, name, number(getattr(self, name)))
         return plain
 
     def range_parameter(self) -> str | None:
-        """Name of the hyperparameter that says how far similarity reaches; None if there is none."""
+        """Name of the hyperparameter that sets the range of the kernel; None if there is none."""
         return None
 
     def scaled_to(
         self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
     ) -> Kernel:
-        """Copy of the kernel whose range suits the points.
+        """A copy of the kernel whose range suits the points.
 
         The range parameter (a time, a length scale, ...) is chosen so that the median of
-        ``k(x, y) / sqrt(k(x, x) k(y, y))`` over pairs of distinct points is the ``similarity``.  That is
-        one unit for all kernels, spaces and dimensions: 0.1 is a local kernel, 0.5 a start, 0.9 a wide
-        one.  Bounds for optimisers are set around it, from where even neighbours are not similar to
-        where all points are alike; a parameter that is ``"fixed"`` for optimisers stays so.
+        ``k(x, y) / sqrt(k(x, x) k(y, y))`` over pairs of distinct points equals ``similarity``.  This is
+        one unit for all kernels, spaces and dimensions: 0.1 gives a local kernel, 0.9 a wide one, and
+        0.5 is a good start.  The bounds for optimisers are set around the value found: from where even
+        neighbours are dissimilar to where all points look alike.  Bounds that are ``"fixed"`` stay so.
 
-        Of a sum or product each part is scaled; nothing is promised of the whole.  Kernels without a
-        range return themselves.
+        In a sum or product each part is scaled on its own.  Kernels without a range return themselves.
 
         Parameters
         ----------
         X : points
-            On a graph, pairs within one component count.
+            On a graph, only pairs within a connected component are used.
         similarity : float
             Between 0 and 1.
         max_rows : int
-            Points that are looked at, drawn at random.  Kernels that are dear look at fewer.
+            Size of the random sample of points that is used; expensive kernels use fewer.
         random_state : int
             Seed of the sample.
 
@@ -155,23 +181,26 @@ class Kernel(sk.Kernel):
         return scale.scaled(kernel, X, similarity, max_rows, random_state)
 
     def learnt_from(self, X: Any) -> Kernel:
-        """The kernel with what it takes from training points, such as scales of columns; else itself."""
+        """The kernel with what it learns from training points, such as scales of columns."""
         return self
 
-    #: Whether points grow more similar (1) or less (-1) as the range parameter grows.
+    #: Whether points become more similar (1) or less similar (-1) as the range parameter grows.
     _range_sense = 1
-    #: Points that are looked at, at most, where each value of the kernel is dear.
+    #: Most points in the sample that sets the range; expensive kernels have fewer.
     _range_rows = 1000
 
     def _range_start(self) -> float:
-        """Where the search for a range begins."""
+        """Value at which the search for a range begins."""
         value = getattr(self, str(self.range_parameter()))
         return number(value) if is_number(value) and 0 < number(value) < np.inf else 1.0
 
     def _pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
-        """Normalised values of such kernels at pairs of distinct points, and the number of points."""
+        """A function from kernels to their normalised values at pairs of distinct points of a sample.
+
+        Also returns the number of points.
+        """
         points, keys = self._range_sample(X, min(max_rows, self._range_rows), rng)
         pairs = sampling.different_pairs(keys)
 
@@ -182,24 +211,28 @@ class Kernel(sk.Kernel):
         return similarities, len(keys)
 
     def _range_sample(self, X: Any, most: int, rng: np.random.Generator) -> tuple[Any, Any]:
-        """Points to look at, and what equal ones have in common."""
+        """A sample of points, and keys that are equal for equal points."""
         X = sliceable(on_cpu(X))
         rows, keys = sampling.distinct_sample(count(X), lambda rows: row_keys(X[rows]), most, rng)
         return X[rows], keys
 
-    #: The power p of ``|x|`` that the kernel has as a factor, beside a function of directions.
+    #: The kernel is ``|x|^p |y|^p`` times a function of directions; this is p.
     radial_power = 0
 
     def require_levels(self) -> None:
         """Raise unless the kernel has weights on the levels of a sphere."""
         raise TypeError(_NO_LEVELS.format(self))
 
+    def require_spectrum(self) -> None:
+        """Raise unless the kernel has weights on eigenvalues of its space, or on levels of a sphere."""
+        self.require_levels()
+
     def weighty_levels(self, n: int) -> tuple[int, ...]:
-        """Levels among the first 64 where the kernel has weight: some leave out every other one."""
+        """Levels with a positive weight among the first 64; some kernels skip every other level."""
         return tuple(np.flatnonzero(self.level_weights(n, range(64)).weights > 0).tolist())
 
     def level_weights(self, n: int, levels: Sequence[int]) -> LevelWeights:
-        """Weights on levels of the sphere S^(n-1), which harmonics and sparse processes read.
+        """Weights on levels of the sphere S^(n-1), as spherical harmonics and sparse processes use them.
 
         Examples
         --------
@@ -210,35 +243,27 @@ class Kernel(sk.Kernel):
         raise TypeError(_NO_LEVELS.format(self))
 
     def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
-        """At most so many features for points with n columns, whose inner products are the kernel."""
+        """Features of points with n columns, at most ``size``, whose inner products are the kernel."""
         raise TypeError(
-            "SpectralFeatures needs a kernel of a space whose eigenfunctions are known, as those on a "
-            f"Graph, a Sphere or a Simplex, or ArcCosine, got {self!r}"
+            "SpectralFeatures needs ArcCosine, or a kernel on a space with known eigenfunctions "
+            f"(Sphere, Simplex, Projective, Torus, Rotations, Graph), got {self!r}"
         )
 
     def explicit_features(self, X: Any) -> Any:
-        """Matrix F with ``k(X, Y) = F(X) @ F(Y).T``, if the kernel has one of few columns, else None."""
+        """Matrix F of few columns with ``k(X, Y) = F(X) @ F(Y).T``; None if the kernel has none."""
         return None
 
     def __add__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Sum, as_kernel
-
-        return Sum(self, as_kernel(other))
+        return _combined("+", self, other)
 
     def __radd__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Sum, as_kernel
-
-        return Sum(as_kernel(other), self)
+        return _combined("+", other, self)
 
     def __mul__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Product, as_kernel
-
-        return Product(self, as_kernel(other))
+        return _combined("*", self, other)
 
     def __rmul__(self, other: Any) -> Kernel:
-        from mercer.kernels.algebra import Product, as_kernel
-
-        return Product(as_kernel(other), self)
+        return _combined("*", other, self)
 
     def __pow__(self, exponent: int) -> Kernel:
         from mercer.kernels.algebra import Exponentiation
@@ -255,13 +280,27 @@ class Kernel(sk.Kernel):
         return constructor_call(self)
 
 
+def _combined(sign: str, first: Any, second: Any) -> Kernel:
+    """The sum or product of two kernels, one of which may be given as a number."""
+    from mercer.kernels.algebra import Product, Sum, as_kernel
+
+    return (Sum if sign == "+" else Product)(as_kernel(first), as_kernel(second))
+
+
+@cache
+def _bounded_parameters(kind: type) -> tuple[str, ...]:
+    """Names of the parameters of a class that have bounds for optimisers."""
+    names = inspect.signature(kind).parameters
+    return tuple(name for name in names if f"{name}_bounds" in names)
+
+
 def _identity(kernel: sk.Kernel) -> tuple[Any, ...]:
-    """Parameters of a kernel in a form that is compared and hashed; kernels within are kernels."""
+    """Parameters of a kernel in a form that can be compared and hashed."""
     return tuple((name, hashable(v)) for name, v in sorted(kernel.get_params(deep=False).items()))
 
 
 def hashable(value: Any) -> Any:
-    """Stand-in for a parameter's value, for comparisons and as a key."""
+    """A hashable stand-in for a parameter's value."""
     value = on_cpu(value)
     if isinstance(value, np.ndarray | np.generic | list | tuple):
         return _array_identity(value)
@@ -270,7 +309,7 @@ def hashable(value: Any) -> Any:
         return rows.shape, *(part.tobytes() for part in (rows.indptr, rows.indices, rows.data))
     if isinstance(value, dict):
         return frozenset((key, hashable(part)) for key, part in value.items())
-    if isinstance(value, sk.Kernel) and not isinstance(value, Kernel):  # scikit-learn's have no hash
+    if isinstance(value, sk.Kernel) and not isinstance(value, Kernel):  # scikit-learn's are not hashable
         return type(value), _identity(value)
     try:
         hash(value)
@@ -280,19 +319,19 @@ def hashable(value: Any) -> Any:
 
 
 def _array_identity(value: Any) -> Any:
-    """Numbers by their bytes, whatever the container; other sequences by their parts."""
+    """Numbers by their bytes, whatever the container; other sequences by their elements."""
     try:
         array = np.asarray(value)
     except ValueError:  # ragged
         array = np.empty(0, dtype=object)
     if array.dtype.kind in "biuf":
-        floats = array.astype(float) + 0.0  # no minus zero
+        floats = array.astype(float) + 0.0  # turns -0.0 into 0.0
         return floats.item() if array.ndim == 0 else (array.shape, floats.tobytes())
     return value if isinstance(value, np.generic) else tuple(map(hashable, value))
 
 
 def log_derivative(kernel: Kernel, name: str, function: Callable[[Any], Any]) -> Any:
-    """Derivative of a function of the kernel by the logarithm of a hyperparameter (complex step)."""
+    """Derivative of a function of the kernel by the logarithm of a hyperparameter, by a complex step."""
     moved = kernel.with_floats()
     value, step = getattr(moved, name), 1e-30
     setattr(moved, name, complex(value, value * step))
@@ -307,7 +346,7 @@ def check_spherical(kernel: Any) -> None:
 
 
 def has_range(kernel: Any) -> bool:
-    """Tell whether a kernel, or a part of it, can be brought to a similarity."""
+    """Tell whether a kernel, or a part of it, has a range parameter."""
     if not isinstance(kernel, Kernel):
         return False
     if isinstance(kernel, sk.KernelOperator):

@@ -1,7 +1,8 @@
-"""The Kullback-Leibler divergence in place of the Fisher distance, as a kernel."""
+"""A kernel with the Kullback-Leibler divergence in place of the squared Fisher distance."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mercer._arrays import constant_rows
@@ -15,33 +16,34 @@ from mercer.spaces.realisations.base import Operands
 from mercer.spaces.realisations.divergences import DistributionSpace
 
 
+@dataclass(eq=False, repr=False)
 class KullbackLeibler(RadialKernel, DiffusionTime):
-    """The short-time formula of the heat kernel with a divergence for the squared Fisher distance.
+    """The heat kernel's short-time formula with a divergence in place of the squared Fisher distance.
 
     ``k(p, q) = exp(-J(p, q) / (16 t))`` on the simplex, ``exp(-J / (8 k t))`` for normal distributions
     in k dimensions and ``exp(-J / (8 t))`` for products of normal distributions, where
 
         ``J(p, q) = KL(p || q) + KL(q || p)``
 
-    is the symmetrised Kullback-Leibler divergence.  For close distributions J is the squared Fisher
-    distance, ``4 theta^2`` on the simplex and ``2 k rho^2`` on a normal family, up to terms of the
-    fourth order, and the kernel is the leading factor ``exp(-theta^2 / 4t)`` of the heat kernel.  Far
-    apart J is larger than the squared distance: without bound where a probability goes to zero, and
-    exponentially in the distance between normal distributions.
+    is the symmetrised Kullback-Leibler divergence.  For close distributions J equals the squared Fisher
+    distance, ``4 theta^2`` on the simplex and ``2 k rho^2`` on a normal family, up to terms of fourth
+    order, and the kernel is the leading factor ``exp(-theta^2 / 4t)`` of the heat kernel.  For distant
+    distributions J is larger than the squared distance: it is unbounded where a probability goes to
+    zero, and grows exponentially with the distance between normal distributions.
 
     **Not positive semidefinite** in general.  For normal distributions with a common mean J is
     ``cosh(2 x) - 1`` with x the difference of the logarithms of their deviations, and the Fourier
     transform of ``exp(-c cosh(2 x))``, a Bessel function of imaginary order, changes its sign.  Use
-    :class:`Heat`, unless you want to compare.
+    :class:`Heat`, except for comparisons.
 
-    On the simplex J is a matrix product, about the mean of the rows; its absolute error is a few
-    roundings of the largest products of probabilities and their logarithms.  Between normal
+    On the simplex J is a matrix product, centred at the mean of the rows; its absolute error is a few
+    rounding errors of the largest products of probabilities and their logarithms.  Between normal
     distributions it is summed from differences, with a small relative error.
 
     Parameters
     ----------
     space : Simplex, NormalFamily or NormalProduct
-        On the simplex all entries must be positive: the divergence from a zero is infinite.
+        On the simplex all entries must be positive; otherwise the divergence is infinite.
     t : float, optional
         Absolute time, at curvature 1 or -1.
     t_star : float
@@ -66,25 +68,16 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
     array([[1.    , 0.9843, 0.0342]])
     """
 
-    positive_semidefinite = False
     space: DistributionSpace  # type: ignore[assignment]
+    t: Any = None
+    t_star: Any = 1.0
+    t_bounds: Any = (1e-6, 1e2)
+    t_star_bounds: Any = (1e-2, 1e2)
 
-    def __init__(
-        self,
-        space: DistributionSpace,
-        t: Any = None,
-        t_star: Any = 1.0,
-        t_bounds: Any = (1e-6, 1e2),
-        t_star_bounds: Any = (1e-2, 1e2),
-    ) -> None:
-        self.space = space
-        self.t = t
-        self.t_star = t_star
-        self.t_bounds = t_bounds
-        self.t_star_bounds = t_star_bounds
+    positive_semidefinite = False
 
     def divergences(self, X: Any, Y: Any = None) -> Any:
-        """Symmetrised divergences J between the rows of X and of Y.
+        """Symmetrised divergences J between the rows of X and those of Y.
 
         Examples
         --------
@@ -124,7 +117,7 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
         return constant_rows(X, 0.0)
 
     def _rate(self, n: int) -> float:
-        """What J is multiplied with, kept in the floating range."""
+        """The factor of J, kept in the floating range."""
         return 1 / min(max(self.time(n), 1e-300), 1e300) / self.space.divergence_unit(n)
 
     def _compile(self, n: int) -> Profile:

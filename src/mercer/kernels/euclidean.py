@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer._arrays import number, on_cpu, squared_lengths
 from mercer._validation import check_positive, is_number, is_whole
-from mercer.kernels.base import hashable
 from mercer.kernels.counts import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
@@ -20,7 +20,7 @@ from mercer.spaces import Euclidean
 
 
 class _InnerProduct(RadialKernel):
-    """A kernel of the inner product ``x.y`` of raw rows."""
+    """A kernel of the inner product ``x.y``."""
 
     space = Euclidean()
     magnifies = False
@@ -34,6 +34,7 @@ class _InnerProduct(RadialKernel):
         return squared_lengths(X)
 
 
+@dataclass(eq=False, repr=False)
 class Linear(_InnerProduct):
     """The inner product ``k(x, y) = x.y``.
 
@@ -44,11 +45,8 @@ class Linear(_InnerProduct):
     array([[50.01]])
     """
 
-    def __init__(self) -> None:
-        pass
-
     def explicit_features(self, X: Any) -> Any:
-        """The rows."""
+        """See :class:`Kernel`; the rows themselves."""
         return self.space.check(X)
 
     def _validate(self) -> None:
@@ -58,6 +56,7 @@ class Linear(_InnerProduct):
         return PowerProfile()
 
 
+@dataclass(eq=False, repr=False)
 class Polynomial(_InnerProduct):
     """The polynomial kernel ``k(x, y) = (x.y + coef0)^degree``.
 
@@ -76,20 +75,19 @@ class Polynomial(_InnerProduct):
     array([[121.]])
     """
 
-    def __init__(self, degree: int = 2, coef0: Any = 1.0, coef0_bounds: Any = (1e-5, 1e5)) -> None:
-        self.degree = degree
-        self.coef0 = coef0
-        self.coef0_bounds = coef0_bounds
+    degree: int = 2
+    coef0: Any = 1.0
+    coef0_bounds: Any = (1e-5, 1e5)
 
     def continuous(self) -> tuple[str, ...]:
-        """The constant, unless it is zero."""
+        """See :class:`Kernel`; ``coef0``, unless it is zero."""
         return () if is_number(self.coef0) and number(self.coef0) == 0 else ("coef0",)
 
     def _validate(self) -> None:
         if not is_whole(self.degree) or self.degree < 1:
             raise ValueError(f"degree of Polynomial must be 1, 2, 3, ..., got {self.degree!r}")
         if not (is_number(self.coef0) and 0 <= number(self.coef0) < np.inf):
-            raise ValueError(f"coef0 of Polynomial must be zero or positive, got {self.coef0!r}")
+            raise ValueError(f"coef0 of Polynomial must not be negative, got {self.coef0!r}")
 
     def _compile(self, n: int) -> Profile:
         return PowerProfile(degree=int(self.degree), shift=number(self.coef0))
@@ -99,10 +97,11 @@ class Polynomial(_InnerProduct):
         return PowerProfile(degree=int(self.degree) - 1, shift=shift, factor=self.degree * shift)
 
 
+@dataclass(eq=False, repr=False)
 class Gaussian(RadialKernel):
     """The Gaussian (RBF) kernel ``k(x, y) = exp(-|x - y|^2 / (2 length_scale^2))``.
 
-    With ``column_scales`` s the distance is ``|(x - y) / s|``, column by column.
+    With ``column_scales`` s the distance is ``|(x - y) / s|``, where columns are divided one by one.
 
     Parameters
     ----------
@@ -111,9 +110,9 @@ class Gaussian(RadialKernel):
     length_scale_bounds : pair of floats or "fixed"
         Range for optimisers.
     column_scales : array of shape (n,), sparse array of shape (1, n) or "std", optional
-        What columns are divided by; by default 1, and so where a sparse array stores nothing.  "std"
-        stands for the standard deviations of training rows: :meth:`scaled_to`, searches and
-        :class:`~mercer.features.GramTransformer` put them in.
+        Divisors of the columns; 1 by default, and for columns that a sparse array does not store.
+        "std" stands for the standard deviations of the training rows, which :meth:`scaled_to`, searches
+        and :class:`~mercer.features.GramTransformer` compute.
 
     Examples
     --------
@@ -125,33 +124,27 @@ class Gaussian(RadialKernel):
     array([[0.3679]])
     """
 
+    length_scale: Any = 1.0
+    length_scale_bounds: Any = (1e-5, 1e5)
+    column_scales: Any = None
+
     space = Euclidean()
     _embedding_parameters = ("column_scales",)
 
-    def __init__(
-        self,
-        length_scale: Any = 1.0,
-        length_scale_bounds: Any = (1e-5, 1e5),
-        column_scales: Any = None,
-    ) -> None:
-        self.length_scale = length_scale
-        self.length_scale_bounds = length_scale_bounds
-        self.column_scales = column_scales
-
-    def continuous(self) -> tuple[str, ...]:
-        """The length scale."""
-        return ("length_scale",)
-
     def range_parameter(self) -> str:
-        """The length scale."""
+        """See :class:`Kernel`."""
         return "length_scale"
 
     def is_stationary(self) -> bool:
         """See :class:`Kernel`."""
         return True
 
+    def is_isotropic(self) -> bool:
+        """See :class:`Kernel`."""
+        return self.column_scales is None
+
     def learnt_from(self, X: Any) -> Gaussian:
-        """The kernel with the standard deviations of the columns, if it is to divide by them."""
+        """See :class:`Kernel`; the standard deviations of the columns, for ``column_scales="std"``."""
         if not self._wants_scales:
             return self
         learnt = copy.copy(self)
@@ -171,8 +164,8 @@ class Gaussian(RadialKernel):
         if self._wants_scales:
             if self.column_scales == "std":
                 raise ValueError(
-                    "Gaussian has not seen the rows whose deviations column_scales='std' stands for; "
-                    "call scaled_to(X) first, or give an array"
+                    "column_scales='std' of Gaussian has not been computed from training rows; call "
+                    "scaled_to(X) first, or give an array"
                 )
             raise ValueError(
                 f"column_scales of Gaussian must be an array or 'std', got {self.column_scales!r}"
@@ -194,10 +187,6 @@ class Gaussian(RadialKernel):
         divided.data /= scales.astype(X.dtype)
         return divided
 
-    @property
-    def _embedding_values(self) -> Any:
-        return hashable(self.column_scales)
-
     def _compile(self, n: int) -> Profile:
         return decay_profile(0.5 * self._inverse_square())
 
@@ -211,7 +200,7 @@ class Gaussian(RadialKernel):
 
 
 def decay_profile(rate: float) -> Profile:
-    """The profile ``exp(-rate u)`` of an invariant ``u >= 0``."""
+    """Profile of ``exp(-rate u)`` for an invariant ``u >= 0``."""
     reach = math.ceil(math.log2(800 / rate))
     return compile_profile(
         lambda u: -rate * u[None, :],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mercer.kernels.spectral import LawKernel
@@ -10,34 +11,39 @@ from mercer.laws import Diffusion
 from mercer.spaces import Space
 
 
+@dataclass(eq=False, repr=False)
 class Heat(LawKernel, DiffusionTime):
     """The exact heat (diffusion) kernel.
 
     ``a(lambda) = exp(-lambda t)``.  On the sphere S^(n-1) the absolute form is
-    ``G(w; t) = (1 / A) sum_l exp(-l (l + n - 2) t) N_l P_l(w)``, A the area of the sphere, the
-    probability density of a Brownian motion after time t (generator: the Laplacian, so the variance
-    per direction is 2 t); the normalised form divides by ``G(1; t)``.
+    ``G(w; t) = (1 / A) sum_l exp(-l (l + n - 2) t) N_l P_l(w)`` with A the area of the sphere: the
+    probability density of a Brownian motion after time t, whose generator is the Laplacian (the variance
+    per direction is 2 t).  The normalised form divides by ``G(1; t)``.
 
     On hyperbolic space H^d it is a function of the distance rho, from ``K_1 = exp(-rho^2 / 4t) /
     sqrt(4 pi t)`` by ``K_(d+2) = -exp(-d t) / (2 pi) dK_d / d(cosh rho)``.
 
-    On a product of normal families it is the product of the heat kernels of the features.
+    On a product of spaces it is the product of the heat kernels of the factors.
 
     On a graph K is ``exp(-t L)``, and the normalised form divides by the square roots of K(x, x) and
     K(y, y), which differ from node to node.
 
-    Positive definite and positive for every t > 0.  On spheres values are exact to 1e-13 (absolute,
-    normalised form) in every dimension from 2 to 10^6; the number of levels is chosen from the weights.
+    Positive definite, with positive values, for every t > 0.  On spheres normalised values have an
+    absolute error below 1e-13 in every dimension from 2 to 10^6; the weights determine the number of
+    levels.
 
     Parameters
     ----------
-    space : Sphere, Simplex, Hyperbolic, NormalFamily, NormalProduct or Graph
+    space : Sphere, Simplex, Projective, Hyperbolic, NormalFamily, NormalProduct, Graph, Torus, \
+Rotations, Categories or ProductSpace
     t : float, optional
         Absolute time, at curvature 1 or -1; on hyperbolic space at least 1e-8.
     t_star : float
-        Time in units of ``log(n) / n``, used unless ``t`` is given; on sphere and simplex only.  In
-        high dimension the normalised kernel is ``exp(B (w - 1))`` with ``B = n^(1 - t_star)``: what is
-        useful lies close to 1, and :meth:`scaled_to` finds it.
+        Time in the natural unit of the space, used unless ``t`` is given: ``log(n) / n`` on sphere,
+        simplex and projective space, ``log(2 n)`` on the torus, ``log(9) / 2`` on rotations.
+        Hyperbolic spaces, normal distributions and graphs have no unit.  In high dimension the
+        normalised kernel of the sphere is ``exp(B (w - 1))`` with ``B = n^(1 - t_star)``: useful values
+        are close to 1, and :meth:`scaled_to` finds them.
     normalized : bool
         Divide by the value at equal points.
     t_bounds, t_star_bounds : pair of floats or "fixed"
@@ -60,25 +66,20 @@ class Heat(LawKernel, DiffusionTime):
            [0.0433, 0.2464, 1.    ]])
     """
 
-    def __init__(
-        self,
-        space: Space,
-        t: Any = None,
-        t_star: Any = 1.0,
-        normalized: bool = True,
-        t_bounds: Any = (1e-6, 1e2),
-        t_star_bounds: Any = (1e-2, 1e2),
-    ) -> None:
-        self.space = space
-        self.t = t
-        self.t_star = t_star
-        self.normalized = normalized
-        self.t_bounds = t_bounds
-        self.t_star_bounds = t_star_bounds
+    space: Space
+    t: Any = None
+    t_star: Any = 1.0
+    normalized: bool = True
+    t_bounds: Any = (1e-6, 1e2)
+    t_star_bounds: Any = (1e-2, 1e2)
 
     def law(self, n: int) -> Diffusion:
-        """Diffusion for the time."""
+        """See :class:`LawKernel`."""
         return Diffusion(self._time(n))
+
+    def heat_time(self, n: int) -> float:
+        """See :class:`LawKernel`."""
+        return self.time(n)
 
     def _validate(self) -> None:
         super()._validate()
@@ -86,9 +87,10 @@ class Heat(LawKernel, DiffusionTime):
         self.space.check_time(self.time(2))
 
     def log(self, X: Any, Y: Any = None) -> Any:
-        """Logarithm of the Gram matrix, also where the kernel over- or underflows.
+        """Logarithm of the Gram matrix, even where the kernel over- or underflows.
 
-        Relatively exact far into the tails, where sums in doubles have no correct digit left.
+        Its relative error is small far into the tails, where a sum in double precision has no correct
+        digit left.
 
         Examples
         --------
@@ -96,7 +98,7 @@ class Heat(LawKernel, DiffusionTime):
         >>> from mercer.kernels import Heat
         >>> from mercer.spaces import Sphere
         >>> x, y = np.eye(1000)[:2]
-        >>> Heat(Sphere(), normalized=False).log([x], [x]).round(4)    # e^2033 is no double
+        >>> Heat(Sphere(), normalized=False).log([x], [x]).round(4)    # e^2033 would overflow
         array([[2033.0583]])
         """
         self._validate()

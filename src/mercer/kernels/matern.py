@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mercer._arrays import number
@@ -11,31 +12,36 @@ from mercer.laws import GammaDiffusion
 from mercer.spaces import Space
 
 
+@dataclass(eq=False, repr=False)
 class Matern(LawKernel):
     """The Matern kernel of a curved space.
 
-    ``a(lambda) = (2 nu / length_scale^2 + lambda)^(-nu - (n - 1) / 2)`` on S^(n-1): the same smoothness
-    as in R^(n-1), and the heat kernel with ``t = length_scale^2 / 2`` as nu goes to infinity.
+    ``a(lambda) = (2 nu / length_scale^2 + lambda)^(-nu - (n - 1) / 2)`` on S^(n-1).  It is as smooth as
+    the Matern kernel of R^(n-1), and becomes the heat kernel with ``t = length_scale^2 / 2`` as nu goes
+    to infinity.
 
-    On hyperbolic space H^d, with d in place of n - 1, lambda begins at ``(d - 1)^2 / 4``.  On a graph
-    K is ``(2 nu / length_scale^2 + L)^(-nu)``, normalised by the square roots of K(x, x) and
-    K(y, y).
+    On hyperbolic space H^d, with d in place of n - 1, lambda starts at ``(d - 1)^2 / 4``.  On a graph
+    K is ``(2 nu / length_scale^2 + L)^(-nu)``, normalised by the square roots of K(x, x) and K(y, y).
+    On a product of spaces it is the mixture of the products of heat kernels.
 
-    Positive definite for all parameters, unlike the flat Matern formula of the great-circle
-    distance.  Where the weights fall too slowly to be summed (small nu, low dimension), times of the
-    mixture of heat kernels that it is are split into a fast series and a short-time integral.
+    Positive definite for all parameters, unlike the flat Matern formula applied to the great-circle
+    distance.  It is a mixture of heat kernels over times of a Gamma distribution.  Where the weights
+    fall too slowly to be summed (small nu, low dimension), the times are split into a fast series and a
+    short-time integral.
 
     Parameters
     ----------
-    space : Sphere, Simplex, Hyperbolic, NormalFamily or Graph
+    space : Sphere, Simplex, Projective, Hyperbolic, NormalFamily, Graph, Torus, Rotations, Categories \
+or ProductSpace
+        Products with hyperbolic or normal factors are refused if the mixture needs shorter times than
+        these factors can compute; a larger nu helps.
     nu : float
-        Smoothness, on hyperbolic space from 0.25 to 10^4; not changed by optimisers.
+        Smoothness, on hyperbolic space from 0.25 to 10^4; optimisers do not change it.
     length_scale : float, optional
         Distance over which the kernel falls, at curvature 1 (an angle, in radians) or -1.
     t_star : float
-        Mean diffusion time in units of ``log(n) / n``, used unless ``length_scale`` is given; on sphere
-        and simplex only.  The kernel is the mixture of heat kernels over times of a Gamma distribution
-        with the mean ``t = (nu + (n - 1) / 2) length_scale^2 / (2 nu)``.
+        Mean ``t = (nu + (n - 1) / 2) length_scale^2 / (2 nu)`` of the times, in the natural unit of the
+        space (see :class:`Heat`); used unless ``length_scale`` is given.
     normalized : bool
         Divide by the value at equal points.  The absolute form is ``sum_l a_l N_l P_l(w)`` on the sphere
         and the kernel of the operator ``a(-Laplacian)`` on hyperbolic space.
@@ -56,30 +62,20 @@ class Matern(LawKernel):
            [0.2657, 1.    ]])
     """
 
-    def __init__(
-        self,
-        space: Space,
-        nu: float = 2.5,
-        length_scale: Any = None,
-        t_star: Any = 1.0,
-        normalized: bool = True,
-        length_scale_bounds: Any = (1e-6, 1e2),
-        t_star_bounds: Any = (1e-2, 1e2),
-    ) -> None:
-        self.space = space
-        self.nu = nu
-        self.length_scale = length_scale
-        self.t_star = t_star
-        self.normalized = normalized
-        self.length_scale_bounds = length_scale_bounds
-        self.t_star_bounds = t_star_bounds
+    space: Space
+    nu: float = 2.5
+    length_scale: Any = None
+    t_star: Any = 1.0
+    normalized: bool = True
+    length_scale_bounds: Any = (1e-6, 1e2)
+    t_star_bounds: Any = (1e-2, 1e2)
 
     def continuous(self) -> tuple[str, ...]:
-        """The length scale, or the mean time in its natural unit."""
+        """See :class:`Kernel`; the one of ``length_scale`` and ``t_star`` that is in use."""
         return ("t_star",) if self.length_scale is None else ("length_scale",)
 
     def range_parameter(self) -> str:
-        """The length scale, or the mean time in its natural unit."""
+        """See :class:`Kernel`."""
         return "length_scale" if self.space.natural_time(2) is None else self.continuous()[0]
 
     def scale(self, n: int) -> float:
@@ -93,10 +89,10 @@ class Matern(LawKernel):
         return (2 * number(self.nu) * self.t_star * self.space.natural_time(n) / power) ** 0.5
 
     def _chain(self, name: str) -> float:
-        return 1.0 if self.length_scale is None else 2.0  # the time is a square of lengths
+        return 1.0 if self.length_scale is None else 2.0  # a time is a squared length
 
     def law(self, n: int) -> GammaDiffusion:
-        """Diffusions for times of a Gamma distribution."""
+        """See :class:`LawKernel`."""
         nu = number(self.nu)
         return GammaDiffusion(nu, 2 * nu / self._scale(n) ** 2)
 

@@ -1,8 +1,9 @@
-"""The short-time formula of the heat kernel as a kernel: Parametrix."""
+"""The short-time expansion of the heat kernel as a kernel: Parametrix."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -17,26 +18,27 @@ from mercer.spaces import SphericalSpace
 from mercer.special import heat_expansion
 from mercer.special.zonal import Array, Function
 
-#: At this time exp(-theta^2 / 4t) is zero in doubles for all unit vectors that differ, as it is before.
+#: From this time down, exp(-theta^2 / 4t) is zero in doubles for all unit vectors that differ.
 _LEAST_TIME = 1e-20
 #: Time at which exp(-theta^2 / 4t) is one half for orthogonal points.
 ORTHOGONAL_HALF = math.pi**2 / (16 * math.log(2))
 
 
+@dataclass(eq=False, repr=False)
 class Parametrix(RadialKernel, DiffusionTime):
-    """The parametrix: the heat kernel's short-time expansion, to any order.
+    """The parametrix: the short-time expansion of the heat kernel, to any order.
 
     Order 0 is ``exp(-theta^2 / 4t)``, the kernel of the literature; order k >= 1 is
     ``exp(-theta^2 / 4t) (u_0 + u_1 t + ... + u_k t^k)`` with the coefficients of the sphere.  The
     factor ``(4 pi t)^(-d/2)``, d = n - 1, is left out.
 
-    **Not positive semidefinite** in general: the least eigenvalue of a Gram matrix was seen at -6.7
-    on the 2-sphere (t = 2, 800 points) and below zero on the simplex too.  SVMs may stop at a saddle
-    point, Gaussian processes fail.  Use :class:`Heat`, which costs the same, unless you want to
-    compare.  Orders from 1 diverge at the antipode.  As t goes to 0 the relative error falls like
-    ``t^(k+1)``; at times of practical use in high dimension no order helps.
+    **Not positive semidefinite** in general: a Gram matrix of 800 points on the 2-sphere had the
+    eigenvalue -6.7 at t = 2, and negative eigenvalues occur on the simplex too.  SVMs may stop at a
+    saddle point, and Gaussian processes fail.  Use :class:`Heat`, which costs the same, except for
+    comparisons.  Orders from 1 diverge at the antipode.  As t goes to 0 the relative error falls like
+    ``t^(k+1)``; in high dimension no order is accurate at the times used in practice.
 
-    The coefficients are rational polynomials in ``1 / theta`` and ``cot(theta)``, found exactly and
+    The coefficients are rational polynomials in ``1 / theta`` and ``cot(theta)``, computed exactly and
     evaluated in ball arithmetic; compiling takes 0.1 to 0.3 seconds up to order 10, in every dimension.
 
     Parameters
@@ -45,20 +47,20 @@ class Parametrix(RadialKernel, DiffusionTime):
     t : float, optional
         Absolute time.
     t_star : float
-        Time in units of ``pi^2 / (16 log 2)``, used unless ``t`` is given: at 1 orthogonal points are
-        half similar in the kernel of order 0.  There is no dimension in it, because angles between rows
-        of many columns crowd near ``pi / 2`` whatever their number.
+        Time in units of ``pi^2 / (16 log 2)``, used unless ``t`` is given: at 1 the kernel of order 0
+        is 1/2 between orthogonal points.  The unit does not depend on the dimension, because angles
+        between rows of many columns crowd near ``pi / 2``, however many columns there are.
     order : int
-        Last coefficient of the expansion, from 0.
+        Order k of the expansion, from 0.
     normalized : bool
-        Divide by the value at theta = 0 (which is 1 already for order 0).
+        Divide by the value at theta = 0, which is 1 for order 0.
     t_bounds, t_star_bounds : pair of floats or "fixed"
         Ranges for optimisers.
 
     Notes
     -----
-    u_2 is not the one published in [1]_, which does not satisfy its own recursion; neither u_2 nor any
-    other coefficient is singular at theta = 0.
+    u_2 is not the one published in [1]_, which does not satisfy its own recursion.  No coefficient is
+    singular at theta = 0.
 
     References
     ----------
@@ -77,26 +79,15 @@ class Parametrix(RadialKernel, DiffusionTime):
     [1.0333333333333334, 1.034, 1.0340126984126985]
     """
 
-    positive_semidefinite = False
     space: SphericalSpace
+    t: Any = None
+    t_star: Any = 1.0
+    order: int = 0
+    normalized: bool = False
+    t_bounds: Any = (1e-6, 1e2)
+    t_star_bounds: Any = (1e-2, 1e2)
 
-    def __init__(
-        self,
-        space: SphericalSpace,
-        t: Any = None,
-        t_star: Any = 1.0,
-        order: int = 0,
-        normalized: bool = False,
-        t_bounds: Any = (1e-6, 1e2),
-        t_star_bounds: Any = (1e-2, 1e2),
-    ) -> None:
-        self.space = space
-        self.t = t
-        self.t_star = t_star
-        self.order = order
-        self.normalized = normalized
-        self.t_bounds = t_bounds
-        self.t_star_bounds = t_star_bounds
+    positive_semidefinite = False
 
     def _validate(self) -> None:
         check_spherical(self)
@@ -105,8 +96,17 @@ class Parametrix(RadialKernel, DiffusionTime):
         if not is_whole(self.order) or self.order < 0:
             raise ValueError(f"order of Parametrix must be a whole number from 0, got {self.order!r}")
 
+    def is_zonal(self) -> bool:
+        """See :class:`Kernel`."""
+        return True
+
     def _unit(self, n: int) -> float:
         return ORTHOGONAL_HALF
+
+    @property
+    def _sides(self) -> int:
+        """Number of hemispheres that the function is compiled for."""
+        return 2 if self.space.separation == "folded" else 1
 
     def _compile(self, n: int) -> Profile:
         if self.order == 0:
@@ -129,7 +129,7 @@ class Parametrix(RadialKernel, DiffusionTime):
         return self._times(n, bracket.poles, law, least=1.0)
 
     def _weights(self, n: int) -> tuple[list[Fraction], list[Fraction]]:
-        """What u_0, ..., u_order are multiplied with, and the derivatives of that by log t."""
+        """Factors of u_0, ..., u_order, and their derivatives by log t."""
         t = Fraction(self.time(n))
         powers = [t**k for k in range(self.order + 1)]
         if not self.normalized:
@@ -144,7 +144,7 @@ class Parametrix(RadialKernel, DiffusionTime):
         return weights, [(k - change) * weight for k, weight in enumerate(weights)]
 
     def _drop(self, n: int, u: Array) -> Array:
-        """``theta^2 / 4t``, in bounds."""
+        """``theta^2 / 4t``, bounded."""
         return heat_expansion.angles(u) ** 2 / (4 * max(self.time(n), _LEAST_TIME))
 
     def _exponential(self, n: int, power: float) -> TableProfile:
@@ -156,14 +156,14 @@ class Parametrix(RadialKernel, DiffusionTime):
         return compile_profile(law, self.space.separation, logarithmic=True)
 
     def _times(self, n: int, poles: int, law: Function, least: float) -> Profile:
-        """A law without its poles, times the exponential, ``u_0`` and the poles."""
+        """A function without its poles, times the exponential, ``u_0`` and the poles."""
 
         def finite(u: Array) -> Array:
             values = law(u)
             if not np.isfinite(values).all():
                 raise ValueError(
-                    f"Parametrix of order {self.order} at t = {self.time(n):.3g} leaves the floating "
-                    f"range in dimension {n}; use normalized=True, a smaller t or a lower order"
+                    f"Parametrix of order {self.order} at t = {self.time(n):.3g} overflows in dimension "
+                    f"{n}; use normalized=True, a smaller t or a lower order"
                 )
             return values
 

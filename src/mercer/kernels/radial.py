@@ -1,4 +1,4 @@
-"""Kernels that are one function of one invariant of a pair of points."""
+"""Kernels that are a function of one invariant of a pair of points."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Any
 
+from mercer.kernels.base import hashable
 from mercer.kernels.realised import RealisedKernel
 from mercer.profiles import Profile
 from mercer.spaces import RadialSpace
@@ -14,9 +15,9 @@ from mercer.spaces.realisations.base import Radial, Slope
 
 
 class RadialKernel(RealisedKernel, Embedding):
-    """A space and a function: ``k(x, y) = s(x) s(y) f(invariant of x and y)``.
+    """Base class of kernels ``k(x, y) = s(x) s(y) f(invariant of x and y)``.
 
-    A subclass gives the function as a profile (:meth:`_compile`); Gram matrices, diagonals, gradients
+    A subclass compiles the function to a profile (:meth:`_compile`); Gram matrices, diagonals, gradients
     and products with vectors follow, for dense, sparse, torch and other arrays.
     """
 
@@ -30,30 +31,22 @@ class RadialKernel(RealisedKernel, Embedding):
         """Compile the derivative with respect to the logarithm of a continuous hyperparameter."""
         raise ValueError(f"{type(self).__name__} has no continuous hyperparameter {name!r}")
 
-    @property
-    def _sides(self) -> int:
-        """Hemispheres that a function is compiled for."""
-        return 2 if self.space.separation == "folded" else 1
-
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`~mercer.spaces.base.Embedding`; that of the space."""
+        """See :class:`~mercer.spaces.base.Embedding`."""
         return self.space.embed(X, Y)
 
     @property
     def embedding(self) -> Embedding:
-        """See :class:`RealisedKernel`; its own."""
+        """See :class:`Kernel`; the kernel itself."""
         return self
 
     @property
     def embedding_key(self) -> Hashable:
-        """See :class:`RealisedKernel`; that of the space unless :meth:`embed` is its own."""
-        own = type(self).embed is not RadialKernel.embed
-        return (type(self).embed, self.space, self._embedding_values) if own else self.space
-
-    @property
-    def _embedding_values(self) -> Hashable:
-        """What, beside class and space, an :meth:`embed` of its own depends on."""
-        return None
+        """See :class:`Kernel`; the space, unless the subclass overrides :meth:`embed`."""
+        if type(self).embed is RadialKernel.embed:
+            return self.space
+        values = (hashable(getattr(self, name)) for name in self._embedding_parameters)
+        return type(self).embed, self.space, *values
 
     @property
     def embeds_alike(self) -> bool:  # type: ignore[override]
@@ -72,35 +65,22 @@ class RadialKernel(RealisedKernel, Embedding):
         """See :class:`RealisedKernel`."""
         return Slope(name)
 
-    def profile(self, n: int) -> Profile:
-        """Compile the function for dimension n (number of columns), or take it from the cache.
-
-        Examples
-        --------
-        >>> from mercer.kernels import Gaussian
-        >>> Gaussian().profile(3).error < 1e-13
-        True
-        """
-        self._validate()
-        return self._remember(("profile", n), lambda: self._compile(n))
-
-    def gradient_profile(self, n: int, name: str) -> Profile:
-        """Compile the derivative with respect to the logarithm of the named hyperparameter."""
-        self._validate()
-        return self._remember(("gradient", n, name), lambda: self._compile_gradient(n, name))
-
 
 class _OwnProfile(Radial):
-    """The realisation of a kernel that compiles its own function."""
+    """The realisation of a :class:`RadialKernel`."""
 
     def __init__(self, kernel: RadialKernel, n: int) -> None:
         self.embedding = kernel
         self._kernel, self._n = kernel, n
 
     def profile(self) -> Profile:
-        """See :class:`Radial`."""
-        return self._kernel.profile(self._n)
+        """See :class:`Radial`; compiled once and kept."""
+        kernel, n = self._kernel, self._n
+        kernel._validate()
+        return kernel._remember(("profile", n), lambda: kernel._compile(n))
 
     def slope_profile(self, slope: Slope) -> Profile:
         """See :class:`Radial`."""
-        return self._kernel.gradient_profile(self._n, slope.name)
+        kernel, n, name = self._kernel, self._n, slope.name
+        kernel._validate()
+        return kernel._remember(("gradient", n, name), lambda: kernel._compile_gradient(n, name))

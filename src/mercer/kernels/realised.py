@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
@@ -15,19 +15,21 @@ import numpy as np
 from mercer._arrays import count, is_foreign, is_single, on_cpu, to_single
 from mercer._memory import check_room
 from mercer._validation import check_vector
+from mercer.engine.matrix_functions import Expansion
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, hashable
-from mercer.spaces.base import Embedding, Space
-from mercer.spaces.realisations.base import Moving, Realisation, Slope
+from mercer.profiles import Profile
+from mercer.spaces.base import Space
+from mercer.spaces.realisations.base import FeatureMap, Moving, Realisation, Slope
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How to compute something of a kernel; equal recipes give equal results."""
+    """A computation that can be cached: equal recipes give equal results."""
 
-    identity: tuple[Any, ...]  # of what cannot be hashed the address, which ``compute`` keeps alive
+    identity: tuple[Any, ...]  # objects that cannot be hashed by address; ``compute`` keeps them alive
     compute: Callable[[], Any] = field(compare=False)
 
 
@@ -40,7 +42,7 @@ class RealisedKernel(Kernel):
     """A kernel between points of a space, computed by a realisation (:meth:`realise`)."""
 
     space: Space
-    #: Parameters that say where points are, and nothing of the law.
+    #: Parameters that change the embedding of points, but not the profile.
     _embedding_parameters: tuple[str, ...] = ()
 
     @abstractmethod
@@ -49,21 +51,11 @@ class RealisedKernel(Kernel):
 
     @abstractmethod
     def slope(self, n: int, name: str) -> Slope:
-        """How it changes with the logarithm of a continuous hyperparameter."""
+        """The derivative with respect to the logarithm of a continuous hyperparameter."""
 
     @abstractmethod
     def _validate(self) -> None:
         """Raise for hyperparameters and options out of range."""
-
-    @property
-    @abstractmethod
-    def embedding(self) -> Embedding | None:
-        """How points become operands of a matrix product of invariants, if one number is enough."""
-
-    @property
-    def embedding_key(self) -> Hashable:
-        """What kernels with the same embedding have in common."""
-        return self.embedding
 
     @property
     def requires_vector_input(self) -> bool:
@@ -87,11 +79,11 @@ class RealisedKernel(Kernel):
     def _with_gradient(self, P: Any, n: int) -> tuple[Any, Any]:
         if is_foreign(P):
             raise TypeError("eval_gradient is for NumPy and SciPy rows; tensors have autograd")
-        self.moving(P, n)  # refuses hyperparameters that autograd is to see
+        self.moving(P, n)  # raises for hyperparameters that require autograd
         free = len(self.free())
-        check_room(P, None, matrices=1 + free * (1 if free < 2 else 2))
+        check_room(P, None, matrices=1 + (free if free < 2 else 2 * free))
         K, slopes = self.realise(n).slopes(P, [self.slope(n, name) for name in self.free()])
-        if len(slopes) == 1:  # no copy of the largest array there is
+        if len(slopes) == 1:  # avoids a copy of the largest array
             return K, slopes[0][:, :, None]
         return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0), dtype=K.dtype)
 
@@ -111,14 +103,54 @@ class RealisedKernel(Kernel):
         product = self.realise(n).matvec(P, Q, v, self.moving(P, n))
         return super().matvec(X, Y, v) if product is None else product
 
+    def profile(self, n: int) -> Profile:
+        """The kernel as a function of the invariant of two points with n columns.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Heat
+        >>> from mercer.spaces import Sphere
+        >>> Heat(Sphere(), t=0.1).profile(3).error < 1e-13
+        True
+        """
+        self._validate()
+        return self.realise(n).profile()
+
+    def gradient_profile(self, n: int, name: str) -> Profile:
+        """Derivative of the profile with respect to the logarithm of the named hyperparameter."""
+        self._validate()
+        return self.realise(n).slope_profile(self.slope(n, name))
+
+    def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
+        """See :class:`Kernel`."""
+        self._validate()
+        return self.realise(n).features(size, seed)
+
+    def expansion(self) -> Expansion:
+        """Chebyshev series of a function f of a matrix on the nodes of a graph, relative to its maximum.
+
+        Its ``error`` bounds the error of every entry of K / max f.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from mercer.kernels import Heat
+        >>> from mercer.spaces import Graph
+        >>> ring = Graph(nx.cycle_graph(10**5), laplacian="normalized")
+        >>> series = Heat(ring, t=1.0).expansion()
+        >>> len(series.coefficients) < 20, series.error < 1e-12
+        (True, True)
+        """
+        self._validate()
+        return self.realise(0).expansion()
+
     def _pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
-        """See :class:`Kernel`."""
         P = self.space.check(on_cpu(X))
         n = self.space.columns(P)
         some, name = copy.copy(self), self.range_parameter()
-        if name is not None and getattr(self, name) is None:  # any range will do to compare points
+        if name is not None and getattr(self, name) is None:  # points can be compared at any range
             setattr(some, name, self._range_start())
         found, points = some.realise(n).pair_similarities(P, max_rows, rng)
 
@@ -129,7 +161,7 @@ class RealisedKernel(Kernel):
         return similarities, points
 
     def moving(self, P: Any, n: int) -> list[Moving]:
-        """Hyperparameters given as tensors, whose logarithm autograd is to see."""
+        """Hyperparameters given as tensors, for autograd."""
         tensors = [(name, getattr(self, name)) for name in self.continuous()]
         if not self.space.engine(P).differentiable:
             watched = [name for name, value in tensors if getattr(value, "requires_grad", False)]
@@ -151,7 +183,7 @@ class RealisedKernel(Kernel):
         ]
 
     def _remember(self, what: tuple[Any, ...], compute: Callable[[], T]) -> T:
-        """Compute once per kernel class, parameters and ``what``; kernels come and go by cloning."""
+        """Compute once per kernel class, parameters and ``what``; clones share the result."""
         params = self.get_params(deep=False)
         values = (
             (k, hashable(v))

@@ -1,4 +1,4 @@
-"""How far a kernel reaches, in the data's own unit: the similarity that it gives to distinct points."""
+"""The range of a kernel, measured by the similarity that it gives to distinct points of the data."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ Array = NDArray[np.float64]
 #: Similarities of a sample of pairs under a kernel.
 Similarities = Callable[[Any], Array]
 
-#: Optimisers look from where even near points are less similar than the first to where even far ones
-#: are more similar than the second.
+#: Bounds for optimisers: neighbours have the first similarity at one end, far points the second at the
+#: other.
 _NEARLY_ALONE, _NEARLY_ALIKE = 0.01, 0.999
 #: Least and greatest distance of a bound, in the logarithm of the parameter, and least slope of decay.
 _LEAST_MARGIN, _MOST_MARGIN, _LEAST_SLOPE = math.log(2), math.log(1e4), 0.1
 #: First step of a search, in the logarithm of the parameter, and how often steps may double.
 _FIRST_STEP, _DOUBLINGS = 0.25, 10
-#: Values that a kernel may refuse before a search ends, and change of similarity that counts as none.
+#: Values that a kernel may refuse before a search ends, and least change of similarity that counts.
 _REFUSALS, _LEVEL = 7, 1e-7
-#: Accuracy of the parameter's logarithm.
+#: Accuracy of the logarithm of the parameter.
 _TOLERANCE = 1e-5
-#: A parameter of the fewest digits may be so far from the similarity that is asked for.
+#: Deviation from the wanted similarity that rounding the parameter to few digits may cause.
 _ROUNDING = 0.01
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Similarities that a kernel gives to distinct points of a sample, divided by the lengths."""
+    """Normalised similarities of distinct points of a sample: three quantiles."""
 
-    #: Of the farthest hundredth of pairs, of half the pairs, and of neighbours.
+    #: Of the farthest hundredth of pairs, the median, and of neighbours.
     far: float
     median: float
     near: float
 
 
 class Unreachable(ValueError):
-    """No value of the range parameter gives the similarity."""
+    """No value of the range parameter gives the wanted similarity."""
 
 
 class Survey:
-    """A sample of pairs of points, under kernels that differ in their range parameter only.
+    """Similarities of a sample of pairs, as functions of the range parameter of a kernel.
 
     Parameters
     ----------
@@ -69,15 +69,15 @@ class Survey:
         self._seen: dict[float, Reach] = {}
 
     def kernel(self, value: float) -> Any:
-        """The kernel with this value of its range parameter."""
+        """The kernel with a value of its range parameter."""
         moved = copy.copy(self._kernel)
         setattr(moved, self._name, value)
         return moved
 
     def reach(self, value: float) -> Reach:
-        """What the kernel with this value says of the sample."""
+        """Similarities in the sample under the kernel with this value."""
         if value not in self._seen:
-            with np.errstate(all="ignore"):  # what is not finite is refused
+            with np.errstate(all="ignore"):  # results that are not finite raise an error below
                 values = self._similarities(self.kernel(value))
             if not np.isfinite(values).all():
                 raise ValueError(f"{self.kernel(value)!r} has values that are not finite")
@@ -89,14 +89,14 @@ class Survey:
         """Value of the range parameter at which the median similarity is the one given."""
 
         def excess(x: float) -> float:
-            # Where similarity is exp(-c / p^a), as for all these kernels roughly, this is a line in x.
+            # Linear in x if the similarity is exp(-c / p^a), as it roughly is for these kernels.
             return _decay(similarity) - _decay(self.reach(math.exp(x)).median)
 
         start = self._start()
         first = excess(start)
         if first == 0:
             return math.exp(start)
-        # Most similarities rise or fall with the parameter throughout; try the other way if not this.
+        # Similarities are nearly always monotonic in the parameter; try the other direction otherwise.
         likely = self._kernel._range_sense * (1 if first < 0 else -1)
         for sign in (likely, -likely):
             ends = self._bracket(start, first, sign, excess)
@@ -110,7 +110,7 @@ class Survey:
         )
 
     def find_short(self, similarity: float) -> float:
-        """The same in the fewest digits that come near: equal for training parts that are alike."""
+        """The same, rounded to few digits, so that similar training sets give equal values."""
         value = self.find(similarity)
         allowed = _ROUNDING * min(1, 8 * similarity, 8 * (1 - similarity))
         for digits in range(1, 6):
@@ -119,17 +119,17 @@ class Survey:
                 if abs(self.reach(short).median - similarity) <= allowed:
                     return short
             except (ValueError, ArithmeticError):
-                continue  # rounded to where the kernel does not go
+                continue  # rounded to a value that the kernel refuses
         return value
 
     def nearest(self, similarity: float) -> float:
-        """Value, of those that were looked at, that comes nearest to a similarity out of reach."""
+        """Of the values tried so far, the one nearest to a similarity that cannot be reached."""
         return min(self._seen, key=lambda value: abs(self._seen[value].median - similarity))
 
     def bounds(self, value: float) -> tuple[float, float]:
-        """Where optimisers should look: from neighbours that are alone to far points that are alike.
+        """Bounds for optimisers: from dissimilar neighbours to far points that look alike.
 
-        Extrapolated along the line that :meth:`find` looks for.
+        They are extrapolated along the line that :meth:`find` assumes.
         """
         reach, slope = self.reach(value), self._slope(value)
         down = (_decay(_NEARLY_ALONE) - _decay(reach.near)) / slope
@@ -140,7 +140,7 @@ class Survey:
         return self._accepted(value, -low), self._accepted(value, high)
 
     def _accepted(self, value: float, step: float) -> float:
-        """The value so far away, or as far as the kernel goes."""
+        """The value at that distance, or as near to it as the kernel allows."""
         for _ in range(_REFUSALS):
             end = float(f"{value * math.exp(step):.1e}")
             try:
@@ -152,7 +152,7 @@ class Survey:
         return value
 
     def _slope(self, value: float) -> float:
-        """How fast the decay changes with the logarithm of the parameter, near a value."""
+        """Derivative of the decay by the logarithm of the parameter, near a value."""
         if len(self._seen) == 1:
             for sign in (1, -1):
                 next(self._steps(math.log(value), sign), None)
@@ -161,7 +161,7 @@ class Survey:
         return max(abs(change / math.log(other / value)), _LEAST_SLOPE)
 
     def _start(self) -> float:
-        """Logarithm of the first value that the kernel takes."""
+        """Logarithm of the first value that the kernel accepts."""
         start, refused = self._kernel._range_start(), None
         for power in (0, -1, -2, -3, -4, -6, -8):
             try:
@@ -176,7 +176,7 @@ class Survey:
     def _bracket(
         self, start: float, first: float, sign: int, excess: Callable[[float], float]
     ) -> tuple[float, float] | None:
-        """Two values with the similarity between them."""
+        """Two values that enclose the similarity."""
         before = start
         for x in self._steps(start, sign):
             if excess(x) * first <= 0:
@@ -185,7 +185,7 @@ class Survey:
         return None
 
     def _steps(self, start: float, sign: int) -> Any:
-        """Values farther and farther away, up to where the kernel refuses them."""
+        """Values at growing distances, as long as the kernel accepts them."""
         step, refused, x = _FIRST_STEP, 0, start
         median = self.reach(math.exp(x)).median
         while step <= _FIRST_STEP * 2**_DOUBLINGS and refused < _REFUSALS:
@@ -200,16 +200,16 @@ class Survey:
             yield x
             step *= 1 if refused else 2
             if abs(median - before) < _LEVEL and _LEVEL < median < 1 - _LEVEL:
-                return  # nothing more will change
+                return  # the similarity no longer changes
 
 
 def _decay(similarity: float) -> float:
-    """``log(-log s)``, within the digits of s."""
+    """``log(-log s)``, with s kept away from 0 and 1."""
     return math.log(-math.log(min(max(similarity, 1e-300), 1 - 1e-15)))
 
 
 def scaled(kernel: Any, X: Any, similarity: Any, max_rows: Any, random_state: int) -> Any:
-    """A copy of a kernel at a similarity, with bounds for optimisers around it."""
+    """A copy of a kernel with the given median similarity, and bounds for optimisers around it."""
     similarity, max_rows = check_similarity(similarity), check_max_rows(max_rows)
     survey = Survey(kernel, X, max_rows, random_state)
     value = survey.find(similarity)
@@ -221,7 +221,7 @@ def scaled(kernel: Any, X: Any, similarity: Any, max_rows: Any, random_state: in
 
 
 def check_similarity(similarity: Any) -> float:
-    """Raise unless a similarity lies between 0 and 1."""
+    """Return a similarity as a float; raise unless it lies between 0 and 1."""
     number = isinstance(similarity, numbers.Real) or getattr(similarity, "shape", None) == ()
     value = float(similarity) if number else math.nan
     if not 0 < value < 1:
@@ -230,7 +230,7 @@ def check_similarity(similarity: Any) -> float:
 
 
 def check_max_rows(max_rows: Any) -> int:
-    """Raise unless a sample of so many rows has a pair in it."""
+    """Return the size of a sample; raise unless it is at least 2."""
     if isinstance(max_rows, bool) or not isinstance(max_rows, int | np.integer) or max_rows < 2:
         raise ValueError(f"max_rows must be a whole number of at least 2, got {max_rows!r}")
     return int(max_rows)

@@ -1,8 +1,9 @@
-"""Kernels given by a function of the angle: Cosine, ArcCosine."""
+"""Kernels that are a function of the angle: Cosine, ArcCosine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from mercer.special import arccosine_levels, heat_expansion, zonal
 from mercer.special.zonal import Array
 
 
+@dataclass(eq=False, repr=False)
 class Cosine(RadialKernel):
     """The cosine of the angle between two points.
 
@@ -39,14 +41,16 @@ class Cosine(RadialKernel):
            [0.6, 1. ]])
     """
 
-    space: SphericalSpace
+    space: SphericalSpace = Sphere()  # noqa: RUF009 (immutable)
+
     magnifies = False
 
-    def __init__(self, space: SphericalSpace = Sphere()) -> None:  # noqa: B008 (spaces are frozen)
-        self.space = space
+    def is_zonal(self) -> bool:
+        """See :class:`Kernel`."""
+        return True
 
     def explicit_features(self, X: Any) -> Any:
-        """The points as unit vectors."""
+        """See :class:`Kernel`; the points as unit vectors."""
         self._validate()
         return self.space.embed(self.space.check(X))[0]
 
@@ -57,18 +61,19 @@ class Cosine(RadialKernel):
         return PowerProfile()
 
 
+@dataclass(eq=False, repr=False)
 class ArcCosine(RadialKernel):
     """Arc-cosine kernels: infinitely wide layers of step, ReLU and squared ReLU units.
 
     ``k(x, y) = |x|^p |y|^p s(theta)`` with, for order 0, 1, 2, ``s = 1 - theta / pi``,
     ``(sin theta + (pi - theta) cos theta) / pi`` and
     ``(3 sin theta cos theta + (pi - theta)(1 + 2 cos^2 theta)) / (3 pi)``, and p = order.  Depth L
-    composes the layer L times: the angle of one layer has the cosine s of the layer before, and
+    composes the layer L times: the cosine of the angle in one layer is s of the previous layer, and
     p = order^L.  Positive semidefinite on all of R^n.
 
-    Each layer of order 0 takes a root of the gap to 1.  Equal directions are recognised and have the
-    value of the diagonal.  Directions that differ by a rounding, of 1e-15 in the cosine, are off by up
-    to 1.4e-8, 5.4e-5, 3.3e-3 and 2.6e-2 at depth 1 to 4.
+    Each layer of order 0 takes the square root of the gap to 1.  Equal directions are recognised and
+    have the value of the diagonal.  For directions that differ by a rounding error of 1e-15 in the
+    cosine, the value is off by up to 1.4e-8, 5.4e-5, 3.3e-3 and 2.6e-2 at depths 1 to 4.
 
     Parameters
     ----------
@@ -77,7 +82,7 @@ class ArcCosine(RadialKernel):
     depth : int
         Number of layers.
     normalized : bool
-        The shape s alone, without the norms; rows of zeros then have no value.
+        Use s alone, without the norms; rows of zeros are then refused.
 
     References
     ----------
@@ -91,18 +96,17 @@ class ArcCosine(RadialKernel):
            [0.6366, 4.    ]])
     """
 
-    space = Euclidean()
+    order: int = 1
+    depth: int = 1
+    normalized: bool = False
 
-    def __init__(self, order: int = 1, depth: int = 1, normalized: bool = False) -> None:
-        self.order = order
-        self.depth = depth
-        self.normalized = normalized
+    space = Euclidean()
 
     def _validate(self) -> None:
         check_choice(self, "order", (0, 1, 2))
         check_choice(self, "normalized", (True, False))
         if not is_whole(self.depth) or self.depth not in range(1, 1001):
-            raise ValueError(f"depth of ArcCosine must be a whole number from 1, got {self.depth!r}")
+            raise ValueError(f"depth of ArcCosine must be 1, 2, ... or 1000, got {self.depth!r}")
 
     @property
     def radial_power(self) -> int:  # type: ignore[override]
@@ -138,7 +142,7 @@ class ArcCosine(RadialKernel):
         return True
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """Directions: see :class:`~mercer.spaces.base.Embedding`."""
+        """See :class:`~mercer.spaces.base.Embedding`."""
         left = self.directions(X, "X")
         return left, left if Y is None else self.directions(Y, "Y")
 
@@ -146,21 +150,21 @@ class ArcCosine(RadialKernel):
         """Rows divided by their lengths."""
         if self.radial_power == 0:
             refuse_rows(row_maxima(X) == 0, name, "is all zeros and has no direction; drop it")
-        # A row of zeros keeps its zeros: its factor |x|^p removes it from every product.
+        # A row of zeros stays zero: its factor |x|^p removes it from every product.
         return unit_rows(X)
 
     def self_invariant(self, X: Any) -> Any:
-        """One: see :class:`~mercer.spaces.base.Embedding`."""
+        """See :class:`~mercer.spaces.base.Embedding`."""
         return Sphere().self_invariant(X)
 
     def row_scale(self, X: Any) -> Any:
-        """``|x|^p``: see :class:`~mercer.spaces.base.Embedding`."""
+        """See :class:`~mercer.spaces.base.Embedding`; ``|x|^p``."""
         if self.radial_power == 0:
             return None
         with np.errstate(over="ignore"):
             if is_foreign(X):
                 factors = row_lengths(X) ** self.radial_power
-            else:  # in double precision: the power magnifies what a sum of squares loses
+            else:  # in double precision: the power magnifies rounding errors
                 factors = (row_lengths(X.astype(np.float64)) ** self.radial_power).astype(X.dtype)
         if not bool(array_namespace(factors).all(array_namespace(factors).isfinite(factors))):
             raise ValueError(
@@ -201,7 +205,7 @@ def _square_shape(theta: Array) -> Array:
 
 
 def _excess(x: Array) -> Array:
-    """``x - sin x``, without cancellation at small angles: deep kernels would magnify it."""
+    """``x - sin x`` without cancellation at small x, which deep kernels would magnify."""
     z = x * x
     series = x * z / 6 * (1 - z / 20 * (1 - z / 42 * (1 - z / 72 * (1 - z / 110 * (1 - z / 156)))))
     return np.where(x < 0.4, series, x - np.sin(x))

@@ -1,4 +1,4 @@
-"""Kernels on points that are no rows of numbers: graph nodes, strings, clouds."""
+"""Kernels on points other than rows of numbers, such as strings and clouds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._memory import check_room
+from mercer._validation import check_choice, check_positive
 from mercer.kernels.base import Kernel
 from mercer.spaces.realisations.normalisation import normalised, normalised_slope, positive
 
@@ -16,9 +17,9 @@ Array = NDArray[np.float64]
 
 
 class StructuredKernel(Kernel):
-    """A kernel that checks its own kind of points and compares two sets of them.
+    """Base class of kernels that check and compare their own kind of points.
 
-    A subclass writes :meth:`_check`, :meth:`_gram` and :meth:`_diagonal` for the plain kernel, and
+    A subclass implements :meth:`_check`, :meth:`_gram` and :meth:`_diagonal` for the plain kernel, and
     :meth:`_slope` if it has continuous hyperparameters; the normalised form
     ``k(x, y) / sqrt(k(x, x) k(y, y))``, its gradient and products with vectors follow.
     """
@@ -28,20 +29,21 @@ class StructuredKernel(Kernel):
 
     @property
     def requires_vector_input(self) -> bool:
-        """Points of other kinds than rows of numbers are welcome."""
+        """False: points need not be rows of numbers."""
         return False
 
-    @abstractmethod
     def _validate(self) -> None:
         """Raise for hyperparameters and options out of range."""
+        check_choice(self, "normalized", (True, False))
+        check_positive(self, *self.continuous())
 
     @abstractmethod
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        """Check both sets of points, in the form to compute with; Y comes back as None if it is None."""
+        """Check both sets of points and convert them for :meth:`_gram`; None stays None."""
 
     @abstractmethod
     def _gram(self, P: Any, Q: Any) -> Array:
-        """Plain Gram matrix between checked points; symmetric, between P and P, if Q is None."""
+        """Plain Gram matrix between checked points; that of P alone if Q is None."""
 
     @abstractmethod
     def _diagonal(self, P: Any) -> Array:

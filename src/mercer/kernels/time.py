@@ -1,4 +1,4 @@
-"""Diffusion time, absolute or in the unit that suits the space."""
+"""Diffusion time, absolute or in the natural unit of the space."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from mercer.kernels.base import Kernel
 
 
 class DiffusionTime(Kernel):
-    """A kernel with a time: ``t``, or ``t_star`` in the natural unit of the space."""
+    """Base class of kernels with a time: ``t``, or ``t_star`` in the natural unit of the space."""
 
     space: Any
     t: Any
     t_star: Any
 
     def continuous(self) -> tuple[str, ...]:
-        """The time, in the form it was given."""
+        """See :class:`Kernel`; the one of ``t`` and ``t_star`` that is in use."""
         return ("t",) if self.t is not None else ("t_star",)
 
     def range_parameter(self) -> str:
-        """The time, in the form it was given."""
+        """See :class:`Kernel`."""
         return "t" if self._unit(2) is None else self.continuous()[0]
 
     def time(self, n: int) -> float:
@@ -29,7 +29,7 @@ class DiffusionTime(Kernel):
         return number(self._time(n))
 
     def _unit(self, n: int) -> float | None:
-        """The natural unit of time, where there is one."""
+        """The unit of ``t_star``; None if there is none."""
         return self.space.natural_time(n)
 
     def _time(self, n: int) -> Any:
@@ -45,6 +45,6 @@ class DiffusionTime(Kernel):
         check_positive(self, *self.continuous())
         if self.t is not None and self.t_star != 1.0:
             raise ValueError(
-                f"give t or t_star, not both: t={self.t!r}, t_star={self.t_star!r} "
-                "(set t=None to use t_star; t_star=1 counts as not given)"
+                f"give t or t_star, not both: t={self.t!r}, t_star={self.t_star!r} (set t=None to use "
+                "t_star; t_star=1.0 counts as not given)"
             )

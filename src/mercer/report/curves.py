@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer.kernels import Cosine, Gaussian, Kernel, LawKernel, Linear, Parametrix
+from mercer.kernels import Cosine, Linear
 from mercer.report.grammatrix import BINS, Index, pair_histogram
 from mercer.report.ticks import axis, plain
 from mercer.rkhs import distances
@@ -19,33 +19,21 @@ _STEPS = 181
 
 
 def curves(comparison: Comparison, rows: Any, code: Index | None) -> list[dict[str, Any]]:
-    """A figure for each space of directions among the chosen kernels, and one for Gaussian kernels.
+    """A figure for each space of directions among the chosen kernels, and one for isotropic kernels.
 
     Only points that are rows of numbers have angles and distances.
     """
     if not comparison.data.kind.vectors:
         return []
     chosen = {score.name: score.kernel for score in comparison.scores}
-    zonal = {name: k for name, k in chosen.items() if is_zonal(k)}
+    zonal: dict[str, Any] = {name: k for name, k in chosen.items() if k.is_zonal()}
     spaces = list({repr(k.space): k.space for k in zonal.values()}.values())
     figures = [
         _angles(space, {n: k for n, k in zonal.items() if k.space == space}, rows, code)
         for space in spaces
     ]
-    flat = {name: k for name, k in chosen.items() if isinstance(k, Gaussian) and _sees_distances(k)}
+    flat = {name: k for name, k in chosen.items() if k.is_isotropic()}
     return [*figures, _distances(flat, rows, code)] if flat else figures
-
-
-def _sees_distances(kernel: Gaussian) -> bool:
-    """Tell whether columns count alike, so that the kernel is a function of the distance."""
-    return kernel.column_scales is None
-
-
-def is_zonal(kernel: Kernel) -> bool:
-    """Tell whether the kernel is a function of the angle alone."""
-    # A law on the simplex need not be one of the angle: KullbackLeibler's is not.
-    radial = isinstance(kernel, Cosine | Parametrix | LawKernel)
-    return radial and kernel.space.widest_angle is not None
 
 
 def _angles(space: Any, kernels: dict[str, Any], rows: Any, code: Index | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Published experiments, repeated with one command each.
+"""Published experiments, each reproduced with one command.
 
-``mercer reproduce NAME`` runs one, prints its numbers beside the published ones and writes tables and
-figures.  :func:`run` does the same from Python, :func:`experiments` lists them.
+``mercer reproduce NAME`` runs an experiment, prints its numbers next to the published ones and writes
+tables and figures.  :func:`run` does the same from Python, and :func:`experiments` lists them.
 """
 
 from __future__ import annotations
@@ -11,16 +11,8 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-from mercer.reproduce.data import check_all, find_folder, missing_folder
-from mercer.reproduce.experiment import (
-    Claim,
-    Context,
-    Experiment,
-    Measured,
-    Progress,
-    Result,
-    Table,
-)
+from mercer.reproduce.data import checked_file, find_folder, missing_folder
+from mercer.reproduce.experiment import Claim, Context, Experiment, Measured, Progress, Result, Table
 from mercer.reproduce.output import Run, write
 
 __all__ = [
@@ -37,7 +29,7 @@ __all__ = [
     "run",
 ]
 
-#: Experiments; each is a module of this package.
+#: Names of the experiments; each is a module of this package.
 NAMES = (
     "webkb",
     "webkb-pairs",
@@ -52,9 +44,9 @@ NAMES = (
 
 
 def find(name: str) -> Experiment:
-    """The experiment of a name."""
+    """The experiment of the given name."""
     if name not in NAMES:
-        raise ValueError(f"no experiment is called {name!r}; there are {', '.join(NAMES)}")
+        raise ValueError(f"there is no experiment {name!r}; choose from {', '.join(NAMES)}")
     module = import_module(f"mercer.reproduce.{name.replace('-', '_')}")
     found: Experiment = module.EXPERIMENT
     return found
@@ -74,26 +66,26 @@ def run(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[Result, Run]:
-    """Run an experiment and write what it found.
+    """Run an experiment and write its results.
 
-    Files are written one after the other, each whole or not at all.
+    Files are written one after the other, each completely or not at all.
 
     Parameters
     ----------
     name : str
         One of :data:`NAMES`.
     data : path, optional
-        Folder of data sets; by default what the variable MERCER_DATA says.  Without both, a quick run
-        takes small data made by code, and says so.
+        Folder of data sets; by default the environment variable MERCER_DATA.  Without a folder, a quick
+        run uses small synthetic data, and the results say so.
     quick : bool
-        A small part of the experiment.
+        Run a small part of the experiment.
     results : path
-        Folder of the files that are written: ``NAME.json``, ``NAME.md`` and figures.  Finished fits are
-        kept in ``cache/NAME`` inside it; an interrupted run goes on from there.
+        Folder for the results: ``NAME.json``, ``NAME.md`` and figures.  Finished fits are kept in its
+        folder ``cache/NAME``, from which an interrupted run continues.
     seed : int
-        Of all that is drawn; equal seeds give equal numbers.
+        Seed of all random numbers; equal seeds give equal results.
     progress : callable, optional
-        Told the steps done and the steps in all.
+        Called with the number of finished steps and the total number of steps.
 
     Examples
     --------
@@ -118,11 +110,12 @@ def measure(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[Result, Run]:
-    """The same as :func:`run`, with nothing written but finished fits."""
+    """The same as :func:`run`, without writing results; finished fits are kept."""
     experiment = find(name)
     folder = find_folder(data) if experiment.files else None
     if folder is not None:
-        check_all(folder, experiment.files)
+        for file in experiment.files:  # all of them before the work begins
+            checked_file(folder, file)
     elif experiment.files and not quick:
         raise ValueError(missing_folder(name, experiment.files))
     target = Path(results)
@@ -132,7 +125,7 @@ def measure(
     resumed = any(path.stat().st_size for path in cache.glob("*.jsonl"))
     result = experiment.run(Context(folder, quick, cache, seed, progress))
     if quick and experiment.files:
-        result = replace(result, claims=())  # a part of the experiment settles nothing
+        result = replace(result, claims=())  # part of an experiment cannot decide them
     options = " --data FOLDER" if folder is not None else ""
     options += " --quick" if quick else ""
     options += f" --seed {seed}" if seed else ""

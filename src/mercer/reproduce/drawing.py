@@ -1,4 +1,4 @@
-"""What the figures of several experiments share."""
+"""Points and plots that several experiments share."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.reproduce.experiment import Measured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Colours that all eyes tell apart, one for each kernel.
+#: Colours of the kernels, distinguishable with colour blindness.
 COLORS = ("#999999", "#E69F00", "#56B4E9", "#009E73", "#D55E00")
+
+
+def great_circle(n: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Points of S^(n-1) at the angles theta from the first unit vector."""
+    points = np.zeros((theta.size, n))
+    points[:, 0], points[:, 1] = np.cos(theta), np.sin(theta)
+    return points
 
 
 def published_beside(
     ax: Axes, rows: Mapping[Any, Sequence[Measured]], names: Sequence[str], xlabel: str
 ) -> None:
-    """Our scores with intervals, and the published ones as open marks to their right."""
+    """Plot our scores with intervals, and the published ones as open marks to their right."""
     for i, (name, color) in enumerate(zip(names, COLORS, strict=False)):
         place = np.arange(len(rows)) + 0.16 * (i - (len(names) - 1) / 2)
         cells = [row[i] for row in rows.values()]

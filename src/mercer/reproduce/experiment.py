@@ -1,4 +1,4 @@
-"""What an experiment is given, and what it gives back."""
+"""Experiments, their input and their results."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mercer.reproduce.data import checked_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Told the steps done and the steps in all.
+#: Called with the number of finished steps and the total number of steps.
 Progress = Callable[[int, int], None]
 
-#: Steps that one part of an experiment counts as.
+#: Number of steps of one part of an experiment.
 _FINE = 1000
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One number of ours, with its 95 % interval, beside the published one.
+    """A measured number, with its 95 % interval and the published number.
 
     Examples
     --------
@@ -44,9 +44,9 @@ class Measured:
 
     @property
     def gap(self) -> float:
-        """Ours minus the published one."""
+        """The measured minus the published number."""
         if self.published is None:
-            raise ValueError("nothing was published to compare with")
+            raise ValueError("there is no published number to compare with")
         return self.value - self.published
 
 
@@ -55,7 +55,7 @@ Cell = str | int | float | Measured
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers, with what they are above them and how they were got below."""
+    """A table of numbers with a title, and a note on how they were obtained."""
 
     title: str
     columns: Sequence[str]
@@ -65,44 +65,44 @@ class Table:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, and whether it holds here; None where it cannot be told."""
+    """A claim of a paper, and whether it holds here; None if this cannot be decided."""
 
     text: str
     holds: bool | None
 
     @property
     def verdict(self) -> str:
-        """In a word or two."""
+        """The verdict in words."""
         return {True: "holds", False: "does not hold", None: "cannot be told"}[self.holds]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What an experiment found."""
+    """The result of an experiment."""
 
     tables: Sequence[Table]
     claims: Sequence[Claim]
-    #: Figures by the end of their files' names.
+    #: Figures by the suffix of their file names.
     figures: dict[str, Figure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment: what it repeats, what it needs, how it is done.
+    """A published experiment.
 
     Attributes
     ----------
     name : str
-        As the command knows it.
+        Name on the command line.
     title : str
     source : str
         The publication.
     differs : str
-        What is not as in the publication.
+        Differences from the publication.
     run : callable
         From a :class:`Context` to a :class:`Result`.
     files : tuple of str
-        What it needs of the data folder.
+        Required files of the data folder.
     """
 
     name: str
@@ -115,18 +115,18 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Context:
-    """What an experiment is run with.
+    """Settings of a run of an experiment.
 
     Attributes
     ----------
     data : path or None
-        Folder of data sets; None for small data made by code.
+        Folder of data sets; None for small synthetic data.
     quick : bool
-        A small part of the experiment, to see that it runs.
+        Run a small part of the experiment.
     cache : path or None
-        Where finished fits are kept.
+        Folder of finished fits.
     seed : int
-        Of all that is drawn.
+        Seed of all random numbers.
     progress : callable, optional
     """
 
@@ -138,13 +138,13 @@ class Context:
 
     @property
     def invented(self) -> bool:
-        """The data is made by code."""
+        """Whether the data is synthetic."""
         return self.data is None
 
     def file(self, name: str) -> Path:
-        """A file of the data folder, as it should be."""
+        """Path of a file of the data folder, after checking its contents."""
         if self.data is None:
-            raise ValueError("there is no data folder to take files from")
+            raise ValueError("there is no data folder")
         return checked_file(self.data, name)
 
     def part(self, number: int, parts: int) -> Progress:
@@ -159,7 +159,7 @@ class Context:
 
 
 def within(progress: Progress | None, first: float, last: float) -> Progress | None:
-    """Progress of work that goes from one share of a part to another."""
+    """Progress of work that covers a part from the fraction ``first`` to ``last``."""
     if progress is None:
         return None
 
@@ -171,7 +171,7 @@ def within(progress: Progress | None, first: float, last: float) -> Progress | N
 
 
 def plain(value: Any) -> Any:
-    """Cells, tables and claims as what JSON knows."""
+    """Cells, tables and claims as JSON values."""
     if isinstance(value, Measured):
         found: dict[str, Any] = {"value": float(value.value)}
         if value.interval is not None:

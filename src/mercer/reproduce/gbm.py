@@ -15,13 +15,13 @@ from mercer.bounds import VCBound, vc_bound
 from mercer.kernels import Cosine, Linear
 from mercer.reproduce import standin
 from mercer.reproduce.experiment import Claim, Context, Experiment, Progress, Result, Table, within
-from mercer.reproduce.protocol import FOLDS, KERNELS, RUNS, Scores, measured, note, score
+from mercer.reproduce.protocol import FOLDS, KERNELS, RUNS, SOURCE, Scores, all_measured, note, score
 from mercer.selection import KernelSearchCV, representatives
 from mercer.spaces import Simplex
 
 Array = NDArray[np.float64]
 MUTATIONS = "tcga_gbm/gbm_mc3_mutations.csv.gz"
-#: Accuracy in %, Table 3, in the order of KERNELS; with the mutant samples of the paper and our symbol.
+#: Table 3: number of mutant samples in the paper, our gene symbol, accuracies in the order of KERNELS.
 PUBLISHED = {
     "ZMYM4": (33, "ZMYM4", (82.9, 84.0, 83.6, 84.1, 85.1)),
     "ADGRB3": (37, "BAI3", (75.7, 81.0, 78.0, 79.5, 79.3)),
@@ -31,11 +31,11 @@ PUBLISHED = {
 }
 #: Ratios of accuracies in the panels of Figure 2.
 RATIOS = (("rbf", "lin"), ("cos", "lin"), ("ext", "lin"), ("prx", "cos"), ("ext", "cos"), ("ext", "rbf"))
-#: Of so many genes at least are errors, slopes and correlations given.
+#: Least number of genes for errors, slopes and correlations.
 LEAST_GENES = 5
-#: A gene is kept if it is mutated in so many samples: 420 genes, the nearest to the paper's 439.
+#: Least number of mutated samples of a gene; leaves 420 genes, the nearest to the 439 of the paper.
 LEAST_SAMPLES = 11
-#: A gene is imputable if a linear machine finds its mutants with at least this area under the curve.
+#: Least area under the curve of a linear machine for a gene to be imputable.
 LEAST_AREA = 0.6
 
 
@@ -45,11 +45,11 @@ class Mutations:
 
     counts: Array
     genes: list[str]
-    #: Columns of genes that are mutated often enough to be features.
+    #: Columns of the genes that are mutated often enough to be features.
     frequent: NDArray[np.intp]
 
     def task(self, gene: str) -> tuple[Array, NDArray[np.int64]]:
-        """Counts of the other frequent genes in samples that have any, and who is mutant."""
+        """Counts of the other frequent genes in samples that have any, and mutant status."""
         target = self.genes.index(gene)
         X = self.counts[:, self.frequent[self.frequent != target]]
         filled = X.sum(axis=1) > 0
@@ -58,7 +58,7 @@ class Mutations:
 
 @dataclass(frozen=True)
 class Gene:
-    """What was found for one gene."""
+    """Results for one gene."""
 
     name: str
     size: int
@@ -72,7 +72,7 @@ class Gene:
 
 
 def load(context: Context) -> Mutations:
-    """All calls, whatever their type, as the paper has it."""
+    """All mutation calls of any type, as in the paper."""
     import pandas as pd
 
     if context.invented:
@@ -102,7 +102,7 @@ def areas(data: Mutations, context: Context, progress: Progress | None) -> dict[
 
 
 def impute(data: Mutations, gene: str, context: Context, runs: int, progress: Progress | None) -> Gene:
-    """Scores and bounds for one gene, on mutants and as many typical wild-type samples."""
+    """Scores and bounds for one gene, on the mutants and as many typical wild-type samples."""
     X, y = data.task(gene)
     size = int(y.sum())
     scores = []
@@ -158,7 +158,7 @@ def _named(sizes: dict[str, int], table: dict[str, Gene]) -> Table:
         if name in table:
             runs = table[name].runs
             for kind in ("protocol", "nested"):
-                lines.append([*start, kind, *(measured(runs, kernel, kind) for kernel in KERNELS)])
+                lines.append([*start, kind, *all_measured(runs, kind)])
         else:
             reason = "too few mutants" if sizes.get(name, 0) < FOLDS else "not run"
             lines.append([*start, "ours", *[reason] * len(KERNELS)])
@@ -191,13 +191,13 @@ def _ratios(genes: list[Gene]) -> Table:
 
 
 def _mean(values: Array) -> str:
-    """Mean over genes, with its error where there are enough of them."""
+    """Mean over genes, with its error if there are enough genes."""
     mean = f"{values.mean():.3f}"
     return mean if len(values) < LEAST_GENES else f"{mean} ± {_error(values):.3f}"
 
 
 def _error(values: Array) -> float:
-    """Half of a 95 % interval of the mean."""
+    """Half width of the 95 % interval of the mean."""
     return float(1.96 * values.std(ddof=1) / np.sqrt(len(values)))
 
 
@@ -249,7 +249,7 @@ def _bounds(genes: list[Gene], dimension: int) -> Table:
 
 
 def claims(genes: list[Gene]) -> list[Claim]:
-    """What the paper says of its figures, looked up in ours."""
+    """Claims of the paper about its figures."""
     smaller = np.mean([gene.cosine.mu < gene.linear.mu for gene in genes])
     return [
         _compared("The Gaussian kernel is more accurate than the linear one", "rbf", "lin", genes),
@@ -267,7 +267,7 @@ def claims(genes: list[Gene]) -> list[Claim]:
 
 
 def _compared(claim: str, one: str, other: str, genes: list[Gene], ahead: bool = True) -> Claim:
-    """A claim that one kernel is ahead of another, or that it is not; judged by nested scores."""
+    """The claim that one kernel is more accurate than another, or not, by nested scores."""
     nested, protocol = (_ratio(genes, one, other, kind) for kind in ("nested", "protocol"))
     return Claim(
         f"{claim}, on average over genes and judged by nested scores: mean ratio {one}/{other} "
@@ -277,7 +277,7 @@ def _compared(claim: str, one: str, other: str, genes: list[Gene], ahead: bool =
 
 
 def _figure_2(genes: list[Gene]) -> Figure:
-    """Ratios of accuracies against class size, with a straight line each."""
+    """Ratios of accuracies against class size, with fitted lines."""
     figure = Figure(figsize=(10, 6), layout="constrained")
     sizes = np.array([gene.size for gene in genes], dtype=float)
     for ax, (one, other) in zip(figure.subplots(2, 3, sharex=True).flat, RATIOS, strict=True):
@@ -315,10 +315,7 @@ def _figure_3(genes: list[Gene]) -> Figure:
 EXPERIMENT = Experiment(
     name="gbm",
     title="Glioblastoma: imputing mutations",
-    source=(
-        'C. Zhao, J. S. Song, "Exact heat kernel on a hypersphere and its applications in kernel SVM", '
-        "Frontiers in Applied Mathematics and Statistics 4, 2018, Table 3, Figures 2 and 3."
-    ),
+    source=f"{SOURCE}, Table 3, Figures 2 and 3.",
     differs=(
         "This is another release of the data: 400 samples of MC3 where the paper has 497 samples of a "
         "release that was not found.  Calls are far fewer: ZMYM4 is mutated in 3 samples here and in "

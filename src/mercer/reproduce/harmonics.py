@@ -13,6 +13,7 @@ from scipy.special import gammaln
 
 from mercer.harmonics import SphericalHarmonics, multiplicity
 from mercer.kernels import ArcCosine, Kernel, Matern
+from mercer.reproduce.drawing import great_circle
 from mercer.reproduce.experiment import Claim, Context, Experiment, Result, Table
 from mercer.spaces import Sphere
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 LEVELS = 7
-#: Coefficients of ``sin + (pi - theta) cos``, checked by hand in exact arithmetic.
+#: Coefficients of ``sin + (pi - theta) cos``, from exact arithmetic.
 ARC_COSINE = {
     3: (1.1780972, 0.52359878, 0.073631078, 0.0, 0.0020453077, 0.0, 0.0002876214),
     5: (1.1044662, 0.31415927, 0.030679616, 0.0, 0.000479369, 0.0, 4.314321e-5),
     9: (1.0570086, 0.17453293, 0.010570086, 0.0, 7.3403378e-5, 0.0, 3.3705633e-6),
 }
-#: The dimension from which on the supplement reports its harmonics to be unstable.
+#: Dimension from which the harmonics of the supplement are unstable, as it reports.
 UNSTABLE = 10
 DIMENSIONS = (3, 5, 8, 10, 12, 16, 20, 30, 50)
 KERNELS: dict[str, Kernel] = {
@@ -39,7 +40,7 @@ KERNELS: dict[str, Kernel] = {
 
 
 def gegenbauer(n: int, level: int, w: Array) -> Array:
-    """Gegenbauer polynomial over its value at 1, by its recurrence."""
+    """Gegenbauer polynomial divided by its value at 1, by the recurrence."""
     before, now = np.ones_like(w), w
     if level == 0:
         return before
@@ -49,7 +50,7 @@ def gegenbauer(n: int, level: int, w: Array) -> Array:
 
 
 def gegenbauer_by_sum(n: int, level: int, w: Array) -> Array:
-    """The same by the alternating sum of powers that the supplement uses."""
+    """The same by the alternating sum of powers of the supplement."""
     alpha = n / 2 - 1
     total = np.zeros_like(w)
     for k in range(level // 2 + 1):
@@ -62,7 +63,7 @@ def gegenbauer_by_sum(n: int, level: int, w: Array) -> Array:
 
 
 def funk_hecke(n: int, level: int) -> float:
-    """Coefficient of the arc-cosine shape by quadrature of its integral."""
+    """Coefficient of the arc-cosine kernel by quadrature of the Funk-Hecke integral."""
 
     def integrand(x: float) -> float:
         shape = math.sin(x) + (math.pi - x) * math.cos(x)
@@ -73,21 +74,18 @@ def funk_hecke(n: int, level: int) -> float:
 
 
 def reconstruction(kernel: Kernel, n: int, levels: int) -> float:
-    """Largest error of a kernel summed over its first levels."""
-    theta = np.linspace(0, math.pi, 181)
-    w = np.cos(theta)
-    points = np.zeros((theta.size, n))
-    points[:, 0], points[:, 1] = w, np.sin(theta)
+    """Largest error of the sum over the first levels of a kernel."""
+    points = great_circle(n, np.linspace(0, math.pi, 181))
     weights = kernel.level_weights(n, range(levels)).weights
-    total = sum(a * multiplicity(n, k) * gegenbauer(n, k, w) for k, a in enumerate(weights))
+    total = sum(a * multiplicity(n, k) * gegenbauer(n, k, points[:, 0]) for k, a in enumerate(weights))
     return float(np.abs(total - kernel(np.eye(1, n), points)[0]).max())
 
 
 def addition_error(n: int, level: int, seed: int) -> float:
     """Largest error of ``sum_k phi_k(x) phi_k(y) / N_l = P_l(x.y)``, in units of ``N_l^(-1/2)``.
 
-    That is the root mean square of P_l over the sphere.  N_l functions of a level that satisfy it
-    are orthonormal: the right side, times N_l, is the reproducing kernel of the level.
+    This unit is the root mean square of P_l over the sphere.  N_l functions of a level that satisfy the
+    equation are orthonormal: the right side, times N_l, is the reproducing kernel of the level.
     """
     X = np.random.default_rng(seed).normal(size=(60, n))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -106,7 +104,7 @@ def sum_error(n: int, level: int = 20) -> float:
 
 
 def highest_level(n: int, most: int = 6000) -> int:
-    """The highest level, up to 20, with no more than so many harmonics."""
+    """The highest level up to 20 with at most that many harmonics."""
     return max(level for level in range(21) if multiplicity(n, level) <= most)
 
 

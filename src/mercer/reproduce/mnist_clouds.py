@@ -33,7 +33,7 @@ KERNELS: dict[str, Kernel] = {
     "δ = 1": MixtureMoment(BASE, delta=1.0, normalized=True),
     "Gaussian embedding": GaussianEmbedding(BASE, length_scale=0.2),
 }
-#: Misclassification in % by the number of pixels, Table 1, in the order of the kernels above.
+#: Table 1: misclassification in % by number of pixels, in the order of the kernels above.
 PUBLISHED = {
     40: (16.2, 28.6, 20.62, None),
     50: (14.7, 16.47, 15.84, None),
@@ -56,7 +56,7 @@ def load(context: Context) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 
 def choose(labels: NDArray[np.uint8], per_digit: int, seed: int) -> NDArray[np.intp]:
-    """The same number of images of each digit, mixed."""
+    """The same number of images of each digit, in random order."""
     rng = np.random.default_rng(seed)
     digits = [np.flatnonzero(labels == digit) for digit in np.unique(labels)]
     return rng.permutation(
@@ -71,7 +71,7 @@ def clouds(pixels: NDArray[np.uint8], size: int, seed: int) -> list[Array]:
 
 
 def errors(kernel: Kernel, X: list[Array], y: Any, context: Context, progress: Any) -> Array:
-    """Misclassification in %, per fold, C being chosen inside each training part."""
+    """Misclassification in % on each fold, with C chosen inside each training part."""
     inner = StratifiedKFold(FOLDS, shuffle=True, random_state=context.seed)
     outer = RepeatedStratifiedKFold(
         n_splits=FOLDS, n_repeats=1 if context.quick else REPEATS, random_state=context.seed
@@ -126,7 +126,7 @@ def report(found: dict[int, list[Array]], fewer: dict[int, int]) -> Result:
 
 
 def claims(cells: dict[int, list[Measured]]) -> list[Claim]:
-    """What the paper says of its table, looked up in ours."""
+    """Claims of the paper about its table."""
     worst = max(cell.gap for row in cells.values() for cell in row if cell.published is not None)
     near = max(abs(row[2].value - row[1].value) for row in cells.values())
     behind = [row[2].value - row[0].value for row in cells.values()]

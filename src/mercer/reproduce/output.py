@@ -1,4 +1,4 @@
-"""Results as files (JSON, Markdown, SVG) and on a terminal."""
+"""Results as files (JSON, Markdown, SVG) and on the terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mercer._threads import threads_in_use
 from mercer.reproduce.experiment import Claim, Experiment, Measured, Result, plain
 
 PACKAGES = ("mercer", "numpy", "scipy", "scikit-learn", "numba")
-#: A section of this name is written by hand, and kept when a page is written anew.
+#: This section is written by hand, and kept when a page is rewritten.
 _DISCUSSION = "\n## Discussion\n"
 INVENTED = (
     "INVENTED DATA: no data folder was named, so this ran on a small synthetic stand-in.  The numbers "
@@ -34,21 +34,21 @@ OF_FULL_RUN = "This was a quick run.  What follows is said of the full one.  "
 
 @dataclass(frozen=True)
 class Run:
-    """How an experiment was run."""
+    """A run of an experiment."""
 
     experiment: Experiment
     command: str
     quick: bool
     invented: bool
-    #: Fits that were finished before were there to be taken.
+    #: Whether fits of an earlier run were reused.
     resumed: bool
     seconds: float
-    #: Of all threads.
+    #: Sum over all threads.
     processor_seconds: float
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader must know first."""
+        """Warnings at the top of the results."""
         found = [INVENTED] if self.invented and self.experiment.files else []
         return found + ([PARTIAL] if self.quick else [])
 
@@ -73,9 +73,9 @@ def write(
     folder: Path,
     attempt: Callable[[Path], AbstractContextManager[Any]] = nullcontext,
 ) -> list[Path]:
-    """Write all files of a result, each whole or not at all; returns the paths of those that are there.
+    """Write all files of a result, each completely or not at all; return the paths of those written.
 
-    Each is written inside ``attempt(path)``, which may have failures pass.
+    Each file is written inside ``attempt(path)``, which may suppress errors.
     """
     folder.mkdir(parents=True, exist_ok=True)
     name = run.experiment.name
@@ -92,7 +92,7 @@ Save = Callable[[IO[bytes]], Any]
 
 
 def _files(result: Result, run: Run, stem: Path) -> Iterator[tuple[Path, Save]]:
-    """Paths of a result, and what writes each."""
+    """Paths of the files of a result, each with a function that writes it."""
     name = run.experiment.name
     content = {
         "experiment": name,
@@ -111,22 +111,22 @@ def _files(result: Result, run: Run, stem: Path) -> Iterator[tuple[Path, Save]]:
 
 
 def _save_svg(figure: Any, file: IO[bytes]) -> None:
-    """The same figure gives the same file."""
+    """Save a figure; equal figures give equal files."""
     import matplotlib
 
-    # Names inside an SVG are random without a salt, and it has a date unless told otherwise.
+    # Without a salt the identifiers in an SVG are random, and by default it contains the date.
     with matplotlib.rc_context({"svg.hashsalt": "mercer", "svg.fonttype": "none"}):
         figure.savefig(file, format="svg", metadata={"Date": None})
 
 
 def _kept(path: Path) -> str:
-    """The discussion of a page that is there already."""
+    """The discussion section of an existing page."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     return _DISCUSSION + before.partition(_DISCUSSION)[2] if _DISCUSSION in before else ""
 
 
 def page(content: dict[str, Any], experiment: Experiment) -> str:
-    """The page of what a JSON file of results holds, without a discussion."""
+    """Markdown page of the results in a JSON file, without the discussion."""
     facts = content["run"]
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     parts = [f"# {experiment.title}", f"Source: {experiment.source}"]
@@ -152,7 +152,7 @@ def page(content: dict[str, Any], experiment: Experiment) -> str:
 
 
 def _differs(warnings: Sequence[str], experiment: Experiment) -> str:
-    """What is not as in the publication; of invented data nothing is said that is true of the real."""
+    """Differences from the publication; those of the real data do not apply to invented data."""
     if INVENTED in warnings:
         return "The data is invented, and this is a small part of the experiment."
     return (OF_FULL_RUN if PARTIAL in warnings else "") + experiment.differs
@@ -163,7 +163,7 @@ def _duration(seconds: float) -> str:
 
 
 def markdown(table: dict[str, Any]) -> str:
-    """A table of a JSON file in Markdown.
+    """A table of a JSON file as Markdown.
 
     Examples
     --------

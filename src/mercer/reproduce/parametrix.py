@@ -1,4 +1,4 @@
-"""The short-time expansion of the heat kernel: how far its orders carry, and its second coefficient."""
+"""The short-time expansion of the heat kernel: accuracy of its orders, and its second coefficient."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from mercer.kernels import Heat, Parametrix
+from mercer.reproduce.drawing import great_circle
 from mercer.reproduce.experiment import Claim, Context, Experiment, Result, Table
+from mercer.reproduce.protocol import SOURCE
 from mercer.spaces import Sphere
 from mercer.special.heat_expansion import corrections, diagonal
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 ORDERS = range(6)
-#: Dimension n of the panels of errors, and d = n - 1 of the panel of u_2.
+#: Dimension n in the panels of errors, and d = n - 1 in the panel of u_2.
 N, D = 12, 9
 
 
@@ -35,7 +37,7 @@ def error_at_zero(n: int, t: float, order: int) -> float:
 
 
 def reach(n: int, order: int, tolerance: float = 0.01) -> float:
-    """Time up to which the error at equal points stays below the tolerance."""
+    """Longest time at which the error at equal points is below the tolerance."""
 
     def excess(log_t: float) -> float:
         return error_at_zero(n, math.exp(log_t), order) - tolerance
@@ -47,16 +49,15 @@ def reach(n: int, order: int, tolerance: float = 0.01) -> float:
 
 
 def errors_by_angle(n: int, t: float, order: int, theta: Array) -> Array:
-    """Relative error against the angle, from logarithms: the far tail is tiny."""
-    points = np.zeros((theta.size, n))
-    points[:, 0], points[:, 1] = np.cos(theta), np.sin(theta)
+    """Relative error at angles, computed from logarithms, because the far tail underflows."""
+    points = great_circle(n, theta)
     exact = Heat(Sphere(), t=t, normalized=False).log(np.eye(1, n), points)[0]
     values = Parametrix(Sphere(), t=t, order=order)(np.eye(1, n), points)[0]
     return np.abs(values * np.exp(-exact - (n - 1) / 2 * math.log(4 * math.pi * t)) - 1)
 
 
 def slope(n: int, order: int) -> float:
-    """Power of t with which the error at equal points falls."""
+    """Exponent of t in the error at equal points."""
     times = np.geomspace(2e-4, 0.01, 30)
     errors = np.array([error_at_zero(n, t, order) for t in times])
     clear = errors > 1e-11  # above the rounding errors
@@ -80,7 +81,7 @@ def second_as_printed(d: int, theta: Array) -> Array:
 
 
 def run(context: Context) -> Result:
-    """Orders of the expansion, and the coefficient that was misprinted."""
+    """Orders of the expansion, and the misprinted coefficient."""
     dimensions = (3, 100) if context.quick else (3, 10, 30, 100, 200)
     slopes = [slope(N, order) for order in ORDERS]
     reached: list[list[Any]] = [
@@ -180,10 +181,7 @@ def _draw_second(ax: Axes) -> None:
 EXPERIMENT = Experiment(
     name="parametrix",
     title="The parametrix expansion, corrected",
-    source=(
-        'C. Zhao, J. S. Song, "Exact heat kernel on a hypersphere and its applications in kernel SVM", '
-        "Frontiers in Applied Mathematics and Statistics 4, 2018, Section 2.1."
-    ),
+    source=f"{SOURCE}, Section 2.1.",
     differs=(
         "Equation 6 of the paper, the coefficient u_2, does not satisfy the recursion (Equation 4) that "
         "it comes from.  Ours is from the recursion, with rational coefficients.  The paper stops at "

@@ -1,4 +1,4 @@
-"""The hypersphere paper's way to score five kernels, and an honest one beside it."""
+"""The protocol of the hypersphere paper for five kernels, and nested cross-validation."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ from mercer.spaces import SphericalSpace
 
 Array = NDArray[np.float64]
 
+SOURCE = (
+    'C. Zhao, J. S. Song, "Exact heat kernel on a hypersphere and its applications in kernel SVM", '
+    "Frontiers in Applied Mathematics and Statistics 4, 2018"
+)
 KERNELS = ("lin", "rbf", "cos", "prx", "ext")
 RUNS = 5
 FOLDS, INNER_FOLDS = 5, 3
 #: Test points per training point.
 OVERLAP = 1 / (FOLDS - 1)
-#: Widths in units of the median distance, times of the parametrix, times of the exact kernel in units
-#: of log(n) / n.  The paper does not name its grids.
+#: Widths in units of the median distance, times of the parametrix, and times of the exact kernel in
+#: units of log(n) / n.  The paper does not give its grids.
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 TIMES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 T_STARS = (0.3, 0.5, 0.7, 1.0, 1.4, 2.0)
@@ -34,7 +38,7 @@ STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
 def note(runs: int) -> str:
-    """What the tables say of their numbers.
+    """Note below the tables.
 
     Examples
     --------
@@ -54,25 +58,25 @@ def note(runs: int) -> str:
 class Scores:
     """Accuracies of one kernel in one run, in %."""
 
-    #: Of each setting of the grid (kernel and C) on each fold.
+    #: Accuracy of each setting of the grid (kernel and C) on each fold.
     grid: Array
-    #: Per fold, of the setting that was chosen without it.
+    #: Accuracy on each fold of the setting chosen without that fold.
     nested: Array
     settings: list[dict[str, Any]]
 
     @property
     def best(self) -> int:
-        """Number of the setting with the best mean."""
+        """Index of the setting with the best mean."""
         return first_best(self.grid.mean(axis=1))
 
     @property
     def protocol(self) -> Array:
-        """Per fold, of the best setting."""
+        """Accuracy of the best setting on each fold."""
         return self.grid[self.best]
 
 
 def kernels(X: Any, space: SphericalSpace, quick: bool = False) -> dict[str, list[Kernel]]:
-    """The grid of each of the five kernels; quick, one value and C alone to choose."""
+    """The grid of each of the five kernels; one value each in a quick run."""
     sample = X[np.random.default_rng(0).permutation(X.shape[0])[:500]]
     pairs = distances(Linear()(sample))
     width = float(np.median(pairs[np.triu_indices(len(pairs), 1)])) or 1.0
@@ -94,7 +98,7 @@ def outer_folds(context: Context, run: int) -> StratifiedKFold:
 def score(
     X: Any, y: Any, space: SphericalSpace, context: Context, run: int, progress: Progress | None
 ) -> dict[str, Scores]:
-    """Scores of all kernels in one run, with folds of its own."""
+    """Scores of all kernels in one run."""
     families = kernels(X, space, context.quick)
     outer = outer_folds(context, run)
     inner = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=context.seed + run)
@@ -111,7 +115,7 @@ def score(
 
 
 def family_search(members: list[Kernel], X: Any, **options: Any) -> KernelSearchCV:
-    """The search of one family, with values of C that suit the size of its kernels."""
+    """The search over one family, with values of C relative to the mean of k(x, x)."""
     size = float(np.mean(members[0].diag(X)))
     grid = {"C": [c / size for c in STRENGTHS]}
     return KernelSearchCV(members, param_grid=grid, refit=False, **options)
@@ -134,6 +138,14 @@ def measured(
     return Measured(float(folds.mean()), percent_interval(folds, OVERLAP), published)
 
 
+def all_measured(
+    runs: Sequence[dict[str, Scores]], kind: str, published: Sequence[float] | None = None
+) -> list[Measured]:
+    """The same for all kernels, with the published scores if there are any."""
+    known = published or (None,) * len(KERNELS)
+    return [measured(runs, name, kind, p) for name, p in zip(KERNELS, known, strict=True)]
+
+
 def percent_interval(folds: Array, overlap: float) -> tuple[float, float]:
     """Corrected interval of a percentage, cut at 0 and 100.
 
@@ -147,18 +159,18 @@ def percent_interval(folds: Array, overlap: float) -> tuple[float, float]:
 
 
 def first_best(means: Array) -> int:
-    """The first of the best; settings that are level are not told apart by rounding."""
+    """Index of the first of the best settings, up to rounding errors."""
     return int(np.argmax(np.round(means, 9)))
 
 
 def error_saved(one: float, other: float) -> float:
-    """Part of the error that one accuracy saves of another's, in %; none where there is no error."""
+    """Reduction of the error of another accuracy by one, in %; 0 if the other has no error."""
     return 100 * (one - other) / (100 - other) if other < 100 else 0.0
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Mean difference of two kernels on the same folds, in points, and its p-value."""
+    """Mean difference of two kernels on the same folds in percentage points, and its p-value."""
 
     difference: float
     interval: tuple[float, float]

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from mercer.reproduce import standin
 from mercer.reproduce.drawing import published_beside
 from mercer.reproduce.experiment import Claim, Context, Experiment, Measured, Result, Table
-from mercer.reproduce.protocol import KERNELS, RUNS, Scores, contest, error_saved, measured, note, score
+from mercer.reproduce.protocol import (
+    KERNELS,
+    RUNS,
+    SOURCE,
+    Scores,
+    all_measured,
+    contest,
+    error_saved,
+    note,
+    score,
+)
 from mercer.spaces import Sphere
 
 Array = NDArray[np.float64]
@@ -29,7 +39,7 @@ SECTORS = {"Financials": 0, "Information Technology": 1}
 
 
 def load(context: Context) -> tuple[Array, Any]:
-    """Daily log-returns of both sectors (one row per stock), and which sector it is."""
+    """Daily log-returns of both sectors, one row per stock, and the sectors."""
     if context.invented:
         return standin.returns(context.seed)
     import pandas as pd
@@ -64,11 +74,9 @@ def report(found: dict[int, list[dict[str, Scores]]], rows: int) -> Result:
     protocol: dict[int, list[Measured]] = {}
     lines: list[list[Any]] = []
     for n, runs in found.items():
-        known = PUBLISHED.get(n, (None,) * len(KERNELS))
-        cells = [measured(runs, name, "protocol", p) for name, p in zip(KERNELS, known, strict=True)]
-        protocol[n] = cells
-        lines.append([n, "protocol", *cells])
-        lines.append([n, "nested", *(measured(runs, name, "nested") for name in KERNELS)])
+        protocol[n] = all_measured(runs, "protocol", PUBLISHED.get(n))
+        lines.append([n, "protocol", *protocol[n]])
+        lines.append([n, "nested", *all_measured(runs, "nested")])
     pairs: list[list[Any]] = [
         [n, str(contest(runs, "ext", "prx")), str(contest(runs, "ext", "rbf"))]
         for n, runs in found.items()
@@ -89,7 +97,7 @@ def report(found: dict[int, list[dict[str, Scores]]], rows: int) -> Result:
 def claims(
     found: dict[int, list[dict[str, Scores]]], protocol: dict[int, list[Measured]]
 ) -> list[Claim]:
-    """What the paper says of its table, looked up in ours."""
+    """Claims of the paper about its table."""
     known = [n for n in protocol if n in PUBLISHED]
     if len(known) < len(protocol):
         return []
@@ -118,7 +126,7 @@ def claims(
 
 
 def _saved(rows: Sequence[Sequence[float]], other: str) -> str:
-    """Least and most of another kernel's error that the exact kernel saves, in %."""
+    """Range of the error reduction by the exact kernel relative to another, in %."""
     i = KERNELS.index(other)
     found = [error_saved(row[4], row[i]) for row in rows]
     return f"{min(found):.0f} to {max(found):.0f}"
@@ -127,10 +135,7 @@ def _saved(rows: Sequence[Sequence[float]], other: str) -> str:
 EXPERIMENT = Experiment(
     name="sp500",
     title="S&P 500 sectors from log-returns",
-    source=(
-        'C. Zhao, J. S. Song, "Exact heat kernel on a hypersphere and its applications in kernel SVM", '
-        "Frontiers in Applied Mathematics and Statistics 4, 2018, Table 4."
-    ),
+    source=f"{SOURCE}, Table 4.",
     differs=(
         "The paper has 91 Financials and 64 Information Technology stocks, we have 92 and 63 (list of "
         "July 2016, when Financials contained Real Estate), 155 as well.  The price vendor is another, "

@@ -13,7 +13,9 @@ from matplotlib.patches import Circle
 from numpy.typing import NDArray
 
 from mercer.kernels import Heat, Kernel, Parametrix
+from mercer.reproduce.drawing import great_circle
 from mercer.reproduce.experiment import Claim, Context, Experiment, Result, Table
+from mercer.reproduce.protocol import SOURCE as PAPER
 from mercer.spaces import Sphere
 
 if TYPE_CHECKING:
@@ -45,10 +47,8 @@ def walk(count: int, t: float, steps: int, rng: np.random.Generator) -> Array:
 
 
 def profile(kernel: Kernel, n: int, theta: Array) -> Array:
-    """Values of a kernel between e_1 and the point at angle theta from it."""
-    points = np.zeros((theta.size, n))
-    points[:, 0], points[:, 1] = np.cos(theta), np.sin(theta)
-    return np.asarray(kernel(np.eye(1, n), points)[0])
+    """Values of a kernel between two points of S^(n-1) at the angles theta."""
+    return np.asarray(kernel(np.eye(1, n), great_circle(n, theta))[0])
 
 
 def density(t: float, theta: Array) -> Array:
@@ -57,7 +57,7 @@ def density(t: float, theta: Array) -> Array:
 
 
 def chi_squared(ends: Array, t: float) -> tuple[float, int]:
-    """Distance of the walkers' angles from the kernel, and its degrees of freedom."""
+    """Chi-squared of the walkers' angles against the kernel, and its degrees of freedom."""
     theta = np.linspace(0, math.pi, 3001)
     values = density(t, theta)
     mass = np.append(0, np.cumsum((values[1:] + values[:-1]) / 2 * theta[1]))
@@ -115,7 +115,7 @@ def _slope(kernel: Kernel, n: int, step: float = 1e-4) -> float:
 
 
 def draw(figure: Any, seed: int = 4, steps: int = 200) -> dict[float, tuple[float, int]]:
-    """Draw maps, walkers and profiles; returns the chi-squared of the walkers by t*."""
+    """Draw maps, walkers and profiles; return the chi-squared of the walkers by t*."""
     rng = np.random.default_rng(seed)
     figure.set_layout_engine("constrained")
     axes = figure.subplots(3, 3, height_ratios=(1.35, 0.8, 1))
@@ -152,7 +152,7 @@ def _draw_globe(ax: Axes, kernel: Kernel) -> Any:
     points = a[..., None] * RIGHT + b[..., None] * UP + height[..., None] * VIEW
     image = np.full(a.shape, np.nan)
     image[inside] = kernel(SOURCE[None], points[inside])[0]
-    glow = ListedColormap(colormaps["inferno"](np.linspace(0, 0.8, 256)))  # white must show on it
+    glow = ListedColormap(colormaps["inferno"](np.linspace(0, 0.8, 256)))  # white must be visible
     shown = ax.imshow(
         image, extent=(-1, 1, -1, 1), origin="lower", cmap=glow, vmin=0, vmax=1,
         interpolation="bilinear",
@@ -164,7 +164,7 @@ def _draw_globe(ax: Axes, kernel: Kernel) -> Any:
 
 
 def _draw_path(ax: Axes, path: Array) -> None:
-    """A path, dim where it is behind."""
+    """A path, dim where it is on the far side."""
     flat = np.stack([path @ RIGHT, path @ UP], axis=1)
     behind = path @ VIEW < 0
     for hidden, alpha in ((True, 0.2), (False, 0.95)):
@@ -175,7 +175,7 @@ def _draw_path(ax: Axes, path: Array) -> None:
 
 
 def _draw_walkers(ax: Axes, ends: Array, t: float) -> None:
-    """Histogram of the walkers' angles, and the density that the kernel says."""
+    """Histogram of the walkers' angles, and the density from the kernel."""
     theta = np.linspace(0, math.pi, 300)
     ax.hist(ends, bins=BINS.tolist(), density=True, color="0.82", label="20 000 walkers")
     ax.plot(theta, density(t, theta), color="black", lw=2, label="exact heat kernel")
@@ -184,7 +184,7 @@ def _draw_walkers(ax: Axes, ends: Array, t: float) -> None:
 
 
 def _draw_profiles(ax: Axes, n: int) -> None:
-    """The exact kernel and the parametrix against the angle, in one dimension."""
+    """The exact kernel and the parametrix against the angle, for one dimension."""
     theta = np.linspace(0, math.pi, 300)
     for t_star, color in zip(T_STARS, COLORS, strict=True):
         exact = profile(Heat(Sphere(), t_star=t_star), n, theta)
@@ -203,10 +203,7 @@ def _plain_angles(ax: Axes) -> None:
 EXPERIMENT = Experiment(
     name="sphere-heat",
     title="Heat on spheres: maps, walks, profiles",
-    source=(
-        'C. Zhao, J. S. Song, "Exact heat kernel on a hypersphere and its applications in kernel SVM", '
-        "Frontiers in Applied Mathematics and Statistics 4, 2018, Figure 1."
-    ),
+    source=f"{PAPER}, Figure 1.",
     differs=(
         "The figure of the paper has no numbers.  Ours adds the middle row, 20 000 walkers against the "
         "kernel's density.  The paper's random walks are not described; ours take steps of normal "

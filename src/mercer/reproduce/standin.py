@@ -1,4 +1,4 @@
-"""Small synthetic data in the form of the real, so that experiments run where there is none."""
+"""Small synthetic data in the format of the real data, for runs without a data folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 def pages(seed: int, per_class: int = 60, words: int = 120) -> tuple[Any, NDArray[np.int64]]:
-    """Counts of words in pages of four classes, of very different lengths."""
+    """Word counts of pages of four classes and very different lengths."""
     rng = np.random.default_rng([seed, 1])
     common = rng.dirichlet(np.full(words, 0.5))
     models = 0.75 * common + 0.25 * rng.dirichlet(np.full(words, 0.2), size=4)
@@ -23,7 +23,7 @@ def pages(seed: int, per_class: int = 60, words: int = 120) -> tuple[Any, NDArra
 
 
 def returns(seed: int, stocks: int = 40, days: int = 60) -> tuple[Array, NDArray[np.int64]]:
-    """Daily returns of two sectors: a market, a factor of each sector, and noise."""
+    """Daily returns of two sectors: a market factor, a sector factor, and noise."""
     rng = np.random.default_rng([seed, 2])
     y = np.repeat([0, 1], stocks // 2)
     factors = rng.normal(size=(2, days))
@@ -33,7 +33,7 @@ def returns(seed: int, stocks: int = 40, days: int = 60) -> tuple[Array, NDArray
 
 
 def mutations(seed: int, samples: int = 80, genes: int = 30) -> Any:
-    """One row per mutation: sample and gene, with loads and two kinds of tumour."""
+    """One row per mutation, with sample and gene, for two kinds of tumour."""
     import pandas as pd
 
     rng = np.random.default_rng([seed, 3])
@@ -52,7 +52,7 @@ def mutations(seed: int, samples: int = 80, genes: int = 30) -> Any:
 
 
 def digits(seed: int, per_digit: int = 8) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Pictures of 28 by 28 pixels: blurred strokes of three kinds."""
+    """Images of 28 by 28 pixels: thick strokes of three kinds."""
     rng = np.random.default_rng([seed, 4])
     y = np.repeat(np.arange(3, dtype=np.uint8), per_digit)
     grid = np.stack(np.meshgrid(np.arange(28), np.arange(28), indexing="ij"), axis=-1)

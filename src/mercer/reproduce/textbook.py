@@ -1,4 +1,4 @@
-"""The worked numbers of a textbook's chapter on kernels."""
+"""The worked examples of a textbook chapter on kernels."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from mercer.spaces import Graph
 
 Array = NDArray[np.float64]
 
-#: Five irises, two of their columns.  The chapter's slides print the first two; the others are those
-#: of the book, and its kernel matrix is of all five.
+#: Two columns of five irises.  The slides of the chapter print the first two, the book prints all.
 IRISES = np.array([[5.9, 3.0], [6.9, 3.1], [6.6, 2.9], [4.6, 3.2], [6.0, 2.2]])
 LINEAR = [
     [43.81, 50.01, 47.64, 36.74, 42.00],
@@ -56,16 +55,15 @@ PRINTED = 0.005
 
 
 def letters() -> Array:
-    """Shares of A, C, G and T in the sequence, by the kernel of single letters."""
+    """Fractions of A, C, G and T in the sequence, by the spectrum kernel of length 1."""
     shares: Array = Spectrum(length=1)([SEQUENCE], list("ACGT"))[0] / len(SEQUENCE)
     return shares
 
 
 def quadratic(x: Array) -> Array:
-    """Coordinates of the homogeneous quadratic kernel ``(x.y)^2``, from the kernel alone.
+    """Coordinates of the homogeneous quadratic kernel ``(x.y)^2``, from values of the kernel.
 
-    Against a unit vector e_i the kernel is the i-th square, and what is left of ``k(x, (1, 1))`` is
-    ``2 x_1 x_2``.
+    ``k(x, e_i)`` is the i-th square, and the rest of ``k(x, (1, 1))`` is ``2 x_1 x_2``.
     """
     kernel = Polynomial(degree=2, coef0=0.0)
     first, second, both = kernel([x], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])[0]
@@ -73,7 +71,7 @@ def quadratic(x: Array) -> Array:
 
 
 def diffusion() -> dict[str, tuple[Array, Any]]:
-    """Kernels between the nodes of the graph, and what they say of its spectrum."""
+    """Kernels between the nodes of the graph, and the spectrum that follows from them."""
     graph, nodes = Graph(ADJACENCY, similarity="laplacian"), np.arange(5)
     exponential = Exponential(graph, beta=BETA)(nodes)
     values, vectors = np.linalg.eigh(exponential)
@@ -88,7 +86,7 @@ def diffusion() -> dict[str, tuple[Array, Any]]:
 
 
 def run(context: Context) -> Result:
-    """Every number, ours and the printed one."""
+    """Compare every printed number with ours."""
     numbers = {
         "letters of ACAGCAGTA": (letters(), LETTERS),
         "quadratic map of (5.9, 3)": (quadratic(IRISES[0]), QUADRATIC),
@@ -114,7 +112,7 @@ def run(context: Context) -> Result:
 
 
 def _values(name: str, ours: Any, printed: Any) -> Table:
-    """Ours beside the printed, number by number."""
+    """A table of our numbers with the printed ones."""
     ours, printed = np.atleast_2d(ours), np.atleast_2d(np.array(printed))
     rows = [
         [f"{a + 0.0:.4f} ({b:.2f})" for a, b in zip(*lines, strict=True)]

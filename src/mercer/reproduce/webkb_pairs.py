@@ -12,6 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from mercer.kernels import Gaussian, Heat, Kernel, Linear, Parametrix
 from mercer.reproduce import standin
+from mercer.reproduce.data import read_counts
 from mercer.reproduce.experiment import (
     Claim,
     Context,
@@ -42,32 +43,27 @@ COLORS = {"linear": "#999999", "Gaussian": "#E69F00", "diffusion": "#009E73", "e
 
 
 def load(context: Context) -> tuple[Any, NDArray[Any]]:
-    """Word frequencies of each page, and its class."""
-    if context.invented:
-        X, y = standin.pages(context.seed)
-    else:
-        with np.load(context.file(COUNTS), allow_pickle=True) as z:
-            X = sparse.csr_matrix((z["data"], z["indices"], z["indptr"]), shape=tuple(z["shape"]))
-            y = z["y"]
+    """Word frequencies and class of each page."""
+    X, y = standin.pages(context.seed) if context.invented else read_counts(context.file(COUNTS))
     totals = np.asarray(X.sum(axis=1), dtype=float).ravel()
     filled = totals > 0
-    return sparse.diags_array(1 / totals[filled]).tocsr() @ X[filled].astype(float), y[filled]
+    return sparse.diags_array(1 / totals[filled]).tocsr() @ X[filled], y[filled]
 
 
 def kernels(quick: bool) -> dict[str, list[Kernel]]:
-    """The paper's three, with its grid, and the exact heat kernel at times of its own."""
+    """The three kernels of the paper, with its grid, and the exact heat kernel."""
     grid = GRID[2:5:2] if quick else GRID
     return {
         "linear": [Linear()],
         "Gaussian": [Gaussian(length_scale=width) for width in grid],
-        # exp(-arccos^2 / t) of the paper is exp(-theta^2 / 4t) at a quarter of its time.
+        # exp(-arccos^2 / t) in the paper is exp(-theta^2 / 4t) at a quarter of its time.
         "diffusion": [Parametrix(Simplex(), t=root**2 / 4) for root in grid],
         "exact heat": [Heat(Simplex(), t_star=t_star) for t_star in (0.5, 0.7, 1.0, 1.4)[: len(grid)]],
     }
 
 
 def splits(y: NDArray[Any], size: int, folds: int, seed: int) -> list[Split]:
-    """Folds; of each training part a stratified draw of the given size."""
+    """Folds with a stratified sample of the given size from each training part."""
     rng = np.random.default_rng([seed, size])
     found = []
     for train, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(y, y):
@@ -140,7 +136,7 @@ def report(found: dict[str, dict[int, dict[str, Array]]], folds: int) -> Result:
 
 
 def claims(found: dict[str, dict[int, dict[str, Array]]]) -> list[Claim]:
-    """What the paper says of its figure."""
+    """Claims of the paper about its figure."""
     means = {
         task: {size: {k: float(r.mean()) for k, r in rates.items()} for size, rates in sizes.items()}
         for task, sizes in found.items()

@@ -1,4 +1,4 @@
-"""What a kernel between clouds is: weighted point sets under a base kernel."""
+"""The base class of kernels between clouds: weighted point sets, compared by a base kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._arrays import number
-from mercer._validation import check_choice, check_positive
+from mercer._validation import check_choice
 from mercer.engine.clouds import Base
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel
@@ -20,33 +20,32 @@ from mercer.spaces.clouds import Clouds, check_clouds, naming_clouds
 from mercer.spaces.realisations import sampling
 
 Array = NDArray[np.float64]
-#: Points with at most this many coordinates have Gaussian values from differences, which are exact.
+#: For points with at most this many coordinates, Gaussian kernels are computed from differences.
 _FEW_COORDINATES = 8
-#: A variance below this fraction of the base kernel's values drowns in their rounding.
+#: A variance below this fraction of the values of the base kernel is lost in their rounding errors.
 _LEAST_VARIANCE = 1e-12
 
 
 class CloudKernel(StructuredKernel):
-    """A kernel between clouds: finite sets of weighted points, compared by a base kernel.
+    """Base class of kernels between clouds: finite sets of weighted points.
 
-    Points are given as a list of clouds.  A cloud is an array of shape (k, d), of any size k, or a
-    tuple of two, ``(points, weights)``; an array of shape (m, k, d) is m clouds.  For a base kernel on
-    strings, graph nodes or other objects a cloud is a list of these.  Weights are uniform by default,
-    not negative, and sum to 1.  Everything is computed in double precision; clouds that are all in
-    single precision have results in single precision.
+    Input is a list of clouds.  A cloud is an array of shape (k, d), of any size k, or a tuple
+    ``(points, weights)``; an array of shape (m, k, d) is m clouds.  For a base kernel on strings, graph
+    nodes or other objects a cloud is a list of these.  Weights are uniform by default; they must be
+    non-negative and sum to 1.  Computations are in double precision; if all clouds are in single
+    precision, so are the results.
 
-    Parameters of the base kernel are reached by nested names, as ``base__length_scale``; they can be
-    searched but are no part of ``theta``, and gradients do not see them.
+    Parameters of the base kernel have nested names such as ``base__length_scale``.  They can be
+    searched, but they are not part of ``theta``, and gradients do not include them.
 
-    A subclass writes its values for pairs (:meth:`_pairs`) and for each cloud with itself
-    (:meth:`_own`), as logarithms unless it says otherwise: a normalised kernel then does not suffer
-    from plain values beyond the floating range.
+    A subclass implements its values for pairs (:meth:`_pairs`) and for each cloud with itself
+    (:meth:`_own`), by default as logarithms, so that normalised kernels do not overflow.
     """
 
     #: Whether the subclass computes logarithms of its values.
     _logarithmic = True
 
-    #: Logarithms of normalised values go like the range parameter to this power, if they do.
+    #: Logarithms of normalised values are proportional to the range parameter to this power.
     _range_power: float | None = None
     _range_rows = 80
 
@@ -54,7 +53,7 @@ class CloudKernel(StructuredKernel):
     rescale_weights: bool
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of the kernel and, if deep, of its base kernel."""
+        """Parameters of the kernel and, if deep, of the base kernel."""
         params: dict[str, Any] = super().get_params(deep=False)
         if deep and hasattr(self.base, "get_params"):
             params.update((f"base__{k}", v) for k, v in self.base.get_params().items())
@@ -62,11 +61,15 @@ class CloudKernel(StructuredKernel):
 
     @abstractmethod
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
-        """(Logarithms of) the values; the diagonal is :meth:`_own` if Q is None."""
+        """(Logarithms of) the values; if Q is None, with :meth:`_own` on the diagonal."""
 
     @abstractmethod
     def _own(self, P: Clouds) -> Array:
         """(Logarithm of) each k(x, x)."""
+
+    def range_parameter(self) -> str | None:
+        """See :class:`Kernel`; the continuous hyperparameter, if there is one."""
+        return next(iter(self.continuous()), None)
 
     def _pairs_slope(self, P: Clouds, name: str) -> Array:
         """Derivative of :meth:`_pairs` of P by the logarithm of a hyperparameter."""
@@ -80,8 +83,7 @@ class CloudKernel(StructuredKernel):
             raise ValueError(f"base of {owner} must be positive semidefinite; {self.base!r} is not")
         if hasattr(self.base, "_validate"):
             self.base._validate()
-        check_positive(self, *self.continuous())
-        check_choice(self, "normalized", (True, False))
+        super()._validate()
         check_choice(self, "rescale_weights", (True, False))
 
     def _check(self, X: Any, Y: Any) -> tuple[Clouds, Clouds | None]:
@@ -91,8 +93,8 @@ class CloudKernel(StructuredKernel):
         Q = self._check_one(Y, "Y")
         if isinstance(P.points, np.ndarray) and P.points.shape[1] != Q.points.shape[1]:
             raise ValueError(
-                f"clouds of X have points of dimension {P.points.shape[1]}, those of Y of "
-                f"{Q.points.shape[1]}; they must agree"
+                f"clouds of X have points of dimension {P.points.shape[1]}, those of Y have "
+                f"dimension {Q.points.shape[1]}; they must agree"
             )
         if isinstance(self.base, StructuredKernel):
             with naming_clouds(X=("X", P), Y=("Y", Q)):
@@ -109,7 +111,6 @@ class CloudKernel(StructuredKernel):
     def _pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
-        """See :class:`Kernel`."""
         self._validate()
         P, most = self._check_one(X, "X"), min(max_rows, self._range_rows)
         rows, keys = sampling.distinct_sample(len(P), lambda rows: _cloud_keys(P, rows), most, rng)
@@ -130,7 +131,7 @@ class CloudKernel(StructuredKernel):
         return lambda kernel: np.exp(logs * (getattr(kernel, name) / unit) ** power), len(rows)
 
     def _points_gram(self, P: Clouds) -> Base:
-        """The base kernel's Gram matrix between points of clouds such as P."""
+        """A function that computes the Gram matrix of the base kernel between points of clouds."""
         base = self.base
         plain = type(base) is Gaussian and base.column_scales is None
         if plain and P.points.shape[1] <= _FEW_COORDINATES:
@@ -147,7 +148,7 @@ class CloudKernel(StructuredKernel):
         return lambda X, Y, out=None: np.asarray(base(X, Y), dtype=np.float64)
 
     def _featured(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
-        """Clouds of explicit features, if the base kernel has them."""
+        """The clouds in explicit features; None if the base kernel has none."""
         features = self.base.explicit_features(P.points)
         if not isinstance(features, np.ndarray):
             return None
@@ -156,7 +157,7 @@ class CloudKernel(StructuredKernel):
         return replace(P, points=features), replace(Q, points=self.base.explicit_features(Q.points))
 
     def _centred(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
-        """The same moved to the origin, for what no shift changes: far from it, digits are lost."""
+        """The same, shifted to the origin to avoid rounding errors, for shift-invariant kernels."""
         featured = self._featured(P, Q)
         if featured is None:
             return None
@@ -167,7 +168,7 @@ class CloudKernel(StructuredKernel):
     def _check_variance(
         self, variance: float, P: Clouds, Q: Clouds | None, featured: tuple[Clouds, Clouds | None] | None
     ) -> None:
-        """Refuse a variance that drowns in the rounding of the base kernel's values, or of features."""
+        """Raise for a variance that is lost in rounding errors of the base kernel or its features."""
         if featured is None:
             squares = [self.base.diag(Z.points) for Z in (P, Q) if Z is not None]
         else:
@@ -176,12 +177,12 @@ class CloudKernel(StructuredKernel):
         least = _LEAST_VARIANCE * largest
         if not variance > least:
             raise ValueError(
-                f"{self._limit(least)}: it drowns in the rounding of the base kernel, whose values "
+                f"{self._limit(least)}: it is lost in rounding errors of the base kernel, whose values "
                 f"reach {largest:.3g}"
             )
 
     def _limit(self, least: float) -> str:
-        """What the scale must be for a variance above ``least``."""
+        """Message with the limit of the hyperparameter for a variance above ``least``."""
         name = self.continuous()[0]
         return f"{name} of {type(self).__name__} must be above {least:.3g}, got {getattr(self, name)!r}"
 
@@ -206,19 +207,17 @@ class CloudKernel(StructuredKernel):
         return in_precision(slope, P, None)
 
     def _plain(self, values: Array) -> Array:
-        """Values from their logarithms, in place."""
+        """Values from their logarithms, computed in place."""
         if self._logarithmic:
             with np.errstate(over="ignore", under="ignore"):
                 np.exp(values, out=values)
         if not np.isfinite(values).all():
-            raise ValueError(
-                f"values of {self!r} exceed the floating range; use normalized=True or other parameters"
-            )
+            raise ValueError(f"values of {self!r} overflow; use normalized=True or other parameters")
         return values
 
 
 def _cloud_keys(P: Clouds, rows: NDArray[np.intp]) -> NDArray[Any]:
-    """What equal clouds have in common."""
+    """Keys that are equal for equal clouds."""
     found = []
     for row in rows.tolist():
         part = slice(int(P.starts[row]), int(P.starts[row + 1]))
@@ -229,6 +228,6 @@ def _cloud_keys(P: Clouds, rows: NDArray[np.intp]) -> NDArray[Any]:
 
 
 def in_precision(values: Array, P: Clouds, Q: Clouds | None) -> Array:
-    """Values in single precision where all clouds are."""
+    """Values in single precision if all clouds are in single precision."""
     single = P.single and (Q is None or Q.single)
     return values.astype(np.float32) if single else values

@@ -1,7 +1,8 @@
-"""Kernels of the means of clouds in feature space: MeanEmbedding, GaussianEmbedding, TraceKernel."""
+"""Kernels of mean embeddings of clouds: MeanEmbedding, GaussianEmbedding, TraceKernel."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,20 @@ from mercer.kernels.clouds.base import Array, CloudKernel
 from mercer.spaces.clouds import Clouds
 
 
+@dataclass(eq=False, repr=False)
 class MeanEmbedding(CloudKernel):
-    """The inner product of mean embeddings: what clouds have in common before any spectrum.
+    """The inner product of mean embeddings.
 
-    ``k(x, y) = sum_ij a_i b_j base(x_i, y_j)`` for clouds with weights a and b.  Its distance is the
-    maximum mean discrepancy (MMD).  Positive semidefinite.  Costs one value of the base kernel per
-    pair of points, or one product of means where the base kernel has explicit features.
+    ``k(x, y) = sum_ij a_i b_j base(x_i, y_j)`` for clouds with weights a and b.  The distance that it
+    induces is the maximum mean discrepancy (MMD).  Positive semidefinite.  Costs one value of the base
+    kernel per pair of points, or one product of means if the base kernel has explicit features.
 
     Parameters
     ----------
     base : Kernel
         Compares points.
     normalized : bool
-        Divide by the lengths of the mean embeddings.
+        Divide by the norms of the mean embeddings.
     rescale_weights : bool
         Divide weights by their sum, instead of refusing those that do not sum to 1.
 
@@ -42,12 +44,11 @@ class MeanEmbedding(CloudKernel):
            [ 4., 16.]])
     """
 
-    _logarithmic = False
+    base: Kernel
+    normalized: bool = False
+    rescale_weights: bool = False
 
-    def __init__(self, base: Kernel, normalized: bool = False, rescale_weights: bool = False) -> None:
-        self.base = base
-        self.normalized = normalized
-        self.rescale_weights = rescale_weights
+    _logarithmic = False
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         featured = self._featured(P, Q)
@@ -68,6 +69,7 @@ class MeanEmbedding(CloudKernel):
         return np.vecdot(means, means)
 
 
+@dataclass(eq=False, repr=False)
 class GaussianEmbedding(CloudKernel):
     """The Gaussian kernel of the distance between mean embeddings.
 
@@ -80,9 +82,9 @@ class GaussianEmbedding(CloudKernel):
     base : Kernel
         Compares points.
     length_scale : float
-        In the units of the MMD, which is at most sqrt(2) for a base kernel with k(x, x) = 1.
+        In units of the MMD, which is at most sqrt(2) for a base kernel with k(x, x) = 1.
     normalized : bool
-        Changes nothing, because k(x, x) = 1.
+        Has no effect, because k(x, x) = 1.
     rescale_weights : bool
         Divide weights by their sum, instead of refusing those that do not sum to 1.
     length_scale_bounds : pair of floats or "fixed"
@@ -100,30 +102,14 @@ class GaussianEmbedding(CloudKernel):
            [0.6065, 1.    ]])
     """
 
-    def __init__(
-        self,
-        base: Kernel,
-        length_scale: float = 1.0,
-        normalized: bool = False,
-        rescale_weights: bool = False,
-        length_scale_bounds: Any = (1e-5, 1e5),
-    ) -> None:
-        self.base = base
-        self.length_scale = length_scale
-        self.normalized = normalized
-        self.rescale_weights = rescale_weights
-        self.length_scale_bounds = length_scale_bounds
-
-    def continuous(self) -> tuple[str, ...]:
-        """The length scale."""
-        return ("length_scale",)
+    base: Kernel
+    length_scale: float = 1.0
+    normalized: bool = False
+    rescale_weights: bool = False
+    length_scale_bounds: Any = (1e-5, 1e5)
 
     _range_power = -2.0
     _range_rows = 300
-
-    def range_parameter(self) -> str:
-        """The length scale."""
-        return "length_scale"
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         exponents = squared_distances(self, P, Q, number(self.length_scale) ** 2)
@@ -143,14 +129,15 @@ class GaussianEmbedding(CloudKernel):
         return super()._limit(least**0.5)
 
 
+@dataclass(eq=False, repr=False)
 class TraceKernel(CloudKernel):
     """The trace kernel: the total variance of the mixture of two clouds in feature space.
 
     ``k(x, y) = exp(-tr S / t)`` with S the covariance of the mixture of both clouds with halved
     weights, ``tr S = tr Sx / 2 + tr Sy / 2 + MMD(x, y)^2 / 4``.  Positive semidefinite.  It is a
-    Gaussian kernel of mean embeddings with a factor for the variance of each cloud, which makes plain
-    values small: support vector machines want ``normalized=True`` or a very large C.  Costs as much as
-    :class:`MeanEmbedding`.
+    Gaussian kernel of mean embeddings times a factor for the variance of each cloud.  This factor makes
+    plain values small: support vector machines need ``normalized=True`` or a very large C.  Costs as
+    much as :class:`MeanEmbedding`.
 
     Parameters
     ----------
@@ -159,7 +146,7 @@ class TraceKernel(CloudKernel):
     t : float
         Scale of the variance, which is at most 1 for a base kernel with k(x, x) = 1.
     normalized : bool
-        Divide by the square roots of k(x, x) and k(y, y): only the distance of the means is left.
+        Divide by the square roots of k(x, x) and k(y, y), which leaves the distance of the means only.
     rescale_weights : bool
         Divide weights by their sum, instead of refusing those that do not sum to 1.
     t_bounds : pair of floats or "fixed"
@@ -180,30 +167,14 @@ class TraceKernel(CloudKernel):
            [0.3679, 1.    ]])
     """
 
-    def __init__(
-        self,
-        base: Kernel,
-        t: float = 0.1,
-        normalized: bool = False,
-        rescale_weights: bool = False,
-        t_bounds: Any = (1e-5, 1e5),
-    ) -> None:
-        self.base = base
-        self.t = t
-        self.normalized = normalized
-        self.rescale_weights = rescale_weights
-        self.t_bounds = t_bounds
-
-    def continuous(self) -> tuple[str, ...]:
-        """The scale."""
-        return ("t",)
+    base: Kernel
+    t: float = 0.1
+    normalized: bool = False
+    rescale_weights: bool = False
+    t_bounds: Any = (1e-5, 1e5)
 
     _range_power = -1.0
     _range_rows = 300
-
-    def range_parameter(self) -> str:
-        """The scale."""
-        return "t"
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         exponents = squared_distances(self, P, Q, number(self.t))
@@ -226,7 +197,7 @@ class TraceKernel(CloudKernel):
         featured = self._featured(P, None)
         if featured is None:
             squares = np.asarray(self.base.diag(P.points), dtype=np.float64)
-            # A variance: what is below zero is rounding.
+            # Variances below zero are rounding errors.
             return np.maximum(P.sums(squares) - mean_squares(P, self._points_gram(P)), 0)
         F = featured[0]
         centred = F.points - np.repeat(F.sums(F.points), F.sizes, axis=0)
@@ -234,7 +205,7 @@ class TraceKernel(CloudKernel):
 
 
 def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance: float) -> Array:
-    """Squared distances of the mean embeddings of clouds, to be divided by the variance."""
+    """Squared distances between the mean embeddings of clouds; ``variance`` is their unit."""
     featured = kernel._centred(P, Q)
     kernel._check_variance(variance, P, Q, featured)
     if featured is None:
@@ -249,7 +220,7 @@ def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance
         D = means @ theirs.T
     D *= -2
     D += squares[:, None] + others
-    # Squares of lengths: what is below zero is rounding.
+    # Squares below zero are rounding errors.
     np.maximum(D, 0, out=D)
     if Q is None:
         np.fill_diagonal(D, 0)

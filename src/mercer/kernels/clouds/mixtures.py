@@ -1,4 +1,4 @@
-"""Kernels of the spectrum of the mixture of two clouds: determinants and moments."""
+"""Kernels of the covariance of the mixture of two clouds: determinants and moments."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from mercer.kernels.euclidean import Linear
 from mercer.spaces.clouds import Clouds, Index
 
 
+@dataclass(eq=False, repr=False)
 class InverseGeneralizedVariance(CloudKernel):
     """The inverse generalised variance of the mixture of two clouds.
 
     ``k(x, y) = |I + S / eta|^(-1/2)`` with S the covariance, in the feature space of the base kernel,
     of the mixture of both clouds with halved weights.  It is computed from the centred Gram matrix of
-    all points of both; positive semidefinite for every eta > 0.  Plain values are small: support vector
-    machines want ``normalized=True`` or a very large C.  Rounding leaves a relative error near
+    the points of both clouds.  Positive semidefinite for every eta > 0.  Plain values are small: support
+    vector machines need ``normalized=True`` or a very large C.  The relative rounding error is about
     1e-15 / eta for a base kernel with values near 1.
 
-    For clouds of k points a pair costs of the order of k^3 operations, after the Gram matrix of each
-    cloud has been factorized once; where the base kernel has explicit features of dimension D <= k,
-    it costs D^3 / 3.
+    For clouds of k points a pair costs about k^3 operations, after the Gram matrix of each cloud has
+    been factorised once; if the base kernel has explicit features of dimension D <= k, it costs
+    D^3 / 3.
 
     Parameters
     ----------
     base : Kernel
         Compares points.
     eta : float
-        Ridge, in the units of the variance.
+        Ridge, in units of the variance.
     normalized : bool
         Divide by the square roots of k(x, x) and k(y, y).
     rescale_weights : bool
@@ -61,27 +62,11 @@ class InverseGeneralizedVariance(CloudKernel):
            [0.6864, 1.    ]])
     """
 
-    def __init__(
-        self,
-        base: Kernel,
-        eta: float = 0.01,
-        normalized: bool = False,
-        rescale_weights: bool = False,
-        eta_bounds: Any = (1e-5, 1e5),
-    ) -> None:
-        self.base = base
-        self.eta = eta
-        self.normalized = normalized
-        self.rescale_weights = rescale_weights
-        self.eta_bounds = eta_bounds
-
-    def continuous(self) -> tuple[str, ...]:
-        """The ridge."""
-        return ("eta",)
-
-    def range_parameter(self) -> str:
-        """The ridge."""
-        return "eta"
+    base: Kernel
+    eta: float = 0.01
+    normalized: bool = False
+    rescale_weights: bool = False
+    eta_bounds: Any = (1e-5, 1e5)
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         return determinant_logarithms(self, P, Q, number(self.eta))
@@ -95,15 +80,15 @@ class InverseGeneralizedVariance(CloudKernel):
 
 @dataclass(frozen=True)
 class Series:
-    """Values of a series, cut off.
+    """Values of a truncated series.
 
     Attributes
     ----------
     values : array of shape (m, p)
     error : array of shape (m, p)
-        Bound of the distance to the limit: the first term left out, and the rounding of the sum.
+        Bound on the error: the first omitted term, plus the rounding error of the sum.
     terms : array of shape (m, p)
-        Number of terms that were added, from c_0 on.
+        Number of terms in the sum.
     """
 
     values: Array
@@ -111,15 +96,16 @@ class Series:
     terms: NDArray[np.int64]
 
 
+@dataclass(eq=False, repr=False)
 class MixtureMoment(CloudKernel):
     """The moment kernel of the mixture of two clouds.
 
     ``k(x, y) = sum_k (-1)^k c_k`` with ``c_0 = 1``, ``c_k = (d_1 c_(k-1) + ... + d_k c_0) / k`` and
     ``d_k = tr (delta S)^k / 2``, where S is the covariance of the mixture as in
-    :class:`InverseGeneralizedVariance`.  The sum is ``|I + delta S|^(-1/2)``, which this kernel
-    computes: it is the inverse generalised variance with ``eta = 1 / delta``, and defined for every
-    delta > 0, while the series converges only for delta below 1 / (largest eigenvalue of S).
-    :meth:`series` adds up the series itself.
+    :class:`InverseGeneralizedVariance`.  The series converges only for delta below 1 / (largest
+    eigenvalue of S).  Its limit ``|I + delta S|^(-1/2)``, the inverse generalised variance with
+    ``eta = 1 / delta``, is defined for every delta > 0, and is what this kernel computes.
+    :meth:`series` sums the series itself.
 
     Parameters
     ----------
@@ -151,29 +137,13 @@ class MixtureMoment(CloudKernel):
     True
     """
 
-    def __init__(
-        self,
-        base: Kernel,
-        delta: float = 1.0,
-        normalized: bool = False,
-        rescale_weights: bool = False,
-        delta_bounds: Any = (1e-5, 1e5),
-    ) -> None:
-        self.base = base
-        self.delta = delta
-        self.normalized = normalized
-        self.rescale_weights = rescale_weights
-        self.delta_bounds = delta_bounds
-
-    def continuous(self) -> tuple[str, ...]:
-        """The factor."""
-        return ("delta",)
+    base: Kernel
+    delta: float = 1.0
+    normalized: bool = False
+    rescale_weights: bool = False
+    delta_bounds: Any = (1e-5, 1e5)
 
     _range_sense = -1
-
-    def range_parameter(self) -> str:
-        """The factor."""
-        return "delta"
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         return determinant_logarithms(self, P, Q, 1 / number(self.delta))
@@ -189,18 +159,19 @@ class MixtureMoment(CloudKernel):
         return f"delta of MixtureMoment must be below {1 / least:.3g}, got {self.delta!r}"
 
     def series(self, X: Any, Y: Any = None, tolerance: float = 1e-12, max_terms: int = 1000) -> Series:
-        """Values by the series of [1]_, without normalisation.
+        """Plain values by the series of [1]_.
 
-        The terms obey ``(k + 1) c_(k+1) <= (rho k + d_1) c_k`` with rho < 1 the largest eigenvalue of
-        delta S: once ``k (1 - rho) > d_1 - 1`` they fall for good, and what is left of the alternating
-        series is at most its first term.  A pair stops there, when that term is below the tolerance.
+        The terms satisfy ``(k + 1) c_(k+1) <= (rho k + d_1) c_k`` with rho < 1 the largest eigenvalue of
+        delta S.  From ``k (1 - rho) > d_1 - 1`` on they decrease, so that the rest of the alternating
+        series is at most its first term.  The sum stops when that term is below the tolerance.
 
         Parameters
         ----------
-        X, Y : clouds; ``Y=None`` stands for X
+        X, Y : clouds
+            ``Y=None`` stands for X.
         tolerance : float
         max_terms : int
-            Pairs that need more are refused.
+            An error is raised if a pair needs more.
 
         Returns
         -------
@@ -215,7 +186,7 @@ class MixtureMoment(CloudKernel):
         mixtures = _mixtures(self, P, Q, 1 / number(self.delta))
 
         def tile(left: Index, right: Index) -> Array:
-            # Covariances have no negative eigenvalues but by rounding.
+            # Negative eigenvalues of a covariance are rounding errors.
             spectra = np.maximum(mixtures.spectra(left, right), 0)
             self._check_convergence(spectra[..., -1], left, right, "X" if Q is None else "Y")
             return _alternating_series(spectra, tolerance, int(max_terms))
@@ -235,7 +206,7 @@ class MixtureMoment(CloudKernel):
 
 
 def _alternating_series(spectra: Array, tolerance: float, most: int) -> Array:
-    """Sum, error and number of terms of the series for each spectrum, side by side."""
+    """Sum, error and number of terms of the series, for each spectrum."""
     shape = spectra.shape[:-1]
     rho, start = spectra[..., -1], spectra.sum(axis=-1) / 2
     powers = np.ones_like(spectra)
@@ -248,7 +219,7 @@ def _alternating_series(spectra: Array, tolerance: float, most: int) -> Array:
             break
         if k == most:
             raise ValueError(
-                f"the series is not within {tolerance:g} after {most} terms; "
+                f"the series has not reached the tolerance {tolerance:g} after {most} terms; "
                 "allow more terms, a larger tolerance or a smaller delta"
             )
         values += np.where(running, (-1) ** k * c[k], 0)
@@ -258,11 +229,12 @@ def _alternating_series(spectra: Array, tolerance: float, most: int) -> Array:
         d.append(powers.sum(axis=-1) / 2)
         c.append(sum(d[k - r] * c[r] for r in range(k + 1)) / (k + 1))
     left_out = np.take_along_axis(np.stack(c), terms[None], axis=0)[0]
-    # A term carries a rounding for each eigenvalue and each step of the recursion.
+    # Every eigenvalue and every step of the recursion adds a rounding error to a term.
     rounding = np.finfo(float).eps * (terms + spectra.shape[-1]) * sizes
     return np.stack([values, left_out + rounding, terms], axis=-1)
 
 
+@dataclass(eq=False, repr=False)
 class RegularizedMoment(CloudKernel):
     """Moments of a Gaussian with the regularised covariance of the mixture of two clouds.
 
@@ -270,10 +242,9 @@ class RegularizedMoment(CloudKernel):
     ``s_j = tr S^-j``, ``k(x, y) = |S|^(-1/2)`` times ``s_1`` for order 1, ``s_1^2 + 2 s_2`` for order
     2, and ``s_1^3 + 6 s_1 s_2 + 8 s_3`` for order 3.  Positive semidefinite.
 
-    The eigenvalues eps of directions without variance count, so that the number D of coordinates
-    matters: unlike the other kernels between measures this one needs points with explicit
-    coordinates, those of R^d or the explicit features of another base kernel.  A pair costs of the
-    order of D^3 operations.
+    Directions without variance have the eigenvalue eps, so that the number D of coordinates matters.
+    Unlike the other kernels between clouds, this one needs explicit coordinates: those of R^d, or the
+    explicit features of the base kernel.  A pair costs about D^3 operations.
 
     Parameters
     ----------
@@ -281,8 +252,8 @@ class RegularizedMoment(CloudKernel):
     eps : float
         Added to all eigenvalues.
     base : Kernel
-        ``Linear()`` for the coordinates of the points, or another kernel with explicit features, such
-        as ``Cosine()``.
+        ``Linear()`` for the coordinates of the points, or a kernel with explicit features, such as
+        ``Cosine()``.
     normalized : bool
         Divide by the square roots of k(x, x) and k(y, y).
     rescale_weights : bool
@@ -302,29 +273,12 @@ class RegularizedMoment(CloudKernel):
            [0.5443, 1.    ]])
     """
 
-    def __init__(
-        self,
-        order: int = 1,
-        eps: float = 0.01,
-        base: Kernel = Linear(),  # noqa: B008 (without parameters, nothing to share)
-        normalized: bool = False,
-        rescale_weights: bool = False,
-        eps_bounds: Any = (1e-5, 1e5),
-    ) -> None:
-        self.order = order
-        self.eps = eps
-        self.base = base
-        self.normalized = normalized
-        self.rescale_weights = rescale_weights
-        self.eps_bounds = eps_bounds
-
-    def continuous(self) -> tuple[str, ...]:
-        """What is added to the eigenvalues."""
-        return ("eps",)
-
-    def range_parameter(self) -> str:
-        """What is added to the eigenvalues."""
-        return "eps"
+    order: int = 1
+    eps: float = 0.01
+    base: Kernel = Linear()  # noqa: RUF009 (immutable)
+    normalized: bool = False
+    rescale_weights: bool = False
+    eps_bounds: Any = (1e-5, 1e5)
 
     def _validate(self) -> None:
         super()._validate()
@@ -356,7 +310,7 @@ class RegularizedMoment(CloudKernel):
         featured = self._centred(P, Q)
         if featured is None:
             raise ValueError(
-                f"RegularizedMoment needs a base with explicit features, such as Linear() or Cosine(); "
+                f"base of RegularizedMoment must have explicit features, as Linear() or Cosine() have; "
                 f"{self.base!r} has none"
             )
         self._check_variance(number(self.eps), P, Q, featured)
@@ -368,7 +322,7 @@ class RegularizedMoment(CloudKernel):
         return np.log(moment) - self.order * np.log(unit) - np.log(roots).sum(axis=-1) / 2
 
     def _logarithm_slope(self, spectra: Array) -> Array:
-        """Derivative by log eps; that of s_j by eps is -j s_(j+1)."""
+        """Derivative by log eps; the derivative of s_j by eps is -j s_(j+1)."""
         _, unit, s1, s2, s3, s4 = self._inverse_powers(spectra)
         moment, slope = (
             (s1, s2),
@@ -378,8 +332,8 @@ class RegularizedMoment(CloudKernel):
         return -number(self.eps) / unit * (slope / moment + s1 / 2)
 
     def _inverse_powers(self, spectra: Array) -> tuple[Array, ...]:
-        """Eigenvalues of S, the smallest, and the traces of inverse powers of S with that as unit."""
-        # Covariances have no negative eigenvalues but by rounding.
+        """Eigenvalues of S, the smallest one, and traces of inverse powers of S in units of it."""
+        # Negative eigenvalues of a covariance are rounding errors.
         S = np.maximum(spectra, 0) + number(self.eps)
         unit = S.min(axis=-1)
         ratios = unit[..., None] / S
@@ -405,7 +359,7 @@ def determinant_slope(kernel: CloudKernel, P: Clouds, eta: float) -> Array:
 
 
 def _mixtures(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta: float) -> Mixtures:
-    """Covariances by the cheaper road: explicit ones if they are smaller than the clouds."""
+    """Covariances of mixtures: explicit ones if they are smaller than the clouds."""
     featured = kernel._centred(P, Q)
     kernel._check_variance(eta, P, Q, featured)
     if featured is None:

@@ -1,7 +1,7 @@
-"""Positive numbers for columns, such as weights of words, given or learnt from rows.
+"""One positive number per column, such as a weight of a word, given or learnt from rows.
 
-An array has one for each column.  Of very many columns only those in use are kept, in a sparse array of
-shape (1, n): columns that are not stored have the number 1.
+The numbers are an array.  If there are very many columns, only those in use are kept, in a sparse array
+of shape (1, n); columns that are not stored have the number 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy import sparse
 from mercer._validation import refuse_complex
 from mercer.kernels.base import Kernel
 
-#: Fewer columns are all kept.
+#: Numbers of fewer columns are kept in an array.
 _MANY = 10_000
 
 
@@ -28,10 +28,9 @@ def learn(X: Any, numbers: Callable[[Any], NDArray[Any]], unused: float) -> Any:
     ----------
     X : array or CSR matrix
     numbers : callable
-        From rows to a number for each column.
+        From rows to one number per column.
     unused : float
-        That of a column that is never in use.  Where only columns in use are kept, numbers are relative
-        to it.
+        The number of an empty column.  If only columns in use are kept, numbers are divided by it.
     """
     if not sparse.issparse(X) or X.shape[1] < max(_MANY, X.nnz):
         return np.asarray(numbers(X), dtype=float)
@@ -42,7 +41,7 @@ def learn(X: Any, numbers: Callable[[Any], NDArray[Any]], unused: float) -> Any:
 
 
 def check(kernel: Kernel, name: str) -> None:
-    """Raise unless a parameter holds positive numbers for columns."""
+    """Raise unless a parameter is an array of positive numbers."""
     values = getattr(kernel, name)
     refuse_complex(values if hasattr(values, "dtype") else np.asarray(values), name)
     if sparse.issparse(values):
@@ -51,13 +50,11 @@ def check(kernel: Kernel, name: str) -> None:
         numbers = np.asarray(values, dtype=float)
         shape = numbers.shape
     if len(shape) != 1 or not np.all((numbers > 0) & np.isfinite(numbers)):
-        raise ValueError(
-            f"{name} of {type(kernel).__name__} must be positive numbers, one for each column"
-        )
+        raise ValueError(f"{name} of {type(kernel).__name__} must be positive numbers, one per column")
 
 
 def of_elements(kernel: Kernel, name: str, X: Any) -> Any:
-    """The numbers that stand beside the stored elements of sparse rows, or beside each dense row."""
+    """The number of each stored element of sparse rows, or of each column of dense rows."""
     values = getattr(kernel, name)
     compact = sparse.issparse(values)
     n = values.shape[1] if compact else len(values)
@@ -74,7 +71,7 @@ def of_elements(kernel: Kernel, name: str, X: Any) -> Any:
 
 
 def _looked_up(values: Any, columns: NDArray[Any]) -> NDArray[np.float64]:
-    """Numbers of some columns; 1 for those that are not stored."""
+    """Numbers of the given columns; 1 for those that are not stored."""
     values.sort_indices()
     if values.nnz == 0:
         return np.ones(len(columns))
@@ -84,7 +81,7 @@ def _looked_up(values: Any, columns: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _in_use(indices: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Columns in use, ascending, and the place of each index among them."""
+    """Columns in use, ascending, and the position of each index among them."""
     from mercer.compiled.columns import number_columns
 
     numbers = np.empty(len(indices), dtype=np.int64)

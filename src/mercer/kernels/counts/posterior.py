@@ -1,8 +1,9 @@
-"""The heat kernel of multinomial models, averaged over what is not known of them."""
+"""The heat kernel between multinomial models, averaged over their posteriors."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,52 +29,53 @@ from mercer.spaces import Simplex
 from mercer.spaces.counts import Counts
 from mercer.special import heat_short_time
 
-#: Longest polynomial that is averaged exactly: factorials beyond leave the floating range.
+#: Longest polynomial that is averaged exactly; larger factorials overflow.
 MAX_LEVELS = 128
-#: Roundings are magnified by the sum of the magnitudes of its coefficients; no more than so.
+#: Largest sum of the magnitudes of its coefficients, by which rounding errors are magnified.
 _MAX_MAGNIFICATION = 1e4
-#: Samples in a set, and fewest sets: their spread is the standard error.
+#: Samples in a set, and least number of sets, whose spread gives the standard error.
 _SET, _SETS = 32, 8
-#: Most columns of a sample: each has a quantile of its own, also where nothing was counted.
+#: Most columns of a sample; every column needs a quantile, even without counts.
 _MOST_COLUMNS = 1_000_000
-#: Rows from which a range is learnt, times the root of the number of their columns.
+#: Rows from which the range is learnt, times the square root of the number of columns.
 _RANGE_COST = 1600
 _METHODS = ("auto", "series", "samples")
-#: How far totals of rows may be from 1, or from 100, to be taken for those of shares.
+#: Relative distance of row sums from 1 or 100 within which rows are taken for proportions.
 _EQUAL = 1e-6
 
 
+@dataclass(eq=False, repr=False)
 class PosteriorHeat(StructuredKernel, DiffusionTime):
-    """The heat kernel between multinomial models that are known from counts only.
+    """The heat kernel between multinomial models whose parameters are estimated from counts.
 
     ``K(x, x') = E k(theta, theta')`` over the independent posteriors ``theta ~ Dirichlet(x + alpha)``
     and ``theta' ~ Dirichlet(x' + alpha)`` of two rows of counts, with k the normalised heat kernel
-    on the simplex.  Two posteriors are independent also where the rows are equal, so K(x, x) < 1:
-    the fewer the counts, the smaller.  As counts grow, K becomes ``Heat(Simplex())``.  A row without
-    any counts has the prior itself for its posterior.  Counts may be weighted, but shares (fractions
-    that all sum to 1, or to 100) are refused: they do not tell how much was counted.
+    on the simplex.  The posteriors are independent even if the rows are equal, so that K(x, x) < 1; the
+    fewer the counts, the smaller the value.  As counts grow, K approaches ``Heat(Simplex())``.  The
+    posterior of a row without counts is the prior.  Counts may be weighted, but proportions (fractions
+    that all sum to 1, or to 100) are refused: they do not tell how many counts there were.
 
-    Positive semidefinite: it is the inner product of the posterior means of k's features.  Where k is
-    a polynomial of ``w = sum_i sqrt(theta_i theta'_i)`` of at most 128 terms that can be summed, K is
-    exact: all moments of w have a closed form.  So it is for ``t_star`` of at least 0.05 (n = 10), 0.12
-    (n = 100), 0.37 (n = 1000), 0.56 (n = 10000).  Below, samples are averaged, and
-    :meth:`standard_error` says how far off the result may be.
+    Positive semidefinite: it is the inner product of the posterior means of the features of k.  If k is
+    a polynomial in ``w = sum_i sqrt(theta_i theta'_i)`` of at most 128 terms that can be summed, K is
+    exact, because all moments of w have a closed form.  This is so for ``t_star`` of at least 0.05
+    (n = 10), 0.12 (n = 100), 0.37 (n = 1000), 0.56 (n = 10000).  For shorter times samples are averaged,
+    and :meth:`standard_error` estimates the error.
 
-    A pair of rows costs half the square of the number of terms for each column where one of them is
-    not zero; or, with samples, about 64 n for each sample.
+    A pair of rows costs half the square of the number of terms per column in which either row is not
+    zero; with samples, about 64 n operations per sample.
 
     Parameters
     ----------
     t_star : float
         Time in units of ``log(n) / n``, used unless ``t`` is given.
     alpha : float
-        Parameter of the symmetric Dirichlet prior: 0.5 is Jeffreys', 1 the uniform one.
+        Parameter of the symmetric Dirichlet prior: 0.5 is the Jeffreys prior, 1 the uniform prior.
     n_samples : int
-        Samples per row, where they are needed; used in whole sets of 32 (of an eighth, below 256).
+        Samples per row, in sets of 32 (of an eighth of the samples, if there are fewer than 256).
     random_state : int
         Seed of the samples.
     method : {"auto", "series", "samples"}
-        The exact series where it can be summed, or one of the two in any case.
+        The exact series, samples, or the series where it can be summed and samples elsewhere ("auto").
     t : float, optional
         Absolute time, on the unit sphere.
     t_star_bounds, t_bounds : pair of floats or "fixed"
@@ -94,28 +96,17 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
            [0.8535, 0.9973]])
     """
 
+    t_star: float = 1.0
+    alpha: float = 0.5
+    n_samples: int = 256
+    random_state: int = 0
+    method: str = "auto"
+    t: float | None = None
+    t_star_bounds: Any = (1e-2, 1e2)
+    t_bounds: Any = (1e-6, 1e2)
+
     space = Simplex()
     normalized = False
-
-    def __init__(
-        self,
-        t_star: float = 1.0,
-        alpha: float = 0.5,
-        n_samples: int = 256,
-        random_state: int = 0,
-        method: str = "auto",
-        t: float | None = None,
-        t_star_bounds: Any = (1e-2, 1e2),
-        t_bounds: Any = (1e-6, 1e2),
-    ) -> None:
-        self.t_star = t_star
-        self.alpha = alpha
-        self.n_samples = n_samples
-        self.random_state = random_state
-        self.method = method
-        self.t = t
-        self.t_star_bounds = t_star_bounds
-        self.t_bounds = t_bounds
 
     def _validate(self) -> None:
         self._check_time()
@@ -129,8 +120,8 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
             )
         if not is_whole(self.random_state) or self.random_state < 0:
             raise ValueError(
-                "random_state of PosteriorHeat must be a whole number that is not negative (the "
-                f"samples of a row must not change from call to call), got {self.random_state!r}"
+                "random_state of PosteriorHeat must be a non-negative whole number, so that samples "
+                f"do not change between calls, got {self.random_state!r}"
             )
         if self.method not in _METHODS:
             shown = ", ".join(map(repr, _METHODS))
@@ -165,8 +156,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
     def _polynomial(self, n: int, name: str | None = None) -> Array | None:
         """Coefficients of the heat kernel (or its derivative) in powers of w, times ``k!``.
 
-        None where they are too many, or so large and of so different signs that their sum is lost
-        in roundings.
+        None if there are too many, or if they cancel so much that the sum is lost to rounding.
         """
         heat = self._heat
         if heat_short_time.is_short(n, heat.time(n)):
@@ -187,7 +177,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         return np.asarray(powers * factorials, dtype=np.float64)
 
     def is_exact(self, n: int) -> bool:
-        """Tell whether the kernel is averaged exactly in dimension n (number of columns).
+        """Tell whether the kernel is exact for rows with n columns.
 
         Examples
         --------
@@ -199,12 +189,12 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         return self._series(n) is not None
 
     def _series(self, n: int, name: str | None = None) -> Array | None:
-        """The polynomial to average, or None for samples."""
+        """The polynomial to average; None if samples are used."""
         polynomial = None if self.method == "samples" else self._polynomial(n, name)
         if polynomial is None and n > _MOST_COLUMNS:
             raise ValueError(
-                f"{self!r} would need samples of all {n} columns, which no one waits for; take a longer "
-                "time, where the series is exact, or leave out columns that are never in use"
+                f"{self!r} would need samples of all {n} columns, which takes too long; use a longer "
+                "time, for which the series is exact, or drop empty columns"
             )
         if polynomial is None and self.method == "series":
             raise ValueError(
@@ -216,7 +206,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
     def _pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[Similarities, int]:
-        # A pair costs as much as it has columns.
+        # The cost of a pair grows with the number of columns.
         counts = self._check_counts(on_cpu(X), "X")
         most = min(max(int(_RANGE_COST / counts.shape[1] ** 0.5), 32), 300)
         return super()._pair_similarities(counts, min(max_rows, most), rng)
@@ -256,11 +246,11 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         return values.astype(P.dtype, copy=False)
 
     def standard_error(self, X: Any, Y: Any = None) -> Array:
-        """Standard errors of the entries of ``k(X, Y)``; zero where the kernel is exact.
+        """Standard errors of the entries of ``k(X, Y)``; zero if the kernel is exact.
 
-        ``sqrt(s^2 / R + d^2)`` with s the standard deviation between the R sets of samples, and d
-        the part of the mean that stems from pairs of samples made from the same point of the unit
-        cube, which are not independent: a bound, as a rule, of the bias.
+        ``sqrt(s^2 / R + d^2)`` with s the standard deviation between the R sets of samples, and d the
+        contribution to the mean of pairs of samples from the same point of the unit cube, which are not
+        independent; d usually bounds the bias.
         """
         self._validate()
         P, Q = self._check(X, None if Y is X else Y)
@@ -280,12 +270,12 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
 
     @property
     def _counts(self) -> tuple[int, int]:
-        """Number of sets of samples, and samples in a set."""
+        """Number of sets, and number of samples in each."""
         size = min(_SET, int(self.n_samples) // _SETS)
         return int(self.n_samples) // size, size
 
     def _sets(self, n: int) -> Any:
-        """Points of the unit cube, one set after the other."""
+        """Sets of points in the unit cube."""
         sets, size = self._counts
         return (latin_hypercube(size, n, (int(self.random_state), k)) for k in range(sets))
 
@@ -294,15 +284,15 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
 
 
 def _refuse_shares(X: Any, totals: Array, name: str) -> None:
-    """Refuse shares, whose totals are no numbers of counts: fractions that all sum to 1, or to 100."""
+    """Raise for proportions, whose totals are not numbers of counts: fractions that sum to 1 or 100."""
     known = totals[totals > 0]
     for total in (1.0, 100.0):
         if known.size and np.all(np.abs(known - total) <= _EQUAL * total):
             fractions = row_any(X, X.data % 1 != 0) if sparse.issparse(X) else (X % 1 != 0).any(axis=1)
             refuse_rows(
                 fractions, name,
-                f"is not of whole numbers, and all rows sum to {total:g}: shares do not tell how much "
-                "was counted; give the counts themselves, or use Heat(Simplex()) for shares",
+                f"has fractions, and all rows sum to {total:g}: proportions do not tell how many counts "
+                "there were; give the counts, or use Heat(Simplex()) for proportions",
             )  # fmt: skip
 
 
@@ -315,6 +305,6 @@ def zonal_to_powers(n: int, weights: Any) -> Any:
         after = np.zeros_like(current)
         after[1:] = (2 * level + n - 2) * current[:-1]
         after -= level * before
-        # n = 2 and level 0 is the one place where the recurrence has no divisor: P_1 = w.
+        # The recurrence divides by zero for n = 2 and level 0, where P_1 = w.
         before, current = current, after / (level + n - 2) if level + n > 2 else np.roll(current, 1)
     return powers

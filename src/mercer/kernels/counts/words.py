@@ -1,9 +1,10 @@
-"""The usual kernel of documents: the cosine of weighted word counts."""
+"""The usual kernel for documents: the cosine of weighted word counts."""
 
 from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -12,28 +13,28 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from mercer._arrays import on_cpu, unit_rows
 from mercer._validation import check_choice
-from mercer.kernels.base import hashable
 from mercer.kernels.counts import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import Simplex
 
 
+@dataclass(eq=False, repr=False)
 class TfIdf(RadialKernel):
-    """The cosine of word counts weighted by how rare the words are.
+    """The cosine of word counts, weighted by the inverse document frequency.
 
-    ``k(x, y) = cos(f(x) w, f(y) w)`` with ``w_j = 1 + log((1 + m) / (1 + m_j))`` for a word that is in
-    m_j of m documents, and ``f(x) = x``, or ``1 + log(x)`` from 1 on if sublinear.  As a linear machine
-    on scikit-learn's ``TfidfVectorizer``; the kernel that others are to be compared with on text.
+    ``k(x, y) = cos(f(x) w, f(y) w)`` with ``w_j = 1 + log((1 + m) / (1 + m_j))`` for a word in m_j of m
+    documents, and ``f(x) = x``, or ``1 + log(x)`` for counts from 1 if sublinear.  Equivalent to a
+    linear kernel on the output of scikit-learn's ``TfidfVectorizer``: the baseline for text.
 
     Parameters
     ----------
     sublinear : bool
-        Let repetitions of a word count less.
+        Reduce the weight of repeated words.
     weights : array of shape (n,) or sparse array of shape (1, n), optional
-        Weights of words; 1 where a sparse array stores nothing.  By default they are learnt from
-        training rows: by :meth:`scaled_to`, in searches and by
-        :class:`~mercer.features.GramTransformer`.
+        Weights of the words; 1 for words that a sparse array does not store.  By default
+        :meth:`scaled_to`, searches and :class:`~mercer.features.GramTransformer` learn them from the
+        training rows.
 
     Examples
     --------
@@ -45,16 +46,15 @@ class TfIdf(RadialKernel):
            [0.    , 0.7071, 1.    ]])
     """
 
+    sublinear: bool = False
+    weights: Any = None
+
     space = Simplex()
     magnifies = False
-    _embedding_parameters = ("weights",)
-
-    def __init__(self, sublinear: bool = False, weights: Any = None) -> None:
-        self.sublinear = sublinear
-        self.weights = weights
+    _embedding_parameters = ("sublinear", "weights")
 
     def learnt_from(self, X: Any) -> TfIdf:
-        """The kernel with weights of the words in the rows, unless it has weights."""
+        """See :class:`Kernel`; the weights of the words, unless they are given."""
         if self.weights is not None:
             return self
         learnt = copy.copy(self)
@@ -65,7 +65,7 @@ class TfIdf(RadialKernel):
         return learnt
 
     def explicit_features(self, X: Any) -> Any:
-        """The weighted counts as unit vectors."""
+        """See :class:`Kernel`; the weighted counts as unit vectors."""
         self._validate()
         return self._unit_rows(self.space.check(X))
 
@@ -73,8 +73,8 @@ class TfIdf(RadialKernel):
         check_choice(self, "sublinear", (True, False))
         if self.weights is None:
             raise ValueError(
-                "TfIdf has not seen the documents that weights of words are learnt from; call "
-                "scaled_to(X) first, or give weights"
+                "weights of TfIdf have not been learnt from training rows; call scaled_to(X) first, or "
+                "give weights"
             )
         columns.check(self, "weights")
 
@@ -82,10 +82,6 @@ class TfIdf(RadialKernel):
         """See :class:`~mercer.spaces.base.Embedding`."""
         left = self._unit_rows(X)
         return left, left if Y is None else self._unit_rows(Y)
-
-    @property
-    def _embedding_values(self) -> Any:
-        return bool(self.sublinear), hashable(self.weights)
 
     def _unit_rows(self, X: Any) -> Any:
         weights = columns.of_elements(self, "weights", X)
@@ -101,10 +97,6 @@ class TfIdf(RadialKernel):
         xp = array_namespace(counts)
         several = counts >= 1
         return xp.where(several, 1 + xp.log(xp.where(several, counts, xp.ones_like(counts))), counts)
-
-    def self_invariant(self, X: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
-        return self.space.self_invariant(X)
 
     def _compile(self, n: int) -> Profile:
         return PowerProfile()

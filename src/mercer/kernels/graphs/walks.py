@@ -1,4 +1,4 @@
-"""Kernels between nodes that add up walks: functions of a graph's similarity matrix."""
+"""Kernels between nodes that sum over walks: functions of the similarity matrix."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mercer.spaces import Graph
 from mercer.spaces.realisations.base import Slope
 from mercer.spaces.realisations.graphs import LOG_MAX, Array, NodeFunction, Nodes, Series
 
-#: An eigenvalue below zero by less than this part of the spectrum's width is zero.
+#: A negative eigenvalue smaller than this fraction of the spectrum's width counts as zero.
 _ROUNDING = 1e-12
-#: Part of non-zero entries from which a matrix is multiplied as a dense one.
+#: Fraction of non-zero entries above which a matrix is multiplied as a dense one.
 _CROWDED = 0.05
-#: Exponents up to which exp(beta A) from a decomposition is right to 1e-11 everywhere.
+#: Exponents up to which exp(beta A) from an eigendecomposition is exact to 1e-11 everywhere.
 _SMALL_EXPONENT = 8.0
 
 
@@ -61,7 +61,7 @@ class _Resolvent(Law):
 
 
 class _Products(NodeFunction):
-    """A power of the matrix by products of it, which keep whole numbers whole."""
+    """A power of the matrix by repeated multiplication, exact for whole numbers."""
 
     law: _PowerLaw
 
@@ -86,7 +86,7 @@ class _Products(NodeFunction):
         return block
 
     def _half_way(self, P: Nodes) -> tuple[Any, Any]:
-        """Rows of the lower and of the upper half of the power; their product is the power."""
+        """Rows of two matrix powers whose product is the power."""
         matrix, size = self.operator.matrix, self.graph.size
         step = matrix.toarray() if matrix.nnz > _CROWDED * size**2 else matrix
         rows = step[P] if self.law.exponent > 1 else sparse.eye_array(size, format="csr")[P]
@@ -101,17 +101,17 @@ class _Products(NodeFunction):
         vanishing = largest > 0 and self.law.exponent * math.log(largest) < -LOG_MAX
         if vanishing or not np.isfinite(values).all():
             raise ValueError(
-                f"S^{self.law.exponent} is out of the floating range; use a smaller exponent, or "
-                "rescale the weights of the edges"
+                f"S^{self.law.exponent} is out of the floating range; use a smaller exponent or "
+                "rescale the edge weights"
             )
         return values
 
 
 class _Walks(NodeFunction):
-    """An exponential, of the adjacency matrix as a sum over walks.
+    """An exponential; for the adjacency matrix, by a sum over walks.
 
-    Its entries differ by factors of up to exp(beta rho), and what is right relative to the largest may
-    be all wrong elsewhere.  The sum over walks has no negative terms.
+    Entries differ by factors of up to exp(beta rho): an error that is small relative to the largest
+    entry may leave no correct digit in others.  The sum over walks has no negative terms.
     """
 
     law: _ExponentialLaw
@@ -143,13 +143,13 @@ class _Walks(NodeFunction):
         return WalkSeries.reaching(beta, self._exponent / beta, slope is not None), 1.0
 
 
+@dataclass(eq=False, repr=False)
 class Power(NodeKernel):
-    """Walks of a given length between nodes.
+    """The number of walks of a given length between nodes.
 
-    ``K = S^exponent``; with the adjacency matrix, the number (weight) of walks of that length.
+    ``K = S^exponent``; for the adjacency matrix, the number (total weight) of walks of that length.
 
-    Positive semidefinite for even exponents; for odd ones only if S has no negative eigenvalue, and
-    refused otherwise.
+    Positive semidefinite for even exponents.  Odd exponents are refused if S has a negative eigenvalue.
 
     Parameters
     ----------
@@ -175,12 +175,11 @@ class Power(NodeKernel):
            [1., 0., 1.]])
     """
 
-    _function = _Products
+    space: Graph
+    exponent: int = 2
+    normalized: bool = False
 
-    def __init__(self, space: Graph, exponent: int = 2, normalized: bool = False) -> None:
-        self.space = space
-        self.exponent = exponent
-        self.normalized = normalized
+    _function = _Products
 
     def _validate(self) -> None:
         super()._validate()
@@ -199,11 +198,12 @@ class Power(NodeKernel):
         return _PowerLaw(self.exponent)
 
 
+@dataclass(eq=False, repr=False)
 class Exponential(NodeKernel):
     """The exponential diffusion kernel on the nodes of a graph.
 
-    ``K = exp(beta S)``, the sum of ``beta^k S^k / k!`` over walks of all lengths.  With a negated
-    Laplacian for S it is the heat kernel at time beta.  Positive definite for every beta > 0.
+    ``K = exp(beta S)``, the sum of ``beta^k S^k / k!`` over walks of all lengths k.  If S is a negated
+    Laplacian, this is the heat kernel at time beta.  Positive definite for every beta > 0.
 
     Parameters
     ----------
@@ -232,47 +232,32 @@ class Exponential(NodeKernel):
     array([[0.7 , 0.01, 0.14, 0.14, 0.01]])
     """
 
+    space: Graph
+    beta: float = 1.0
+    normalized: bool = False
+    beta_bounds: Any = (1e-4, 1e2)
+
     _function = _Walks
-
-    def __init__(
-        self,
-        space: Graph,
-        beta: float = 1.0,
-        normalized: bool = False,
-        beta_bounds: Any = (1e-4, 1e2),
-    ) -> None:
-        self.space = space
-        self.beta = beta
-        self.normalized = normalized
-        self.beta_bounds = beta_bounds
-
-    def continuous(self) -> tuple[str, ...]:
-        """The rate."""
-        return ("beta",)
-
-    def range_parameter(self) -> str:
-        """The rate."""
-        return "beta"
 
     def law(self, n: int = 0) -> _ExponentialLaw:
         """``beta lambda``."""
         return _ExponentialLaw(self.beta)
 
 
+@dataclass(eq=False, repr=False)
 class VonNeumann(NodeKernel):
     """The von Neumann diffusion kernel on the nodes of a graph.
 
-    ``K = (I - beta S)^-1``, the sum of ``beta^k S^k`` over walks of all lengths where it converges:
-    ``beta < 1 / rho(S)``, rho the spectral radius.  With a negated Laplacian for S the closed form is
-    positive definite for every beta > 0; with the adjacency matrix only within the bound, and
-    refused outside it.
+    ``K = (I - beta S)^-1``, the sum of ``beta^k S^k`` over walks of all lengths k if
+    ``beta < 1 / rho(S)`` with rho the spectral radius.  If S is a negated Laplacian, the closed form is
+    positive definite for every beta > 0; for the adjacency matrix larger beta are refused.
 
     Parameters
     ----------
     space : Graph
         Its ``similarity`` is S.
     beta : float
-        Discount of a step.
+        Discount factor per step.
     normalized : bool
         Divide by the square roots of K(x, x) and K(y, y).
     beta_bounds : pair of floats or "fixed"
@@ -293,25 +278,10 @@ class VonNeumann(NodeKernel):
     array([[0.75, 0.02, 0.11, 0.11, 0.02]])
     """
 
-    def __init__(
-        self,
-        space: Graph,
-        beta: float = 0.1,
-        normalized: bool = False,
-        beta_bounds: Any = (1e-4, 1e2),
-    ) -> None:
-        self.space = space
-        self.beta = beta
-        self.normalized = normalized
-        self.beta_bounds = beta_bounds
-
-    def continuous(self) -> tuple[str, ...]:
-        """The discount."""
-        return ("beta",)
-
-    def range_parameter(self) -> str:
-        """The discount."""
-        return "beta"
+    space: Graph
+    beta: float = 0.1
+    normalized: bool = False
+    beta_bounds: Any = (1e-4, 1e2)
 
     def _range_start(self) -> float:
         start = super()._range_start()
@@ -321,8 +291,8 @@ class VonNeumann(NodeKernel):
 
     @property
     def _radius(self) -> float:
-        """The spectral radius of an adjacency matrix, or a bound of it."""
-        # Perron and Frobenius: the largest eigenvalue of a non-negative matrix is its radius.
+        """The spectral radius of an adjacency matrix, or an upper bound."""
+        # Perron-Frobenius: the spectral radius of a non-negative matrix is its largest eigenvalue.
         return float(self.operator.top if self.operator.decomposable else self.operator.high)
 
     def _validate(self) -> None:
@@ -333,8 +303,8 @@ class VonNeumann(NodeKernel):
         if number(self.beta) * radius >= 1:
             raise ValueError(
                 f"beta of VonNeumann must be below 1 / rho(S) = {1 / radius:.6g} with the similarity "
-                f"'adjacency', which has eigenvalues of both signs; got {number(self.beta):.6g} (with "
-                "'laplacian' or 'normalized' any beta will do; optimisers need beta_bounds below it)"
+                f"'adjacency', got {number(self.beta):.6g}; lower beta and beta_bounds, or use the "
+                "similarity 'laplacian' or 'normalized', which allow every beta"
             )
 
     def law(self, n: int = 0) -> _Resolvent:

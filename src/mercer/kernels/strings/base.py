@@ -1,7 +1,8 @@
-"""What a string kernel is, and those that compare strings pair by pair."""
+"""The base class of string kernels, and kernels that compare strings pair by pair."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,23 +10,23 @@ from numpy.typing import NDArray
 
 from mercer._arrays import number
 from mercer._threads import run
-from mercer._validation import check_choice, check_positive, is_whole
+from mercer._validation import is_whole
 from mercer.kernels.structured import StructuredKernel
 from mercer.spaces.sequences import Sequences, encode
 
 Array = NDArray[np.float64]
 #: Rows of a Gram matrix of aligned strings that are computed together.
 _ROWS = 64
-#: Transitions of a suffix automaton that are kept as rows; beyond, in a hash table.
+#: Most transitions of a suffix automaton that are kept as rows; larger ones use a hash table.
 _ROWS_OF_TRANSITIONS = 2**21
 
 
 class StringKernel(StructuredKernel):
-    """A kernel on str, bytes or sequences of tokens.
+    """Base class of kernels on str, bytes or sequences of tokens.
 
-    Points are given as a list, tuple, Series or array (of shape (m,) or (m, 1)) of str, of bytes, or
-    of lists, tuples or one-dimensional arrays of hashable tokens; all of one kind.  A matrix of whole
-    numbers has a sequence in each row.  Characters of str are Unicode code points.
+    Points are a list, tuple, Series or array (of shape (m,) or (m, 1)) of str, of bytes, or of lists,
+    tuples or one-dimensional arrays of hashable tokens; all of the same kind.  In a matrix of whole
+    numbers each row is a sequence.  Characters of str are Unicode code points.
     """
 
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
@@ -33,26 +34,27 @@ class StringKernel(StructuredKernel):
 
 
 def mirror(K: NDArray[Any]) -> None:
-    """Copy what is above the diagonal below it."""
+    """Copy the part above the diagonal below it."""
     for i in range(len(K) - 1):
         K[i + 1 :, i] = K[i, i + 1 :]
 
 
 def check_finite(K: Array, complaint: str) -> Array:
-    """Refuse values beyond the floating range."""
+    """Raise for values beyond the floating range."""
     if not np.isfinite(K).all():
         raise ValueError(complaint)
     return K
 
 
+@dataclass(eq=False, repr=False)
 class FullSpectrum(StringKernel):
     r"""The full spectrum kernel: common substrings of every length.
 
     .. math:: k(s, t) = \sum_{w \ne \epsilon} \lambda^{|w|}\, \#_w(s)\, \#_w(t)
 
-    with :math:`\#_w(s)` the number of places where the substring w occurs in s.  Time and memory are
-    linear for every alphabet: the suffix automaton of the longer of two strings takes :math:`O(|s|)`,
-    and the shorter walks through it in :math:`O(|t|)`.  With :math:`\lambda = 1` values are whole
+    with :math:`\#_w(s)` the number of occurrences of the substring w in s.  Time and memory are linear
+    for every alphabet: building the suffix automaton of the longer string takes :math:`O(|s|)`, and
+    running the shorter one through it :math:`O(|t|)`.  With :math:`\lambda = 1` values are whole
     numbers, exact below 2**53.
 
     Parameters
@@ -76,20 +78,9 @@ class FullSpectrum(StringKernel):
            [10.,  8.]])
     """
 
-    def __init__(
-        self, decay: float = 1.0, normalized: bool = False, decay_bounds: Any = (1e-3, 1.0)
-    ) -> None:
-        self.decay = decay
-        self.normalized = normalized
-        self.decay_bounds = decay_bounds
-
-    def continuous(self) -> tuple[str, ...]:
-        """The decay."""
-        return ("decay",)
-
-    def _validate(self) -> None:
-        check_positive(self, "decay")
-        check_choice(self, "normalized", (False, True))
+    decay: float = 1.0
+    normalized: bool = False
+    decay_bounds: Any = (1e-3, 1.0)
 
     def _gram(self, P: Sequences, Q: Sequences | None) -> Array:
         return self._substrings(P, Q, slope=False)
@@ -117,12 +108,12 @@ class FullSpectrum(StringKernel):
             return np.cumsum(weights)
 
     def _substrings(self, P: Sequences, Q: Sequences | None, slope: bool) -> Array:
-        """Gram matrix with the kernel's weights or their derivatives."""
+        """Gram matrix with the weights of the kernel, or with their derivatives."""
         symmetric = Q is None
         Q = P if Q is None else Q
         weights = self._weights(int(max(P.lengths.max(), Q.lengths.max())), slope)
         out = np.empty((len(P), len(Q)))
-        # The longer string has the automaton and the shorter walks: ranks by length say which.
+        # The longer string of a pair gets the automaton; ranks by length say which one it is.
         ranks = np.empty(len(P) + len(Q), dtype=np.int64)
         order = np.argsort(-np.concatenate([P.lengths, Q.lengths]), kind="stable")
         ranks[order] = np.arange(len(order))
@@ -141,7 +132,7 @@ class FullSpectrum(StringKernel):
             if shorter.size:
                 out[shorter, j] = _matches(Q, j, weights, P, shorter)[0]
 
-        # The longest first: no thread is left alone with a long one at the end.
+        # The longest first, so that no thread is left with a long one at the end.
         run(rows, [(i,) for i in np.argsort(mine).tolist()], what="suffix automata")
         if not symmetric:
             run(columns, [(j,) for j in np.argsort(theirs).tolist()], what="suffix automata")
@@ -166,19 +157,20 @@ def _matches(
     return out, own
 
 
+@dataclass(eq=False, repr=False)
 class WeightedDegree(StringKernel):
     r"""The weighted degree kernel: substrings that two aligned strings share in place.
 
     .. math:: k(s, t) = \sum_{d=1}^{D} \beta_d \sum_i [s_{i..i+d-1} = t_{i..i+d-1}],
               \qquad \beta_d = \frac{2 (D - d + 1)}{D (D + 1)}
 
-    All strings must have one length L.  A pair takes O(L), whatever the degree: the lengths of matching
-    runs say it all.  The sums are of whole numbers, rounded once.
+    All strings must have the same length L.  A pair takes time O(L) for every degree, because the
+    lengths of matching runs determine the value.  Sums are of whole numbers, rounded once.
 
     Parameters
     ----------
     degree : int
-        Length D of the longest substrings that count.
+        Length D of the longest substrings that are counted.
     normalized : bool
         Divide by the square roots of k(s, s) and k(t, t), which are the same for all strings.
 
@@ -194,14 +186,13 @@ class WeightedDegree(StringKernel):
            [2.3333, 3.6667]])
     """
 
-    def __init__(self, degree: int = 3, normalized: bool = False) -> None:
-        self.degree = degree
-        self.normalized = normalized
+    degree: int = 3
+    normalized: bool = False
 
     def _validate(self) -> None:
+        super()._validate()
         if not is_whole(self.degree) or self.degree < 1:
             raise ValueError(f"degree of WeightedDegree must be 1, 2, 3, ..., got {self.degree!r}")
-        check_choice(self, "normalized", (False, True))
 
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
         P, Q = super()._check(X, Y)
@@ -240,7 +231,7 @@ class WeightedDegree(StringKernel):
         """Value of a string with itself, times D (D + 1)."""
         degree = int(self.degree)
         rise = min(length, degree)
-        # The run of matches grows by one at each position: sum of r (2 D + 1 - r), r up to the degree.
+        # The run of matches grows by one at each position: sum r (2 D + 1 - r) up to the degree.
         rising = (2 * degree + 1) * rise * (rise + 1) // 2 - rise * (rise + 1) * (2 * rise + 1) // 6
         return rising + (length - rise) * rise * (2 * degree + 1 - rise)
 
@@ -251,5 +242,5 @@ def _check_aligned(P: Sequences, length: int, name: str) -> None:
     if other.size:
         raise ValueError(
             f"row {other[0]} of {name} has length {P.lengths[other[0]]}, row 0 of X has {length}; "
-            "WeightedDegree compares aligned strings of one length"
+            "WeightedDegree compares aligned strings of equal length"
         )

@@ -1,7 +1,8 @@
-"""Kernels of subsequences, which may have gaps."""
+"""Kernels of subsequences with gaps."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,30 +10,31 @@ from numpy.typing import NDArray
 
 from mercer._arrays import number
 from mercer._threads import run
-from mercer._validation import check_choice, check_positive, is_whole
+from mercer._validation import is_whole
 from mercer.kernels.strings.base import StringKernel, check_finite, mirror
 from mercer.spaces.sequences import Sequences
 
 Array = NDArray[np.float64]
-#: Strings that go through the dynamic programme together: enough to fill the vector units.
+#: Strings that the dynamic programme processes together: enough to fill the vector units.
 _LANES = 32
 
 
+@dataclass(eq=False, repr=False)
 class GappySubsequence(StringKernel):
-    r"""The subsequence kernel: common subsequences of a fixed length, gaps weighed down.
+    r"""The subsequence kernel: common subsequences of a fixed length, with a penalty for gaps.
 
     .. math:: k(s, t) = \sum_{|w| = n} \sum_{i: s[i] = w} \sum_{j: t[j] = w} \lambda^{|i| + |j|}
 
-    over all increasing tuples i and j of n positions, with :math:`|i| = i_n - i_1 + 1` the stretch of s
-    that i covers.  A string shorter than n has k = 0 with all others.  A pair takes time
-    :math:`O(n |s| |t|)` and memory :math:`O(n |t|)`; many go through the vector units together.
+    over all increasing tuples i and j of n positions, with :math:`|i| = i_n - i_1 + 1` the length of the
+    stretch that i covers.  For strings shorter than n, k = 0.  A pair takes time :math:`O(n |s| |t|)`
+    and memory :math:`O(n |t|)`; many pairs are processed together.
 
     Parameters
     ----------
     length : int
         Length n of the subsequences.
     decay : float
-        Weight :math:`\lambda` of each position that is covered, at most 1.
+        Weight :math:`\lambda` of each covered position, at most 1.
     normalized : bool
         Divide by the square roots of k(s, s) and k(t, t).
     decay_bounds : pair of floats or "fixed"
@@ -51,26 +53,15 @@ class GappySubsequence(StringKernel):
            [0.0625  , 0.140625]])
     """
 
-    def __init__(
-        self,
-        length: int = 3,
-        decay: float = 0.5,
-        normalized: bool = False,
-        decay_bounds: Any = (1e-2, 1.0),
-    ) -> None:
-        self.length = length
-        self.decay = decay
-        self.normalized = normalized
-        self.decay_bounds = decay_bounds
-
-    def continuous(self) -> tuple[str, ...]:
-        """The decay."""
-        return ("decay",)
+    length: int = 3
+    decay: float = 0.5
+    normalized: bool = False
+    decay_bounds: Any = (1e-2, 1.0)
 
     def _validate(self) -> None:
+        super()._validate()
         if not is_whole(self.length) or self.length < 1:
             raise ValueError(f"length of GappySubsequence must be 1, 2, 3, ..., got {self.length!r}")
-        check_positive(self, "decay")
         if number(self.decay) > 1:
             raise ValueError(f"decay of GappySubsequence must be at most 1, got {self.decay!r}")
         if self._factor() < np.finfo(float).tiny:
@@ -78,10 +69,9 @@ class GappySubsequence(StringKernel):
                 f"decay={self.decay!r} of GappySubsequence underflows with length={self.length}; "
                 "use a larger decay"
             )
-        check_choice(self, "normalized", (False, True))
 
     def _factor(self) -> float:
-        """Weight of the matched positions themselves, taken out of the sums."""
+        """Weight of the matched positions, a common factor of the sums."""
         return number(self.decay) ** (2 * int(self.length))
 
     def _gram(self, P: Sequences, Q: Sequences | None) -> Array:
@@ -109,7 +99,7 @@ class GappySubsequence(StringKernel):
         if self.length > min(P.lengths.max(), Q.lengths.max()):
             return np.zeros((len(P), len(Q)))
         out = np.empty((len(P), len(Q)))
-        # Strings of similar length share the lanes, and meet strings that are not shorter.
+        # Strings of similar length share the lanes, and are paired with strings that are not shorter.
         rows = np.argsort(P.lengths, kind="stable")
         columns = np.argsort(Q.lengths, kind="stable")
 
@@ -131,14 +121,9 @@ class GappySubsequence(StringKernel):
         return self._in_range(out)
 
     def _sums(
-        self,
-        P: Sequences,
-        texts: NDArray[np.int64],
-        Q: Sequences,
-        pack: NDArray[np.int64],
-        slope: bool,
+        self, P: Sequences, texts: NDArray[np.int64], Q: Sequences, pack: NDArray[np.int64], slope: bool
     ) -> Array:
-        """Values, or their derivatives, of some strings of P with a few of Q."""
+        """Values, or their derivatives, of some strings of P with some of Q."""
         from mercer.compiled.strings import gappy_slopes, gappy_sums
 
         others = np.full((int(Q.lengths[pack].max()), len(pack)), -1, dtype=np.int32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._arrays import squared_lengths
-from mercer._validation import check_choice, is_whole
+from mercer._validation import is_whole
 from mercer.engine import GramOptions
 from mercer.engine.numpy import Tiles
 from mercer.engine.operands import invariants
@@ -22,16 +23,16 @@ from mercer.profiles import PowerProfile
 from mercer.spaces.sequences import Sequences, restrict
 
 Array = NDArray[np.float64]
-#: Numbers of substrings stay below this.
+#: Largest number of a substring.
 _LARGEST = 2**63 - 1
-#: Most masks that a mismatch kernel may need.
+#: Most masks of a mismatch kernel.
 _MASKS = 10**6
 #: Rows of a Gram matrix that are added at a time.
 _ROWS = 64
 
 
 class Window(NamedTuple):
-    """Substrings of one length, seen at some of their positions only, with a weight."""
+    """Substrings of one length, compared at some of their positions, with a weight."""
 
     length: int
     positions: tuple[int, ...]
@@ -39,22 +40,19 @@ class Window(NamedTuple):
 
 
 def windows(length: Any, longest: int) -> list[Window]:
-    """Whole substrings of one length, or of all from the first to the second of a pair.
-
-    Those longer than ``longest`` are left out: no string has any.
-    """
+    """Windows of one length, or of all lengths between those of a pair, up to ``longest``."""
     low, high = length if isinstance(length, tuple | list) else (length, length)
     return [Window(k, tuple(range(k))) for k in range(int(low), min(int(high), longest) + 1)]
 
 
 def longest_shared(P: Sequences, Q: Sequences | None) -> int:
-    """Length beyond which no string of P, or none of Q, has substrings."""
+    """Length of the longest substrings that strings of both P and Q have."""
     longest = int(P.lengths.max())
     return longest if Q is None else min(longest, int(Q.lengths.max()))
 
 
 def check_length(owner: Any) -> None:
-    """Raise unless the option ``length`` is a positive whole number or a pair of them in order."""
+    """Raise unless ``length`` is a positive whole number or an ascending pair of them."""
     length = owner.length
     pair = tuple(length) if isinstance(length, tuple | list) else (length, length)
     if len(pair) != 2 or not all(is_whole(k) and k >= 1 for k in pair) or pair[0] > pair[1]:
@@ -65,7 +63,7 @@ def check_length(owner: Any) -> None:
 
 
 def window_places(P: Sequences, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the substrings of all strings begin, and where each string's part of that list begins."""
+    """Where the substrings of all strings begin, and the part of that list that is each string's."""
     per_string = np.maximum(P.lengths - length + 1, 0)
     begins = np.concatenate([[0], np.cumsum(per_string)])
     return np.arange(begins[-1]) + np.repeat(P.offsets[:-1] - begins[:-1], per_string), begins
@@ -74,9 +72,9 @@ def window_places(P: Sequences, length: int) -> tuple[NDArray[np.int64], NDArray
 def number_windows(
     P: Sequences, places: NDArray[np.int64], window: Window
 ) -> tuple[NDArray[np.int64], int]:
-    """Number the substrings at some places, equal ones alike and in the order of their symbols.
+    """Number the substrings at some places in the order of their symbols, equal ones alike.
 
-    Returns the numbers and a bound on them.
+    Returns the numbers and an upper bound on them.
     """
     numbers = np.zeros(len(places), dtype=np.int64)
     bound, symbols = 1, len(P.symbols)
@@ -92,13 +90,13 @@ def number_windows(
 
 
 def _ranks(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-    """Numbers replaced by their ranks, and how many there are."""
+    """Ranks of numbers, and how many distinct ones there are."""
     distinct, ranks = np.unique(numbers, return_inverse=True)
     return ranks, max(len(distinct), 1)
 
 
 def count_windows(P: Sequences, window: Window, dtype: Any = np.float64) -> sparse.csr_matrix:
-    """Counts of substrings, a row for each string."""
+    """Counts of substrings, one row per string."""
     places, begins = window_places(P, window.length)
     numbers, bound = number_windows(P, places, window)
     ones = np.ones(len(numbers), dtype=dtype)
@@ -113,7 +111,7 @@ def _gram(P: Sequences, Q: Sequences | None, parts: Sequence[Window], dtype: Any
     out = np.zeros((len(P), len(P) if Q is None else len(Q)), dtype=dtype)
     for part in parts:
         counts = count_windows(both, part, dtype)
-        # Many counts over few substrings are no longer sparse, and BLAS is fast; it knows no integers.
+        # Many counts of few substrings are not sparse, and BLAS is fast, but not for integers.
         if dtype == np.float64 and 8 * counts.nnz > counts.shape[0] * counts.shape[1]:
             counts = counts.toarray()
         left, right = (counts, counts) if Q is None else (counts[: len(P)], counts[len(P) :])
@@ -133,19 +131,20 @@ def _diagonal(P: Sequences, parts: Sequence[Window], dtype: Any) -> Array:
     return total.astype(np.float64, copy=False)
 
 
+@dataclass(eq=False, repr=False)
 class Spectrum(StringKernel):
     r"""The spectrum kernel: common substrings of a fixed length.
 
     .. math:: k(s, t) = \sum_{|w| = l} \#_w(s)\, \#_w(t)
 
-    with :math:`\#_w(s)` the number of places where the substring w occurs in s, overlaps included.
-    With a pair of lengths the kernels of all lengths between them are added.  A string shorter than l
-    has k = 0 with all others.
+    with :math:`\#_w(s)` the number of occurrences of the substring w in s, overlaps included.  With a
+    pair of lengths the kernels of all lengths between them are added.  For strings shorter than l,
+    k = 0.
 
-    Exact for every alphabet: values are whole numbers, represented without error below 2**53.  The
-    counts take time and memory in proportion to the text (times l), their products as much as two
-    strings have substrings in common.  :class:`mercer.features.SubstringVectorizer` gives the counts
-    themselves.
+    Exact for every alphabet: values are whole numbers, represented without error below 2**53.  Counting
+    takes time and memory proportional to l times the length of the text, and the products time
+    proportional to the substrings in common.  :class:`mercer.features.SubstringVectorizer` returns the
+    counts.
 
     Parameters
     ----------
@@ -169,13 +168,12 @@ class Spectrum(StringKernel):
            [ 9.,  7.]])
     """
 
-    def __init__(self, length: Any = 3, normalized: bool = False) -> None:
-        self.length = length
-        self.normalized = normalized
+    length: Any = 3
+    normalized: bool = False
 
     def _validate(self) -> None:
+        super()._validate()
         check_length(self)
-        check_choice(self, "normalized", (False, True))
 
     def _gram(self, P: Sequences, Q: Sequences | None) -> Array:
         return _gram(P, Q, windows(self.length, longest_shared(P, Q)), np.float64, "substrings")
@@ -184,27 +182,28 @@ class Spectrum(StringKernel):
         return _diagonal(P, windows(self.length, longest_shared(P, None)), np.float64)
 
 
+@dataclass(eq=False, repr=False)
 class Mismatch(StringKernel):
     r"""The mismatch kernel: common words of a fixed length, up to some substitutions.
 
     .. math:: k(s, t) = \sum_{w \in A^l} \phi_w(s)\, \phi_w(t)
 
-    with :math:`\phi_w(s)` the number of substrings of s that differ from the word w at no more than m
-    of its l positions.  The words are over a fixed alphabet A: what two strings have in common does
-    not depend on other strings.
+    with :math:`\phi_w(s)` the number of substrings of s that differ from the word w in at most m of its
+    l positions.  The words are over a fixed alphabet A, so that the kernel between two strings does not
+    depend on other strings.
 
-    The words are not enumerated.  Two substrings that agree at a positions have a number of words in
-    common that is a combination of binomials :math:`\binom{a}{q}`, and these count in how many of the
-    choices of q positions the two agree: the kernel is a sum of spectrum kernels of substrings seen
-    through masks.  There are :math:`\sum_{q \ge l - 2m} \binom{l}{q}` masks, whatever the alphabet.
-    Exact whole numbers, represented without error below 2**53.
+    The words are not enumerated.  The number of words within reach of two substrings that agree at a
+    positions is a combination of binomials :math:`\binom{a}{q}`, each of which counts the choices of q
+    positions at which the two agree.  The kernel is thus a sum of spectrum kernels of masked substrings,
+    with :math:`\sum_{q \ge l - 2m} \binom{l}{q}` masks for every alphabet.  Values are exact whole
+    numbers, represented without error below 2**53.
 
     Parameters
     ----------
     length : int
         Length l of the words.
     mismatches : int
-        Most substitutions m, less than l.
+        Largest number m of substitutions, less than l.
     alphabet : str, bytes or sequence of tokens
         All symbols that may occur.
     normalized : bool
@@ -224,15 +223,13 @@ class Mismatch(StringKernel):
            [2., 4., 7.]])
     """
 
-    def __init__(
-        self, length: int = 3, mismatches: int = 1, alphabet: Any = "ACGT", normalized: bool = False
-    ) -> None:
-        self.length = length
-        self.mismatches = mismatches
-        self.alphabet = alphabet
-        self.normalized = normalized
+    length: int = 3
+    mismatches: int = 1
+    alphabet: Any = "ACGT"
+    normalized: bool = False
 
     def _validate(self) -> None:
+        super()._validate()
         if not is_whole(self.length) or self.length < 1:
             raise ValueError(f"length of Mismatch must be 1, 2, 3, ..., got {self.length!r}")
         if not is_whole(self.mismatches) or not 0 <= self.mismatches < self.length:
@@ -240,12 +237,10 @@ class Mismatch(StringKernel):
                 f"mismatches of Mismatch must be 0, 1, ... and less than length={self.length}, "
                 f"got {self.mismatches!r}"
             )
-        check_choice(self, "normalized", (False, True))
         _check_alphabet(self.alphabet)
-        masks, hidden = 0, 0
-        while hidden <= min(2 * self._substitutions(), int(self.length)):
+        masks = 0
+        for hidden in range(min(2 * self._substitutions(), int(self.length)) + 1):
             masks += math.comb(int(self.length), hidden)
-            hidden += 1
             if masks > _MASKS:
                 raise ValueError(
                     f"length={self.length} and mismatches={self.mismatches} of Mismatch need more than "
@@ -254,10 +249,8 @@ class Mismatch(StringKernel):
 
     def _check(self, X: Any, Y: Any) -> tuple[Sequences, Sequences | None]:
         P, Q = super()._check(X, Y)
-        return (
-            restrict(P, self.alphabet, "X"),
-            None if Q is None else restrict(Q, self.alphabet, "Y"),
-        )
+        P = restrict(P, self.alphabet, "X")
+        return P, None if Q is None else restrict(Q, self.alphabet, "Y")
 
     def _gram(self, P: Sequences, Q: Sequences | None) -> Array:
         parts = self._masks(longest_shared(P, Q))
@@ -272,23 +265,22 @@ class Mismatch(StringKernel):
         length = int(self.length)
         if length > longest:
             return []
+        weights = mask_weights(length, self._substitutions(), len(self.alphabet))
         return [
             Window(length, mask, weight)
-            for kept, weight in enumerate(
-                mask_weights(length, self._substitutions(), len(self.alphabet))
-            )
+            for kept, weight in enumerate(weights)
             if weight
             for mask in combinations(range(length), kept)
         ]
 
     def _substitutions(self) -> int:
-        """Most substitutions; a single symbol has none to be mistaken for."""
+        """Largest number of substitutions; none in an alphabet of one symbol."""
         return int(self.mismatches) if len(self.alphabet) > 1 else 0
 
     def _dtype(self, parts: list[Window], P: Sequences, Q: Sequences) -> Any:
-        """Floats while every sum on the way is a whole number that they hold; integers beyond.
+        """Floats if they represent all intermediate sums exactly, otherwise integers.
 
-        Sums of integers may leave their range and come back: only the result has to fit.
+        Intermediate sums of integers may wrap around; only the result has to fit.
         """
         pairs = int(P.lengths.max()) * int(Q.lengths.max())
         if not parts or pairs * sum(abs(part.weight) for part in parts) < 2**53:
@@ -302,15 +294,15 @@ class Mismatch(StringKernel):
 
 
 def common_words(length: int, mismatches: int, symbols: int) -> list[int]:
-    """Words within the mismatches of both of two words that agree at a = 0, 1, ..., length positions."""
-    # With more than twice the mismatches between them, two words have no neighbour in common.
+    """Number of words within the mismatches of two words that agree at a = 0, ..., length positions."""
+    # Two words that differ in more than twice the mismatches have no neighbour in common.
     fewest = max(length - 2 * mismatches, 0)
     counts = [0] * fewest
     for agree in range(fewest, length + 1):
         differ = length - agree
         total = 0
-        # Of the positions where the two differ, the common word follows the first at i, the second
-        # at j, and neither at the others; where they agree, it may leave both at r more.
+        # Where the two differ, the common word agrees with the first at i positions, with the second at
+        # j, and with neither elsewhere; where they agree, it may differ from both at r more positions.
         for i in range(differ + 1):
             for j in range(differ - i + 1):
                 left = mismatches - (differ - min(i, j))
@@ -325,11 +317,11 @@ def common_words(length: int, mismatches: int, symbols: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def mask_weights(length: int, mismatches: int, symbols: int) -> tuple[int, ...]:
-    """Weights of C(a, q), q = 0, 1, ..., length, that add up to the number of common words."""
+    """Coefficients of C(a, q), q = 0, ..., length, in the number of common words."""
     values = common_words(length, mismatches, symbols)
-    fewest = max(length - 2 * mismatches, 0)  # all values before are zero
+    fewest = max(length - 2 * mismatches, 0)  # all earlier values are zero
     weights = [
-        # Newton's differences at zero
+        # Newton's forward differences at zero
         sum((-1) ** (q - a) * math.comb(q, a) * values[a] for a in range(fewest, q + 1))
         for q in range(fewest, length + 1)
     ]
@@ -339,11 +331,11 @@ def mask_weights(length: int, mismatches: int, symbols: int) -> tuple[int, ...]:
 def _check_alphabet(alphabet: Any) -> None:
     if not isinstance(alphabet, str | bytes | list | tuple) or not len(alphabet):
         raise ValueError(
-            f"alphabet of Mismatch must be a str, bytes or list of all symbols, got {alphabet!r}"
+            f"alphabet of Mismatch must be a str, bytes or list of symbols, got {alphabet!r}"
         )
     try:
         distinct = len(set(alphabet))
     except TypeError as error:
-        raise TypeError(f"alphabet of Mismatch holds a symbol that is not hashable: {error}") from error
+        raise TypeError(f"alphabet of Mismatch has a symbol that is not hashable: {error}") from error
     if distinct != len(alphabet):
-        raise ValueError(f"alphabet of Mismatch names a symbol twice: {alphabet!r}")
+        raise ValueError(f"alphabet of Mismatch has a symbol twice: {alphabet!r}")

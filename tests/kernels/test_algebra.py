@@ -1,0 +1,58 @@
+"""Sums, products and powers: products with vectors, repr and gradients."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+from mercer.kernels import Constant, Heat, Matern
+from mercer.spaces import Sphere
+
+X = np.random.default_rng(0).normal(size=(30, 4))
+HEAT = Heat(Sphere(), t=0.3)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        HEAT + WhiteKernel(1.0),
+        HEAT * Matern(Sphere(), nu=0.5),
+        Matern(Sphere(), nu=0.5) ** 2,
+        HEAT * RBF(2.0),
+    ],
+    ids=repr,
+)
+def test_matvec_knows_the_diagonal(kernel) -> None:
+    v = np.arange(30.0)
+    np.testing.assert_allclose(kernel.matvec(X, None, v), kernel(X) @ v, rtol=1e-13)
+
+
+def test_matvec_of_frames_and_sparse_formats() -> None:
+    kernel, v = HEAT * Matern(Sphere(), nu=0.5), np.arange(30.0)
+    for rows in (pd.DataFrame(X), sparse.coo_matrix(X)):
+        for other in (None, rows):
+            np.testing.assert_allclose(kernel.matvec(rows, other, v), kernel(X) @ v, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        (HEAT**2) ** 3,
+        HEAT * (WhiteKernel(1) + RBF(1.0)),
+        Constant(2.0, "fixed") * HEAT,
+        Constant(2.0) * Constant(3.0),
+        Constant(2.0) + Constant(3.0),
+        (HEAT + 1.0) ** 2 * 3.0,
+    ],
+)
+def test_repr_is_the_kernel(kernel) -> None:
+    again = eval(repr(kernel))
+    np.testing.assert_array_equal(again(X), kernel(X))
+    np.testing.assert_array_equal(again.theta, kernel.theta)
+
+
+def test_gradient_of_a_constant_is_a_copy() -> None:
+    K, gradient = Constant(2.0)(X, eval_gradient=True)
+    K += 1
+    assert (gradient == 2).all()
