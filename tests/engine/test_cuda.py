@@ -19,7 +19,6 @@ from mercer.kernels import (
     Parametrix,
     Polynomial,
 )
-from mercer.profiles.polynomial import as_polynomial
 from mercer.spaces import Hyperbolic, Simplex, Sphere
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -187,24 +186,6 @@ def test_the_same_from_run_to_run() -> None:
     kernel = Matern(Sphere(), nu=1.5)
     assert torch.equal(kernel(X), kernel(X))
     assert torch.equal(kernel.matvec(X, X, v), kernel.matvec(X, X, v))
-
-
-@pytest.mark.parametrize("n", [3, 60, 800, 20_000])
-def test_polynomials(n: int) -> None:
-    """One polynomial on the whole range, with the stated error; natural times need few degrees."""
-    for kernel in (Heat(Sphere()), Heat(Simplex()), Matern(Simplex(), nu=2.5)):
-        profile, low = kernel.profile(n), 0.0 if isinstance(kernel.space, Simplex) else -1.0
-        w = np.linspace(low, 1.0, 5000)
-        expected = w[None, :].copy()
-        profile.apply(expected)
-        for dtype in (np.float32, np.float64):
-            found = as_polynomial(profile, np.dtype(dtype))
-            assert (found is not None) or isinstance(kernel, Matern)
-            if found is not None:
-                error = np.abs(found.evaluate(w) - expected[0]).max() / np.abs(expected).max()
-                assert error <= found.error
-                assert found.error < (1e-6 if dtype is np.float32 else 1e-13)
-    assert as_polynomial(Heat(Sphere()).profile(n), np.dtype(np.float32)).degree <= 12
 
 
 def test_forms_are_made_once() -> None:

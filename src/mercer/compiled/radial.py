@@ -111,6 +111,36 @@ def table_loop(separation, logarithmic, single):
     return loop
 
 
+@cache
+def polynomial_loop(degree, root, exponential, separation, single):
+    """Compile the loop that replaces each invariant in a tile by a polynomial's value, in place.
+
+    The degree is a constant to the compiler: Horner's scheme is unrolled, and elements are computed
+    side by side.  Equal points, which are at the end of the range, get their exact value.
+    """
+    real = np.float32 if single else np.float64
+    inverted = separation != "invariant"
+    one, zero = real(1.0), real(0.0)
+
+    @jit(fastmath={"contract"})
+    def loop(tile, coefficients, scale, shift, least, end, own, floor):
+        for i in range(tile.shape[0]):
+            line = tile[i]
+            for j in range(tile.shape[1]):
+                x = line[j]
+                if root:
+                    x = real(math.sqrt(max(one - x if inverted else x, zero)))
+                x = min(max(x * scale + shift, least), one)
+                y = coefficients[degree]
+                for k in range(degree):
+                    y = y * x + coefficients[degree - 1 - k]
+                if exponential:
+                    y = real(math.exp(y))
+                line[j] = own if x == end else max(y, floor)
+
+    return loop
+
+
 @jit()
 def scatter_rows(begin, end, skip, indptr, indices, data, entry, cptr, crows, cdata, out):
     """Rows ``begin:end`` of the sparse product ``L @ R.T``, dense, without its first ``skip`` columns.

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numpy.polynomial import chebyshev, polynomial
 from numpy.typing import NDArray
 
-from mercer.profiles.profile import Profile, Separation, TableProfile
-
 Array = NDArray[np.float64]
+Separation = Literal["invariant", "one-sided", "folded"]
 
 #: Largest degree in single and in double precision: beyond it, looking up a table is cheaper.
 MOST = {np.dtype(np.float32): 16, np.dtype(np.float64): 28}
 #: Error that is allowed, relative to the largest value.
 ALLOWED = {np.dtype(np.float32): 3e-8, np.dtype(np.float64): 1e-14}
-#: Points of the fit, and of the check.
-_NODES, _CHECKS = 64, 1001
+#: Loops are compiled for multiples of this degree.
+DEGREES = 4
+#: Logarithms below this are those of zero.
+_NOTHING = -800.0
+#: Smaller values are as good as zero.
+_LEAST = 1e-290
+#: Points of the fit, and those at which rounding is looked at.
+_NODES, _ROUNDINGS = 64, 201
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +35,13 @@ class Polynomial:
     Attributes
     ----------
     coefficients : array of shape (degree + 1,)
-        Of p, lowest first.
+        Of p, lowest first.  The degree is a multiple of 4.
     scale, shift : float
         The argument is the invariant, or the square root of the separation.
     least : float
         Values of x are held between this and 1: nothing is extrapolated.
+    end, own : float
+        The x of equal points, and the exact value there.
     root : bool
         Whether the argument is the root: of ``1 - w``, or of w where that is the separation.
     exponential : bool
@@ -47,10 +56,12 @@ class Polynomial:
     scale: float
     shift: float
     least: float
-    root: bool = False
-    exponential: bool = False
-    separation: Separation = "folded"
-    floor: float = -np.inf
+    end: float
+    own: float
+    root: bool
+    exponential: bool
+    separation: Separation
+    floor: float
     error: float = 0.0
 
     @property
@@ -58,138 +69,145 @@ class Polynomial:
         """Degree of the polynomial."""
         return len(self.coefficients) - 1
 
-    def evaluate(self, w: Array) -> Array:
-        """Values at invariants, by Horner's scheme."""
-        argument = w
-        if self.root:
-            u = w if self.separation == "invariant" else 1.0 - w
-            argument = np.sqrt(np.maximum(u, 0.0))
-        x = np.clip(argument * self.scale + self.shift, self.least, 1.0)
-        value = np.asarray(polynomial.polyval(x, self.coefficients), dtype=float)
-        return np.maximum(np.exp(value) if self.exponential else value, self.floor)
+    def apply(self, tile: NDArray[Any]) -> None:
+        """Replace the invariants in a tile by values, in place."""
+        from mercer.compiled.radial import polynomial_loop
+
+        single = tile.dtype == np.float32
+        loop = polynomial_loop(self.degree, self.root, self.exponential, self.separation, single)
+        loop(tile, *(self._single if single else self._double))
+
+    @cached_property
+    def _double(self) -> tuple[Any, ...]:
+        """Arguments of the loop in double precision."""
+        return self._arguments(np.float64)
+
+    @cached_property
+    def _single(self) -> tuple[Any, ...]:
+        """Arguments of the loop in single precision."""
+        return self._arguments(np.float32)
+
+    def _arguments(self, real: type) -> tuple[Any, ...]:
+        numbers = (self.scale, self.shift, self.least, self.end, self.own, self.floor)
+        return tuple(map(real, self.coefficients)), *map(real, numbers)
 
 
-@lru_cache(maxsize=256)
-def as_polynomial(profile: Profile, dtype: np.dtype) -> Polynomial | None:
-    """Return the cheapest polynomial that gives a profile to the precision of a type; None if none does.
+@dataclass(frozen=True, eq=False)
+class Smooth:
+    """A profile on its range, as values to fit.
 
-    Its range is that of the invariant: no value is extrapolated.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Heat, Matern
-    >>> from mercer.profiles.polynomial import as_polynomial
-    >>> from mercer.spaces import Sphere
-    >>> as_polynomial(Heat(Sphere()).profile(50), np.dtype(np.float32)).degree < 10
-    True
-    >>> as_polynomial(Matern(Sphere(), nu=0.5).profile(3), np.dtype(np.float32)).root
-    True
+    Parameters
+    ----------
+    values : callable
+        From invariants to values.
+    logarithms : callable or None
+        From invariants to logarithms of the values, where these are what is known.
+    low, high : float
+        Range of the invariant.
+    bounded : bool
+        Whether the range is all that occurs.
+    checks, sizes : arrays of shape (k,)
+        Invariants at which polynomials are checked, wherever the profile changes, and the sizes that
+        errors there are relative to.
+    separation : {"invariant", "one-sided", "folded"}
+    floor : float
+        No value is below it.
     """
-    if not isinstance(profile, TableProfile):
-        return None
-    low, high = _range(profile)
-    for exponential in (False, True):
-        for root in (False, True):
-            found = _Fit(profile, low, high, root, exponential).polynomial(dtype)
-            if found is not None:
-                return found
-    return None
 
-
-def _range(profile: TableProfile) -> tuple[float, float]:
-    """Range of the invariant."""
-    width = 2.0**profile.pieces.top
-    return {"invariant": (0.0, width), "one-sided": (1.0 - width, 1.0), "folded": (-1.0, 1.0)}[
-        profile.separation
-    ]
-
-
-@dataclass(frozen=True)
-class _Fit:
-    """A fit of one form; arguments as in :class:`Polynomial`."""
-
-    profile: TableProfile
+    values: Callable[[Array], Array]
+    logarithms: Callable[[Array], Array] | None
     low: float
     high: float
-    root: bool
-    exponential: bool
+    bounded: bool
+    checks: Array
+    sizes: Array
+    separation: Separation
+    floor: float
 
     def polynomial(self, dtype: np.dtype) -> Polynomial | None:
-        """The polynomial of least degree, checked against the profile; None if none is good enough."""
+        """Return the cheapest polynomial that has the precision of a type; None if none has."""
+        for exponential in (False, True):
+            for root in (False, True):
+                found = self._fitted(root, exponential, dtype)
+                if found is not None:
+                    return found
+        return None
+
+    def _fitted(self, root: bool, exponential: bool, dtype: np.dtype) -> Polynomial | None:
+        """The polynomial of least degree of one form, checked; None if it is not good enough."""
         nodes = np.cos(np.pi * (np.arange(_NODES) + 0.5) / _NODES)
-        found, largest = self._values(self._invariants(nodes))
-        if found is None or not self._ends_well(found, largest):
+        found = self._to_fit(self._invariants(nodes, root), exponential)
+        if found is None:
             return None
+        largest = 1.0 if exponential else float(np.abs(found).max())
         c = 2.0 / _NODES * chebyshev.chebvander(nodes, _NODES - 1).T @ found
         c[0] /= 2.0
         heavy = np.flatnonzero(np.abs(c) > ALLOWED[dtype] * largest / 2)
         degree = int(heavy[-1]) if heavy.size else 0
         if degree > MOST[dtype]:
             return None
-        return self._checked(np.asarray(chebyshev.cheb2poly(c[: degree + 1]), float), largest, dtype)
+        coefficients = np.asarray(chebyshev.cheb2poly(c[: degree + 1]), dtype=float)
+        return self._checked(self._placed(coefficients, root, exponential), dtype)
 
-    def _values(self, w: Array) -> tuple[Array | None, float]:
-        """Values to fit, and the size that their errors are relative to; None without a logarithm."""
-        if not self.exponential:
-            found = _applied(self.profile, w)
-            return found, float(np.abs(found).max())
-        if self.profile.logarithmic:
-            return _applied(self.profile.without_exponential, w), 1.0
-        found = _applied(self.profile, w)
-        return (np.log(found) if found.min() > 0.0 else None), 1.0
+    def _to_fit(self, w: Array, exponential: bool) -> Array | None:
+        """Values or logarithms; None if there are none, or if they do not serve beyond the range."""
+        if not exponential:
+            return self.values(w) if self.bounded and self.logarithms is None else None
+        if self.logarithms is not None:
+            found = self.logarithms(w)
+        else:
+            values = self.values(w)
+            if values.min() <= 0.0:
+                return None
+            found = np.log(values)
+        return found if self.bounded or min(found[0], found[-1]) < _NOTHING else None
 
-    def _ends_well(self, found: Array, largest: float) -> bool:
-        """Tell whether the value at the end of the range serves beyond it, if the invariant goes on."""
-        beyond = self.profile.pieces.beyond
-        if beyond is None:
-            return True
-        if self.profile.logarithmic and not self.exponential:
-            return False
-        return min(found[0], found[-1]) < -800.0 if self.exponential else False
-
-    def _invariants(self, x: Array) -> Array:
+    def _invariants(self, x: Array, root: bool) -> Array:
         """Invariants from arguments in [-1, 1]."""
         share = (x + 1.0) / 2.0
-        if not self.root:
+        if not root:
             return self.low + (self.high - self.low) * share
         u = (self.high - self.low) * share**2
-        return u if self.profile.separation == "invariant" else 1.0 - u
+        return u if self.separation == "invariant" else 1.0 - u
 
-    def _checked(self, coefficients: Array, largest: float, dtype: np.dtype) -> Polynomial | None:
-        low, high = (0.0, np.sqrt(self.high - self.low)) if self.root else (self.low, self.high)
-        scale, least = 2.0 / (high - low), -1.0
-        shift = -1.0 - scale * low
-        if self.exponential:
-            # About equal points, where the value is largest: there rounding is least.
-            near = low if self.root or self.profile.separation == "invariant" else high
-            scale, least = 1.0 / (high - low) if near == low else 1.0 / (low - high), 0.0
-            shift = -scale * near
-            flipped = 1.0 if near == low else -1.0
-            moved = polynomial.Polynomial(coefficients)(polynomial.Polynomial([-flipped, 2 * flipped]))
+    def _placed(self, coefficients: Array, root: bool, exponential: bool) -> Polynomial:
+        """A polynomial on [-1, 1]; an exponential on [0, 1], from equal points on."""
+        low, high = (0.0, float(np.sqrt(self.high - self.low))) if root else (self.low, self.high)
+        near_low = root or self.separation == "invariant"
+        scale, shift, least, end = 2.0 / (high - low), -(high + low) / (high - low), -1.0, 1.0
+        if near_low:
+            end = -1.0
+        if exponential:
+            # Rounding is least where the argument is zero, and there the value is largest.
+            sign = 1.0 if near_low else -1.0
+            moved = polynomial.Polynomial(coefficients)(polynomial.Polynomial([-sign, 2 * sign]))
             coefficients = np.asarray(moved.coef, dtype=float)
-        found = Polynomial(
-            coefficients, scale, shift, least, self.root, self.exponential, self.profile.separation,
-            self.profile.floor,
+            scale, shift = sign / (high - low), -sign * (low if near_low else high) / (high - low)
+            least, end = 0.0, 0.0
+        padding = -(len(coefficients) - 1) % DEGREES
+        own = self.low if self.separation == "invariant" else 1.0
+        return Polynomial(
+            np.pad(coefficients, (0, padding)), scale, shift, least, end,
+            float(self.values(np.array([own]))[0]), root, exponential, self.separation, self.floor,
         )  # fmt: skip
-        w = self._invariants(np.linspace(-1.0, 1.0, _CHECKS))
-        expected = _applied(self.profile, w)
-        size = np.abs(expected).max()
-        error = np.abs(found.evaluate(w) - expected).max() / size
+
+    def _checked(self, found: Polynomial, dtype: np.dtype) -> Polynomial | None:
+        """The polynomial with its error; None if that is too large."""
+        expected, values = self.values(self.checks), self.checks[None, :].copy()
+        found.apply(values)
+        # Where a logarithm is known, each value is good to its own size, unless it underflows.
+        sizes = self.sizes if self.logarithms is None else np.maximum(np.abs(expected), _LEAST)
+        largest = float(np.abs(expected).max())
+        if largest == 0.0 or sizes.min() == 0.0:
+            return None
+        error = float((np.abs(values[0] - expected) / sizes).max())
         # Rounding of Horner's scheme is part of the error.
-        x = np.linspace(least, 1.0, _CHECKS)
-        terms = polynomial.polyval(np.abs(x), np.abs(coefficients))
-        if self.exponential:
-            terms *= np.exp(polynomial.polyval(x, coefficients))
-        rounding = np.finfo(dtype).eps * terms.max() / size
+        x = np.linspace(found.least, 1.0, _ROUNDINGS)
+        terms = polynomial.polyval(np.abs(x), np.abs(found.coefficients))
+        if found.exponential:
+            terms = terms * np.exp(polynomial.polyval(x, found.coefficients))
+        rounding = float(np.finfo(dtype).eps * np.max(terms) / largest)
         if error > 4 * ALLOWED[dtype] or rounding > 32 * np.finfo(dtype).eps:
             return None
-        # What was seen between the points of the fit, twice: others may lie in between.
-        return replace(found, error=float(2 * error + 2 * rounding))
-
-
-def _applied(profile: Profile, w: Array) -> Array:
-    """Values of a profile."""
-    tile = w[None, :].copy()
-    profile.apply(tile)
-    return tile[0]
+        # Twice what was seen: there are points in between.
+        return replace(found, error=2 * error + 2 * rounding)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, resolve
+from mercer.profiles.polynomial import Polynomial, Separation, Smooth
 
 #: Laws that cannot be resolved to this are refused.
 MAX_ERROR = 1e-10
-
-Separation = Literal["invariant", "one-sided", "folded"]
 
 
 class Profile(Protocol):
@@ -109,7 +108,73 @@ class TableProfile:
     floor: float = -np.inf
 
     def apply(self, tile: NDArray[Any]) -> None:
-        """See :class:`Profile`."""
+        """See :class:`Profile`; by one polynomial where there is one, else by the table."""
+        found = self.polynomial(tile.dtype)
+        if found is None:
+            self.look_up(tile)
+        else:
+            found.apply(tile)
+
+    def polynomial(self, dtype: Any) -> Polynomial | None:
+        """One polynomial that gives the profile to the precision of a type, if there is one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.kernels import Heat, Matern
+        >>> from mercer.spaces import Sphere
+        >>> Heat(Sphere()).profile(50).polynomial(np.float32).degree
+        8
+        >>> Matern(Sphere(), nu=0.5).profile(3).polynomial(np.float32).root
+        True
+        """
+        return self._single_polynomial if dtype == np.float32 else self._double_polynomial
+
+    @cached_property
+    def _double_polynomial(self) -> Polynomial | None:
+        return self._smooth.polynomial(np.dtype(np.float64))
+
+    @cached_property
+    def _single_polynomial(self) -> Polynomial | None:
+        return self._smooth.polynomial(np.dtype(np.float32))
+
+    @property
+    def _smooth(self) -> Smooth:
+        width = 2.0**self.pieces.top
+        low, high = {"invariant": (0.0, width), "one-sided": (1.0 - width, 1.0), "folded": (-1.0, 1.0)}[
+            self.separation
+        ]
+        bounded = self.pieces.beyond is None
+        logarithms = self.without_exponential._looked_up if self.logarithmic else None
+        checks, sizes = self._checks(low, high)
+        return Smooth(
+            self._looked_up, logarithms, low, high, bounded, checks, sizes, self.separation, self.floor
+        )
+
+    def _checks(self, low: float, high: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Invariants in all pieces and on a grid of the range; sizes that errors are relative to."""
+        pieces, within = self.pieces, np.linspace(0.0, 1.0, 8)
+        start = np.ldexp(1.0, pieces.octave.astype(int)) + pieces.part * pieces.widths
+        u = start[:, None] + pieces.widths[:, None] * within
+        w = (
+            u
+            if self.separation == "invariant"
+            else np.where(pieces.side[:, None] == 0, 1.0 - u, u - 1.0)
+        )
+        sizes = np.repeat(pieces.scale, len(within))
+        core = np.ldexp(within, pieces.low)
+        ends = [core] if self.separation == "invariant" else [1.0 - core, core - 1.0][: self.sides]
+        grid = np.concatenate([np.linspace(low, high, 401), *ends])
+        largest = sizes.max(initial=np.abs(self._looked_up(grid)).max())
+        return np.concatenate([w.ravel(), grid]), np.append(sizes, np.full(len(grid), largest))
+
+    def _looked_up(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        tile = w[None, :].copy()
+        self.look_up(tile)
+        return tile[0]
+
+    def look_up(self, tile: NDArray[Any]) -> None:
+        """Replace the invariants in a tile by values of the table, in place."""
         from mercer.compiled.radial import table_loop
 
         single = tile.dtype == np.float32

@@ -55,29 +55,44 @@ def _profile(
 
 
 @triton.jit
+def _planes(X, plane, points, k, K: tl.constexpr, SPLIT: tl.constexpr):
+    """Columns ``k`` of rows of an operand, in both planes; the second is not read if there is one."""
+    place = points.to(tl.int64) * K + k
+    first = tl.load(X + place)
+    return first, tl.load(X + plane + place) if SPLIT else first
+
+
+@triton.jit
+def _step(a, c, b, d, SPLIT: tl.constexpr):
+    """Product of columns of two operands, each in two planes if they are ``SPLIT``.
+
+    Planes hold numbers that the tensor cores take as they are.  The product of the second planes is
+    below single precision.
+    """
+    if SPLIT:
+        total = tl.dot(c, b, input_precision="tf32")
+        total = tl.dot(a, d, total, input_precision="tf32")
+        total = tl.dot(a, b, total, input_precision="tf32")
+    else:
+        total = tl.dot(a, b, input_precision="ieee", out_dtype=a.dtype)
+    return total
+
+
+@triton.jit
 def _product(
     L, R, left_plane, right_plane, rows, columns,
     K: tl.constexpr, BK: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
     """Invariants of a tile.
 
-    ``SPLIT`` operands are the sum of two planes that the tensor cores take as they are.  The product of
-    the second planes is below single precision.  Each step begins a sum of its own, because the cores
-    round down when they add to a sum.
+    Each step begins a sum of its own, because the tensor cores round down when they add to a sum.
     """
     k = tl.arange(0, BK)
-    left = L + rows[:, None].to(tl.int64) * K + k[None, :]
-    right = R + columns[None, :].to(tl.int64) * K + k[:, None]
     total = tl.zeros((rows.shape[0], columns.shape[0]), dtype=L.dtype.element_ty)
-    for step in range(0, K, BK):
-        a, b = tl.load(left + step), tl.load(right + step)
-        if SPLIT:
-            c, d = tl.load(left + left_plane + step), tl.load(right + right_plane + step)
-            part = tl.dot(c, b, input_precision="tf32")
-            part = tl.dot(a, d, part, input_precision="tf32")
-            total += tl.dot(a, b, part, input_precision="tf32")
-        else:
-            total = tl.dot(a, b, total, input_precision="ieee", out_dtype=total.dtype)
+    for start in range(0, K, BK):
+        a, c = _planes(L, left_plane, rows[:, None], start + k[None, :], K, SPLIT)
+        b, d = _planes(R, right_plane, columns[None, :], start + k[:, None], K, SPLIT)
+        total += _step(a, c, b, d, SPLIT)
     return total
 
 
@@ -151,11 +166,19 @@ def matvec_kernel(
     i, part = tl.program_id(0), tl.program_id(1)
     rows, q = i * HEIGHT + tl.arange(0, HEIGHT), tl.arange(0, Q)
     total = tl.zeros((HEIGHT, Q), dtype=tl.float64)
+    k = tl.arange(0, BK)
+    if K == BK:  # the rows stay where they are
+        a, c = _planes(L, left_plane, rows[:, None], k[None, :], K, SPLIT)
     for step in range(0, STRIP, WIDTH):
         columns = part * STRIP + step + tl.arange(0, WIDTH)
         within = columns < p
         # Strips may be longer than the rows of R: what is read twice counts nothing.
-        w = _product(L, R, left_plane, right_plane, rows, tl.minimum(columns, p - 1), K, BK, SPLIT)
+        inner = tl.minimum(columns, p - 1)
+        if K == BK:
+            b, d = _planes(R, right_plane, inner[None, :], k[:, None], K, SPLIT)
+            w = _step(a, c, b, d, SPLIT)
+        else:
+            w = _product(L, R, left_plane, right_plane, rows, inner, K, BK, SPLIT)
         if EQUAL:
             w = _recognised(w, SAME, ALIKE, OWN, rows, columns, m, p)
         value = _profile(

@@ -13,10 +13,7 @@ import triton
 from mercer.engine.equal import Equal
 from mercer.engine.fused.kernels import apply_kernel, gram_kernel, matvec_kernel, pull_kernel
 from mercer.profiles import PowerProfile, Profile, TableProfile
-from mercer.profiles.polynomial import as_polynomial
 
-#: Degrees are rounded up to a multiple of this, so that few kernels are compiled.
-_DEGREES = 4
 #: Largest degree of a power that is computed by Horner's scheme.
 _MOST_POWER = 32
 #: Rows and columns of the largest tile.
@@ -51,17 +48,15 @@ def form_of(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form 
         head = [profile.scale, profile.shift, -np.inf, -np.inf]
         powers = np.append(np.zeros(profile.degree), profile.factor)
         return Form((tensor(head, powers), 0, 0, 1), _constants(profile.degree, clamped=False))
-    polynomial = as_polynomial(profile, kind)
-    if polynomial is not None:
-        degree = -(-polynomial.degree // _DEGREES) * _DEGREES
-        padded = np.pad(polynomial.coefficients, (0, degree - polynomial.degree))
-        head = [polynomial.scale, polynomial.shift, polynomial.least, polynomial.floor]
-        constants = _constants(
-            degree, polynomial.root, polynomial.exponential, _SEPARATIONS[polynomial.separation]
-        )
-        return Form((tensor(head, padded), 0, 0, 1), constants)
     if not isinstance(profile, TableProfile):
         return None
+    found = profile.polynomial(kind)
+    if found is not None:
+        head = [found.scale, found.shift, found.least, found.floor]
+        constants = _constants(
+            found.degree, found.root, found.exponential, _SEPARATIONS[found.separation]
+        )
+        return Form((tensor(head, found.coefficients), 0, 0, 1), constants)
     rows = profile.pieces.single_rows if kind == np.float32 else profile.pieces.rows
     mantissa, bias = (23, 127) if kind == np.float32 else (52, 1023)
     origin = (rows.low + bias) * 2**rows.bits - 1
@@ -233,6 +228,8 @@ class Pair:
         v = torch.nn.functional.pad(v.detach().to(self.dtype), (0, q - count)).contiguous()
         height, width = (128, 128) if self.dtype == torch.float32 else (64, 64)
         warps = 8 if self.dtype == torch.float32 else 4
+        k = self.L.shape[2]
+        short = q == 1 and k in (16, 32, 64)  # one step, of rows that are loaded once
         # Enough programs to fill the device, in strips whose sums are added in a fixed order.
         strips = max(1, min(triton.cdiv(p, 8 * width), 2048 // triton.cdiv(m, height)))
         strip = max(width, triton.next_power_of_2(triton.cdiv(p, strips)))
@@ -241,7 +238,7 @@ class Pair:
         matvec_kernel[(triton.cdiv(m, height), strips)](
             self.L, self.R, v, out, *self._pointers(self._exact(diagonal)), *form.arguments, Q=q,
             STRIP=strip, EXACT=diagonal is not None, HEIGHT=height, WIDTH=width, num_warps=warps,
-            num_stages=3, **self._constants(form),
+            num_stages=2 if short else 3, **self._constants(form) | ({"BK": k} if short else {}),
         )  # fmt: skip
         return out.sum(dim=0)[:, :count]
 

@@ -1,0 +1,75 @@
+"""One polynomial in place of a table: the stated error, and exact values at equal points."""
+
+import numpy as np
+import pytest
+
+from mercer.kernels import ArcCosine, Gaussian, Heat, Matern
+from mercer.spaces import Simplex, Sphere
+
+COLUMNS = [3, 60, 800, 20_000]
+TYPES = [np.float32, np.float64]
+
+
+def looked_up(profile, w: np.ndarray) -> np.ndarray:
+    tile = w[None, :].astype(float)
+    profile.look_up(tile)
+    return tile[0]
+
+
+@pytest.mark.parametrize("n", COLUMNS)
+@pytest.mark.parametrize("real", TYPES)
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Heat(Sphere()),
+        Heat(Simplex()),
+        Heat(Simplex(), t_star=0.3),
+        Matern(Sphere(), nu=0.5),
+        Matern(Simplex(), nu=2.5),
+        Heat(Sphere(3), t=0.1, normalized=False),
+        Heat(Sphere(), t=50.0),
+        Heat(Sphere(), t=1e-5),
+        ArcCosine(),
+    ],
+    ids=repr,
+)
+def test_values_are_those_of_the_table(kernel, n: int, real: type) -> None:
+    profile = kernel.profile(getattr(getattr(kernel, "space", None), "n", None) or n)
+    low = 0.0 if profile.separation == "one-sided" else -1.0
+    rng = np.random.default_rng(0)
+    u = np.concatenate(
+        [np.linspace(0, 1, 3001), rng.random(1000) ** 4, 10.0 ** rng.uniform(-18, 0, 1000)]
+    )
+    w = (1.0 - (1.0 - low) * u).astype(real)
+    expected = looked_up(profile, w)
+    found = w[None, :].copy()
+    profile.apply(found)
+    polynomial = profile.polynomial(real)
+    error = profile.error if polynomial is None else polynomial.error
+    rounding = 40 * np.finfo(real).eps
+    assert np.abs(found[0] - expected).max() <= (error + rounding) * np.abs(expected).max()
+    # Equal points have the exact value, and so has what rounding leaves beyond them.
+    ends = np.array([[1.0, 1.0 + 4 * np.finfo(real).eps]], dtype=real)
+    profile.apply(ends)
+    assert np.all(ends == real(looked_up(profile, np.ones(1))[0]))
+
+
+@pytest.mark.parametrize("n", COLUMNS)
+def test_natural_times_need_few_degrees(n: int) -> None:
+    for kernel in (Heat(Sphere()), Heat(Simplex())):
+        assert kernel.profile(n).polynomial(np.float32).degree <= 12
+        assert kernel.profile(n).polynomial(np.float64).degree <= 16
+
+
+def test_an_exponential_is_one() -> None:
+    profile = Gaussian().profile(5)
+    found = profile.polynomial(np.float32)
+    assert found.exponential
+    far = np.array([[0.0, 1.0, 1e4, 1e30]], dtype=np.float32)
+    profile.apply(far)
+    np.testing.assert_allclose(far[0], [1.0, np.exp(-0.5), 0.0, 0.0], rtol=1e-6)
+
+
+def test_rough_laws_keep_their_table() -> None:
+    assert Heat(Sphere(), t=1e-5).profile(10).polynomial(np.float64) is None
+    assert ArcCosine().profile(10).polynomial(np.float64) is None
