@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from mercer._arrays import number
 from mercer._validation import check_choice, check_positive
-from mercer.engine.clouds import Base
+from mercer.engine.clouds import Base, Clouds
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel
 from mercer.kernels.euclidean import Gaussian
 from mercer.kernels.structured import StructuredKernel
-from mercer.spaces.clouds import Clouds, check_clouds, naming_clouds
+from mercer.spaces.clouds import check_clouds, naming_clouds
 from mercer.spaces.realisations import sampling
 
 Array = NDArray[np.float64]

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer._arrays import number
-from mercer.engine.clouds import mean_products, mean_squares
+from mercer.engine.clouds import Clouds, mean_products, mean_squares
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import Array, CloudKernel
-from mercer.spaces.clouds import Clouds
 
 
 class MeanEmbedding(CloudKernel):

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from mercer._arrays import number
 from mercer._validation import check_choice, is_whole
-from mercer.engine.clouds import inner_products, matrix
+from mercer.engine.clouds import Clouds, Index, inner_products, matrix
 from mercer.engine.mixtures import ExplicitMixtures, KernelMixtures, Mixtures
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import Array, CloudKernel
 from mercer.kernels.euclidean import Linear
-from mercer.spaces.clouds import Clouds, Index
 
 
 class InverseGeneralizedVariance(CloudKernel):
