@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from mercer._arrays import count, is_foreign, on_cpu
-from mercer._validation import refuse_complex
+from mercer._arrays import count, on_cpu
+from mercer._validation import estimator_rows
 from mercer.kernels.base import Kernel, has_range
 from mercer.rkhs import warn_if_degenerate
 
@@ -91,13 +91,7 @@ class GramTransformer(TransformerMixin, BaseEstimator):
 
     def _rows(self, X: Any, reset: bool) -> Any:
         """Points; if they are rows of numbers, as an array, with their columns counted and named."""
-        if not self.kernel_.requires_vector_input or is_foreign(X):
-            return X
-        refuse_complex(X, "X")
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-        )  # fmt: skip
+        return estimator_rows(self, X, reset) if self.kernel_.requires_vector_input else X
 
     def _gram(self, X: Any) -> Any:
         K = self.kernel_(X, None if X is self.X_fit_ else self.X_fit_)

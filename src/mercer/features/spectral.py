@@ -7,10 +7,9 @@ from typing import Any, Self
 import numpy as np
 from array_api_compat import array_namespace
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from mercer._arrays import is_foreign
-from mercer._validation import is_whole, refuse_complex, refuse_rows
+from mercer._validation import estimator_rows, is_whole, refuse_rows
 from mercer.kernels import Kernel
 
 
@@ -103,13 +102,7 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
 
     def _points(self, X: Any, reset: bool) -> Any:
         """Rows as an array, with their columns counted and named."""
-        if is_foreign(X) or not self.kernel_.requires_vector_input:
-            return X
-        refuse_complex(X, "X")
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-        )  # fmt: skip
+        return estimator_rows(self, X, reset) if self.kernel_.requires_vector_input else X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,9 +12,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from mercer._arrays import count, is_foreign, is_single, on_cpu, to_single
+from mercer._arrays import count, is_single, is_watched, on_cpu, to_single
 from mercer._memory import check_room
-from mercer._validation import check_vector
+from mercer._validation import check_vector, refuse_foreign
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, hashable
 from mercer.spaces.base import Embedding, Space
@@ -85,8 +85,7 @@ class RealisedKernel(Kernel):
         return to_single(values) if self.space.computes_in_double and is_single(X) else values
 
     def _with_gradient(self, P: Any, n: int) -> tuple[Any, Any]:
-        if is_foreign(P):
-            raise TypeError("eval_gradient is for NumPy and SciPy rows; tensors have autograd")
+        refuse_foreign(P, "eval_gradient is for NumPy and SciPy rows; tensors have autograd")
         self.moving(P, n)  # refuses hyperparameters that autograd is to see
         free = len(self.free())
         check_room(P, None, matrices=1 + free * (1 if free < 2 else 2))
@@ -130,25 +129,19 @@ class RealisedKernel(Kernel):
 
     def moving(self, P: Any, n: int) -> list[Moving]:
         """Hyperparameters given as tensors, whose logarithm autograd is to see."""
-        tensors = [(name, getattr(self, name)) for name in self.continuous()]
-        if not self.space.engine(P).differentiable:
-            watched = [name for name, value in tensors if getattr(value, "requires_grad", False)]
-            if watched:
-                raise TypeError(
-                    f"{watched[0]} is a tensor that requires a gradient, but the rows are not tensors; "
-                    "give tensors for both, or detach it"
-                )
+        watched = [name for name in self.continuous() if is_watched(getattr(self, name))]
+        if watched and not self.space.engine(P).differentiable:
+            raise TypeError(
+                f"{watched[0]} is a tensor that requires a gradient, but the rows are not tensors; "
+                "give tensors for both, or detach it"
+            )
 
         def moved(name: str, shift: float) -> tuple[Realisation, Slope]:
             other = self.with_floats()
             setattr(other, name, getattr(other, name) * math.exp(shift))
             return other.realise(n), other.slope(n, name)
 
-        return [
-            (value.log(), partial(moved, name))
-            for name, value in tensors
-            if hasattr(value, "requires_grad")
-        ]
+        return [(getattr(self, name).log(), partial(moved, name)) for name in watched]
 
     def _remember(self, what: tuple[Any, ...], compute: Callable[[], T]) -> T:
         """Compute once per kernel class, parameters and ``what``; kernels come and go by cloning."""

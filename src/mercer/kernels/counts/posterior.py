@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mercer._arrays import is_foreign, number, on_cpu, row_any
-from mercer._validation import check_positive, is_whole, refuse_rows
+from mercer._arrays import number, on_cpu, row_any
+from mercer._validation import check_positive, is_whole, refuse_foreign, refuse_rows
 from mercer.engine.dirichlet import (
     Array,
     Moments,
@@ -146,8 +146,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         return P, Q
 
     def _check_counts(self, X: Any, name: str) -> Any:
-        if is_foreign(X):
-            raise TypeError(f"PosteriorHeat takes NumPy and SciPy rows; convert {name} to one of them")
+        refuse_foreign(X, f"PosteriorHeat takes NumPy and SciPy rows; convert {name} to one of them")
         X = Counts().check(X, name)
         with np.errstate(over="ignore"):
             totals = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
