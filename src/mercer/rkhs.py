@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.preprocessing import KernelCenterer
 
 from mercer.exceptions import DegenerateKernelWarning
+from mercer.kernels.base import has_range
 
 Array = NDArray[np.float64]
 #: A Gram matrix is degenerate by so little difference from 1, or so little similarity of neighbours.
@@ -339,8 +340,8 @@ def warn_if_degenerate(K: ArrayLike, kernel: object, amplitude: float = 1.0) -> 
     """Warn where a training Gram matrix has nothing to learn from; see :func:`degeneracy`."""
     found = degeneracy(K, amplitude)
     if found is not None:
-        ranged = getattr(kernel, "range_parameter", lambda: None)() is not None
-        remedy = "choose its range by the data: kernel.scaled_to(X)" if ranged else "use another kernel"
+        remedy = "choose its range by the data: kernel.scaled_to(X)"
+        remedy = remedy if has_range(kernel) else "use another kernel"
         warnings.warn(
             f"the Gram matrix of {kernel!r} on the training points is {found}; {remedy}",
             DegenerateKernelWarning,

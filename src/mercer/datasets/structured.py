@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from mercer._files import readable
@@ -195,8 +196,6 @@ def _edges_of(path: Path, frame: Any, labelled: np.ndarray, table: str) -> tuple
 
 def _edge_weights(path: Path, frame: Any, ends: np.ndarray) -> np.ndarray:
     """The column ``weight``, or ones."""
-    import pandas as pd
-
     others = frame.columns[2:]
     if "weight" not in others:
         for name in others:

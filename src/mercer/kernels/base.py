@@ -17,7 +17,8 @@ from mercer._repr import constructor_call
 from mercer._validation import check_vector, is_number
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
-from mercer.spaces import Space
+from mercer.spaces import Euclidean, Space
+from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import FeatureMap
 from mercer.spaces.realisations.zonal import LevelWeights
@@ -39,6 +40,8 @@ class Kernel(sk.Kernel):
     keep them positive semidefinite, and no others.
     """
 
+    #: The space of the points, if the kernel has one.
+    space: Any = None
     #: False for the few "kernels" of the literature that are not positive semidefinite.
     positive_semidefinite = True
 
@@ -159,16 +162,16 @@ class Kernel(sk.Kernel):
         return self
 
     #: Whether points grow more similar (1) or less (-1) as the range parameter grows.
-    _range_sense = 1
+    range_sense = 1
     #: Points that are looked at, at most, where each value of the kernel is dear.
     _range_rows = 1000
 
-    def _range_start(self) -> float:
+    def range_start(self) -> float:
         """Where the search for a range begins."""
         value = getattr(self, str(self.range_parameter()))
         return number(value) if is_number(value) and 0 < number(value) < np.inf else 1.0
 
-    def _pair_similarities(
+    def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
         """Normalised values of such kernels at pairs of distinct points, and the number of points."""
@@ -215,6 +218,20 @@ class Kernel(sk.Kernel):
             "SpectralFeatures needs a kernel of a space whose eigenfunctions are known, as those on a "
             f"Graph, a Sphere or a Simplex, or ArcCosine, got {self!r}"
         )
+
+    def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
+        """Draw points for the contract tests: scattered, or close to so many of them."""
+        space = Euclidean() if self.space is None else self.space
+        return space.sample(size, rng, clusters)
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
+        """Draw a map of points under which the kernel does not change, if one is known."""
+        return None
+
+    @property
+    def embedding(self) -> Embedding | None:
+        """How points become operands of a matrix product of invariants, if one number is enough."""
+        return None
 
     def explicit_features(self, X: Any) -> Any:
         """Matrix F with ``k(X, Y) = F(X) @ F(Y).T``, if the kernel has one of few columns, else None."""

@@ -12,12 +12,12 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from mercer._arrays import count, is_single, is_watched, on_cpu, to_single
+from mercer._arrays import count, is_watched, on_cpu
 from mercer._memory import check_room
 from mercer._validation import check_vector, refuse_foreign
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, hashable
-from mercer.spaces.base import Embedding, Space
+from mercer.spaces.base import Space
 from mercer.spaces.realisations.base import Moving, Realisation, Slope
 
 T = TypeVar("T")
@@ -56,11 +56,6 @@ class RealisedKernel(Kernel):
         """Raise for hyperparameters and options out of range."""
 
     @property
-    @abstractmethod
-    def embedding(self) -> Embedding | None:
-        """How points become operands of a matrix product of invariants, if one number is enough."""
-
-    @property
     def embedding_key(self) -> Hashable:
         """What kernels with the same embedding have in common."""
         return self.embedding
@@ -82,7 +77,7 @@ class RealisedKernel(Kernel):
         else:
             check_room(P, Q)
             values = self.realise(n).gram(P, Q, self.moving(P, n))
-        return to_single(values) if self.space.computes_in_double and is_single(X) else values
+        return self.space.in_precision_of(X, values)
 
     def _with_gradient(self, P: Any, n: int) -> tuple[Any, Any]:
         refuse_foreign(P, "eval_gradient is for NumPy and SciPy rows; tensors have autograd")
@@ -110,7 +105,7 @@ class RealisedKernel(Kernel):
         product = self.realise(n).matvec(P, Q, v, self.moving(P, n))
         return super().matvec(X, Y, v) if product is None else product
 
-    def _pair_similarities(
+    def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
         """See :class:`Kernel`."""
@@ -118,7 +113,7 @@ class RealisedKernel(Kernel):
         n = self.space.columns(P)
         some, name = copy.copy(self), self.range_parameter()
         if name is not None and getattr(self, name) is None:  # any range will do to compare points
-            setattr(some, name, self._range_start())
+            setattr(some, name, self.range_start())
         found, points = some.realise(n).pair_similarities(P, max_rows, rng)
 
         def similarities(kernel: Any) -> scale.Array:
@@ -126,6 +121,10 @@ class RealisedKernel(Kernel):
             return found(kernel.realise(n))
 
         return similarities, points
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
+        """See :class:`Kernel`; one of the space."""
+        return self.space.isometry(rng)
 
     def moving(self, P: Any, n: int) -> list[Moving]:
         """Hyperparameters given as tensors, whose logarithm autograd is to see."""

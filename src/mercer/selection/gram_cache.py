@@ -13,6 +13,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from mercer.engine import engine_for
 from mercer.kernels.algebra import Sum
+from mercer.kernels.base import Kernel
 from mercer.kernels.realised import RealisedKernel
 from mercer.spaces import Space
 from mercer.spaces.base import Embedding
@@ -107,7 +108,7 @@ class Grams:
 
 def is_shared(kernel: sk.Kernel) -> bool:
     """Tell whether the kernel is a law applied to invariants that others may share."""
-    return isinstance(kernel, RealisedKernel) and kernel.embedding is not None
+    return isinstance(kernel, Kernel) and kernel.embedding is not None
 
 
 def sharing(kernel: sk.Kernel) -> Hashable:

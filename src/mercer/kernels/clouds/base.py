@@ -60,6 +60,14 @@ class CloudKernel(StructuredKernel):
             params.update((f"base__{k}", v) for k, v in self.base.get_params().items())
         return params
 
+    def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> list[Any]:
+        """See :class:`Kernel`; clouds of up to seven points, every second one with weights."""
+        points, clouds = self.base.sample(2 * size, rng, clusters), []
+        for i, k in enumerate(rng.integers(1, 8, size=size)):
+            cloud = [points[j] for j in rng.choice(len(points), size=k, replace=False)]
+            clouds.append((cloud, rng.dirichlet(np.ones(k))) if i % 2 else cloud)
+        return clouds
+
     @abstractmethod
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         """(Logarithms of) the values; the diagonal is :meth:`_own` if Q is None."""
@@ -106,7 +114,7 @@ class CloudKernel(StructuredKernel):
             self.base.diag(P.points)
         return P
 
-    def _pair_similarities(
+    def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
         """See :class:`Kernel`."""
@@ -129,12 +137,12 @@ class CloudKernel(StructuredKernel):
         logs = logarithms(self)
         return lambda kernel: np.exp(logs * (getattr(kernel, name) / unit) ** power), len(rows)
 
-    def _points_gram(self, P: Clouds) -> Base:
+    def points_gram(self, P: Clouds) -> Base:
         """The base kernel's Gram matrix between points of clouds such as P."""
         base = self.base
         plain = type(base) is Gaussian and base.column_scales is None
         if plain and P.points.shape[1] <= _FEW_COORDINATES:
-            rate = 0.5 * base._inverse_square()
+            rate = 0.5 * base.inverse_square()
 
             def gram(X: Array, Y: Array, out: Array | None = None) -> Array:
                 from mercer.compiled.measures import gaussian_block
@@ -155,7 +163,7 @@ class CloudKernel(StructuredKernel):
             return replace(P, points=features), None
         return replace(P, points=features), replace(Q, points=self.base.explicit_features(Q.points))
 
-    def _centred(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
+    def centred(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
         """The same moved to the origin, for what no shift changes: far from it, digits are lost."""
         featured = self._featured(P, Q)
         if featured is None:
@@ -164,7 +172,7 @@ class CloudKernel(StructuredKernel):
         shift = (F if G is None else G).points.mean(axis=0)
         return replace(F, points=F.points - shift), G and replace(G, points=G.points - shift)
 
-    def _check_variance(
+    def check_variance(
         self, variance: float, P: Clouds, Q: Clouds | None, featured: tuple[Clouds, Clouds | None] | None
     ) -> None:
         """Refuse a variance that drowns in the rounding of the base kernel's values, or of features."""

@@ -168,7 +168,7 @@ class MixtureMoment(CloudKernel):
         """The factor."""
         return ("delta",)
 
-    _range_sense = -1
+    range_sense = -1
 
     def range_parameter(self) -> str:
         """The factor."""
@@ -352,13 +352,13 @@ class RegularizedMoment(CloudKernel):
         return matrix(P, None, tile, "covariances", most=mixtures.most)
 
     def _mixtures(self, P: Clouds, Q: Clouds | None) -> ExplicitMixtures:
-        featured = self._centred(P, Q)
+        featured = self.centred(P, Q)
         if featured is None:
             raise ValueError(
                 f"RegularizedMoment needs a base with explicit features, such as Linear() or Cosine(); "
                 f"{self.base!r} has none"
             )
-        self._check_variance(number(self.eps), P, Q, featured)
+        self.check_variance(number(self.eps), P, Q, featured)
         return ExplicitMixtures(*featured, 1.0)
 
     def _logarithm(self, spectra: Array) -> Array:
@@ -405,10 +405,10 @@ def determinant_slope(kernel: CloudKernel, P: Clouds, eta: float) -> Array:
 
 def _mixtures(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta: float) -> Mixtures:
     """Covariances by the cheaper road: explicit ones if they are smaller than the clouds."""
-    featured = kernel._centred(P, Q)
-    kernel._check_variance(eta, P, Q, featured)
+    featured = kernel.centred(P, Q)
+    kernel.check_variance(eta, P, Q, featured)
     if featured is None:
-        return KernelMixtures(P, Q, kernel._points_gram(P), eta)
+        return KernelMixtures(P, Q, kernel.points_gram(P), eta)
     points = len(P.weights) + (0 if Q is None else len(Q.weights))
     clouds = len(P) + (0 if Q is None else len(Q))
     if featured[0].points.shape[1] * clouds <= points:

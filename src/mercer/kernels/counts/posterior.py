@@ -212,13 +212,14 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
             )
         return polynomial
 
-    def _pair_similarities(
+    def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[Similarities, int]:
+        """See :class:`Kernel`."""
         # A pair costs as much as it has columns.
         counts = self._check_counts(on_cpu(X), "X")
         most = min(max(int(_RANGE_COST / counts.shape[1] ** 0.5), 32), 300)
-        return super()._pair_similarities(counts, min(max_rows, most), rng)
+        return super().pair_similarities(counts, min(max_rows, most), rng)
 
     def _gram(self, P: Any, Q: Any) -> Any:
         return self._average(P, Q)

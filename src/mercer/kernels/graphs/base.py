@@ -38,11 +38,6 @@ class NodeKernel(RealisedKernel):
         check_positive(self, *self.continuous())
 
     @property
-    def embedding(self) -> None:
-        """See :class:`RealisedKernel`; nodes have none."""
-        return None
-
-    @property
     def operator(self) -> Operator:
         """The matrix S, with bounds on its eigenvalues."""
         return self.space.operator("similarity")
