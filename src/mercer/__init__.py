@@ -7,7 +7,6 @@ __version__ = "0.1.0"
 __all__ = [
     "bounds",
     "datasets",
-    "families",
     "features",
     "gp",
     "harmonics",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, validate_data
 
 from mercer._arrays import is_foreign, number, row_any
 
@@ -89,6 +89,23 @@ def as_rows(X: Any, name: str) -> Any:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def estimator_rows(estimator: Any, X: Any, reset: bool) -> Any:
+    """Return rows of numbers as an array, their columns counted and named by scikit-learn."""
+    if is_foreign(X):
+        return X
+    refuse_complex(X, "X")
+    return validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+    )  # fmt: skip
+
+
+def refuse_foreign(X: Any, complaint: str) -> None:
+    """Raise for arrays of another library than NumPy and SciPy."""
+    if is_foreign(X):
+        raise TypeError(complaint)
 
 
 def refuse_rows(bad: Any, name: str, complaint: str) -> None:

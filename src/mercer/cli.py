@@ -15,7 +15,10 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mercer._files import one_line
+from mercer import __version__
+from mercer._files import atomic_write, one_line
+from mercer._progress import INTERRUPTED, shown, stoppable
+from mercer._threads import threads_in_use
 from mercer.outputs import REFUSED, Outputs, plain_cell, tell
 
 if TYPE_CHECKING:
@@ -43,8 +46,6 @@ TableArgument = Annotated[
 @contextmanager
 def _plain_errors() -> Iterator[None]:
     """Bad input ends the command with one line, not with a traceback."""
-    from mercer._progress import INTERRUPTED
-
     try:
         yield
     except (ValueError, TypeError, OSError, MemoryError) as error:
@@ -99,7 +100,6 @@ def compare(
     Ctrl-C ends it with what is finished; the next run goes on from there.
     """
     from mercer import selection
-    from mercer._progress import INTERRUPTED, shown, stoppable
     from mercer.selection.kinds import kind_by_options
 
     outputs = Outputs()
@@ -148,7 +148,6 @@ def predict(
     """
     import pandas as pd
 
-    from mercer._files import atomic_write
     from mercer.selection import load_model
     from mercer.selection.kinds import kind_called
 
@@ -342,7 +341,6 @@ def reproduce(
     goes on from there.
     """
     from mercer import reproduce as experiments
-    from mercer._progress import shown
     from mercer.reproduce.output import show, write
 
     console, outputs = Console(), Outputs()
@@ -369,9 +367,6 @@ def reproduce(
 def info() -> None:
     """Print versions and the engine in use."""
     from importlib import metadata
-
-    from mercer import __version__
-    from mercer._threads import threads_in_use
 
     console, outputs = Console(), Outputs()
     with outputs.printing():

@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array
+from numpy.typing import NDArray
 
 from mercer.engine.equal import Equal
 from mercer.profiles import Profile
@@ -16,6 +18,20 @@ Place = tuple[slice, slice]
 #: A hyperparameter that is a tensor, and the profile of the kernel's derivative with respect to it
 #: after the hyperparameter has moved by so much.
 Parameter = tuple[Any, Callable[[float], Profile]]
+
+
+class Functions(Protocol):
+    """Several functions of a point, such as spherical harmonics."""
+
+    @property
+    def n_features(self) -> int:
+        """Their number."""
+
+    def evaluate(self, points: Any) -> Any:
+        """Values at the rows of an array of any library."""
+
+    def write(self, points: NDArray[np.float64], out: NDArray[Any]) -> None:
+        """Write the values at the rows of a NumPy array, in this thread."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +85,8 @@ class Engine(ABC):
 
     #: Whether results carry derivatives with respect to operands, scales and parameters.
     differentiable = False
+    #: Whether products may be of sparse matrices and of :mod:`mercer.engine.operands` too.
+    takes_operands = False
     #: Rows and columns of the tiles that a product with vectors is summed from.
     side = 2048
 
@@ -83,7 +101,7 @@ class Engine(ABC):
         Parameters
         ----------
         L, R : arrays of shape (m, k) and (p, k)
-            The engine of NumPy also takes the operands of :mod:`mercer.engine.operands`.
+            Or operands, if the engine takes them.
         profile : Profile
         options : GramOptions
 
@@ -128,6 +146,10 @@ class Engine(ABC):
             for part, values in zip(place, self._forget(products, *place), strict=False):
                 sums[part.start] = sums[part.start] + values if part.start in sums else values
         return xp.concat([sums[start] for start in sorted(sums)])
+
+    def evaluate(self, functions: Functions, points: Any) -> Any:
+        """Values of functions at points, shape (m, n_features)."""
+        return functions.evaluate(points)
 
     def _forget(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function without keeping what it computes on the way, even for derivatives."""

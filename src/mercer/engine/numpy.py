@@ -13,13 +13,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from mercer._arrays import is_foreign
 from mercer._memory import check_gram
 from mercer._threads import run, threads_in_use
-from mercer.engine.base import PLAIN, Engine, GramOptions, Place, places
+from mercer.engine.base import PLAIN, Engine, Functions, GramOptions, Place, places
 from mercer.engine.operands import Invariants, Stored, invariants
 from mercer.profiles import Profile
+
+#: Rows of one task where functions of points are evaluated.
+_ROWS = 1024
 
 
 class NumpyEngine(Engine):
@@ -27,6 +31,8 @@ class NumpyEngine(Engine):
 
     With the same number of threads results are the same to the last bit.
     """
+
+    takes_operands = True
 
     def accepts(self, array: Any) -> bool:
         """See :class:`Engine`; whatever is not an array of another library."""
@@ -72,6 +78,18 @@ class NumpyEngine(Engine):
 
         run(accumulate, [(lane,) for lane in range(lanes)], stop)
         return sums.sum(axis=0)
+
+    def evaluate(self, functions: Functions, points: Any) -> NDArray[Any]:
+        """See :class:`Engine`; block by block of rows."""
+        out = np.empty((points.shape[0], functions.n_features), dtype=points.dtype)
+
+        def write(start: int) -> None:
+            rows = slice(start, start + _ROWS)
+            block = points[rows].toarray() if sparse.issparse(points) else points[rows]
+            functions.write(np.ascontiguousarray(block, dtype=float), out[rows])
+
+        run(write, [(start,) for start in range(0, len(out), _ROWS)], what="features")
+        return out
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from mercer._repr import constructor_call
 from mercer._validation import check_vector, is_number
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
-from mercer.spaces import Space
+from mercer.spaces import Euclidean, Space
 from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import FeatureMap
@@ -96,6 +96,11 @@ class Kernel(sk.Kernel):
     def is_zonal(self) -> bool:
         """Tell whether the kernel depends on the angle between two points only."""
         return False
+
+    @property
+    def point_space(self) -> Space | None:
+        """The space of the points; None for kernels that check points on their own, and for sums."""
+        return None
 
     @property
     def laplacian_space(self) -> Space | None:
@@ -185,16 +190,16 @@ class Kernel(sk.Kernel):
         return self
 
     #: Whether points become more similar (1) or less similar (-1) as the range parameter grows.
-    _range_sense = 1
+    range_sense = 1
     #: Most points in the sample that sets the range; expensive kernels have fewer.
     _range_rows = 1000
 
-    def _range_start(self) -> float:
+    def range_start(self) -> float:
         """Value at which the search for a range begins."""
         value = getattr(self, str(self.range_parameter()))
         return number(value) if is_number(value) and 0 < number(value) < np.inf else 1.0
 
-    def _pair_similarities(
+    def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
         """A function from kernels to their normalised values at pairs of distinct points of a sample.
@@ -248,6 +253,15 @@ class Kernel(sk.Kernel):
             "SpectralFeatures needs ArcCosine, or a kernel on a space with known eigenfunctions "
             f"(Sphere, Simplex, Projective, Torus, Rotations, Graph), got {self!r}"
         )
+
+    def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
+        """Draw points for :func:`mercer.testing.check_kernel`, scattered or in so many clusters."""
+        space = Euclidean() if self.point_space is None else self.point_space
+        return space.sample(size, rng, clusters)
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
+        """Draw a map of points that leaves the kernel unchanged; None if no such map is known."""
+        return None
 
     def explicit_features(self, X: Any) -> Any:
         """Matrix F of few columns with ``k(X, Y) = F(X) @ F(Y).T``; None if the kernel has none."""

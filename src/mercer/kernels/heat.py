@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mercer._arrays import is_watched
 from mercer.kernels.spectral import LawKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.laws import Diffusion
@@ -102,7 +103,7 @@ Rotations, Categories or ProductSpace
         array([[2033.0583]])
         """
         self._validate()
-        if getattr(self._time(2), "requires_grad", False):
+        if is_watched(self._time(2)):
             raise TypeError("log is not differentiable in the time; detach it")
         P, Q = self.space.check_pair(X, Y)
         return self.realise(self.space.columns(P)).log(P, Q)

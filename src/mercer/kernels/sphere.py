@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from mercer._arrays import is_foreign, row_lengths, row_maxima, unit_rows
+from mercer._arrays import row_lengths, row_maxima, to_double, unit_rows
 from mercer._validation import check_choice, is_whole, refuse_rows
 from mercer.kernels.base import check_spherical
 from mercer.kernels.radial import RadialKernel
@@ -162,11 +162,11 @@ class ArcCosine(RadialKernel):
         if self.radial_power == 0:
             return None
         with np.errstate(over="ignore"):
-            if is_foreign(X):
-                factors = row_lengths(X) ** self.radial_power
-            else:  # in double precision: the power magnifies rounding errors
-                factors = (row_lengths(X.astype(np.float64)) ** self.radial_power).astype(X.dtype)
-        if not bool(array_namespace(factors).all(array_namespace(factors).isfinite(factors))):
+            # In double precision: the power magnifies rounding errors.
+            factors = row_lengths(to_double(X)) ** self.radial_power
+            xp = array_namespace(factors)
+            factors = xp.astype(factors, X.dtype, copy=False)
+        if not bool(xp.all(xp.isfinite(factors))):
             raise ValueError(
                 f"lengths of rows to the power {self.radial_power} overflow; use normalized=True"
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mercer._arrays import finite_rows, in_one_precision
+from mercer._arrays import finite_rows, in_one_precision, is_single, to_single
 from mercer._repr import constructor_call
 from mercer._validation import as_rows, refuse_rows
 from mercer.engine import Engine, engine_for
@@ -74,6 +74,10 @@ class Space(ABC):
     def engine(self, P: Any) -> Engine:
         """The engine that computes with checked points."""
         return engine_for(P)
+
+    def in_precision_of(self, X: Any, values: Any) -> Any:
+        """Results in single precision if points were, where the space computes in double precision."""
+        return to_single(values) if self.computes_in_double and is_single(X) else values
 
     def fixed_columns(self) -> int:
         """The number of columns where it does not depend on the data; 0 of points without columns."""

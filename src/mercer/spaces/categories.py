@@ -107,7 +107,7 @@ class Categories(Space, Embedding):
         >>> points[0] == points[1]
         array([ True, False])
         """
-        if engine_for(X) is not engine_for(np.empty(0)):
+        if not engine_for(X).takes_operands:
             P = as_rows(X, name)
             refuse_rows(~finite_rows(P), name, "contains NaN or infinity; drop such rows")
             return self._with_columns(P, name)
@@ -172,7 +172,7 @@ class Categories(Space, Embedding):
         number that tells how many columns with q labels agree, for each q.
         """
         steps = self._steps(int(X.shape[1]))
-        join = _dense_indicators if engine_for(X) is not engine_for(np.empty(0)) else _indicators
+        join = _indicators if engine_for(X).takes_operands else _dense_indicators
         limits = self.levels if isinstance(self.levels, tuple) else [self.levels] * len(steps)
         return join(X, X if Y is None else Y, steps, limits)
 

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import eigsh
 
-from mercer._arrays import is_foreign
+from mercer._validation import refuse_foreign
 from mercer.laws import Law
 from mercer.spaces.base import Space
 from mercer.spaces.realisations.eigenfunctions import Eigenvectors, LogWeights
@@ -227,8 +227,7 @@ class Graph(Space):
         """
         if isinstance(X, str | bytes):
             raise TypeError(f"{name} is one string; give a list of nodes")
-        if is_foreign(X):
-            raise TypeError(f"{name} is a {type(X).__name__}; give nodes as a list or a NumPy array")
+        refuse_foreign(X, f"{name} is a {type(X).__name__}; give nodes as a list or a NumPy array")
         if hasattr(X, "to_numpy"):
             X = X.to_numpy()
         if not isinstance(X, Iterable) or getattr(X, "ndim", 1) == 0:
@@ -380,8 +379,7 @@ def _from_networkx(graph: Any) -> sparse.csr_array:
 def _check_adjacency(given: Any, labels: list[Any] | None) -> sparse.csr_array:
     """Adjacency matrix in canonical form, or an error that names an edge."""
     if not sparse.issparse(given):
-        if is_foreign(given):
-            raise TypeError("give the adjacency matrix as a NumPy or SciPy array, or a networkx graph")
+        refuse_foreign(given, "give the adjacency matrix as a NumPy or SciPy array, or a networkx graph")
         if isinstance(given, list | tuple) and any(isinstance(row, tuple) for row in given):
             raise ValueError(f"this is no matrix but a list of tuples; {_FROM_EDGES}")
         given = np.asarray(given)

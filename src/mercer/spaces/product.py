@@ -15,7 +15,7 @@ from scipy import sparse
 
 from mercer._arrays import count
 from mercer._validation import is_number, is_whole
-from mercer.engine import Engine, engine_for
+from mercer.engine import Engine
 from mercer.engine.equal import row_keys
 from mercer.laws import Diffusion, Law, mixture_shares
 from mercer.spaces.base import Space
@@ -304,7 +304,7 @@ class ProductRealisation(Realisation):
 
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`; block by block of rows."""
-        if self._space.engine(P) is not engine_for(np.empty(0)):
+        if not self._space.engine(P).takes_operands:
             return None
         others = P if Q is None else Q
         size = max(1, _BLOCK // len(others))
@@ -320,7 +320,7 @@ class ProductRealisation(Realisation):
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
         """See :class:`Realisation`; all are multiples of the derivative by the time."""
-        if self._space.engine(P) is not engine_for(np.empty(0)):
+        if not self._space.engine(P).takes_operands:
             raise TypeError("eval_gradient is for NumPy and SciPy rows; tensors have autograd")
         if self._single:
             K, rise = self._with_rise(self.heat, float(self._times[0]), P)

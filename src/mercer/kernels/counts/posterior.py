@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mercer._arrays import is_foreign, number, on_cpu, row_any
-from mercer._validation import check_positive, is_whole, refuse_rows
+from mercer._arrays import number, on_cpu, row_any
+from mercer._validation import check_positive, is_whole, refuse_foreign, refuse_rows
 from mercer.engine.dirichlet import (
     Array,
     Moments,
@@ -137,8 +137,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         return P, Q
 
     def _check_counts(self, X: Any, name: str) -> Any:
-        if is_foreign(X):
-            raise TypeError(f"PosteriorHeat takes NumPy and SciPy rows; convert {name} to one of them")
+        refuse_foreign(X, f"PosteriorHeat takes NumPy and SciPy rows; convert {name} to one of them")
         X = Counts().check(X, name)
         with np.errstate(over="ignore"):
             totals = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
@@ -203,13 +202,14 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
             )
         return polynomial
 
-    def _pair_similarities(
+    def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[Similarities, int]:
+        """See :class:`Kernel`."""
         # The cost of a pair grows with the number of columns.
         counts = self._check_counts(on_cpu(X), "X")
         most = min(max(int(_RANGE_COST / counts.shape[1] ** 0.5), 32), 300)
-        return super()._pair_similarities(counts, min(max_rows, most), rng)
+        return super().pair_similarities(counts, min(max_rows, most), rng)
 
     def _gram(self, P: Any, Q: Any) -> Any:
         return self._average(P, Q)

@@ -11,7 +11,6 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import is_foreign
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
 from mercer.engine.operands import Factors
@@ -102,7 +101,7 @@ class FactorRealisation(Realisation):
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        if is_foreign(P):
+        if not engine_for(P).takes_operands:
             return self._moving_factor(P, moving) * self._products(P, Q, moving)
         K = self._mixed(lambda part: self._combined(P, Q, part.log_profile(), _Exponential()))
         K *= self._factor
@@ -110,14 +109,14 @@ class FactorRealisation(Realisation):
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`; all points of a factor are alike."""
-        if not is_foreign(P):
+        if engine_for(P).takes_operands:
             return np.full(len(P), self._factor)
         ones = self._products(P[:1, ...], None, moving)[0, 0]
         return self._moving_factor(P, moving) * ones * array_namespace(P).ones_like(P[:, 0])
 
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        if is_foreign(P):
+        if not engine_for(P).takes_operands:
             return None
 
         def product(part: Any) -> Any:
@@ -133,7 +132,7 @@ class FactorRealisation(Realisation):
         if len(self._parts) > 1:
             return super().log(P, Q)
         shift = 0.0 if self._normalized else self._log_total
-        if is_foreign(P):
+        if not engine_for(P).takes_operands:
             return shift + self._reduced(operator.add, P, Q, lambda x, y: self._parts[0].log(x, y))
         return shift + self._combined(P, Q, self._parts[0].log_profile(), PowerProfile())
 

@@ -10,6 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
+from mercer.engine import engine_for
 from mercer.spaces.base import Embedding
 from mercer.spaces.realisations.base import FeatureMap
 from mercer.special.harmonics import HarmonicBasis, multiplicity
@@ -55,7 +56,8 @@ class HarmonicMap(FeatureMap):
         """See :class:`FeatureMap`; differentiable where rows are tensors."""
         if P.shape[1] != self.harmonics.n:
             raise ValueError(f"X has {P.shape[1]} columns, but {self.harmonics.n} when fitted")
-        values = self.harmonics.evaluate(self.embedding.embed(P)[0])
+        points, _ = self.embedding.embed(P)
+        values = engine_for(points).evaluate(self.harmonics, points)
         scale = self.embedding.row_scale(P)
         if scale is not None:
             values = values * scale[:, None]
