@@ -1,4 +1,4 @@
-"""Arrays of NumPy, SciPy and other libraries: what they are, where they live, sums over their rows."""
+"""Arrays of NumPy, SciPy and other libraries: their kind, place and precision, and sums over rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_foreign(X: Any) -> bool:
 
 
 def in_main_memory(X: Any) -> bool:
-    """Tell whether an array, or whatever is not an array, lives beside the processor."""
+    """Tell whether data are in main memory; true of everything that is not an array."""
     return not is_array_api_obj(X) or str(device(X)) == "cpu"
 
 
@@ -76,7 +76,7 @@ def count(X: Any) -> int:
 
 
 def sliceable(X: Any) -> Any:
-    """Return rows in a form that slices select from: frames and most sparse formats are not."""
+    """Return rows in a form that can be sliced, which frames and most sparse formats cannot."""
     if hasattr(X, "to_numpy"):
         return X.to_numpy()
     return X.tocsr() if sparse.issparse(X) else X
@@ -104,7 +104,7 @@ def row_any(X: sparse.csr_matrix, flags: np.ndarray) -> np.ndarray:
 
 
 def finite_rows(X: Any) -> Any:
-    """Tell which rows are without NaN or infinity, in one cheap pass when all are."""
+    """Tell which rows are free of NaN and infinity, in one cheap pass if all are."""
     if sparse.issparse(X):
         # A row's sum may overflow although its entries are finite: look again before judging.
         with np.errstate(over="ignore"):

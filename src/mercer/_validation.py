@@ -1,4 +1,4 @@
-"""Input and options: what is accepted, and messages that say what to do about the rest."""
+"""Validation of input and options, with messages that say what to do."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_choice(owner: Any, name: str, choices: tuple[Any, ...]) -> None:
 
 
 def check_vector(v: Any, length: int) -> Any:
-    """Check what a Gram matrix is to be multiplied with."""
+    """Check the vector or matrix that a Gram matrix is multiplied with."""
     if not hasattr(v, "ndim"):
         v = np.asarray(v)
     refuse_complex(v, "v")
@@ -126,7 +126,7 @@ def refuse_negative(X: Any, name: str) -> None:
 
 
 def refuse_complex(X: Any, name: str) -> None:
-    """Raise for complex numbers, which scikit-learn would print in full, and NumPy cut to half."""
+    """Raise for complex numbers, whose imaginary parts NumPy would drop."""
     of_columns = hasattr(X, "dtypes") and getattr(X, "ndim", 0) == 2
     kinds = X.dtypes if of_columns else [getattr(X, "dtype", None)]
     if any(getattr(kind, "kind", "") == "c" for kind in kinds):

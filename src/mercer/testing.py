@@ -197,7 +197,7 @@ def _scalars(kernel: Kernel, X: Any) -> None:
             combine(kernel, operand)
         except (TypeError, ValueError):
             continue
-        raise AssertionError(f"{combine.__name__} with {operand!r} is no kernel but was not refused")
+        raise AssertionError(f"{combine.__name__} with {operand!r} is not a kernel but was not refused")
 
 
 def _copies(kernel: Kernel, X: Any) -> None:
@@ -279,7 +279,7 @@ def _error(call: Callable[[Any], Any], X: Any) -> str:
         call(X)
     except ValueError as error:
         return str(error)
-    raise AssertionError(f"input of shape {np.shape(X)} that is no set of points was not refused")
+    raise AssertionError(f"input of shape {np.shape(X)} is not a set of points but was not refused")
 
 
 def _require(condition: Any, complaint: str) -> None:

@@ -15,8 +15,8 @@ from mercer.engine.equal import Equal
 from mercer.profiles import Profile
 
 Place = tuple[slice, slice]
-#: A hyperparameter that is a tensor, and the profile of the kernel's derivative with respect to it
-#: after the hyperparameter has moved by so much.
+#: A hyperparameter that is a tensor, and a function of a shift of the hyperparameter: the profile of
+#: the kernel's derivative there.
 Parameter = tuple[Any, Callable[[float], Profile]]
 
 
@@ -36,7 +36,7 @@ class Functions(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class GramOptions:
-    """What belongs to a Gram matrix of shape (m, p) beside its operands and its profile.
+    """What defines a Gram matrix of shape (m, p) in addition to its operands and its profile.
 
     Parameters
     ----------
@@ -77,10 +77,10 @@ PLAIN = GramOptions()
 
 
 class Engine(ABC):
-    """Profiles applied to matrix products, for the arrays of one home.
+    """Profiles applied to matrix products, for the arrays of one library or device.
 
-    A subclass says which arrays it accepts and how it computes :meth:`gram` and :meth:`apply`; it is
-    put to use by :func:`register_engine`.  Products with vectors follow, tile by tile.
+    A subclass says which arrays it accepts and implements :meth:`gram` and :meth:`apply`.  Products with
+    vectors follow, tile by tile.  :func:`register_engine` makes the engine available.
     """
 
     #: Whether results carry derivatives with respect to operands, scales and parameters.
@@ -92,7 +92,7 @@ class Engine(ABC):
 
     @abstractmethod
     def accepts(self, array: Any) -> bool:
-        """Tell whether the engine computes with such arrays, where they live."""
+        """Tell whether the engine computes with an array."""
 
     @abstractmethod
     def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
@@ -152,7 +152,7 @@ class Engine(ABC):
         return functions.evaluate(points)
 
     def _forget(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function without keeping what it computes on the way, even for derivatives."""
+        """Call a function without keeping its intermediate results, even for derivatives."""
         return function(*arguments)
 
 
@@ -170,12 +170,12 @@ _ENGINES: list[Engine] = []
 
 
 def register_engine(engine: Engine) -> None:
-    """Put an engine to use; it is asked before those that were registered earlier."""
+    """Register an engine; it takes precedence over those registered earlier."""
     _ENGINES.insert(0, engine)
 
 
 def engine_for(array: Any) -> Engine:
-    """Return the engine that computes with such arrays: the one place where it is chosen.
+    """Return the engine for an array: the only place where engines are chosen.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The pairwise road: tiles of pairs of clouds, and the inner products of their mean embeddings."""
+"""Clouds as operands: tiles of pairs of clouds, and inner products of their mean embeddings."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class Clouds:
         return replace(self, starts=starts), owners
 
     def groups(self, limit: int, most: int | None = None) -> list[Index]:
-        """Numbers of clouds that go together: of similar size, ``limit`` points at most, or one.
+        """Groups of clouds of similar size, by their numbers.
 
-        There are no more than ``most`` in a group.
+        A group has at most ``limit`` points, unless it is a single cloud, and at most ``most`` clouds.
         """
         order = np.argsort(self.sizes, kind="stable")
         ends = np.cumsum(self.sizes[order])
@@ -119,13 +119,13 @@ def inner_products(X: Array, Y: Array, out: Array | None = None) -> Array:
 
 
 class Scratch(threading.local):
-    """Arrays that a thread uses again and again.  Fresh ones cost more than the work in them."""
+    """Arrays that a thread uses again: allocating new ones costs more than the work in them."""
 
     def __init__(self) -> None:
         self._flat: dict[str, Array] = {}
 
     def empty(self, name: str, *shape: int) -> Array:
-        """An array without values; the last one of this name is overwritten."""
+        """An uninitialised array, in the memory of the last one of this name."""
         size = math.prod(shape)
         if name not in self._flat or self._flat[name].size < size:
             self._flat[name] = np.empty(size)
@@ -148,7 +148,7 @@ def matrix(
     job : callable
         Computes a tile from the numbers of its clouds of P and of Q.
     what : str
-        What is being computed, for a progress bar.
+        Label of a progress bar.
     channels : int, optional
         Numbers per pair, along a last axis, if the job computes several.
     most : int, optional
@@ -174,7 +174,7 @@ def matrix(
 
 
 def own_grams(P: Clouds, base: Base, job: Callable[[int, Array], None], what: str) -> None:
-    """Hand the base kernel's Gram matrix of each cloud to a job."""
+    """Call a job with the base kernel's Gram matrix of each cloud."""
 
     def blocks(group: Index) -> None:
         index, places = P.joined(group)
@@ -188,7 +188,7 @@ def own_grams(P: Clouds, base: Base, job: Callable[[int, Array], None], what: st
 
 def mean_products(P: Clouds, Q: Clouds | None, base: Base) -> Array:
     """Inner products ``a' K b`` of the mean embeddings of clouds."""
-    # A large cloud is the sum of its pieces: no tile need hold all of it.
+    # A large cloud is the sum of its pieces: no tile has to hold all of it.
     left, owners = P.pieces(COLUMNS)
     right, others = (left, owners) if Q is None else Q.pieces(COLUMNS)
     scratch = Scratch()

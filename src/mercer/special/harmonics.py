@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
 from mercer._repr import constructor_call
+from mercer._validation import is_whole
 
 Array = NDArray[np.float64]
 
-#: More functions than this at a time are a mistake, not a wish.
+#: Asking for more functions than this is taken for a mistake.
 _MOST = 10**6
 
 
@@ -273,7 +274,7 @@ class _Zonal:
 
 
 def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+    return is_whole(value) and bool(value >= least)
 
 
 def _level_numbers(levels: Any) -> tuple[int, ...]:
