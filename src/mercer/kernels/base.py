@@ -99,7 +99,7 @@ class Kernel(sk.Kernel):
 
     @property
     def point_space(self) -> Space | None:
-        """The space of the points; None for kernels that check points on their own, and for sums."""
+        """The space of the points; None for sums and for points such as strings and clouds."""
         return None
 
     @property

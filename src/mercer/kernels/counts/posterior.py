@@ -108,6 +108,11 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
     space = Simplex()
     normalized = False
 
+    @property
+    def point_space(self) -> Simplex:
+        """See :class:`Kernel`."""
+        return self.space
+
     def _validate(self) -> None:
         self._check_time()
         check_positive(self, "alpha")
