@@ -65,7 +65,7 @@ class RealisedKernel(Kernel):
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
         if eval_gradient and Y is not None:
-            raise ValueError("gradients are of k(X): Y must be None")
+            raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         self._validate()
         P, Q = self.space.check_pair(X, Y)
         n = self.space.columns(P)

@@ -106,7 +106,7 @@ class ArcCosine(RadialKernel):
         check_choice(self, "order", (0, 1, 2))
         check_choice(self, "normalized", (True, False))
         if not is_whole(self.depth) or self.depth not in range(1, 1001):
-            raise ValueError(f"depth of ArcCosine must be 1, 2, ... or 1000, got {self.depth!r}")
+            raise ValueError(f"depth of ArcCosine must be from 1 to 1000, got {self.depth!r}")
 
     @property
     def radial_power(self) -> int:  # type: ignore[override]
