@@ -101,6 +101,7 @@ class ArcCosine(RadialKernel):
     normalized: bool = False
 
     space = Euclidean()
+    embeds_alike = True
 
     def _validate(self) -> None:
         check_choice(self, "order", (0, 1, 2))
@@ -135,11 +136,6 @@ class ArcCosine(RadialKernel):
         counts = np.exp(zonal.log_multiplicities(n, int(numbers.max()) + 1)[numbers].astype(float))
         rest = max(1.0 - float(weights @ counts), 0.0)
         return LevelWeights(weights, 1.0, rest, np.zeros((len(numbers), 0)), np.zeros(0))
-
-    @property
-    def embeds_alike(self) -> bool:  # type: ignore[override]
-        """See :class:`~mercer.spaces.base.Embedding`."""
-        return True
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """See :class:`~mercer.spaces.base.Embedding`."""
