@@ -120,7 +120,7 @@ class ArcCosine(RadialKernel):
 
     def feature_map(self, n: int, size: int, seed: int) -> HarmonicMap:
         """See :class:`Kernel`."""
-        levels = self.weighty_levels(n)
+        levels = self.nonzero_levels(n)
         return HarmonicMap.of(
             self, n, levels, size, seed, lambda numbers: self.level_weights(n, numbers)
         )
