@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mercer.engine.operands import Differences
-from mercer.kernels import CloudKernel, Kernel, RealisedKernel, StringKernel
-from mercer.spaces import Euclidean, RadialSpace
+from mercer.kernels import Kernel, RealisedKernel
+from mercer.spaces import RadialSpace
 from mercer.special.zonal import SlowDecay
 
 __all__ = ["check_kernel", "check_space"]
@@ -55,17 +55,16 @@ def check_kernel(
     if not isinstance(kernel, Kernel):
         raise TypeError(f"give a kernel, such as Heat(Sphere()), not {kernel!r}")
     rng = np.random.default_rng(random_state)
-    for points in [X] if X is not None else _sample(kernel, rng):
+    for points in [X] if X is not None else _samples(kernel, rng):
         for check in (_symmetry, _subset, _diagonal, _matvec, _eigenvalues, _gradient, _precision):
             _run(check, kernel, points)
     X = points
     _run(_scalars, kernel, X)
     _run(_copies, kernel, X)
-    realised = isinstance(kernel, RealisedKernel)
-    if isometry is None and realised:
-        isometry = kernel.space.isometry(rng)
+    isometry = kernel.isometry(rng) if isometry is None else isometry
     if isometry is not None:
         _invariance(kernel, X, isometry)
+    realised = isinstance(kernel, RealisedKernel)
     if realised:
         _run(_features, kernel, X)
     if realised and kernel.requires_vector_input:
@@ -117,36 +116,11 @@ def _invariants(L: Any, R: Any) -> np.ndarray:
     return squares * L.scales[:, None] * R.scales
 
 
-def _sample(kernel: Kernel, rng: np.random.Generator) -> Iterator[Any]:
-    if isinstance(kernel, StringKernel):
-        return iter([_strings(rng)])
-    if isinstance(kernel, CloudKernel):
-        return iter([_clouds(next(_sample(kernel.base, rng)), rng)])
-    space = getattr(kernel, "space", Euclidean())
-    return iter([space.sample(_SIZE, rng), _with_duplicates(space.sample(_SIZE, rng, clusters=3))])
-
-
-def _with_duplicates(points: Any) -> Any:
-    """The same with the first point in the place of the last ones."""
-    points[-3:] = [points[0]] * 3
-    return points
-
-
-def _strings(rng: np.random.Generator) -> list[str]:
-    """Aligned strings over four letters, some of them equal."""
-    strings = ["".join(row) for row in rng.choice(list("ACGT"), size=(40, 12)).tolist()]
-    return strings[:-3] + strings[:3]
-
-
-def _clouds(points: Any, rng: np.random.Generator) -> list[Any]:
-    """Clouds of several sizes drawn from the points, every second one with weights, some equal."""
-    clouds: list[Any] = []
-    for size in rng.integers(1, 8, size=20):
-        index = rng.choice(len(points), size=size, replace=False)
-        cloud = [points[i] for i in index]
-        weights = rng.dirichlet(np.ones(size))
-        clouds.append((cloud, weights / weights.sum()) if len(clouds) % 2 else cloud)
-    return clouds[:-2] + clouds[:2]
+def _samples(kernel: Kernel, rng: np.random.Generator) -> list[Any]:
+    """Sets of points; in the last one the first point occurs four times."""
+    sets = kernel.samples(_SIZE, rng)
+    sets[-1][-3:] = [sets[-1][0]] * 3
+    return sets
 
 
 def _symmetry(kernel: Kernel, X: Any) -> None:

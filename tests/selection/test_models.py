@@ -27,7 +27,6 @@ from mercer.features import GramTransformer
 from mercer.kernels import Gaussian, Heat, MeanEmbedding, Spectral, Spectrum, TfIdf
 from mercer.selection import SavedModel, compare, load_model, models, save_model
 from mercer.spaces import Graph, Simplex
-from mercer.testing import _sample
 from tests.helpers.catalogue import KERNELS, fading
 
 RNG = np.random.default_rng(0)
@@ -93,7 +92,7 @@ def test_predictions_are_the_same_to_the_last_bit(kind: str, tmp_path) -> None:
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.DegenerateKernelWarning")
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_every_kernel_of_the_catalogue(kernel) -> None:
-    points = next(_sample(kernel, np.random.default_rng(0)))
+    points = kernel.samples(40, np.random.default_rng(0))[0]
     model = make_pipeline(GramTransformer(kernel), SVC(kernel="precomputed")).fit(
         points, [0, 1] * (len(points) // 2)
     )

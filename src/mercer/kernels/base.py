@@ -19,7 +19,7 @@ from mercer._repr import constructor_call
 from mercer._validation import check_vector, is_number
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
-from mercer.spaces import Space
+from mercer.spaces import Euclidean, Space
 from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import FeatureMap
@@ -251,6 +251,15 @@ class Kernel(sk.Kernel):
 
     def explicit_features(self, X: Any) -> Any:
         """Matrix F of few columns with ``k(X, Y) = F(X) @ F(Y).T``; None if the kernel has none."""
+        return None
+
+    def samples(self, size: int, rng: np.random.Generator) -> list[Any]:
+        """Draw sets of points for the contract tests: scattered points, and clusters of them."""
+        space = getattr(self, "space", Euclidean())
+        return [space.sample(size, rng), space.sample(size, rng, clusters=3)]
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
+        """Draw a map of points under which the kernel must not change, for the contract tests."""
         return None
 
     def __add__(self, other: Any) -> Kernel:

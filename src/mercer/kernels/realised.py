@@ -62,6 +62,10 @@ class RealisedKernel(Kernel):
         """Whether points are rows of numbers."""
         return self.space.requires_vector_input
 
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
+        """See :class:`Kernel`."""
+        return self.space.isometry(rng)
+
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
         if eval_gradient and Y is not None:

@@ -86,6 +86,16 @@ class CloudKernel(StructuredKernel):
         super()._validate()
         check_choice(self, "rescale_weights", (True, False))
 
+    def samples(self, size: int, rng: np.random.Generator) -> list[Any]:
+        """See :class:`Kernel`; clouds of several sizes, every second one with weights."""
+        points = self.base.samples(size, rng)[0]
+        clouds: list[Any] = []
+        for k in rng.integers(1, 8, size=size // 2):
+            cloud = [points[i] for i in rng.choice(len(points), size=k, replace=False)]
+            weights = rng.dirichlet(np.ones(k))
+            clouds.append((cloud, weights / weights.sum()) if len(clouds) % 2 else cloud)
+        return [clouds]
+
     def _check(self, X: Any, Y: Any) -> tuple[Clouds, Clouds | None]:
         P = self._check_one(X, "X")
         if Y is None:

@@ -29,6 +29,10 @@ class StringKernel(StructuredKernel):
     numbers each row is a sequence.  Characters of str are Unicode code points.
     """
 
+    def samples(self, size: int, rng: np.random.Generator) -> list[Any]:
+        """See :class:`Kernel`; aligned strings over four letters."""
+        return [["".join(row) for row in rng.choice(list("ACGT"), size=(size, 12)).tolist()]]
+
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
         return encode(X, Y)
 
