@@ -72,7 +72,7 @@ def test_bad_input_of_other_kinds() -> None:
         ValueError, match="row 1 of X is a cloud that its base kernel refuses: point 1 of"
     ):
         TraceKernel(Heat(Sphere()))([GOOD, [[1.0, 0.0], [0.0, 0.0]]])
-    with pytest.raises(ValueError, match="gradients are of"):
+    with pytest.raises(ValueError, match="eval_gradient is for"):
         kernel([GOOD], [GOOD], eval_gradient=True)
 
 

@@ -92,7 +92,7 @@ def test_predictions_are_the_same_to_the_last_bit(kind: str, tmp_path) -> None:
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.DegenerateKernelWarning")
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_every_kernel_of_the_catalogue(kernel) -> None:
-    points = kernel.sample(60, np.random.default_rng(0))
+    points = kernel.sample(40, np.random.default_rng(0))
     model = make_pipeline(GramTransformer(kernel), SVC(kernel="precomputed")).fit(
         points, [0, 1] * (len(points) // 2)
     )

@@ -120,7 +120,6 @@ def load_docstrings(*, as_text: bool = False) -> Table:
 
 
 def _names_of_modules() -> set[str]:
-    """Names of public modules."""
     names = {"learn"}  # the rest of "scikit-learn"
     for package, modules in _LIBRARIES.values():
         names.update(module.name for module in pkgutil.iter_modules(import_module(package).__path__))

@@ -415,7 +415,6 @@ def _fit_prior(variances: Array, degrees: Array) -> tuple[float, float]:
 
 
 def _check_groups(X: Any, columns: int | None = None) -> list[Array]:
-    """Check groups of observations."""
     if isinstance(X, str) or not hasattr(X, "__len__") or len(X) == 0:
         raise ValueError("X must be a list of groups, arrays of shape (k, d); see split_groups")
     groups = []

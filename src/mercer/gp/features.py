@@ -236,7 +236,7 @@ class HarmonicFeatures(SphericalFeatures):
     ) -> HarmonicFeatures:
         """Choose harmonics for a kernel: levels of weight zero are left out unless asked for."""
         if levels is None:
-            levels = kernel.weighty_levels(n)
+            levels = kernel.nonzero_levels(n)
         harmonics = SphericalHarmonics(n, levels, most, seed)
         return cls(inputs, harmonics, kernel.radial_power)
 

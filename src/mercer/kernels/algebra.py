@@ -55,7 +55,7 @@ class Constant(Kernel):
         """See :class:`Kernel`."""
         check_positive(self, "value")
         if eval_gradient and Y is not None:
-            raise ValueError("gradients are of k(X): Y must be None")
+            raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         check_room(X, Y)
         K = filled((count(X), count(X if Y is None else Y)), self.value, X)
         if not eval_gradient:

@@ -232,7 +232,7 @@ class Kernel(sk.Kernel):
         """Raise unless the kernel has weights on eigenvalues of its space, or on levels of a sphere."""
         self.require_levels()
 
-    def weighty_levels(self, n: int) -> tuple[int, ...]:
+    def nonzero_levels(self, n: int) -> tuple[int, ...]:
         """Levels with a positive weight among the first 64; some kernels skip every other level."""
         return tuple(np.flatnonzero(self.level_weights(n, range(64)).weights > 0).tolist())
 

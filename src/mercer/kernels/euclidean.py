@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer._arrays import number, on_cpu, squared_lengths
 from mercer._validation import check_positive, is_number, is_whole
-from mercer.kernels.counts import columns
+from mercer.kernels import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
 from mercer.spaces import Euclidean

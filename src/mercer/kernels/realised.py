@@ -67,10 +67,14 @@ class RealisedKernel(Kernel):
         """Whether points are rows of numbers."""
         return self.space.requires_vector_input
 
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
+        """See :class:`Kernel`."""
+        return self.space.isometry(rng)
+
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
         if eval_gradient and Y is not None:
-            raise ValueError("gradients are of k(X): Y must be None")
+            raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         self._validate()
         P, Q = self.space.check_pair(X, Y)
         n = self.space.columns(P)
@@ -164,10 +168,6 @@ class RealisedKernel(Kernel):
             return found(kernel.realise(n))
 
         return similarities, points
-
-    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
-        """See :class:`Kernel`; one of the space."""
-        return self.space.isometry(rng)
 
     def moving(self, P: Any, n: int) -> list[Moving]:
         """Hyperparameters given as tensors, for autograd."""

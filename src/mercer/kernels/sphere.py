@@ -101,12 +101,13 @@ class ArcCosine(RadialKernel):
     normalized: bool = False
 
     space = Euclidean()
+    embeds_alike = True
 
     def _validate(self) -> None:
         check_choice(self, "order", (0, 1, 2))
         check_choice(self, "normalized", (True, False))
         if not is_whole(self.depth) or self.depth not in range(1, 1001):
-            raise ValueError(f"depth of ArcCosine must be 1, 2, ... or 1000, got {self.depth!r}")
+            raise ValueError(f"depth of ArcCosine must be from 1 to 1000, got {self.depth!r}")
 
     @property
     def radial_power(self) -> int:  # type: ignore[override]
@@ -119,7 +120,7 @@ class ArcCosine(RadialKernel):
 
     def feature_map(self, n: int, size: int, seed: int) -> HarmonicMap:
         """See :class:`Kernel`."""
-        levels = self.weighty_levels(n)
+        levels = self.nonzero_levels(n)
         return HarmonicMap.of(
             self, n, levels, size, seed, lambda numbers: self.level_weights(n, numbers)
         )
@@ -135,11 +136,6 @@ class ArcCosine(RadialKernel):
         counts = np.exp(zonal.log_multiplicities(n, int(numbers.max()) + 1)[numbers].astype(float))
         rest = max(1.0 - float(weights @ counts), 0.0)
         return LevelWeights(weights, 1.0, rest, np.zeros((len(numbers), 0)), np.zeros(0))
-
-    @property
-    def embeds_alike(self) -> bool:  # type: ignore[override]
-        """See :class:`~mercer.spaces.base.Embedding`."""
-        return True
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """See :class:`~mercer.spaces.base.Embedding`."""

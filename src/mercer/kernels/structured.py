@@ -56,7 +56,7 @@ class StructuredKernel(Kernel):
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
         if eval_gradient and Y is not None:
-            raise ValueError("gradients are of k(X): Y must be None")
+            raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         self._validate()
         P, Q = self._check(X, None if Y is X else Y)
         check_room(X, Y)

@@ -108,7 +108,6 @@ def run(context: Context) -> Result:
 
 
 def _slope(kernel: Kernel, n: int, step: float = 1e-4) -> float:
-    """Slope of a kernel at the antipode."""
     before, end = profile(kernel, n, np.array([math.pi - step, math.pi]))
     return float((end - before) / step)
 

@@ -242,7 +242,6 @@ class WeightedDegree(StringKernel):
 
 
 def _check_aligned(P: Sequences, length: int, name: str) -> None:
-    """Raise unless all strings have the length."""
     other = np.flatnonzero(P.lengths != length)
     if other.size:
         raise ValueError(
