@@ -84,8 +84,6 @@ STILL_LAZY = {
     "cli.py": {
         "importlib",
         "mercer.__version__",
-        "mercer._files",
-        "mercer._progress",
         "mercer._threads",
         "mercer.datasets",
         "mercer.report",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mercer._files import one_line
-from mercer.outputs import REFUSED, Outputs, plain_cell, tell
+from mercer._files import atomic_write, one_line
+from mercer._progress import INTERRUPTED, shown, stoppable
+from mercer.outputs import REFUSED, Outputs, plain_cell, tell, tell_warning
 
 if TYPE_CHECKING:
     from mercer.datasets import Table
@@ -42,11 +44,11 @@ TableArgument = Annotated[
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Bad input ends the command with one line, not with a traceback."""
-    from mercer._progress import INTERRUPTED
-
+    """Errors and warnings are one line each, without a traceback or a line of source."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = tell_warning
+            yield
     except (ValueError, TypeError, OSError, MemoryError) as error:
         tell(error)
         raise typer.Exit(REFUSED) from None
@@ -99,7 +101,6 @@ def compare(
     Ctrl-C ends it with what is finished; the next run goes on from there.
     """
     from mercer import selection
-    from mercer._progress import INTERRUPTED, shown, stoppable
     from mercer.selection.kinds import kind_by_options
 
     outputs = Outputs()
@@ -148,7 +149,6 @@ def predict(
     """
     import pandas as pd
 
-    from mercer._files import atomic_write
     from mercer.selection import load_model
     from mercer.selection.kinds import kind_called
 
@@ -342,7 +342,6 @@ def reproduce(
     goes on from there.
     """
     from mercer import reproduce as experiments
-    from mercer._progress import shown
     from mercer.reproduce.output import show, write
 
     console, outputs = Console(), Outputs()

@@ -23,11 +23,16 @@ _LONGEST = 4000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def tell(error: object) -> None:
-    """Print an error, in one line."""
-    line = Text("error: ", style="bold red") + Text(one_line(error, _LONGEST))
+def tell(message: object, word: str = "error", style: str = "bold red") -> None:
+    """Print an error or a warning in one line."""
+    line = Text(f"{word}: ", style=style) + Text(one_line(message, _LONGEST))
     with suppress(OSError):  # there is nowhere left to tell it
         Console(stderr=True, soft_wrap=True).print(line)
+
+
+def tell_warning(message: object, *_: Any, **__: Any) -> None:
+    """Print a warning as an error is printed; takes the place of ``warnings.showwarning``."""
+    tell(message, "warning", "bold yellow")
 
 
 class Outputs:

@@ -266,7 +266,10 @@ def test_memory_plan() -> None:
     assert (single.dtype, single.batch, single.threads) == (np.float32, 1, 2)
     one = plan(1000, part, max_memory=8.96e6 + 4e6, **layout)
     assert (one.dtype, one.threads) == (np.float32, 1)
-    with pytest.raises(ValueError, match=r"1000 points takes 0\.013 GB .*representatives"):
+    with pytest.raises(
+        ValueError,
+        match=r"1000 points needs at least 13 MB, .* allows 12\.9 MB.*represen",
+    ):
         plan(1000, part, max_memory=8.96e6 + 3.9e6, **layout)
     # 20000 rows in five folds, as in the documentation of the memory bound
     large = plan(20_000, fit_bytes(SVC(), 16_000, 4_000), max_memory=8e9, **layout)

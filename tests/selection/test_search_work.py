@@ -174,7 +174,7 @@ BAD = [
     ({"param_grid": {"kernel": [Linear()]}}, COUNTS, LABELS, "kernels=\\["),
     ({"param_grid": {"kernel__t_star": [1]}, "kernels": Linear()}, COUNTS, LABELS, "t_star"),
     ({"param_grid": {"gamme": [1]}}, COUNTS, LABELS, "gamme"),
-    ({"max_memory": 1e-6}, COUNTS, LABELS, "max_memory is 1e-06 GB"),
+    ({"max_memory": 1e-6}, COUNTS, LABELS, "max_memory allows 1 kB"),
 ]
 
 

@@ -21,6 +21,7 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _get_feature_names
 
 from mercer._progress import Work, watched
 from mercer.selection.comparison import Comparison, KernelScore
@@ -141,20 +142,22 @@ def compare(
     if target.task == "regression":
         data = _positive(data)
     metric = check_metric(scoring, target)
-    parts = _check_groups(groups, target, data, folds)
+    if groups is not None:
+        target = replace(target, groups=_check_groups(groups, target, data, folds))
+    columns = _get_feature_names(X)
     search = KernelSearchCV(
         estimator=target.estimator(metric), scoring=metric, n_jobs=n_jobs, max_memory=max_memory,
         cache=cache, random_state=random_state,
-        cv=target.splitter(INNER_FOLDS, random_state, parts is not None),
+        cv=target.splitter(INNER_FOLDS, random_state, groups is not None),
     )  # fmt: skip
     outer = [
         split
         for repeat in range(repeats)
-        for split in target.splitter(folds, random_state + repeat, parts is not None).split(
-            np.zeros(len(target.y)), target.y, parts
+        for split in target.splitter(folds, random_state + repeat, groups is not None).split(
+            np.zeros(len(target.y)), target.y, target.groups
         )
     ]
-    contest = _Contest(data, target, parts, search, outer, _Meter(data.families, len(outer), progress))
+    contest = _Contest(data, target, search, outer, _Meter(data.families, len(outer), progress))
     scores: list[KernelScore] = []
     unfinished: tuple[str, ...] = ()
     for name, members in data.families.items():
@@ -169,16 +172,14 @@ def compare(
             finished(scores[-1])
     # On equal scores kernels that are not positive semidefinite come last.
     scores.sort(key=lambda s: (-s.mean, not getattr(s.kernel, "positive_semidefinite", True)))
-    number = None if parts is None else len(np.unique(parts))
     return Comparison(
-        data, target, metric, folds, repeats, INNER_FOLDS, random_state, scores, unfinished, number
-    )
+        data, target, metric, folds, repeats, INNER_FOLDS, random_state, scores, unfinished,
+        () if columns is None else tuple(columns),
+    )  # fmt: skip
 
 
-def _check_groups(groups: Any, target: Target, data: Candidates, folds: int) -> np.ndarray | None:
+def _check_groups(groups: Any, target: Target, data: Candidates, folds: int) -> np.ndarray:
     """Group of each point with a target, as a number."""
-    if groups is None:
-        return None
     values = np.asarray(groups)
     rows = len(target.known) + target.missing
     if values.shape != (rows,):
@@ -257,7 +258,6 @@ class _Contest:
 
     data: Candidates
     target: Target
-    groups: np.ndarray | None
     search: KernelSearchCV
     outer: list[Split]
     meter: _Meter
@@ -269,9 +269,9 @@ class _Contest:
         end = 1 - 1 / (len(self.outer) + 1)
         search = KernelSearchCV(**{**self.search.get_params(deep=False), "kernels": {name: templates}})
         search.set_params(progress=self.meter.watch(name, 0.0, 0.95 * end))
-        nested = search.nested_scores(X, y, outer_cv=self.outer, groups=self.groups)
+        nested = search.nested_scores(X, y, outer_cv=self.outer, groups=self.target.groups)
         metrics = self._metrics(nested)
-        search.set_params(progress=self.meter.watch(name, end, 1.0)).fit(X, y, self.groups)
+        search.set_params(progress=self.meter.watch(name, end, 1.0)).fit(X, y, self.target.groups)
         search.set_params(progress=None)
         self.meter.finish(name)
         return KernelScore(name, nested, metrics, search, time.perf_counter() - start)

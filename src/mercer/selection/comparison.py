@@ -148,8 +148,8 @@ class Comparison:
     scores: list[KernelScore]
     #: Families that were not reached because the comparison was interrupted.
     unfinished: tuple[str, ...] = ()
-    #: Number of groups that folds keep together, if there are any.
-    groups: int | None = None
+    #: Columns of the data frame that was compared; empty for other points.
+    columns: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -160,6 +160,11 @@ class Comparison:
     def classes(self) -> dict[str, int]:
         """Points of each class; empty if the target is a number."""
         return self.target.classes
+
+    @property
+    def groups(self) -> int | None:
+        """Number of groups that folds keep together; None if there are none."""
+        return None if self.target.groups is None else len(np.unique(self.target.groups))
 
     @property
     def chance(self) -> float | None:

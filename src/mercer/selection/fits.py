@@ -181,11 +181,7 @@ class Evaluation:
         return [k for group in groups.values() for k in group]
 
     def _parts(
-        self,
-        tasks: Sequence[Task],
-        splits: Sequence[Split],
-        chosen: list[int],
-        matrices: dict[int, Any],
+        self, tasks: Sequence[Task], splits: Sequence[Split], chosen: list[int], matrices: dict[int, Any]
     ) -> list[tuple[int, _Part]]:
         """Tasks, those on the same slices side by side, each with its slices."""
         groups: dict[tuple[int, int], list[int]] = {}

@@ -16,13 +16,7 @@ from sklearn.utils import get_tags
 from mercer.kernels.base import has_range
 from mercer.kernels.scale import check_similarity
 from mercer.selection.kinds import kind_of
-from mercer.selection.scales import (
-    ALPHA_GRID,
-    C_GRID,
-    SIMILARITIES,
-    Relative,
-    Template,
-)
+from mercer.selection.scales import ALPHA_GRID, C_GRID, SIMILARITIES, Relative, Template
 
 _PREFIX = "kernel__"
 #: Times that grids are extended about a best setting at their edge.

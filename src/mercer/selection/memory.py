@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer._memory import size_text
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -33,14 +35,7 @@ def fit_bytes(estimator: Any, train: int, test: int) -> float:
 
 
 def plan(
-    rows: int,
-    fit: float,
-    *,
-    kernels: int,
-    shared: bool,
-    combined: bool,
-    threads: int,
-    max_memory: float,
+    rows: int, fit: float, *, kernels: int, shared: bool, combined: bool, threads: int, max_memory: float
 ) -> Plan:
     """Choose precision, what is kept and the number of threads so that all fits into memory.
 
@@ -72,9 +67,8 @@ def plan(
         batch = int((max_memory - workers * fit - aside) // size)
         if batch >= 1:
             return Plan(dtype, kept, min(batch, kernels), workers)
-    needed = (fit + size + 8.0 * rows * rows * combined) / 1e9
+    needed = fit + size + 8.0 * rows * rows * combined
     raise ValueError(
-        f"a search on {rows} points takes {needed:.2g} GB at least, and max_memory is "
-        f"{max_memory / 1e9:.2g} GB; raise it, or search on fewer points "
-        "(mercer.selection.representatives)"
+        f"a search on {rows} points needs at least {size_text(needed)}, and max_memory allows "
+        f"{size_text(max_memory)}; raise it, or take fewer points (mercer.selection.representatives)"
     )

@@ -23,15 +23,7 @@ from mercer._validation import refuse_complex
 from mercer.features import GramTransformer
 from mercer.rkhs import warn_if_degenerate
 from mercer.selection.cv_results import best_index, described, tabulate
-from mercer.selection.fits import (
-    WHOLE,
-    Evaluation,
-    Outcome,
-    Split,
-    Task,
-    choose_scorer,
-    threads_for,
-)
+from mercer.selection.fits import WHOLE, Evaluation, Outcome, Split, Task, choose_scorer, threads_for
 from mercer.selection.gram_cache import Grams
 from mercer.selection.grid import (
     EXTENSIONS,

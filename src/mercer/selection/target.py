@@ -32,10 +32,11 @@ class Target:
 
     task: Literal["classification", "regression"]
     y: np.ndarray
-    #: Numbers of the points with a target.
+    #: Indices of the points with a target, and the number of points without one.
     known: np.ndarray
-    #: Points without one.
     missing: int
+    #: Group of each point, as a number, if there are groups that folds keep together.
+    groups: np.ndarray | None = None
 
     @property
     def classes(self) -> dict[str, int]:

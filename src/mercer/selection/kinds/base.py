@@ -74,8 +74,9 @@ class Kind(ABC):
     option: str | None = None
     own_options: tuple[str, ...] = ()
     shared_options: tuple[str, ...] = ()
-    #: Those that name no column.
+    #: Those that name no column, and roles without which no file can be read for a model.
     settings: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
     @abstractmethod
     def recognises(self, X: Any) -> bool:

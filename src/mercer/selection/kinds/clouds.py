@@ -39,6 +39,7 @@ class Clouds(Kind):
     """Points that are arrays of shape (k, d), or pairs of such an array and weights."""
 
     name = noun = variable = "clouds"
+    needs = ("cloud",)
     form = "a list of arrays"
     option = "cloud"
     own_options = ("weight",)

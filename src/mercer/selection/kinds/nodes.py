@@ -25,6 +25,7 @@ class Nodes(Kind):
     """Points that are nodes of a graph, which is given as the space."""
 
     name = noun = variable = "nodes"
+    needs = ("node",)
     form = "positions of nodes"
     space_class = "Graph"
     option = "edges"

@@ -29,6 +29,7 @@ class Strings(Kind):
     """Points that are str, bytes or sequences of tokens."""
 
     name = noun = variable = "strings"
+    needs = ("text",)
     option = "text"
     shared_options = ("group",)
 
