@@ -105,13 +105,6 @@ class SavedModel(BaseEstimator):
         Version of Mercer that fitted it.
     calibration : CalibratedClassifierCV, optional
         Turns rows of the Gram matrix into probabilities.
-
-    Attributes
-    ----------
-    classes_ : array
-        Class labels, in the order of the probabilities.
-    n_features_in_, feature_names_in_
-        Number and names of the columns, for models of tables; names only if the table had them.
     """
 
     def __init__(
