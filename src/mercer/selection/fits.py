@@ -236,6 +236,11 @@ class Evaluation:
             self.seconds[name] += float(seconds)
 
 
+def by_metric(outcomes: Sequence[Outcome]) -> dict[str, NDArray[np.float64]]:
+    """Scores of several fits, metric by metric."""
+    return {name: np.array([o.scores[name] for o in outcomes]) for name in outcomes[0].scores}
+
+
 def threads_for(n_jobs: int | None) -> int:
     """Threads for so many jobs; -1 for all that BLAS may use."""
     threads = int(effective_n_jobs(n_jobs))

@@ -35,7 +35,7 @@ from mercer.selection.grid import (
 )
 from mercer.selection.journal import Journal
 from mercer.selection.kinds import kind_of
-from mercer.selection.nested import Nested, NestedScores, NestedSplits
+from mercer.selection.nested import Nested, NestedScores
 from mercer.selection.scales import Relative, Scales, resolved, spread
 from mercer.selection.target import check_splits, check_target
 
@@ -291,7 +291,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         scales = Scales(X, trials.templates, self.random_state)
         evaluation = other._evaluation(X, y, scales)
         metric = str(self.refit) if self._several else "score"
-        nested = Nested(evaluation, trials, scales, NestedSplits(outer, inner), metric)
+        nested = Nested(evaluation, trials, scales, outer, inner, metric)
         result = watched(nested.scores, evaluation.work, "nested kernel search")
         return replace(result, timings=evaluation.seconds)
 
