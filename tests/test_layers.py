@@ -82,15 +82,11 @@ LAZY = {
 STILL_LAZY = {
     "_progress.py": {"rich.console", "rich.progress", "rich.text"},
     "cli.py": {
-        "importlib",
-        "mercer.__version__",
-        "mercer._threads",
         "mercer.datasets",
         "mercer.report",
         "mercer.reproduce",
         "mercer.reproduce.output",
         "mercer.selection",
-        "mercer.selection.comparison",
         "mercer.selection.kinds",
         "numpy",
         "pandas",

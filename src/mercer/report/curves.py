@@ -1,4 +1,4 @@
-"""Kernels as functions of the angle or the distance, over the data's own angles and distances."""
+"""Kernels as functions of the angle or distance, over those that occur in the data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEPS = 181
 def curves(comparison: Comparison, rows: Any, code: Index | None) -> list[dict[str, Any]]:
     """A figure for each space of directions among the chosen kernels, and one for Gaussian kernels.
 
-    Only points that are rows of numbers have angles and distances.
+    Other points than rows of numbers have no angles and distances, and no figures.
     """
     if not comparison.data.kind.vectors:
         return []
@@ -32,18 +32,14 @@ def curves(comparison: Comparison, rows: Any, code: Index | None) -> list[dict[s
         _angles(space, {n: k for n, k in zonal.items() if k.space == space}, rows, code)
         for space in spaces
     ]
-    flat = {name: k for name, k in chosen.items() if isinstance(k, Gaussian) and _sees_distances(k)}
+    # With scales of columns, a Gaussian kernel is not a function of the distance.
+    flat = {n: k for n, k in chosen.items() if isinstance(k, Gaussian) and k.column_scales is None}
     return [*figures, _distances(flat, rows, code)] if flat else figures
 
 
-def _sees_distances(kernel: Gaussian) -> bool:
-    """Tell whether columns count alike, so that the kernel is a function of the distance."""
-    return kernel.column_scales is None
-
-
 def is_zonal(kernel: Kernel) -> bool:
-    """Tell whether the kernel is a function of the angle alone."""
-    # A law on the simplex need not be one of the angle: KullbackLeibler's is not.
+    """Whether the kernel is a function of the angle alone."""
+    # A kernel on the simplex need not be one: KullbackLeibler is not.
     radial = isinstance(kernel, Cosine | Parametrix | LawKernel)
     return radial and kernel.space.widest_angle is not None
 

@@ -1,4 +1,4 @@
-"""The points that pictures show: few enough to draw, of every class, and what to call them."""
+"""The points that pictures show: few enough to draw, of every class, with their names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAT_POINTS = 200
 
 
 def choose(comparison: Comparison, size: int = MAP_POINTS) -> Index:
-    """Numbers of points, drawn by the seed; every beginning of them holds all classes in proportion."""
+    """Indices of points, drawn by the seed; every prefix has all classes in proportion."""
     rng = np.random.default_rng(comparison.random_state)
     shuffled = rng.permutation(comparison.rows)
     if comparison.target.task == "regression":
@@ -33,11 +33,11 @@ def choose(comparison: Comparison, size: int = MAP_POINTS) -> Index:
 
 
 def take(comparison: Comparison, rows: Index) -> Any:
-    """The points of these numbers."""
+    """The points with these indices."""
     return _safe_indexing(comparison.data.X, rows)
 
 
 def names(comparison: Comparison, rows: Index) -> list[str]:
-    """What to call the points: by their place in what was given, and a glimpse where there is one."""
+    """Names of the points: their position in the data and, for some kinds, an excerpt."""
     places = comparison.target.known[rows].tolist()
     return comparison.data.kind.labels(take(comparison, rows), places)

@@ -1,4 +1,4 @@
-"""Gram matrices of many kernels on the same points, with what they share computed once."""
+"""Gram matrices of many kernels on the same points, with shared parts computed once."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Array = NDArray[Any]
 class Grams:
     """Gram matrices of kernels on points X.
 
-    Radial kernels are a law applied to the invariant of each pair, a matrix product that all kernels
-    of one space share: it is computed for the first of them and kept.  Sums, products and powers are
-    put together from their parts; other kernels are called as they are.
+    A radial kernel applies a law to the invariant of each pair of points.  The invariants are a matrix
+    product that all kernels of a space share: it is computed for the first of them and kept.  Sums,
+    products and powers are combined from their parts; other kernels are called directly.
 
     Parameters
     ----------
     X : points
     dtype : dtype
-        Precision in which the result is stored; all is computed in that of the points.
+        Precision of the result; computations use the precision of the points.
     kept : int
-        Number of spaces whose invariants are kept, the latest ones.
+        Number of spaces whose invariants are kept; the oldest are dropped.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Grams:
         return K
 
     def _invariants_of(self, key: Hashable, operands: Operands) -> Array:
-        """Invariants of all pairs, computed for the first kernel that needs them."""
+        """Invariants of all pairs, computed when the first kernel needs them."""
         if key not in self._invariants:
             while len(self._invariants) >= self.kept:
                 self._invariants.popitem(last=False)
@@ -106,10 +106,10 @@ class Grams:
 
 
 def is_shared(kernel: sk.Kernel) -> bool:
-    """Tell whether the kernel is a law applied to invariants that others may share."""
+    """Whether the kernel applies a law to invariants that others may share."""
     return isinstance(kernel, RealisedKernel) and kernel.embedding is not None
 
 
 def sharing(kernel: sk.Kernel) -> Hashable:
-    """What kernels with the same invariants have in common; others are alone."""
+    """A key that kernels with the same invariants have in common."""
     return kernel.embedding_key if is_shared(kernel) else id(kernel)

@@ -1,4 +1,4 @@
-"""How a search stays within the memory that it may use."""
+"""How a search stays within its memory limit."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mercer._memory import size_text
 
 @dataclass(frozen=True)
 class Plan:
-    """What is kept in memory at a time."""
+    """What is held in memory at once."""
 
     #: Precision of Gram matrices.
     dtype: Any
-    #: Spaces whose invariants are kept.
+    #: Number of spaces whose invariants are kept.
     invariants: int
-    #: Gram matrices at a time.
+    #: Number of Gram matrices held at once.
     batch: int
     threads: int
 
 
 def fit_bytes(estimator: Any, train: int, test: int) -> float:
-    """Bytes of one fit: its slices, and what the solver takes beside them.
+    """Bytes of one fit: its slices, and the solver's own memory.
 
-    libsvm reads the slices where they are and keeps a cache; others are taken to make two copies.
+    libsvm reads the slices in place and keeps a cache; other solvers are assumed to make two copies.
     """
     caches = [v for k, v in estimator.get_params().items() if k.endswith("cache_size")]
     copies = 16.0 * train * train
@@ -37,7 +37,7 @@ def fit_bytes(estimator: Any, train: int, test: int) -> float:
 def plan(
     rows: int, fit: float, *, kernels: int, shared: bool, combined: bool, threads: int, max_memory: float
 ) -> Plan:
-    """Choose precision, what is kept and the number of threads so that all fits into memory.
+    """Choose the precision, batch size and number of threads that fit into memory.
 
     Parameters
     ----------
@@ -46,12 +46,13 @@ def plan(
     fit : float
         Bytes of the largest fit.
     kernels : int
+        Number of kernels.
     shared : bool
-        Some kernels have invariants to share.
+        Whether some kernels share invariants.
     combined : bool
-        Some kernels need a second matrix while they are computed.
+        Whether some kernels need a second matrix while they are computed.
     threads : int
-        At most so many fits at a time.
+        Largest number of simultaneous fits.
     max_memory : float
         Bytes.
     """
@@ -62,7 +63,7 @@ def plan(
     ]
     for dtype, kept, workers in options:
         size = float(np.dtype(dtype).itemsize) * rows * rows
-        # Invariants, and what is combined or called, come in double precision.
+        # Invariants and the parts of combined kernels are in double precision.
         aside = 8.0 * rows * rows * (kept + combined)
         batch = int((max_memory - workers * fit - aside) // size)
         if batch >= 1:
