@@ -196,14 +196,13 @@ def _of_model(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _print_score(saved: Any, data: Table, predictions: Any) -> None:
+def _print_score(saved: Any, data: Any, predictions: Any) -> None:
     """Print the score of the predictions on rows with a target."""
-    import numpy as np
     import pandas as pd
     from sklearn.metrics import accuracy_score, r2_score
 
-    known = ~np.asarray(pd.isna(data.y))
-    truth = np.asarray(data.y)[known]
+    known = ~pd.isna(data.y)
+    truth = data.y[known]
     numbers = not hasattr(saved.model, "classes_")
     kind = predictions.dtype.type
     score = (r2_score if numbers else accuracy_score)(truth.astype(kind), predictions[known])

@@ -26,7 +26,7 @@ from mercer.cli import app
 from mercer.datasets import Table
 from mercer.features import GramTransformer
 from mercer.kernels import Gaussian, Heat, MeanEmbedding, Spectral, Spectrum, TfIdf
-from mercer.selection import SavedModel, compare, load_model, models, save_model
+from mercer.selection import SavedModel, compare, load_model, model_files, save_model
 from mercer.spaces import Graph, Simplex
 from mercer.testing import _sample
 from tests.helpers.catalogue import KERNELS, fading
@@ -101,9 +101,9 @@ def test_every_kernel_of_the_catalogue(kernel) -> None:
         with pytest.raises(
             ValueError, match=r"tests\.helpers\.catalogue\.fading, which is none of the types"
         ):
-            models.dumps(model)
+            model_files.dumps(model)
         return
-    again = models.loads(models.dumps(model))
+    again = model_files.loads(model_files.dumps(model))
     assert again.decision_function(points[:5]).tobytes() == model.decision_function(points[:5]).tobytes()
 
 
@@ -376,7 +376,9 @@ def test_a_pipeline_with_a_cache_is_refused(whole: bytes, tmp_path) -> None:
 def test_altered_and_cut_files_are_refused_before_anything_is_made(
     whole: bytes, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(models, "loads", lambda content: pytest.fail("something was made"))
+    monkeypatch.setattr(
+        "mercer.selection.models.loads", lambda content: pytest.fail("something was made")
+    )
     path = tmp_path / "m.skops"
     changed = bytearray(whole)
     changed[len(whole) // 2] ^= 1

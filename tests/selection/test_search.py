@@ -45,8 +45,7 @@ from mercer.kernels import (
 )
 from mercer.rkhs import total_variance
 from mercer.selection import KernelSearchCV
-from mercer.selection.gram_cache import Grams
-from mercer.selection.memory import fit_bytes, plan
+from mercer.selection.gram_cache import Grams, fit_bytes, plan
 from mercer.spaces import Graph, Simplex, Sphere
 from tests.helpers.words import COUNTS, HEATS, LABELS, TARGET, hits
 

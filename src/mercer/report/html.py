@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
 from mercer._files import atomic_write
 from mercer.report.page import page
 
@@ -53,8 +55,6 @@ def write_report(comparison: Comparison, title: str, path: str | Path) -> None:
 
 def render(comparison: Comparison, title: str) -> str:
     """The page as text."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     environment = Environment(
         loader=PackageLoader("mercer.report", "template"),
         autoescape=True,

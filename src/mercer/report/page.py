@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from mercer import __version__
 from mercer.report import points, predictions
@@ -48,7 +49,7 @@ def page(comparison: Comparison, title: str) -> dict[str, Any]:
 
 def pictures(comparison: Comparison, rows: points.Index) -> dict[str, Any]:
     """Data of all figures that the script draws."""
-    X = points.take(comparison, rows)
+    X = _safe_indexing(comparison.data.X, rows)
     y = comparison.target.y[rows]
     names = points.names(comparison, rows)
     found: dict[str, Any] = {"points": {"names": names}, "metric": comparison.metric_title}

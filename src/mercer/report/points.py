@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
@@ -32,12 +30,7 @@ def choose(comparison: Comparison, size: int = MAP_POINTS) -> Index:
     return shuffled[np.argsort(turn / counts[members], kind="stable")[:size]]
 
 
-def take(comparison: Comparison, rows: Index) -> Any:
-    """The points with these indices."""
-    return _safe_indexing(comparison.data.X, rows)
-
-
 def names(comparison: Comparison, rows: Index) -> list[str]:
     """Names of the points: their position in the data and, for some kinds, an excerpt."""
     places = comparison.target.known[rows].tolist()
-    return comparison.data.kind.labels(take(comparison, rows), places)
+    return comparison.data.kind.labels(_safe_indexing(comparison.data.X, rows), places)

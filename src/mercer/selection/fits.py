@@ -18,9 +18,8 @@ from sklearn.metrics import check_scoring
 
 from mercer._progress import Work
 from mercer._threads import blas_limited_to, run, threads_in_use
-from mercer.selection.gram_cache import Grams, is_shared, sharing
+from mercer.selection.gram_cache import Grams, fit_bytes, is_shared, plan, sharing
 from mercer.selection.journal import Journal, fingerprint
-from mercer.selection.memory import fit_bytes, plan
 from mercer.selection.scales import resolved, spread, variance_unit
 
 Index = NDArray[np.intp]
