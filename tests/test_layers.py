@@ -58,12 +58,10 @@ LAZY = {
 }
 #: The command line imports what a command needs when it runs: ``mercer --help`` answers at once.
 LAZY_COMMANDS = {
-    "importlib",
     "mercer.datasets",
     "mercer.report",
     "mercer.reproduce",
     "mercer.selection",
-    "numpy",
     "pandas",
     "sklearn",
 }

@@ -39,12 +39,27 @@ def check_gram(rows: int, columns: int, itemsize: int = 8, matrices: int = 1) ->
     if needed > there:
         with_parts = "" if matrices == 1 else f", {matrices} times while it is put together,"
         raise MemoryError(
-            f"a Gram matrix of {rows} x {columns}{with_parts} takes {needed / 1e9:.3g} GB and there are "
-            f"{there / 1e9:.3g} GB: use products without it (kernel.matvec), features in its place "
-            "(sklearn's Nystroem, mercer.features.SpectralFeatures), mercer.gp.SphericalGPRegressor, or "
-            "fewer points (mercer.selection.representatives); see 'My Gram matrix does not fit' in the "
-            "guide"
+            f"a Gram matrix of {rows} x {columns}{with_parts} takes {size_text(needed)} and "
+            f"{size_text(there)} are available: with any kernel use products (kernel.matvec) or fewer "
+            "points (mercer.selection.representatives); for rows of numbers sklearn's Nystroem; on the "
+            "sphere, simplex, torus and graphs mercer.features.SpectralFeatures or "
+            "mercer.gp.SphericalGPRegressor; see 'My Gram matrix does not fit' in the guide"
         )
+
+
+def size_text(size: float) -> str:
+    """A number of bytes to three digits, in the unit that suits it.
+
+    Examples
+    --------
+    >>> [size_text(size) for size in (17.0, 3.2e5, 28.8e9, 3.2e13)]
+    ['17 B', '320 kB', '28.8 GB', '32 TB']
+    """
+    units = ["B", "kB", "MB", "GB", "TB", "PB"]
+    while size >= 999.5 and len(units) > 1:
+        size /= 1000
+        del units[0]
+    return f"{size:.3g} {units[0]}"
 
 
 def check_room(X: Any, Y: Any, matrices: int = 1) -> None:

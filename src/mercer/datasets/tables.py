@@ -272,7 +272,7 @@ def numbers_of(path: Path, features: Any) -> np.ndarray:
     if text:
         raise ValueError(
             f"{path.name} has columns that are not numbers: {', '.join(map(repr, text[:5]))}"
-            f"{', ...' if len(text) > 5 else ''}; drop (--drop) or encode them"
+            f"{', ...' if len(text) > 5 else ''}; remove or encode them (mercer compare: --drop COLUMN)"
         )
     X: np.ndarray = features.to_numpy(dtype=float)
     if not np.isfinite(X).all():
@@ -290,7 +290,7 @@ def refuse_unnamed(path: Path, frame: Any) -> None:
     if any(c.startswith("Unnamed: ") for c in frame.columns):
         raise ValueError(
             f"{path.name} has a column without a name, perhaps a row index; "
-            "write the table without it, or drop it (--drop 'Unnamed: 0')"
+            "remove it (mercer compare: --drop 'Unnamed: 0')"
         )
 
 
