@@ -60,14 +60,14 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     ard : bool
         Learn a scale for each column of a table from at most 20000 rows, by gradients of the bound (at
         most 50 steps of two passes over those rows each).  Columns that do not matter shrink.  With
-        harmonics it needs torch, and at most 500 features are used for it.  With zonal features it
-        takes the place of learning the kernel's own range, which is narrowed if need be.
-    features : {"harmonics", "zonal"}
-        "zonal" takes ``max_features`` functions ``k(v, .)`` of the kernel instead of harmonics: inducing
-        points v.  They are learnt from a random sample of at most 20000 rows (of an
-        iterator: the first ones), along with the scales if ``ard``, else with the kernel's
-        hyperparameters; amplitude and noise are found from all rows.  It follows uneven functions more
-        closely with as many features, and takes longer.
+        harmonics it needs torch, and at most 500 features are used for it.  With inducing points it
+        replaces learning the kernel's own range, which is narrowed if need be.
+    features : {"harmonics", "inducing"}
+        "inducing" uses ``max_features`` functions ``k(v, .)`` of the kernel at inducing points v instead
+        of harmonics.  The points are learnt from a random sample of at most 20000 rows (of an iterator:
+        the first ones), along with the scales if ``ard``, else with the kernel's hyperparameters;
+        amplitude and noise are found from all rows.  With as many features it follows uneven functions
+        more closely, and takes longer.
     normalize_y : bool
         Subtract the mean of the targets and divide by their standard deviation.
     amplitude, noise : float
@@ -151,10 +151,10 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         kernel = super()._validate()
         if not (isinstance(self.noise, int | float | np.number) and 0 < self.noise < math.inf):
             raise ValueError(f"noise must be a positive number, got {self.noise!r}")
-        if self.features not in ("harmonics", "zonal"):
-            raise ValueError(f"features must be 'harmonics' or 'zonal', got {self.features!r}")
-        if self.features == "zonal" and self.levels is not None:
-            raise ValueError("levels are of harmonics; leave them out with features='zonal'")
+        if self.features not in ("harmonics", "inducing"):
+            raise ValueError(f"features must be 'harmonics' or 'inducing', got {self.features!r}")
+        if self.features == "inducing" and self.levels is not None:
+            raise ValueError("levels are of harmonics; leave them out with features='inducing'")
         return kernel
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
@@ -179,7 +179,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         rows = self._rows(X, y, sample_weight, multi_output=True, y_numeric=True)
         kept = self._start(rows, checkpoint)
         few = None if kept.results else self._few_rows(rows)  # files of a fit that goes on may be gone
-        if self.ard or self.features == "zonal":
+        if self.ard or self.features == "inducing":
             if "features" not in kept.results:
                 kept.keep("features", self._learn_features(rows))
             scales, self.features_ = kept.results["features"]
@@ -212,7 +212,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             raise ValueError("all weights of a sample of the rows are zero; give rows that count")
         if self.normalize_y:
             rows = _standardised(rows)
-        if self.features == "zonal":
+        if self.features == "inducing":
             if not self.optimize:
                 self.kernel_ = with_fixed_parameters(self.kernel_)
             return inducing_search.learn_inducing_points(
@@ -228,12 +228,12 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         """Add rows; hyperparameters are optimised from where they are.
 
         Columns are standardised as in the first call, and those that are constant in it are left out,
-        with a warning.  Zonal features, and scales, are those of the first call too.
+        with a warning.  Inducing points and scales are those of the first call too.
         """
         if not hasattr(self, "statistics_"):
             self.fit(X, y, sample_weight)
             self._warn_of_constants("the first rows")
-            if self.features == "zonal" and self.features_.size < self._most:
+            if self.features == "inducing" and self.features_.size < self._most:
                 warnings.warn(
                     f"the first rows have only {self.features_.size} inducing points for max_features="
                     f"{self._most}; begin with more rows",
@@ -263,7 +263,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             if name not in free:
                 raise ValueError(f"refit cannot change {name}; it can change {', '.join(free)}")
         if kernel is not None and isinstance(self.features_, InducingFeatures):
-            raise ValueError("zonal features are functions of the kernel; call fit instead")
+            raise ValueError("inducing points go with their kernel; call fit instead")
         clone(self).set_params(**params)._validate()
         fresh = self.kernel_ if kernel is None else self._compatible(kernel)
         self.set_params(**params)

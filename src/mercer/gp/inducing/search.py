@@ -62,7 +62,7 @@ _MEMORY, _NUMBERS = (5, 30), 10**7
 
 @dataclass(frozen=True, eq=False)
 class InducingEvidence:
-    """The bound of some rows as a function of everything that zonal features depend on.
+    """The bound of some rows as a function of everything that inducing points go with.
 
     ``theta`` holds the logarithms of column factors (if ``scaled``), then those of :class:`Evidence`
     (amplitude, noise, the kernel's free hyperparameters), then the inducing points, row by row in
@@ -312,7 +312,7 @@ class _SlopeAccumulator:
 def learn_inducing_points(
     inputs: InputMap, kernel: Any, own: Array, rows: Block, size: int, scaled: bool, seed: int
 ) -> tuple[Array, InducingFeatures]:
-    """Zonal features that maximise the bound of some rows, and the factors of columns they go with.
+    """Inducing points that maximise the bound of some rows, and the factors of columns they go with.
 
     The points begin at random rows.  The search begins with a few rows and goes on with all of them.
 
