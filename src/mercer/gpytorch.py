@@ -274,7 +274,7 @@ class Heat(ZonalKernel):
     ) -> None:
         law = kernels.Heat(space, t=t, t_star=t_star, normalized=normalized)
         check_spherical(law)
-        law._validate()
+        law.require_levels()
         super().__init__(law, space, batch_shape=batch_shape, active_dims=active_dims)
         options = {"t": (t_prior, t_constraint), "t_star": (t_star_prior, t_star_constraint)}
         (self._form,) = law.continuous()
@@ -368,7 +368,7 @@ class Matern(ZonalKernel):
             space, nu=nu, length_scale=length_scale, t_star=t_star, normalized=normalized
         )
         check_spherical(law)
-        law._validate()
+        law.require_levels()
         options = {
             "lengthscale": (lengthscale_prior, lengthscale_constraint),
             "t_star": (t_star_prior, t_star_constraint),
@@ -463,14 +463,14 @@ class ArcCosine(ZonalKernel):
             raise TypeError(f"space must be Euclidean(), Sphere() or Simplex(), got {space!r}")
         space.require_vectors()
         law = kernels.ArcCosine(order, depth, normalized)
-        law._validate()
+        law.require_levels()
         super().__init__(law, space, batch_shape=batch_shape, active_dims=active_dims)
         # GPyTorch reads precision, device and batch shape off the parameters: there must be one.
         place = torch.nn.Parameter(torch.empty(*self.batch_shape, 0), requires_grad=False)
         self.register_parameter("place", place)
 
     def _points(self, rows: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor | None]:
-        if self.space.has_directions:
+        if self.space.directions() == self.space:
             return super()._points(rows, name)
         return self.law.directions(rows, name), self.law.row_scale(rows)
 

@@ -388,7 +388,7 @@ class Circle(Space):
     def check(self, X, name="X"):
         return np.asarray(X, dtype=float)
 
-    def eigenfunctions(self, count, log_weights):
+    def eigenfunctions(self, n, count, log_weights):
         return CircleFunctions(41 if count is None else count)
 
     def __eq__(self, other):

@@ -37,7 +37,9 @@ def task_of(kernel, table_rows: bool, scaled: bool, weight=None, rows: int = 60)
     X = rng.normal(size=(rows, 3))
     y = np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2]) + 0.1 * rng.normal(size=(rows, 2))
     block = Block(np.abs(X) if kernel.space == Simplex() else X, y, weight)
-    inputs = InputMap.of_table(Moments.of(block), 1.3) if table_rows else InputMap(kernel.space)
+    moments = Moments.of(block)
+    of_table = InputMap(Sphere(), 1.3, moments.mean, moments.scale)
+    inputs = of_table if table_rows else InputMap(kernel.space)
     return InducingEvidence(inputs, kernel, block, scaled, np.array([1.0, 2.0, 0.5]))
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from mercer.gp import ParquetBlocks, SphericalGPRegressor, Statistics
 from mercer.harmonics import SphericalHarmonics, multiplicity
 from mercer.kernels import ArcCosine, AxialHeat, Gaussian, Heat, Matern, Spectral
-from mercer.spaces import Simplex, Sphere
+from mercer.spaces import Projective, Simplex, Sphere
 
 KERNELS = [
     ArcCosine(),
@@ -433,3 +433,24 @@ def test_weights_of_levels_add_up_to_the_kernel(kernel, n: int) -> None:
     assert levels.rest + levels.weights @ counts == pytest.approx(levels.total, rel=1e-10)
     series = Sphere(n).series(levels.weights * counts, np.clip(X @ X.T, -1, 1))
     np.testing.assert_allclose(series, kernel(X), atol=1e-9 + 3 * levels.rest)
+
+
+def test_axes_are_points_of_projective_space() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = (X[:, 0] / np.linalg.norm(X, axis=1)) ** 2
+    options = {"max_features": 40, "optimize": False}
+    model = SphericalGPRegressor(Heat(Projective(), t=0.2), **options).fit(X, y)
+    axial = SphericalGPRegressor(AxialHeat(Sphere(), t=0.2), **options).fit(X, y)
+    np.testing.assert_allclose(model.predict(-X), axial.predict(X), rtol=1e-9)
+    assert not model.features_.is_table
+    other = model.refit(Matern(Projective(), nu=1.5, t_star=0.3))
+    np.testing.assert_allclose(other.predict(-X), other.predict(X), rtol=1e-9)
+
+
+def test_refit_of_points_with_lengths() -> None:
+    X, y = table(50)
+    model = SphericalGPRegressor(ArcCosine(order=1), inputs="points", max_features=30).fit(X, y)
+    deep = SphericalGPRegressor(ArcCosine(order=1, depth=2), inputs="points", max_features=30).fit(X, y)
+    refitted = model.refit(ArcCosine(order=1, depth=2))
+    assert refitted.elbo_ == pytest.approx(deep.elbo_, abs=0.1)

@@ -16,18 +16,18 @@ from mercer import __version__
 from mercer._threads import run
 from mercer._validation import is_whole, refuse_complex
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.eigenfunctions import EigenFeatures, check_kernel, eigenfunctions
+from mercer.gp.eigenfunctions import EigenFeatures
 from mercer.gp.elbo import Prior, Solution
 from mercer.gp.features import ROWS, USUAL, Features, HarmonicFeatures
 from mercer.gp.inducing.features import InducingFeatures
-from mercer.gp.input_map import InputMap, Moments, is_table_kernel, looks_like_table, takes_any_length
+from mercer.gp.input_map import InputMap, Moments, looks_like_table, reads_table
 from mercer.gp.likelihoods import Likelihood
 from mercer.gp.rows import ColumnCheck, RowSource, open_rows, source_for
 from mercer.gp.rows.blocks import as_floats
 from mercer.gp.statistics import Statistics
 from mercer.gp.variational import Ascent, AscentState, Latent, Sites, SiteSums, infer
 from mercer.harmonics import SphericalHarmonics
-from mercer.kernels import ArcCosine
+from mercer.kernels import ArcCosine, Kernel
 from mercer.rkhs import warn_if_degenerate
 from mercer.spaces import Simplex, Sphere
 
@@ -66,8 +66,11 @@ class SparseGP(BaseEstimator):
     def _validate(self) -> Any:
         """Check the parameters; returns the kernel."""
         kernel = ArcCosine() if self.kernel is None else self.kernel
-        check_kernel(kernel)
-        kernel = clone(kernel)
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                "the kernel must be ArcCosine, or Heat, Matern or another kernel given by a law, got "
+                f"{kernel!r}"
+            )
         for name, least in (("max_features", 1), ("n_restarts", 0), ("random_state", 0)):
             value = getattr(self, name)
             if value is None and name == "max_features":
@@ -78,7 +81,7 @@ class SparseGP(BaseEstimator):
             value = getattr(self, name)
             if not (isinstance(value, int | float | np.number) and 0 < value < math.inf):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
-        return kernel
+        return clone(kernel)
 
     def _rows(self, X: Any, y: Any, weight: Any, reset: bool = True, **options: Any) -> RowSource:
         """Rows of whatever was given; with ``reset`` those of another model are forgotten."""
@@ -150,18 +153,20 @@ class SparseGP(BaseEstimator):
 
     def _choose_features(self, kernel: Any, rows: RowSource, checkpoint: Checkpoint) -> Features:
         """Eigenfunctions that the kernel's space offers, or else harmonics of a sphere."""
-        basis = eigenfunctions(kernel, self.max_features)
+        basis = kernel.eigenfunctions(rows.columns, self.max_features)
         if basis is not None:
-            return EigenFeatures.of(kernel, basis, self.inputs, self.levels)
+            return EigenFeatures.of(kernel, basis, rows.columns, self.inputs, self.levels)
         kernel.require_levels()
-        if is_table_kernel(kernel, self.inputs):
-            inputs = InputMap.of_table(rows.moments(checkpoint), float(self.bias))
+        space, table = kernel.space, kernel.space.of_table()
+        if reads_table(space, self.inputs):
+            moments = rows.moments(checkpoint)
+            inputs = InputMap(table, float(self.bias), moments.mean, moments.scale)
         else:
-            inputs = InputMap.of_points(kernel.space)
+            inputs = InputMap(space.directions())
         n = inputs.dimension(rows.columns)
         if n < 2:
             raise ValueError("X has one column, and points of a sphere at least two; see inputs='table'")
-        if self.inputs == "auto" and takes_any_length(inputs.space) and not inputs.is_table:
+        if self.inputs == "auto" and table is not None and not inputs.is_table:
             self._warn_of_lengths(kernel, rows)
         return HarmonicFeatures.of(kernel, inputs, n, self.levels, self._most, self.random_state)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._arrays import row_lengths
-from mercer.gp.input_map import InputMap, is_table_kernel
+from mercer.gp.input_map import InputMap, reads_table
 from mercer.harmonics import SphericalHarmonics
 
 if TYPE_CHECKING:
@@ -209,9 +209,9 @@ class SphericalFeatures(Features):
     def serves(self, kernel: Any, inputs: str) -> bool:
         """See :class:`Features`."""
         kernel.require_levels()
-        table = is_table_kernel(kernel, inputs)
-        right_space = table if self.is_table else kernel.space == self.inputs.space
-        return bool(right_space and kernel.radial_power == self.power)
+        table = reads_table(kernel.space, inputs)
+        right_space = table or kernel.space.directions() == self.inputs.space
+        return bool(table == self.is_table and right_space and kernel.radial_power == self.power)
 
     @property
     def fingerprint(self) -> str:

@@ -20,6 +20,7 @@ from mercer.kernels import scale
 from mercer.spaces import Space
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import FeatureMap
+from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 from mercer.spaces.realisations.zonal import LevelWeights
 
 _NO_LEVELS = (
@@ -208,6 +209,17 @@ class Kernel(sk.Kernel):
         array([1.1780972, 0.5235988, 0.0736311, 0. , 0.0020453])
         """
         raise TypeError(_NO_LEVELS.format(self))
+
+    def weighs(self, space: Space) -> bool:
+        """Tell whether the kernel is given by weights on the Laplacian's eigenvalues of a space."""
+        return False
+
+    def eigenfunctions(self, columns: int, count: int | None) -> Eigenfunctions | None:
+        """Eigenfunctions of the space that weigh most, for rows with so many columns; None without any.
+
+        ``count`` is their number, or None for all; see :meth:`Space.eigenfunctions`.
+        """
+        return None
 
     def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
         """At most so many features for points with n columns, whose inner products are the kernel."""

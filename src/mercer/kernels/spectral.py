@@ -18,6 +18,7 @@ from mercer.laws import Law, Weights, refuse_negative_weights
 from mercer.profiles import Profile
 from mercer.spaces.base import Embedding, Space
 from mercer.spaces.realisations.base import FeatureMap, Realisation, Slope
+from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 from mercer.special.zonal import Spectrum
 
 
@@ -136,6 +137,22 @@ class LawKernel(RealisedKernel):
     def log_self_similarity(self, n: int) -> float:
         """Logarithm of K(x, x) in the absolute form, for n columns; finite where K overflows."""
         return self.realise(n).log_self_similarity
+
+    def log_weights_at(self, eigenvalues: NDArray[Any], n: int) -> NDArray[np.float64]:
+        """Logarithms of the weights on some eigenvalues of the Laplacian, for n columns."""
+        self._validate()
+        law = self.with_floats().law(n)
+        return np.asarray(law.log_weights(eigenvalues, self._home.dimension(n)), dtype=float)
+
+    def weighs(self, space: Space) -> bool:
+        """See :class:`Kernel`."""
+        return bool(self._home == space)
+
+    def eigenfunctions(self, columns: int, count: int | None) -> Eigenfunctions | None:
+        """See :class:`Kernel`."""
+        self._validate()
+        n = self._home.fixed_columns(columns)
+        return self._home.eigenfunctions(n, count, lambda values: self.log_weights_at(values, n))
 
     def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
         """See :class:`Kernel`."""
