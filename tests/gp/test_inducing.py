@@ -15,8 +15,7 @@ from mercer.gp.rows import ArrayRows
 from mercer.gp.rows.blocks import Block, drawn
 from mercer.kernels import ArcCosine, AxialHeat, Heat, Matern
 from mercer.spaces import Simplex, Sphere
-from tests.gp.test_out_of_core import write
-from tests.gp.test_regressor import evidence, mapped, table
+from tests.helpers.processes import evidence, mapped, table, write
 
 RNG = np.random.default_rng(0)
 KERNELS = [
