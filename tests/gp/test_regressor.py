@@ -407,7 +407,7 @@ def test_axes_are_points_of_projective_space() -> None:
     model = SphericalGPRegressor(Heat(Projective(), t=0.2), **options).fit(X, y)
     axial = SphericalGPRegressor(AxialHeat(Sphere(), t=0.2), **options).fit(X, y)
     np.testing.assert_allclose(model.predict(-X), axial.predict(X), rtol=1e-9)
-    assert not model.features_.is_table
+    assert not model.features_.inputs.is_table
     other = model.refit(Matern(Projective(), nu=1.5, t_star=0.3))
     np.testing.assert_allclose(other.predict(-X), other.predict(X), rtol=1e-9)
 

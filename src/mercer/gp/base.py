@@ -25,7 +25,7 @@ from mercer.gp.likelihoods import Likelihood
 from mercer.gp.rows import ColumnCheck, RowSource, open_rows, source_for
 from mercer.gp.rows.blocks import as_floats
 from mercer.gp.statistics import Statistics
-from mercer.gp.variational import Ascent, AscentState, Latent, Sites, SiteSums, infer
+from mercer.gp.variational import Ascent, AscentState, Latent, Passes, Sites, SiteSums
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine, Kernel
 from mercer.rkhs import warn_if_degenerate
@@ -84,7 +84,7 @@ class SparseGP(BaseEstimator):
         return clone(kernel)
 
     def _rows(self, X: Any, y: Any, weight: Any, reset: bool = True, **options: Any) -> RowSource:
-        """Rows of whatever was given; with ``reset`` those of another model are forgotten."""
+        """Rows of whatever was given; with ``reset`` an earlier fit is forgotten."""
         if reset:
             # A fit that fails must not leave half of the one before.
             for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
@@ -92,14 +92,15 @@ class SparseGP(BaseEstimator):
         return open_rows(X, y, weight, self._column_check(reset, **options))
 
     def _column_check(self, reset: bool, **options: Any) -> ColumnCheck:
-        """Checks columns; nodes of a graph are no vectors, and may have labels."""
+        """Checks columns; nodes of a graph may be labels instead of numbers."""
         vectors = getattr(self.kernel, "requires_vector_input", True)
         return ColumnCheck(self, reset, options, bool(vectors))
 
     def _warn_of_constants(self, where: str) -> None:
-        """Name columns that were left out for what may be a chance."""
-        if self.features_.constant_columns:
-            columns = ", ".join(map(str, self.features_.constant_columns))
+        """Name columns that were left out because they happen to be constant in the first rows."""
+        inputs = self.features_.inputs
+        if inputs is not None and inputs.constant_columns:
+            columns = ", ".join(map(str, inputs.constant_columns))
             warnings.warn(
                 f"column(s) {columns} of X are constant in {where} and are left out for good; begin "
                 "with rows in which they vary",
@@ -107,7 +108,7 @@ class SparseGP(BaseEstimator):
             )
 
     def _warn_of_lengths(self, kernel: Any, rows: RowSource) -> None:
-        """Say that lengths are left out, if the first rows look as if they were of a table."""
+        """Warn that lengths are ignored, if the first rows look like those of a table."""
         first = rows.first()
         if first is not None and looks_like_table(first.X):
             warnings.warn(
@@ -117,17 +118,17 @@ class SparseGP(BaseEstimator):
             )
 
     def _few_rows(self, rows: RowSource) -> Any:
-        """Some of the first rows, to look at what the kernel makes of them, if they are at hand."""
+        """Some of the first rows, if they are at hand, to look at their kernel matrix."""
         first = rows.first()
         return None if first is None else first.X[:_LOOKED_AT]
 
     def _warn_if_degenerate(self, X: Any, kernel: Any, amplitude: float) -> None:
-        """Say that a kernel which was found tells no rows apart, or finds nothing in common."""
+        """Warn if the kernel that was found tells no rows apart, or finds nothing in common."""
         if X is not None:
             warn_if_degenerate(self.features_.gram(kernel, self.features_.check(X)), kernel, amplitude)
 
     def _open(self, path: Any, rows: RowSource, kernel: Any) -> Checkpoint:
-        """What was found before by a fit with these parameters to these rows, or nothing."""
+        """The checkpoint of a fit with these parameters to these rows."""
         if path is None:
             return Checkpoint()
         parameters = {
@@ -196,8 +197,13 @@ class SparseGP(BaseEstimator):
         check_is_fitted(self)
         return source_for(X).apply(self, method, X, outputs, **options)
 
-    def _moments(self, rows: Any, posteriors: list[tuple[Solution, Prior]]) -> tuple[Array, Array]:
-        """Means (all outputs of all posteriors) and variances (one of each) at rows, tile by tile."""
+    def _moments(
+        self, rows: Any, posteriors: list[tuple[Solution, Prior]], variances: bool = True
+    ) -> tuple[Array, Array]:
+        """Means (all outputs of all posteriors) and variances (one of each) at rows, tile by tile.
+
+        Without ``variances`` these are left empty.
+        """
         ends = np.cumsum([0, *(posterior.mean.shape[1] for posterior, _ in posteriors)])
         mean = np.empty((rows.shape[0], ends[-1]))
         variance = np.empty((rows.shape[0], len(posteriors)))
@@ -210,22 +216,13 @@ class SparseGP(BaseEstimator):
                     features = prior.features
                     psi = features.write(rows[part], phi)
                 mean[part, ends[i] : ends[i + 1]] = phi @ posterior.mean
-                variance[part, i] = prior.left(psi) + posterior.variance(phi)
+                if variances:
+                    variance[part, i] = prior.left(psi) + posterior.variance(phi)
 
-        run(job, _parts(rows.shape[0]), what="prediction")
+        starts = range(0, rows.shape[0], ROWS)
+        tiles = [(slice(start, min(start + ROWS, rows.shape[0])),) for start in starts]
+        run(job, tiles, what="prediction")
         return mean, variance
-
-    def _means(self, rows: Any, posterior: Solution, prior: Prior) -> Array:
-        """Posterior means at rows, tile by tile."""
-        mean = np.empty((rows.shape[0], posterior.mean.shape[1]))
-
-        def job(part: slice) -> None:
-            phi = np.empty((part.stop - part.start, prior.features.size))
-            prior.features.write(rows[part], phi)
-            mean[part] = phi @ posterior.mean
-
-        run(job, _parts(rows.shape[0]), what="prediction")
-        return mean
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -234,10 +231,6 @@ class SparseGP(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "elbo_")
-
-    def _rng(self) -> np.random.Generator:
-        """Random numbers for restarts."""
-        return np.random.default_rng(self.random_state)
 
 
 class VariationalGP(SparseGP):
@@ -331,10 +324,13 @@ class VariationalGP(SparseGP):
             for _ in self.likelihood_.offset
         ]
         theta = np.concatenate([[np.log(self.amplitude)], self.kernel_.theta])
-        self.n_iter_ = infer(
-            self.likelihood_, self.features_, rows, ascents, theta, self.n_restarts, self.max_iter,
-            self._rng(), checkpoint,
-        )  # fmt: skip
+        seeds = np.random.default_rng(self.random_state).spawn(len(ascents))
+
+        def begin(i: int, sites: Sites) -> None:
+            ascents[i].start(sites, theta, self.n_restarts, seeds[i])
+
+        passes = Passes(self.likelihood_, self.features_, rows, checkpoint)
+        self.n_iter_ = passes.run(ascents, begin, self.max_iter)
         checkpoint.remove()
         if any(ascent.moving for ascent in ascents):
             warnings.warn(
@@ -346,8 +342,7 @@ class VariationalGP(SparseGP):
         self.elbo_ = sum(ascent.bound for ascent in ascents)
         self.kernels_ = [latent.kernel for latent in self._latents]
         self.amplitudes_ = np.array([np.exp(latent.theta[0]) for latent in self._latents])
-        few = self._few_rows(rows)
-        self._warn_if_degenerate(few, self.kernels_[0], float(self.amplitudes_[0]))
+        self._warn_if_degenerate(self._few_rows(rows), self.kernels_[0], float(self.amplitudes_[0]))
         return self
 
     def _latent_moments(self, X: Any) -> tuple[Array, Array]:
@@ -364,8 +359,3 @@ class VariationalGP(SparseGP):
     def _predict(self, X: Any, return_std: bool) -> Any:
         mean, variance = self.likelihood_.predict(*self._latent_moments(X))
         return (mean[:, 0], np.sqrt(variance[:, 0])) if return_std else mean[:, 0]
-
-
-def _parts(rows: int) -> list[tuple[slice]]:
-    """Tiles of rows, as tasks of threads."""
-    return [(slice(start, min(start + ROWS, rows)),) for start in range(0, rows, ROWS)]

@@ -27,6 +27,7 @@ class EigenFeatures(Features):
     basis: Eigenfunctions
     space: Any
     n: int
+    inputs = None
 
     @classmethod
     def of(
@@ -202,6 +203,7 @@ class TabulatedFeatures(Features):
     scores: Array
     scale_slopes: Array
     left_slopes: Array
+    inputs = None
 
     @property
     def size(self) -> int:  # type: ignore[override]

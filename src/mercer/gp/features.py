@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,10 +54,8 @@ class Features(ABC):
     size: int
     #: Number of functions psi_r.
     n_rest: int = 1
-    #: Whether rows are of a table, with columns that are standardised.
-    is_table: bool = False
-    #: Numbers of columns of a table that are left out because they are constant.
-    constant_columns: Sequence[int] = ()
+    #: How rows become points of a sphere; None for points of other spaces.
+    inputs: InputMap | None
 
     @abstractmethod
     def check(self, X: Any, name: str = "X") -> Any:
@@ -162,17 +159,6 @@ class SphericalFeatures(Features):
     def _identity(self) -> tuple[Any, ...]:
         """What tells these functions from others."""
 
-    @property
-    def is_table(self) -> bool:  # type: ignore[override]
-        """See :class:`Features`."""
-        return self.inputs.is_table
-
-    @property
-    def constant_columns(self) -> Sequence[int]:  # type: ignore[override]
-        """See :class:`Features`."""
-        scale = self.inputs.scale
-        return () if scale is None else np.flatnonzero(np.isinf(scale)).tolist()
-
     def check(self, X: Any, name: str = "X") -> Any:
         """See :class:`Features`."""
         if self.inputs.dimension(X.shape[1]) != self.n:
@@ -211,7 +197,7 @@ class SphericalFeatures(Features):
         kernel.require_levels()
         table = reads_table(kernel.space, inputs)
         right_space = table or kernel.space.directions() == self.inputs.space
-        return bool(table == self.is_table and right_space and kernel.radial_power == self.power)
+        return bool(table == self.inputs.is_table and right_space and kernel.radial_power == self.power)
 
     @property
     def fingerprint(self) -> str:

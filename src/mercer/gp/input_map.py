@@ -107,6 +107,11 @@ class InputMap:
         """Whether columns are standardised."""
         return self.mean is not None
 
+    @property
+    def constant_columns(self) -> list[int]:
+        """Numbers of columns of a table that are left out because they are constant."""
+        return [] if self.scale is None else np.flatnonzero(np.isinf(self.scale)).tolist()
+
     def rows(self, X: Any) -> Any:
         """Rows as the kernel takes them."""
         if self.mean is None:

@@ -15,10 +15,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.gp.base import SparseGP
-from mercer.gp.features import Features, HarmonicFeatures
 from mercer.gp.hyperparameters import AMPLITUDES, Evidence
 from mercer.gp.inducing import search as inducing_search
-from mercer.gp.inducing.features import InducingFeatures, with_fixed_parameters
+from mercer.gp.inducing.features import with_fixed_parameters
 from mercer.gp.rows import Block, RowSource
 from mercer.gp.statistics import collect
 
@@ -182,11 +181,12 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         if self.ard or self.features == "inducing":
             if "features" not in kept.results:
                 kept.keep("features", self._learn_features(rows))
-            scales, self.features_ = kept.results["features"]
+            scales, features = kept.results["features"]
+            self.features_ = features
             if self.ard:
                 self.input_scales_ = scales
-            if isinstance(self.features_, InducingFeatures):
-                self.kernel_ = self.features_.kernel
+            if self.features == "inducing":
+                self.kernel_ = features.kernel
         self.statistics_ = collect(self.features_, rows, kept)
         self._flat = self.statistics_.shift.size == 1 if rows.flat is None else rows.flat
         self._finish(self._theta(), self.n_restarts)
@@ -194,19 +194,21 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self._warn_if_degenerate(few, self.kernel_, self.amplitude_)
         return self
 
-    def _learn_features(self, source: RowSource) -> tuple[Array, Features]:
+    def _learn_features(self, source: RowSource) -> tuple[Array, Any]:
         """Input scales (or ones) and features, from a sample of the rows."""
-        if self.ard and not self.features_.is_table:
+        features: Any = self.features_
+        inputs = features.inputs
+        if self.ard and (inputs is None or not inputs.is_table):
             raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
-        if not isinstance(self.features_, HarmonicFeatures):
+        if inputs is None:
             raise ValueError(
                 f"inducing points are of a sphere; use features='harmonics' with {self.kernel_.space!r}"
             )
         rows = source.sample(self.random_state)
         try:
-            self.features_.check(rows.X)
+            features.check(rows.X)
         except ValueError:
-            collect(self.features_, source)  # names the row as it was given
+            collect(features, source)  # names the row as it was given
             raise
         if len(rows.y) == 0 or (rows.weight is not None and not rows.weight.any()):
             raise ValueError("all weights of a sample of the rows are zero; give rows that count")
@@ -216,13 +218,12 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             if not self.optimize:
                 self.kernel_ = with_fixed_parameters(self.kernel_)
             return inducing_search.learn_inducing_points(
-                self.features_.inputs, self.kernel_, self._theta(), rows, self._most, self.ard,
-                self.random_state,
-            )  # fmt: skip
+                inputs, self.kernel_, self._theta(), rows, self._most, self.ard, self.random_state
+            )
         from mercer.gp.scales import learn_scales
 
-        scales = learn_scales(self.features_, self.kernel_, self._theta(), rows, _ARD_STEPS)
-        return scales, replace(self.features_, inputs=self.features_.inputs.stretched(scales))
+        scales = learn_scales(features, self.kernel_, self._theta(), rows, _ARD_STEPS)
+        return scales, replace(features, inputs=inputs.stretched(scales))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows; hyperparameters are optimised from where they are.
@@ -262,8 +263,6 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         for name in params:
             if name not in free:
                 raise ValueError(f"refit cannot change {name}; it can change {', '.join(free)}")
-        if kernel is not None and isinstance(self.features_, InducingFeatures):
-            raise ValueError("inducing points go with their kernel; call fit instead")
         clone(self).set_params(**params)._validate()
         fresh = self.kernel_ if kernel is None else self._compatible(kernel)
         self.set_params(**params)
@@ -281,18 +280,15 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         statistics = self.statistics_
         self._mean_y = statistics.target_mean if self.normalize_y else np.zeros_like(statistics.shift)
         self._scale_y = statistics.target_scale if self.normalize_y else np.ones_like(statistics.shift)
-        self._evidence = self._make_evidence()
+        sums = statistics.scaled(self._mean_y, self._scale_y)
+        self._evidence = Evidence.of(sums, self.features_, self.kernel_)
         if self.optimize:
-            theta, _ = self._evidence.maximise(theta, restarts, self._rng())
+            theta, _ = self._evidence.maximise(theta, restarts, np.random.default_rng(self.random_state))
         self.theta_ = theta
         self.amplitude_, self.noise_, self.kernel_ = self._evidence.split(theta)
         self._posterior, self._prior, left = self._evidence.solve(theta)
         self.elbo_ = self._posterior.value(left) - self._log_scale()
         return self
-
-    def _make_evidence(self) -> Evidence:
-        sums = self.statistics_.scaled(self._mean_y, self._scale_y)
-        return Evidence.of(sums, self.features_, self.kernel_)
 
     def _log_scale(self) -> float:
         """What the units of the targets add to the evidence."""
@@ -347,9 +343,9 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
 
     def _predict(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         rows = self._points(X)
+        mean, variance = self._moments(rows, [(self._posterior, self._prior)], return_std)
         if not return_std:
-            return self._in_units(self._means(rows, self._posterior, self._prior))
-        mean, variance = self._moments(rows, [(self._posterior, self._prior)])
+            return self._in_units(mean)
         std = np.sqrt(variance + self.noise_ * include_noise) * self._scale_y
         return self._in_units(mean), std[:, 0] if self._flat else std
 
