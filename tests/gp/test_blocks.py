@@ -89,7 +89,7 @@ def test_the_first_block_is_looked_at_without_a_pass_of_its_own() -> None:
         ((X, 3.0), "y of block 1 is a single float"),
         ((X, None), "y of block 1 is a single NoneType"),
         ((X, [[1.0]] * 59 + [[1.0, 2.0]]), "y of block 1: .*inhomogeneous"),
-        ((X, np.arange(60).astype("M8[D]")), r"y of block 1: datetime64\[D\] is no number"),
+        ((X, np.arange(60).astype("M8[D]")), r"y of block 1: datetime64\[D\] is not a number"),
         ((X, Y, 2.0), "weight of block 1 is a single float"),
         ((X, Y, ["a"] * 60), "weight of block 1: could not convert"),
         ((X, Y, sparse.csr_array(Y[:, None])), "weight of block 1 is sparse"),
@@ -97,7 +97,7 @@ def test_the_first_block_is_looked_at_without_a_pass_of_its_own() -> None:
         ((3.0, Y), "X of block 1 is a single float"),
         ((X[:, 0], Y), "X of block 1: Expected 2D array"),
         ((X.astype(str).astype(object) + "m", Y), "X of block 1: could not convert string"),
-        ((np.zeros((60, 3), "M8[s]"), Y), r"X of block 1: datetime64\[s\] is no number"),
+        ((np.zeros((60, 3), "M8[s]"), Y), r"X of block 1: datetime64\[s\] is not a number"),
     ],
 )
 def test_bad_parts_of_blocks_are_named(block, message: str) -> None:
@@ -121,5 +121,5 @@ def test_bad_columns_of_frames_are_named() -> None:
 
 
 def test_dates_are_no_targets() -> None:
-    with pytest.raises(ValueError, match=r"datetime64\[D\] is no number"):
+    with pytest.raises(ValueError, match=r"datetime64\[D\] is not a number"):
         small().fit(X, np.arange(60).astype("M8[D]"))

@@ -117,10 +117,10 @@ def test_no_code_is_run(tmp_path, monkeypatch) -> None:
     attack = np.array([Attack()], dtype=object)
     pickled = pickle.dumps(({"rows": "these"}, {"a": Attack()}))
     path.write_bytes(pickled)
-    assert "is no checkpoint of a fit" in refusal(path)
+    assert "is not a checkpoint of a fit" in refusal(path)
     for arrays in ({"tree": attack}, {"tree": np.frombuffer(b'{"a": 1}', np.uint8), "0": attack}):
         resealed(path, **arrays)
-        assert "is no checkpoint of a fit" in refusal(path)
+        assert "is not a checkpoint of a fit" in refusal(path)
     tree = {"description": {"dict": {"rows": "these"}}, "results": {"dict": {"a": {"array": 0}}}}
     resealed(path, tree=np.frombuffer(json.dumps(tree).encode(), np.uint8), **{"0": attack})
     assert "Python objects" in refusal(path)
@@ -165,14 +165,14 @@ def refusal(path) -> str:
 def test_trees_of_other_kinds_are_refused(tmp_path, results) -> None:
     tree = json.dumps({"description": {"dict": {"rows": "these"}}, "results": results})
     resealed(tmp_path / "sums", tree=np.frombuffer(tree.encode(), np.uint8))
-    assert "is no checkpoint of a fit" in refusal(tmp_path / "sums")
+    assert "is not a checkpoint of a fit" in refusal(tmp_path / "sums")
 
 
 def test_deep_trees_are_refused(tmp_path) -> None:
     deep = '{"list": [' * 5000 + "]}" * 5000
     tree = '{"description": {"dict": {"rows": "these"}}, "results": ' + deep + "}"
     resealed(tmp_path / "sums", tree=np.frombuffer(tree.encode(), np.uint8))
-    assert "is no checkpoint of a fit" in refusal(tmp_path / "sums")
+    assert "is not a checkpoint of a fit" in refusal(tmp_path / "sums")
 
 
 def test_every_damage_is_refused(tmp_path) -> None:
@@ -412,6 +412,6 @@ def test_other_blocks_between_two_sweeps_are_refused(tmp_path, monkeypatch) -> N
 def test_foreign_files_are_no_checkpoints(tmp_path, content: bytes) -> None:
     path = tmp_path / "sums"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"sums is no checkpoint of a fit.*give another path"):
+    with pytest.raises(ValueError, match=r"sums is not a checkpoint of a fit.*give another path"):
         small().fit(X, Y, checkpoint=path)
     assert path.read_bytes() == content

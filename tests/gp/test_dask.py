@@ -188,7 +188,7 @@ def test_bad_partitions() -> None:
         model.fit(data[NAMES].clear_divisions(), shorter)
     with pytest.raises(ValueError, match="divided at different indices"):
         model.fit(data[NAMES], frame(X[:250], y[:250])["y"])
-    with pytest.raises(ValueError, match="y is no Dask collection"):
+    with pytest.raises(ValueError, match="y is not a Dask collection"):
         model.fit(data[NAMES], y)
     with pytest.raises(ValueError, match="requires y"):
         model.fit(blocks)

@@ -155,10 +155,10 @@ def test_checkpoint_of_another_fit_is_refused(tmp_path, written) -> None:
     with pytest.raises(ValueError, match="other rows"):
         model.fit(source, checkpoint=path)
     path.write_bytes(b"something else")
-    with pytest.raises(ValueError, match="is no checkpoint"):
+    with pytest.raises(ValueError, match="is not a checkpoint"):
         model.fit(X, y, checkpoint=path)
     path.write_bytes(pickle.dumps([1]))
-    with pytest.raises(ValueError, match="is no checkpoint"):
+    with pytest.raises(ValueError, match="is not a checkpoint"):
         model.fit(X, y, checkpoint=path)
     with pytest.raises(FileNotFoundError):
         model.fit(X, y, checkpoint=tmp_path / "nowhere" / "sums")
@@ -337,7 +337,7 @@ def test_columns_of_files_are_checked_before_the_work(tmp_path) -> None:
         ({"target": "y", "columns": ["a"], "weight": "text"}, "column 'text' of .*0.parquet holds"),
         ({"target": ["y", "text"], "columns": ["a"]}, "column 'text' of .*0.parquet holds"),
         ({"target": "pair", "columns": ["a"]}, "column 'pair' of .*0.parquet holds list"),
-        ({"target": "day", "columns": ["a", "b"]}, r"y of .*0.parquet.*: datetime64\[.*is no number"),
+        ({"target": "day", "columns": ["a", "b"]}, r"y of .*0.parquet.*: datetime64\[.*is not a number"),
         ({"target": "text", "columns": ["a"]}, "y of .*0.parquet.*: could not convert string"),
         ({"target": "y", "columns": ["a", "z"]}, "0.parquet has no column 'z'"),
     ):

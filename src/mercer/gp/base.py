@@ -302,8 +302,8 @@ class VariationalGP(SparseGP):
             How often each row counts.
         checkpoint : path, optional
             A file for the state after each pass, and for the sums of the pass under way.  If a fit of
-            the same model to the same rows was stopped, it goes on from there; when the fit is done,
-            the file is deleted.  A file that is damaged, or another, is refused.
+            the same model to the same rows was stopped, it resumes from there; when the fit is done,
+            the file is deleted.  Other files and damaged ones are refused.
         """
         rows = self._rows(X, y, sample_weight, **self._target_options)
         if not rows.repeatable:

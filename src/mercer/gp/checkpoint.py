@@ -77,7 +77,7 @@ class Checkpoint:
                 raise TypeError("it holds no results")
         except DAMAGE as error:
             raise ValueError(
-                f"{path} is no checkpoint of a fit: {one_line(error)}; give another path"
+                f"{path} is not a checkpoint of a fit: {one_line(error)}; give another path"
             ) from None
         if other:
             raise ValueError(

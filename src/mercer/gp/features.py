@@ -75,12 +75,12 @@ class Features(ABC):
 
     @abstractmethod
     def serves(self, kernel: Any, inputs: str) -> bool:
-        """Whether sums that were collected are those of another kernel too."""
+        """Whether the sums that were collected suit another kernel too."""
 
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """The same for the same features: statistics of different ones must not be added."""
+        """A text that other features do not have: statistics of different ones must not be added."""
 
     def sums(self, outputs: int, beside: Any = None) -> ProductSums:
         """Where sums over rows are collected, in a thread that has others ``beside``."""

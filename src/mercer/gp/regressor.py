@@ -30,11 +30,12 @@ _ARD_STEPS = 40
 class SphericalGPRegressor(RegressorMixin, SparseGP):
     """Gaussian process regression by spherical harmonics or inducing points, in one pass over the rows.
 
-    ``y = f(x) + noise``, f a Gaussian process with a zonal kernel ``sum_l a_l N_l P_l``.  The inducing
-    features are the harmonics of the sphere; their prior covariance is diagonal and they do not depend
-    on the kernel's hyperparameters.  Sums over rows of ``phi phi'`` and ``phi y`` are collected once,
-    and everything else follows from them: hyperparameters (maximising a lower bound of the evidence,
-    by L-BFGS with exact gradients), posterior and bound cost O(M^3) a step, whatever the number of rows.
+    ``y = f(x) + noise``, f a Gaussian process with a zonal kernel ``sum_l a_l N_l P_l``.  Its features
+    phi are the harmonics of the sphere.  Their prior covariance is diagonal, and they do not depend on
+    the kernel's hyperparameters.  Sums over rows of ``phi phi'`` and ``phi y`` are collected once.
+    Everything else follows from them, at a cost of O(M^3) a step whatever the number of rows: the
+    hyperparameters, which maximise a lower bound of the evidence (by L-BFGS with exact gradients), the
+    posterior and the bound.  On other spaces the eigenfunctions of the Laplacian replace the harmonics.
 
     Columns of a table are standardised and a constant column is appended, so that rows become
     directions; the arc-cosine kernel keeps the lengths of rows too.  Kernels on ``Sphere()`` and
@@ -44,16 +45,16 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     ----------
     kernel : Kernel, optional
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
-        ``Matern`` or another SpectralKernel on a sphere; or one of these on a ``Graph``, whose rows are
-        nodes and whose features are the eigenvectors of its Laplacian.
+        ``Matern`` or another kernel given by a law, on a sphere or on a space with eigenfunctions: a
+        ``Graph``, whose rows are nodes, or a ``Torus``.
     max_features : int, optional
         Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
         default 500, or all eigenvectors of a graph of up to 4000 nodes, which is the exact process.
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
-        Whether rows are of a table, or points of the kernel's space; "auto" tells by the kernel, and
-        warns if rows for ``Sphere()`` vary in length as those of a table do.
+        Whether rows are those of a table or points of the kernel's space; "auto" decides by the kernel,
+        and warns if the lengths of rows for ``Sphere()`` vary as those of a table do.
     bias : float
         The constant column, in units of the standardised ones.
     ard : bool
@@ -90,8 +91,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         Bound on the log evidence of the targets.
     statistics_ : Statistics
         All that is kept of the rows.
-    features_ : HarmonicFeatures or InducingFeatures
-        Input map, and harmonics or inducing points.
+    features_ : HarmonicFeatures, InducingFeatures or EigenFeatures
+        Harmonics or inducing points with their input map, or eigenfunctions.
     input_scales_ : array of shape (d,)
         With ``ard``: factors of the standardised columns.
 
@@ -172,8 +173,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             How often each row counts.
         checkpoint : path, optional
             A file for the sums so far.  If a fit of the same model to the same rows was stopped, it
-            goes on from there; when the fit is done, the file is deleted.  A file that is damaged, or
-            another, is refused.
+            resumes from there; when the fit is done, the file is deleted.  Other files and damaged ones
+            are refused.
         """
         rows = self._rows(X, y, sample_weight, multi_output=True, y_numeric=True)
         kept = self._start(rows, checkpoint)

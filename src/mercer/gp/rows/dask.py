@@ -194,8 +194,8 @@ def _beside(X: Any, y: Any, name: str, dimensions: tuple[int, ...]) -> Any:
         y = np.asarray(y)
         if np.isnan(_sizes(X)).any():
             raise ValueError(
-                f"{name} is no Dask collection, and the numbers of rows in the partitions of X are not "
-                "known; take both from the same data frame"
+                f"{name} is not a Dask collection, and the numbers of rows in the partitions of X are "
+                "unknown; take both from the same data frame"
             )
         y = da.from_array(y, chunks=-1)
     if y.ndim not in dimensions:
