@@ -62,6 +62,9 @@ class SparseGP(BaseEstimator):
     kernel_: Any
     #: Data classes of tallies of targets, for checkpoints.
     _tally_kinds: tuple[type, ...] = ()
+    #: Parameters that must be whole numbers, with the least values, and those that must be positive.
+    _whole: ClassVar[dict[str, int]] = {"max_features": 1, "n_restarts": 0, "random_state": 0}
+    _positive: ClassVar[tuple[str, ...]] = ("amplitude", "bias")
 
     def _validate(self) -> Any:
         """Check the parameters; returns the kernel."""
@@ -71,13 +74,13 @@ class SparseGP(BaseEstimator):
                 "the kernel must be ArcCosine, or Heat, Matern or another kernel given by a law, got "
                 f"{kernel!r}"
             )
-        for name, least in (("max_features", 1), ("n_restarts", 0), ("random_state", 0)):
+        for name, least in self._whole.items():
             value = getattr(self, name)
             if value is None and name == "max_features":
                 continue
             if not is_whole(value) or value < least:
                 raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
-        for name in ("amplitude", "bias"):
+        for name in self._positive:
             value = getattr(self, name)
             if not (isinstance(value, int | float | np.number) and 0 < value < math.inf):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
@@ -244,6 +247,8 @@ class VariationalGP(SparseGP):
     max_iter: int
     tol: float
     _latents: list[Latent]
+    _whole: ClassVar[dict[str, int]] = {**SparseGP._whole, "max_iter": 1}
+    _positive = (*SparseGP._positive, "tol")
     #: Options of scikit-learn's check of arrays.
     _target_options: ClassVar[dict[str, Any]] = {"y_numeric": True}
 
@@ -277,14 +282,6 @@ class VariationalGP(SparseGP):
     @property
     def _tally_kinds(self) -> tuple[type, ...]:  # type: ignore[override]
         return self.likelihood.kinds
-
-    def _validate(self) -> Any:
-        kernel = super()._validate()
-        if not is_whole(self.max_iter) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
-        if not (isinstance(self.tol, int | float | np.number) and 0 < self.tol < np.inf):
-            raise ValueError(f"tol must be a positive number, got {self.tol!r}")
-        return kernel
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
         """Find the posterior in several passes.

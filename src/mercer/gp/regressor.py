@@ -147,10 +147,10 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self.n_restarts = n_restarts
         self.random_state = random_state
 
+    _positive = (*SparseGP._positive, "noise")
+
     def _validate(self) -> Any:
         kernel = super()._validate()
-        if not (isinstance(self.noise, int | float | np.number) and 0 < self.noise < math.inf):
-            raise ValueError(f"noise must be a positive number, got {self.noise!r}")
         if self.features not in ("harmonics", "inducing"):
             raise ValueError(f"features must be 'harmonics' or 'inducing', got {self.features!r}")
         if self.features == "inducing" and self.levels is not None:
