@@ -97,15 +97,10 @@ STILL: dict[str, dict[str, set[str]]] = {
     "kernel_questions": {
         "selection/gram_cache.py": {"Sum"},
     },
-    "flags": {
-        "gp/input_map.py": {"has_directions", "takes_any_length", "takes_table"},
-        "gpytorch.py": {"has_directions"},
-    },
     "attribute_questions": {"kernels/clouds/base.py": {"_validate"}},
     "private_attributes": {
         "bounds/vc.py": {"_gamma"},
         "gp/rows/dask.py": {"_meta"},
-        "gpytorch.py": {"_validate"},
         "selection/journal.py": {"_kwargs", "_response_method", "_sign"},
         "selection/models.py": {"_impl", "_n_support", "_sparse"},
         "selection/scales.py": {"_check"},
@@ -310,7 +305,7 @@ RULES: dict[Rule, tuple[str, list[str]]] = {
         ],
     ),
     kernel_questions: ("gp/a.py", ["isinstance(kernel, Heat)", "type(kernel) in [Heat, Matern]"]),
-    flags: ("gp/a.py", ["1 if space.has_directions else 2", "[k for k in x if not k.magnifies]"]),
+    flags: ("gp/a.py", ["1 if space.computes_in_double else 2", "[k for k in x if not k.magnifies]"]),
     attribute_questions: ("gp/a.py", ["hasattr(space, 'realise')", "getattr(k, 'space', None)"]),
     private_attributes: ("gp/a.py", ["kernel._x", "class A:\n    def f(self, b):\n        b._y = 1"]),
 }

@@ -23,6 +23,7 @@ from mercer.spaces import Euclidean, Space
 from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import FeatureMap
+from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 from mercer.spaces.realisations.zonal import LevelWeights
 
 _NO_LEVELS = (
@@ -228,10 +229,6 @@ class Kernel(sk.Kernel):
         """Raise unless the kernel has weights on the levels of a sphere."""
         raise TypeError(_NO_LEVELS.format(self))
 
-    def require_spectrum(self) -> None:
-        """Raise unless the kernel has weights on eigenvalues of its space, or on levels of a sphere."""
-        self.require_levels()
-
     def nonzero_levels(self, n: int) -> tuple[int, ...]:
         """Levels with a positive weight among the first 64; some kernels skip every other level."""
         return tuple(np.flatnonzero(self.level_weights(n, range(64)).weights > 0).tolist())
@@ -246,6 +243,14 @@ class Kernel(sk.Kernel):
         array([1.1780972, 0.5235988, 0.0736311, 0. , 0.0020453])
         """
         raise TypeError(_NO_LEVELS.format(self))
+
+    def eigenfunctions(self, columns: int, count: int | None) -> Eigenfunctions | None:
+        """Eigenfunctions of the space with the largest weights; None if none are known.
+
+        ``columns`` is the number of columns of the data and ``count`` the number of functions, or None
+        for all of them; see :meth:`Space.eigenfunctions`.
+        """
+        return None
 
     def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
         """Features of points with n columns, at most ``size``, whose inner products are the kernel."""

@@ -44,11 +44,6 @@ class Space(ABC):
     requires_vector_input = True
     #: Whether single precision is too little for the space's arithmetic.
     computes_in_double = False
-    #: Whether points are unit vectors; whether rows may have any length then; and whether rows may be
-    #: columns of a table, centred and scaled.
-    has_directions = False
-    takes_any_length = False
-    takes_table = True
 
     @abstractmethod
     def check(self, X: Any, name: str = "X") -> Any:
@@ -79,8 +74,8 @@ class Space(ABC):
         """Results in single precision if points were, where the space computes in double precision."""
         return to_single(values) if self.computes_in_double and is_single(X) else values
 
-    def fixed_columns(self) -> int:
-        """The number of columns where it does not depend on the data; 0 of points without columns."""
+    def fixed_columns(self, given: int | None = None) -> int:
+        """The number of columns: that of the space or else of the data; 0 of points without columns."""
         return 0
 
     def natural_time(self, n: int) -> float | None:
@@ -107,6 +102,14 @@ class Space(ABC):
     def require_unit_vectors(self) -> None:
         """Raise unless points are unit vectors, so that kernels may be functions of an angle."""
         raise TypeError(f"space must be Sphere() or Simplex(), got {self!r}")
+
+    def directions(self) -> Space:
+        """The space of unit vectors that rows point to: itself, if points are unit vectors."""
+        raise TypeError(f"space must be Euclidean(), Sphere() or Simplex(), got {self!r}")
+
+    def of_table(self) -> Space | None:
+        """The space of rows whose columns are centred and scaled; None if columns must stay as given."""
+        return None
 
     def check_time(self, t: float) -> None:  # noqa: B027 (most spaces take all)
         """Raise for diffusion times at which the space's arithmetic has no digits left."""
@@ -141,11 +144,15 @@ class Space(ABC):
             f"{self!r} has no Laplacian whose spectrum a law could weigh; use a kernel of it"
         )
 
-    def eigenfunctions(self, count: int | None, log_weights: LogWeights) -> Eigenfunctions | None:
+    def eigenfunctions(
+        self, n: int, count: int | None, log_weights: LogWeights
+    ) -> Eigenfunctions | None:
         """Eigenfunctions of the Laplacian that are heaviest under a law; None if none are known here.
 
         Parameters
         ----------
+        n : int
+            Number of columns.
         count : int or None
             How many, at most; None for all, or a usual number where there are too many.
         log_weights : callable
@@ -190,13 +197,14 @@ class RowSpace(Space):
         self._check_rows(X, name)
         return X
 
-    def fixed_columns(self) -> int:
+    def fixed_columns(self, given: int | None = None) -> int:
         """See :class:`Space`."""
-        if self.n is None:
+        n = given if self.n is None else self.n
+        if n is None:
             raise ValueError(
                 f"{self!r} has no dimension of its own: give it the number of columns, n, or give X"
             )
-        return int(self.n)
+        return int(n)
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
         """See :class:`Space`."""

@@ -164,7 +164,7 @@ class Graph(Space):
         positive = self._normalized_laplacian() if normalized else self._plain_laplacian()
         return Operator(-positive.matrix, -positive.high, 0.0, positive.null)
 
-    def eigenfunctions(self, count: int | None, log_weights: LogWeights) -> Eigenvectors:
+    def eigenfunctions(self, n: int, count: int | None, log_weights: LogWeights) -> Eigenvectors:
         """Eigenvectors of the Laplacian; see :class:`Space`.
 
         All of them up to 4000 nodes; of larger graphs those of the least eigenvalues, and what they

@@ -51,7 +51,6 @@ class SphericalSpace(RadialSpace):
 
     least_dimension = 2
     embeds_alike = True
-    has_directions = True
     widest_angle = 180.0
 
     def natural_time(self, n: int) -> float:
@@ -67,6 +66,10 @@ class SphericalSpace(RadialSpace):
 
     def require_unit_vectors(self) -> None:
         """See :meth:`Space.require_unit_vectors`."""
+
+    def directions(self) -> SphericalSpace:
+        """See :meth:`Space.directions`."""
+        return self
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
         """A function of the angle: see :meth:`Space.realise`."""
@@ -168,15 +171,9 @@ class Sphere(SphericalSpace):
             return f"{type(self).__name__}(coordinates='latlon')"
         return super().__repr__()
 
-    @property
-    def takes_any_length(self) -> bool:  # type: ignore[override]
-        """See :class:`Space`."""
-        return not self.unit and self.coordinates == "cartesian"
-
-    @property
-    def takes_table(self) -> bool:  # type: ignore[override]
-        """See :class:`Space`; latitude and longitude are no columns of a table."""
-        return self.coordinates == "cartesian"
+    def of_table(self) -> Sphere | None:
+        """See :meth:`Space.of_table`; latitude and longitude stay as they are given."""
+        return Sphere() if self.coordinates == "cartesian" else None
 
     @property
     def takes_sparse(self) -> bool:  # type: ignore[override]
@@ -337,8 +334,6 @@ class Simplex(SphericalSpace, DistributionSpace):
     def separation(self) -> Separation:
         """See :class:`RadialSpace`."""
         return "one-sided"
-
-    takes_table = False
 
     @property
     def whole(self) -> Sphere:

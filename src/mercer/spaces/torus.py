@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -178,12 +178,12 @@ class Torus(RowSpace):
             return LatticeSum(self, law, n, normalized)
         return TorusProduct(self, law, n, normalized)
 
-    def eigenfunctions(self, count: int | None, log_weights: LogWeights) -> TorusFunctions:
+    def eigenfunctions(self, n: int, count: int | None, log_weights: LogWeights) -> TorusFunctions:
         """Cosines and sines of the heaviest levels, whole ones: see :meth:`Space.eigenfunctions`."""
-        n = self.fixed_columns()
         if n > _MOST_COLUMNS:
             raise ValueError(f"eigenfunctions are for at most {_MOST_COLUMNS} columns, not {n}")
-        return TorusFunctions(self, _heaviest(n, _USUAL if count is None else count, log_weights))
+        lattice = _heaviest(n, _USUAL if count is None else count, log_weights)
+        return TorusFunctions(replace(self, n=n), lattice)
 
 
 def _wrapped(angle: Any) -> Any:
