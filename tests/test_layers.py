@@ -61,10 +61,7 @@ STILL_CHOOSE = {
     "kernels/counts/posterior.py": {"is_foreign"},
     "kernels/realised.py": {"is_foreign", "requires_grad"},
     "kernels/sphere.py": {"is_foreign"},
-    "spaces/realisations/divergences.py": {"is_foreign"},
-    "spaces/realisations/factors.py": {"is_foreign"},
     "spaces/graph.py": {"is_foreign"},
-    "spaces/hyperbolic.py": {"is_numpy_array"},
     "special/harmonics.py": {"is_foreign"},
 }
 

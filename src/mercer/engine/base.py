@@ -69,6 +69,8 @@ class Engine(ABC):
 
     #: Whether results carry derivatives with respect to operands, scales and parameters.
     differentiable = False
+    #: Whether it takes the operands of :mod:`mercer.engine.operands`, in place of matrices.
+    takes_operands = False
     #: Rows and columns of the tiles that a product with vectors is summed from.
     side = 2048
 
@@ -83,7 +85,7 @@ class Engine(ABC):
         Parameters
         ----------
         L, R : arrays of shape (m, k) and (p, k)
-            The engine of NumPy also takes the operands of :mod:`mercer.engine.operands`.
+            Or operands, see :attr:`takes_operands`.
         profile : Profile
         options : GramOptions
 

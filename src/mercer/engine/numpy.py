@@ -28,6 +28,8 @@ class NumpyEngine(Engine):
     With the same number of threads results are the same to the last bit.
     """
 
+    takes_operands = True
+
     def accepts(self, array: Any) -> bool:
         """See :class:`Engine`; whatever is not an array of another library."""
         return not is_foreign(array)

@@ -38,7 +38,7 @@ def eigenfunctions(kernel: Any, count: int | None) -> Eigenfunctions | None:
     """Eigenfunctions for a kernel, where its space offers them; None where it does not."""
     if not isinstance(kernel, LawKernel):
         return None
-    found: Eigenfunctions | None = kernel.space.eigenfunctions(
+    found: Eigenfunctions | None = kernel.home.eigenfunctions(
         count, lambda eigenvalues: log_weights(kernel, eigenvalues)
     )
     return found
@@ -46,9 +46,9 @@ def eigenfunctions(kernel: Any, count: int | None) -> Eigenfunctions | None:
 
 def log_weights(kernel: Any, eigenvalues: Array) -> Array:
     """Logarithms of a kernel's weights on eigenvalues of its space."""
-    n = kernel.space.fixed_columns()
+    n = kernel.home.fixed_columns()
     law = kernel.with_floats().law(n)
-    return np.asarray(law.log_weights(eigenvalues, kernel.space.dimension(n)), dtype=float)
+    return np.asarray(law.log_weights(eigenvalues, kernel.home.dimension(n)), dtype=float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +67,8 @@ class EigenFeatures(Features):
                 f"{kernel.space!r}"
             )
         if basis.n_points is None:
-            return HomogeneousFeatures(basis, kernel.space)
-        found = FiniteFeatures(basis, kernel.space)
+            return HomogeneousFeatures(basis, kernel.home)
+        found = FiniteFeatures(basis, kernel.home)
         found.serves(kernel, inputs)
         return found
 
@@ -83,11 +83,11 @@ class EigenFeatures(Features):
 
     def gram(self, kernel: Any, rows: Any) -> Array:
         """See :class:`Features`."""
-        return np.asarray(kernel(self.basis.points(rows)))
+        return np.asarray(kernel.realise(kernel.home.columns(rows)).gram(rows))
 
     def serves(self, kernel: Any, inputs: str) -> bool:
         """See :class:`Features`."""
-        right = isinstance(kernel, LawKernel) and kernel.space == self.space
+        right = isinstance(kernel, LawKernel) and kernel.home == self.space
         if right and self.basis.n_points is not None:
             kernel.diag(self.basis.points([0]))  # refuses parameters out of range
         return bool(right)
@@ -109,7 +109,7 @@ class EigenFeatures(Features):
             raise ValueError(f"{kernel!r} has the eigenvalue exp({top:.6g}); use normalized=True")
         scores = np.zeros((len(logs), len(kernel.free())))
         for i, name in enumerate(kernel.free()):
-            scores[:, i] = kernel.slope(kernel.space.fixed_columns(), name).scores(eigenvalues)
+            scores[:, i] = kernel.slope(kernel.home.fixed_columns(), name).scores(eigenvalues)
         return np.exp(logs - (top if kernel.normalized else 0.0)), scores
 
 

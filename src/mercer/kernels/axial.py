@@ -68,7 +68,8 @@ class AxialHeat(LawKernel, DiffusionTime):
         return Diffusion(self._time(n))
 
     @property
-    def _home(self) -> Projective:
+    def home(self) -> Projective:
+        """See :class:`LawKernel`."""
         return Projective(self.space)
 
     def _validate(self) -> None:

@@ -83,7 +83,7 @@ class Heat(LawKernel, DiffusionTime):
     def _validate(self) -> None:
         super()._validate()
         self._check_time()
-        self.space.check_time(self.time(2))
+        self.home.check_time(self.time(2))
 
     def log(self, X: Any, Y: Any = None) -> Any:
         """Logarithm of the Gram matrix, also where the kernel over- or underflows.

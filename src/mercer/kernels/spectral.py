@@ -73,21 +73,21 @@ class LawKernel(RealisedKernel):
 
     def realise(self, n: int) -> Realisation:
         """See :class:`RealisedKernel`; the space does it."""
-        return self._home.realise(self.with_floats().law(n), n, bool(self.normalized))
+        return self.home.realise(self.with_floats().law(n), n, bool(self.normalized))
 
     @property
-    def _home(self) -> Space:
-        """The space whose Laplacian it is."""
-        return self.space
+    def home(self) -> Space:
+        """The space whose Laplacian it is; in natural units if the range is given in these."""
+        return self.space.in_natural_units() if "t_star" in self.continuous() else self.space
 
     @property
     def embedding(self) -> Embedding | None:
         """See :class:`RealisedKernel`; that of the space."""
-        return self._home.embedding
+        return self.home.embedding
 
     def slope(self, n: int, name: str) -> Slope:
         """See :class:`RealisedKernel`."""
-        dimension = self._home.dimension(n)
+        dimension = self.home.dimension(n)
 
         def scores(eigenvalues: NDArray[Any]) -> NDArray[Any]:
             return log_derivative(self, name, lambda k: k.law(n).log_weights(eigenvalues, dimension))
@@ -145,7 +145,7 @@ class LawKernel(RealisedKernel):
     def require_levels(self) -> None:
         """See :class:`Kernel`."""
         self._validate()
-        self._home.require_unit_vectors()
+        self.home.require_unit_vectors()
 
     def level_weights(self, n: int, levels: Sequence[int]) -> Any:
         """See :class:`Kernel`."""

@@ -42,6 +42,8 @@ class Space(ABC):
 
     #: Whether points are rows of numbers, which scikit-learn may check.
     requires_vector_input = True
+    #: Whether rows may come as a sparse matrix.
+    takes_sparse = False
     #: Whether single precision is too little for the space's arithmetic.
     computes_in_double = False
     #: Whether points are unit vectors; whether rows may have any length then; and whether rows may be
@@ -82,6 +84,10 @@ class Space(ABC):
     def natural_time(self, n: int) -> float | None:
         """Unit of diffusion times for n columns, around which points go from alone to alike, or None."""
         return None
+
+    def in_natural_units(self) -> Space:
+        """The space in which times are measured in :meth:`natural_time`, factor by factor."""
+        return self
 
     @property
     def whole(self) -> Space:
@@ -149,6 +155,12 @@ class Space(ABC):
         """
         return None
 
+    def factor_eigenfunctions(
+        self, n: Any, count: int, log_weights: LogWeights
+    ) -> Eigenfunctions | None:
+        """The same for n columns, as functions of a factor of a product."""
+        return self.eigenfunctions(count, log_weights)
+
 
 class RowSpace(Space):
     """A space of rows of numbers; a subclass says which rows are points (:meth:`_check_rows`)."""
@@ -157,7 +169,6 @@ class RowSpace(Space):
     n: int | None
     #: Fewest columns that make sense.
     least_dimension = 1
-    #: Whether rows may come as a sparse matrix.
     takes_sparse = True
     #: Columns of sampled points, unless the space has a number of its own.
     sampled_columns = 5

@@ -6,7 +6,7 @@ import hashlib
 import math
 import numbers
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
@@ -21,10 +21,14 @@ from scipy.optimize import brentq
 from mercer._arrays import constant_rows, finite_rows
 from mercer._validation import as_rows, is_whole, refuse_rows
 from mercer.engine import engine_for
-from mercer.laws import Law, mixture_shares
+from mercer.laws import Law, Times
 from mercer.profiles import Profile
 from mercer.spaces.base import Embedding, Space
 from mercer.spaces.realisations.base import Radial, Slope
+from mercer.spaces.realisations.eigenfunctions import USUAL, LogWeights
+from mercer.spaces.realisations.eigenmaps import EigenMap, LabelFunctions
+from mercer.spaces.realisations.mixtures import TimeMixture
+from mercer.spaces.realisations.tables import label_columns
 from mercer.spaces.realisations.zonal import absolute_factor
 
 Array = NDArray[np.float64]
@@ -61,8 +65,10 @@ class Categories(Space, Embedding):
 
     Parameters
     ----------
-    levels : int or sequence of int, optional
-        Number q of possible labels, one for all columns or one for each.  A column with more is refused.
+    levels : int, sequence of int or sequence of sequences of labels, optional
+        Number q of possible labels, one for all columns or one for each; or the labels of each column
+        themselves, which features and sparse Gaussian processes need.  A column with more labels, or
+        with others, is refused.
 
     Examples
     --------
@@ -82,13 +88,35 @@ class Categories(Space, Embedding):
     def __post_init__(self) -> None:
         if self.levels is None:
             return
-        each = np.atleast_1d(np.asarray(self.levels, dtype=object)).tolist()
+        given = self.levels
+        if isinstance(given, list | tuple) and all(isinstance(each, list | tuple) for each in given):
+            given = tuple(tuple(each) for each in given)
+            object.__setattr__(self, "levels", given)
+            sizes = [len(np.unique(codes)) for codes in self._codes]
+            if not given or any(len(labels) != q for labels, q in zip(given, sizes, strict=True)):
+                raise ValueError(f"labels of a column must be different, got {self.levels!r}")
+            given = sizes
+        each = np.atleast_1d(np.asarray(given, dtype=object)).tolist()
         if not each or not all(is_whole(q) and q >= 2 for q in each):
             raise ValueError(
                 f"levels must be a whole number from 2 on, or one for each column, got {self.levels!r}"
             )
-        whole = tuple(int(q) for q in each)
-        object.__setattr__(self, "levels", whole[0] if is_whole(self.levels) else whole)
+        if given is self.levels:
+            whole = tuple(int(q) for q in each)
+            object.__setattr__(self, "levels", whole[0] if is_whole(given) else whole)
+
+    @cached_property
+    def _codes(self) -> tuple[Array, ...]:
+        """Numbers of the labels of each column, sorted; none unless labels are stated."""
+        if not isinstance(self.levels, tuple) or not isinstance(self.levels[0], tuple):
+            return ()
+        columns = (np.fromiter(labels, dtype=object, count=len(labels)) for labels in self.levels)
+        return tuple(np.sort(_numbered(column, "levels")) for column in columns)
+
+    @property
+    def sizes(self) -> Any:
+        """Number of labels of all columns, or of each, or None."""
+        return tuple(map(len, self._codes)) or self.levels
 
     @property
     def embedding(self) -> Categories:
@@ -107,7 +135,9 @@ class Categories(Space, Embedding):
         >>> points[0] == points[1]
         array([ True, False])
         """
-        if engine_for(X) is not engine_for(np.empty(0)):
+        if not engine_for(X).takes_operands:
+            if self._codes:
+                raise TypeError(f"{name} is a tensor of numbers, but {self!r} states labels")
             P = as_rows(X, name)
             refuse_rows(~finite_rows(P), name, "contains NaN or infinity; drop such rows")
             return self._with_columns(P, name)
@@ -115,7 +145,15 @@ class Categories(Space, Embedding):
         P = np.empty((len(labels[0]), len(labels)))
         for j, column in enumerate(labels):
             P[:, j] = _numbered(column, name)
-        return self._with_columns(P, name)
+        self._with_columns(P, name)
+        for j, codes in enumerate(self._codes):
+            other = np.flatnonzero(~np.isin(P[:, j], codes))
+            if other.size:
+                raise ValueError(
+                    f"row {other[0]} of {name} has the label {labels[j][other[0]]!r} in column {j}, "
+                    f"which is not among its levels {self.levels[j]!r}"
+                )
+        return P
 
     def _with_columns(self, P: Any, name: str) -> Any:
         """The same, if there are as many columns as levels."""
@@ -131,6 +169,12 @@ class Categories(Space, Embedding):
         if Q is not None and P.shape[1] != Q.shape[1]:
             raise ValueError(f"X has {P.shape[1]} columns, Y has {Q.shape[1]}; they must agree")
         return P, Q
+
+    def fixed_columns(self) -> int:
+        """See :meth:`Space.fixed_columns`."""
+        if not isinstance(self.levels, tuple):
+            raise ValueError(f"{self!r} does not know the number of columns; give X, or levels for each")
+        return len(self.levels)
 
     def dimension(self, n: int) -> int:
         """Zero, as on other graphs: see :meth:`Space.dimension`."""
@@ -151,19 +195,19 @@ class Categories(Space, Embedding):
 
     def _groups(self, n: int) -> Groups:
         """Columns with as many labels each."""
-        if isinstance(self.levels, tuple):
-            return tuple(sorted(Counter(self.levels).items()))
-        return ((self.levels or 2, n),)
+        if isinstance(self.sizes, tuple):
+            return tuple(sorted(Counter(self.sizes).items()))
+        return ((self.sizes or 2, n),)
 
     def _steps(self, n: int) -> list[int]:
         """What agreement in each column counts, so that the sum tells how many of each group agree."""
-        if not isinstance(self.levels, tuple):
+        if not isinstance(self.sizes, tuple):
             return [1] * n
         steps, step = {}, 1
         for q, p in self._groups(n):
             steps[q] = step
             step *= p + 1
-        return [steps[q] for q in self.levels]
+        return [steps[q] for q in self.sizes]
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """Indicators of the labels of each column: see :meth:`Embedding.embed`.
@@ -172,8 +216,8 @@ class Categories(Space, Embedding):
         number that tells how many columns with q labels agree, for each q.
         """
         steps = self._steps(int(X.shape[1]))
-        join = _dense_indicators if engine_for(X) is not engine_for(np.empty(0)) else _indicators
-        limits = self.levels if isinstance(self.levels, tuple) else [self.levels] * len(steps)
+        join = _indicators if engine_for(X).takes_operands else _dense_indicators
+        limits = self.sizes if isinstance(self.sizes, tuple) else [self.sizes] * len(steps)
         return join(X, X if Y is None else Y, steps, limits)
 
     def self_invariant(self, X: Any) -> Any:
@@ -186,11 +230,22 @@ class Categories(Space, Embedding):
             raise TypeError("weights on categories must be a function of the Laplacian's eigenvalues")
         return CategoryTable(self, law, n, normalized)
 
+    def eigenfunctions(self, count: int | None, log_weights: LogWeights) -> LabelFunctions:
+        """Products of contrasts of labels: see :meth:`Space.eigenfunctions`."""
+        if not self._codes:
+            raise TypeError(
+                "features of categories need the labels of each column, such as "
+                f"Categories(levels=[['a', 'b'], ['x', 'y', 'z']]), got {self!r}"
+            )
+        return LabelFunctions.of(self, self._codes, USUAL if count is None else count, log_weights)
+
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
         """See :meth:`Space.sample`; strings, and the same row many times in clusters."""
-        levels = self.levels if isinstance(self.levels, tuple) else [self.levels] * _SAMPLED_COLUMNS
-        columns = [rng.integers(0, min(q or _SAMPLED_LABELS, _SAMPLED_LABELS), size) for q in levels]
-        rows = np.array([[f"label {k}" for k in column] for column in columns], dtype=object).T.copy()
+        levels = self.sizes if isinstance(self.sizes, tuple) else [self.sizes] * _SAMPLED_COLUMNS
+        counts = [min(q or _SAMPLED_LABELS, _SAMPLED_LABELS) for q in levels]
+        names = self.levels if self._codes else [[f"label {k}" for k in range(q)] for q in counts]
+        columns = [[labels[k] for k in rng.integers(0, len(labels), size)] for labels in names]
+        rows = np.array(columns, dtype=object).T.copy()
         return rows if clusters is None else rows[rng.integers(0, clusters, size=size)]
 
     def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any]:
@@ -198,10 +253,11 @@ class Categories(Space, Embedding):
 
         def renamed(X: Any) -> Any:
             Y = X.copy()
-            for column in Y.T:
+            for j, column in enumerate(Y.T):
                 labels, codes = np.unique(column.astype(str), return_inverse=True)
-                column[:] = np.char.add("new ", rng.permutation(labels))[codes]
-            return Y if isinstance(self.levels, tuple) else Y[:, rng.permutation(Y.shape[1])]
+                new = np.char.add("new ", rng.permutation(labels))
+                column[:] = (rng.permutation(self.levels[j]) if self._codes else new)[codes]
+            return Y if isinstance(self.sizes, tuple) else Y[:, rng.permutation(Y.shape[1])]
 
         return renamed
 
@@ -245,7 +301,7 @@ class CategoryTable(Radial):
             times = self._law.times(0)
         except TypeError:  # the law mixes no diffusions
             return _Levels(self._space, self._law, self._n)
-        return _Diffusions(self._groups, *times)
+        return _Diffusions(self._groups, times)
 
     @property
     def log_self_similarity(self) -> float:
@@ -264,6 +320,15 @@ class CategoryTable(Radial):
         log_value = None if self._normalized else self.log_self_similarity
         return WholeProfile(absolute_factor(log_value, self._n) * values)
 
+    def features(self, size: int, seed: int) -> EigenMap:
+        """See :class:`Realisation`; products of contrasts."""
+
+        def log_weights(eigenvalues: Array) -> Array:
+            return np.asarray(self._law.log_weights(eigenvalues, 0), dtype=float)
+
+        basis = self._space.eigenfunctions(size, log_weights)
+        return EigenMap.of(basis, self._law, 0, self.log_self_similarity, self._normalized)
+
     def log_profile(self) -> Profile:
         """See :class:`Radial`."""
         logs = self._table.logs()
@@ -275,19 +340,11 @@ class CategoryTable(Radial):
 class _Diffusions:
     """Heat kernels ``prod_j c_j r_j^(differs in column j)``, mixed over times."""
 
-    def __init__(self, groups: Groups, times: Array, logs: Array, growth: float) -> None:
-        self._growth = growth
-        q, self._columns = np.array(groups, dtype=float).T
-        x = np.multiply.outer(times, q)
-        e = np.exp(-x)
-        whole = np.log1p((q - 1) * e)
-        # log(1 - e^-x), with all digits at both ends.
-        with np.errstate(divide="ignore"):  # of the end that is not taken
-            self._ratios = np.where(x > 0.7, np.log1p(-e), np.log(-np.expm1(-x))) - whole
-        self._ratio_rises = x * e * q / (-np.expm1(-x) * (1 + (q - 1) * e))
-        logs = logs + (whole - np.log(q)) @ self._columns
-        self._rises = -(x * (q - 1) * e / (1 + (q - 1) * e)) @ self._columns + growth
-        self.log_total, self._shares, self._heavy = mixture_shares(logs)
+    def __init__(self, groups: Groups, times: Times) -> None:
+        self._q, self._columns = np.array(groups, dtype=float).T
+        self._single = len(times.times) == 1
+        self._mixture = TimeMixture(times, 0, self._log_value, slack=np.log(self._q) @ self._columns)
+        self.log_total = self._mixture.log_total
         # Columns of each group that differ, in the order of the invariant.
         places = np.arange(math.prod(p + 1 for _, p in groups))
         self._differ = np.empty((len(groups), len(places)))
@@ -295,26 +352,54 @@ class _Diffusions:
             places, agree = np.divmod(places, p + 1)
             self._differ[g] = p - agree
 
+    def _log_value(self, t: float) -> float:
+        """Logarithm of the value at equal points."""
+        q = self._q
+        return float((np.log1p((q - 1) * np.exp(-q * t)) - np.log(q)) @ self._columns)
+
+    def _log_ratios(self, t: float) -> Array:
+        """Logarithms of the normalised heat kernel."""
+        x = self._q * t
+        e = np.exp(-x)
+        # log(1 - e^-x), with all digits at both ends.
+        with np.errstate(divide="ignore"):  # of the end that is not taken
+            falls = np.where(x > 0.7, np.log1p(-e), np.log(-np.expm1(-x)))
+        return np.asarray((falls - np.log1p((self._q - 1) * e)) @ self._differ)
+
+    def _mixed(self, weights: Array) -> Array:
+        found = np.zeros(self._differ.shape[1])
+        for weight, t in zip(weights, self._mixture.times, strict=True):
+            found += weight * np.exp(self._log_ratios(t))
+        return found
+
     @cached_property
     def values(self) -> Array:
         """The normalised kernel."""
-        found = sum(self._shares[k] * np.exp(self._ratios[k] @ self._differ) for k in self._heavy)
+        found = self._mixed(self._mixture.shares)
         found[-1] = 1.0
         return found
 
     def slopes(self, slope: Slope, normalized: bool) -> Array:
         """Derivatives of the kernel, divided by its value at equal points."""
-        found = np.zeros(self._differ.shape[1])
-        for k in self._heavy:
-            rises = self._ratio_rises[k] @ self._differ + self._rises[k]
-            found += self._shares[k] * np.exp(self._ratios[k] @ self._differ) * rises
+        if self._single:
+            found = self.values * self._rises(float(self._mixture.times[0]), normalized)
+        else:
+            found = self._mixed(self._mixture.share_slopes(normalized))
         if normalized:
-            found -= self.values * found[-1]
+            found[-1] = 0.0
         return slope.chain * found
+
+    def _rises(self, t: float, normalized: bool) -> Array:
+        """Derivatives of the logarithm of one diffusion by that of its time."""
+        q, x = self._q, self._q * t
+        e = np.exp(-x)
+        whole = 1 + (q - 1) * e
+        common = 0.0 if normalized else -(x * (q - 1) * e / whole) @ self._columns
+        return np.asarray((x * e * q / (-np.expm1(-x) * whole)) @ self._differ + common)
 
     def logs(self) -> Array | None:
         """Logarithms of the normalised kernel, if there is one time."""
-        return self._ratios[0] @ self._differ if len(self._ratios) == 1 else None
+        return self._log_ratios(float(self._mixture.times[0])) if self._single else None
 
 
 class _Levels:
@@ -322,7 +407,7 @@ class _Levels:
 
     def __init__(self, space: Categories, law: Law, n: int) -> None:
         groups = space._groups(n)
-        if space.levels is None or len(groups) > 1:
+        if space.sizes is None or len(groups) > 1:
             raise TypeError(
                 f"{law.name} on categories needs one number of labels for all columns, such as "
                 f"Categories(levels=3), got {space!r}; Heat and Matern do without"
@@ -366,38 +451,6 @@ def _krawtchouk(q: int, p: int) -> tuple[Array, Array]:
         rows.append(row)
     ratios = [[value / size for value, size in zip(row, rows[0], strict=True)] for row in rows]
     return np.array(ratios[::-1]).T, np.array([math.log(size) for size in rows[0]])
-
-
-def label_columns(X: Any, name: str) -> list[Any]:
-    """Columns of a table of labels, each an array, or an error that says what is wrong with it."""
-    if isinstance(X, str | bytes) or sparse.issparse(X):
-        raise TypeError(f"{name} is a {type(X).__name__}; give labels as a list of rows or an array")
-    if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2 and 0 not in X.shape:
-        return [X.iloc[:, j].to_numpy(dtype=object) for j in range(X.shape[1])]
-    table = as_table(X.to_numpy() if hasattr(X, "to_numpy") else X, name)
-    return [table[:, j] for j in range(table.shape[1])]
-
-
-def as_table(X: Any, name: str) -> NDArray[Any]:
-    """Rows of anything as an array with two axes."""
-    if not isinstance(X, np.ndarray):
-        if not isinstance(X, Iterable):
-            raise TypeError(f"{name} is a {type(X).__name__}; give a list of rows")
-        rows = list(X)
-        for i, row in enumerate(rows):
-            if not isinstance(row, list | tuple | np.ndarray) or len(row) != len(rows[0]):
-                raise ValueError(
-                    f"Expected a 2D array: row {i} of {name} is {row!r}; give a list of rows of equal "
-                    "length, such as [['a'], ['b']]"
-                )
-        X = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
-        for place in np.ndindex(X.shape):
-            X[place] = rows[place[0]][place[1]]
-    if X.ndim != 2:
-        raise ValueError(f"Expected a 2D array, got {name} of shape {X.shape}; one row per point")
-    if 0 in X.shape:
-        raise ValueError(f"{name} of shape {X.shape} has no rows or no columns")
-    return X
 
 
 def _numbered(column: NDArray[Any], name: str) -> Array:

@@ -18,7 +18,8 @@ from scipy.sparse.linalg import eigsh
 from mercer._arrays import is_foreign
 from mercer.laws import Law
 from mercer.spaces.base import Space
-from mercer.spaces.realisations.eigenfunctions import Eigenvectors, LogWeights
+from mercer.spaces.realisations.eigenfunctions import LogWeights
+from mercer.spaces.realisations.graph_features import Eigenvectors
 from mercer.spaces.realisations.graphs import NodeFunction
 
 Array = NDArray[np.float64]

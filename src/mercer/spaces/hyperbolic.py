@@ -10,11 +10,12 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace
 from scipy import sparse
 
 from mercer._arrays import constant_rows, squared_lengths
 from mercer._validation import refuse_rows
+from mercer.engine import engine_for
 from mercer.engine.operands import Differences, Normals
 from mercer.laws import Law
 from mercer.profiles import ProductProfile, Profile, Separation, TableProfile
@@ -90,7 +91,7 @@ class HyperbolicSpace(RadialSpace):
         _refuse_far(first, first, "X")
         if second is not first:
             _refuse_far(first, second, "Y")
-        if is_numpy_array(X):
+        if engine_for(X).takes_operands:
             left = Differences(*first)
             return left, left if second is first else Differences(*second)
         return _product_rows(*first, left=True), _product_rows(*second, left=False)

@@ -60,9 +60,10 @@ class NormalProduct(DistributionSpace):
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> FactorRealisation:
         """A product over the features: see :meth:`Space.realise`."""
-        if len(law.times(n)[0]) > 1:  # each takes seconds, in ball arithmetic
+        times = law.times(n).times
+        if len(times) > 1:  # each takes seconds, in ball arithmetic
             raise TypeError(f"{law.name} is not known on products of normal families; use Heat")
-        return FactorRealisation(self, law, n, normalized)
+        return FactorRealisation(self, float(times[0]), n, normalized)
 
     def _onto(self, rows: np.ndarray) -> np.ndarray:
         return np.where(np.arange(rows.shape[1]) % 2, np.exp(rows), rows)

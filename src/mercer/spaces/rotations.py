@@ -18,6 +18,8 @@ from mercer.laws import Law
 from mercer.profiles import Profile, Separation
 from mercer.spaces.base import RadialSpace
 from mercer.spaces.realisations.base import Slope
+from mercer.spaces.realisations.eigenfunctions import USUAL, LogWeights
+from mercer.spaces.realisations.eigenmaps import HarmonicFunctions
 from mercer.spaces.realisations.harmonic_features import HarmonicMap
 from mercer.spaces.realisations.zonal import LevelWeights, ZonalRealisation
 from mercer.special import zonal
@@ -152,6 +154,11 @@ class Rotations(RadialSpace):
     def realise(self, law: Law, n: int, normalized: bool = True) -> RotationKernel:
         """Even levels of S^3: see :meth:`Space.realise`."""
         return RotationKernel(self, self.separation, _Quaternionic(law), n, normalized)
+
+    def eigenfunctions(self, count: int | None, log_weights: LogWeights) -> HarmonicFunctions:
+        """Harmonics of the even levels of S^3: see :meth:`Space.eigenfunctions`."""
+        most = USUAL if count is None else count
+        return HarmonicFunctions.of(self, 4, most, log_weights, step=2, scale=_SCALE, volume=1.0)
 
 
 def _quaternions(X: Any) -> Any:

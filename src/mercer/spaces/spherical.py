@@ -33,6 +33,8 @@ from mercer.spaces.realisations.divergences import (
     dense_categories,
     product_rows,
 )
+from mercer.spaces.realisations.eigenfunctions import LogWeights
+from mercer.spaces.realisations.eigenmaps import MOST_DIMENSIONS, HarmonicFunctions
 from mercer.spaces.realisations.zonal import ZonalRealisation
 from mercer.special import zonal
 
@@ -71,6 +73,15 @@ class SphericalSpace(RadialSpace):
     def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
         """A function of the angle: see :meth:`Space.realise`."""
         return ZonalRealisation(self, self.separation, law, n, normalized)
+
+    def factor_eigenfunctions(
+        self, n: Any, count: int, log_weights: LogWeights
+    ) -> HarmonicFunctions | None:
+        """Harmonics: see :meth:`Space.factor_eigenfunctions`."""
+        if n > MOST_DIMENSIONS:
+            return None
+        volume = math.exp(zonal.log_area(n))
+        return HarmonicFunctions.of(self, n, count, log_weights, step=1, scale=1.0, volume=volume)
 
     @abstractmethod
     def _unit_rows(self, X: Any) -> Any:

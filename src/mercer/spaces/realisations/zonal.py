@@ -199,12 +199,12 @@ class ZonalSeries:
         return spectrum.log_total, p @ scores, float(p[outside].sum()), p[outside] @ scores[outside]
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=512)
 def _series(law: Law, n: int) -> ZonalSeries:
     return ZonalSeries(law, n)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def _profile(law: Law, n: int, separation: Separation, normalized: bool) -> Profile:
     function = _exact_at_zero(_series(law, n).function, 1.0)
     floor = 0.0 if law.nonnegative else -np.inf
