@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer._memory import check_room
 from mercer.kernels.base import Kernel
-from mercer.spaces.realisations.normalisation import normalised, normalised_slope, positive
+from mercer.spaces.realisations.base import normalised, normalised_slope, positive
 
 Array = NDArray[np.float64]
 

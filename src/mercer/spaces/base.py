@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from array_api_compat import array_namespace
+from scipy import sparse
 
 from mercer._arrays import finite_rows, in_one_precision
 from mercer._repr import constructor_call
@@ -190,12 +192,18 @@ class RowSpace(Space):
         Returns
         -------
         array of shape (m, n), float32 or float64
+            The latter where single precision is too little for the space.
         """
+        if sparse.issparse(X) and not self.takes_sparse:
+            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
         X = as_rows(X, name)
         self._check_dimension(int(X.shape[1]), name)
         refuse_rows(~finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
         self._check_rows(X, name)
-        return X
+        if not self.computes_in_double:
+            return X
+        xp = array_namespace(X)
+        return xp.astype(X, xp.float64, copy=False)
 
     def fixed_columns(self) -> int:
         """See :class:`Space`."""

@@ -167,6 +167,8 @@ class ProductSpace(Space):
 
     def in_natural_units(self) -> ProductSpace:
         """The product with a unit of its own for each factor, unless ``times`` are numbers."""
+        if self.natural_time(2) is None:
+            return self
         spaces = [space.in_natural_units() for space in self.spaces]
         times = "natural" if self.times is None else self.times
         return ProductSpace(*spaces, columns=self._columns, times=times, remainder=self.remainder)

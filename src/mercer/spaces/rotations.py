@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
-from scipy import sparse
 
 from mercer._arrays import constant_rows, plain_lengths, row_maxima, unit_rows
 from mercer._validation import refuse_rows
@@ -20,8 +19,7 @@ from mercer.spaces.base import RadialSpace
 from mercer.spaces.realisations.base import Slope
 from mercer.spaces.realisations.eigenfunctions import USUAL, LogWeights
 from mercer.spaces.realisations.eigenmaps import HarmonicFunctions
-from mercer.spaces.realisations.harmonic_features import HarmonicMap
-from mercer.spaces.realisations.zonal import LevelWeights, ZonalRealisation
+from mercer.spaces.realisations.zonal import HarmonicMap, LevelWeights, ZonalRealisation
 from mercer.special import zonal
 from mercer.special.heat_short_time import ClosedForm
 
@@ -82,8 +80,6 @@ class Rotations(RadialSpace):
 
         The first of their numbers that is not zero is positive.  See :meth:`RowSpace.check`.
         """
-        if sparse.issparse(X):
-            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
         X = super().check(X, name)
         X = unit_rows(X if X.shape[1] == 4 else _quaternions(X))
         sign = array_namespace(X).zeros_like(X[:, 0])

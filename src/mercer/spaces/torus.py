@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
-from scipy import sparse
 
 from mercer._validation import refuse_rows
 from mercer.laws import Law
@@ -97,11 +96,8 @@ class Torus(RowSpace):
 
         See :meth:`RowSpace.check`.
         """
-        if sparse.issparse(X):
-            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
         X = super().check(X, name)
         xp = array_namespace(X)
-        X = xp.astype(X, xp.float64, copy=False)
         period = self._periods(X)
         part = xp.remainder(X, period)
         return xp.where(part > period / 2, part - period, part) * (_TURN / period)
@@ -163,4 +159,4 @@ class Torus(RowSpace):
         """See :meth:`Space.factor_eigenfunctions`."""
         if n > _MOST_COLUMNS:
             raise ValueError(f"eigenfunctions are for at most {_MOST_COLUMNS} columns, not {n}")
-        return TorusFunctions(self, heaviest(n, count, log_weights))
+        return TorusFunctions.of(self, heaviest(n, count, log_weights))

@@ -20,8 +20,9 @@ from mercer.laws import Law
 from mercer.profiles import PowerProfile
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope, parameters
+from mercer.spaces.realisations.eigenmaps import EigenMap
 from mercer.spaces.realisations.factors import FactorRealisation
-from mercer.spaces.realisations.lattice import LatticeMap, heaviest, law_weights
+from mercer.spaces.realisations.lattice import TorusFunctions, heaviest, law_weights
 from mercer.spaces.realisations.mixtures import TimeMixture
 from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special import theta
@@ -136,18 +137,18 @@ class TorusHeat(FactorRealisation):
 
     def __init__(self, space: Torus, law: Law, n: int, normalized: bool) -> None:
         super().__init__(space, float(law.times(n).times[0]), n, normalized)
-        self._law = law
+        self._torus, self._law = space, law
 
-    def features(self, size: int, seed: int) -> LatticeMap:
+    def features(self, size: int, seed: int) -> EigenMap:
         """See :class:`Realisation`; cosines and sines of whole levels."""
-        return _features(self._law, self._n, size, self.log_self_similarity, self._normalized)
+        return _features(self._torus, self._law, self._n, size, self, self._normalized)
 
 
 class TorusMixture(Realisation):
     """``sum_k w_k prod_j theta(x_j - y_j, t_k)``, in one pass over the pairs of rows."""
 
     def __init__(self, space: Torus, law: Law, n: int, normalized: bool) -> None:
-        self._space, self._law, self._n, self._normalized = space, law, n, normalized
+        self._torus, self._law, self._n, self._normalized = space, law, n, normalized
 
     @cached_property
     def _mixture(self) -> TimeMixture:
@@ -203,9 +204,9 @@ class TorusMixture(Realisation):
 
         return similarities, len(rows)
 
-    def features(self, size: int, seed: int) -> LatticeMap:
+    def features(self, size: int, seed: int) -> EigenMap:
         """See :class:`Realisation`; cosines and sines of whole levels."""
-        return _features(self._law, self._n, size, self.log_self_similarity, self._normalized)
+        return _features(self._torus, self._law, self._n, size, self, self._normalized)
 
     def _mixed(self, P: Any, Q: Any, weights: Array, own: float) -> Array:
         """Mixture of the normalised heat kernels, whose value at equal points is known."""
@@ -218,8 +219,8 @@ class TorusMixture(Realisation):
 
     def _of_tensors(self, P: Any, Q: Any, moving: Sequence[Moving]) -> Any:
         shares = self._mixture.moving_shares(P, moving, self._normalized)
-        left = self._space.factors(P)
-        right = [None] * len(left) if Q is None else self._space.factors(Q)
+        left = self._torus.factors(P)
+        right = [None] * len(left) if Q is None else self._torus.factors(Q)
 
         def product(t: float) -> Any:
             circle = _CircleHeat(t)
@@ -273,6 +274,6 @@ def _log_top(t: float) -> float:
     return theta.log_theta_at_zero(t) - (0.0 if t >= 1 else 0.5 * math.log(math.pi / t))
 
 
-def _features(law: Law, n: int, size: int, log_total: float, normalized: bool) -> LatticeMap:
-    log_weights = law_weights(law, n)
-    return LatticeMap.of(heaviest(n, size, log_weights), log_weights, log_total, normalized)
+def _features(space: Torus, law: Law, n: int, size: int, kernel: Any, normalized: bool) -> EigenMap:
+    functions = TorusFunctions.of(space, heaviest(n, size, law_weights(law, n)))
+    return EigenMap.of(functions, law, n, kernel.log_self_similarity, normalized)

@@ -61,6 +61,12 @@ class Eigenfunctions(ABC):
         """A text that other functions do not have."""
 
 
+def require_columns(found: int, fitted: int) -> None:
+    """Raise unless points have as many columns as the functions are for."""
+    if found != fitted:
+        raise ValueError(f"X has {found} columns, but {fitted} when fitted")
+
+
 def compressed(values: Array, masses: Array) -> tuple[Array, Array]:
     """A spectrum with fewer eigenvalues, of nearly the same sums ``sum_r a(values_r) masses_r``.
 

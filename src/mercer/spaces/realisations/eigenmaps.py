@@ -1,20 +1,25 @@
-"""Eigenfunctions of homogeneous spaces: harmonics, contrasts of labels, and products of these."""
+"""Eigenfunctions of homogeneous spaces: harmonics, and products; and features made of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from itertools import chain, combinations, product
+from functools import reduce
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from mercer.laws import Law
 from mercer.spaces.realisations.base import FeatureMap
-from mercer.spaces.realisations.eigenfunctions import Eigenfunctions, LogWeights, compressed
+from mercer.spaces.realisations.eigenfunctions import (
+    Eigenfunctions,
+    LogWeights,
+    compressed,
+    require_columns,
+)
 from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special import zonal
 from mercer.special.harmonics import HarmonicBasis, multiplicity
@@ -116,6 +121,7 @@ class HarmonicFunctions(HomogeneousFunctions):
 
     def values(self, checked: Any) -> Array:
         """See :class:`Eigenfunctions`."""
+        require_columns(int(checked.shape[1]), self.harmonics.n)
         values = self.harmonics.evaluate(self.space.embed(checked)[0])
         return np.asarray(values * math.sqrt(self.mass))
 
@@ -135,83 +141,6 @@ def _log_multiplicity(n: int, level: float) -> float:
         - math.lgamma(level + 1)
         - math.lgamma(n - 1)
     )
-
-
-@dataclass(frozen=True, eq=False)
-class LabelFunctions(HomogeneousFunctions):
-    """Products of contrasts of labels, over sets of columns; orthonormal over all rows of labels."""
-
-    #: Codes of labels are places in these lists of numbers, one for each column.
-    codes: tuple[Array, ...]
-    columns: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(
-        cls, space: Any, codes: tuple[Array, ...], count: int, log_weights: LogWeights
-    ) -> LabelFunctions:
-        """The heaviest sets of columns, all functions of each."""
-        q = [len(labels) for labels in codes]
-        groups = [[j for j, size in enumerate(q) if size == each] for each in sorted(set(q))]
-        each = [q[group[0]] for group in groups]
-        taken = np.array(list(product(*(range(len(group) + 1) for group in groups))))
-        values = (taken @ np.array(each)).astype(float)
-        sizes = [math.prod((k - 1) ** int(c) for k, c in zip(each, row, strict=True)) for row in taken]
-        masses = [
-            size * math.prod(math.comb(len(g), int(c)) for g, c in zip(groups, row, strict=True))
-            for size, row in zip(sizes, taken, strict=True)
-        ]
-        kept: list[tuple[int, ...]] = []
-        eigenvalues: list[float] = []
-        numbers: list[int] = []
-        for place in np.argsort(-log_weights(values), kind="stable"):
-            sets = product(*(combinations(g, int(c)) for g, c in zip(groups, taken[place], strict=True)))
-            for chosen in sets:
-                if len(eigenvalues) + sizes[place] > count:
-                    break
-                numbers += [len(kept)] * sizes[place]
-                kept.append(tuple(sorted(chain.from_iterable(chosen))))
-                eigenvalues += [values[place]] * sizes[place]
-                masses[place] -= sizes[place]
-        volume = math.prod(q)
-        left = np.array([mass / volume for mass in masses])
-        some = left > 0
-        found = np.array(eigenvalues)
-        return cls(
-            space, found, values[some], left[some], 1 / volume, np.array(numbers), codes, tuple(kept)
-        )  # fmt: skip
-
-    @cached_property
-    def _contrasts(self) -> list[Array]:
-        """For each column, a function of mean square one for each label but the first."""
-        return [_helmert(len(labels)) for labels in self.codes]
-
-    def values(self, checked: Any) -> Array:
-        """See :class:`Eigenfunctions`."""
-        places = [np.searchsorted(labels, checked[:, j]) for j, labels in enumerate(self.codes)]
-        each = [table[place] for table, place in zip(self._contrasts, places, strict=True)]
-        ones = np.ones((len(checked), 1))
-        parts = [reduce(_outer, [each[j] for j in columns], ones) for columns in self.columns]
-        return np.concatenate(parts, axis=1) * math.sqrt(self.mass)
-
-    @property
-    def fingerprint(self) -> str:
-        """See :class:`Eigenfunctions`."""
-        return f"{self.space!r} {self.columns}"
-
-
-def _helmert(q: int) -> Array:
-    """Orthogonal contrasts of q labels, of mean square one, in columns."""
-    table = np.zeros((q, q - 1))
-    for k in range(1, q):
-        table[:k, k - 1] = 1.0
-        table[k, k - 1] = -k
-        table[:, k - 1] *= math.sqrt(q / (k * (k + 1)))
-    return table
-
-
-def _outer(left: Array, right: Array) -> Array:
-    """Products of all functions of two sets."""
-    return (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +172,7 @@ class ProductFunctions(HomogeneousFunctions):
         full = [np.bincount(f.sets)[name] for f, name in zip(factors, names.T, strict=True)]
         complete = (counts == np.prod(full, axis=0))[sets]
         sums, places, sets = sums[complete], places[complete], sets[complete]
-        mass = math.prod(float(factor.mean_squares[0]) for factor in factors)
+        mass = math.prod(factor.mass for factor in factors)
         nearest = np.searchsorted((spectrum[1:] + spectrum[:-1]) / 2, sums)
         left = masses - mass * np.bincount(nearest, minlength=len(spectrum))
         some = left > 1e-9 * masses
@@ -264,27 +193,27 @@ class ProductFunctions(HomogeneousFunctions):
 class EigenMap(FeatureMap):
     """``F_x = (sqrt(a(lambda_1)) phi_1(x), ...)`` with eigenfunctions of a homogeneous space."""
 
-    basis: Eigenfunctions
+    basis: Any
     roots: Array
     error: float
 
     @classmethod
-    def of(
-        cls, basis: Eigenfunctions, law: Law, dimension: int, log_total: float, normalized: bool
-    ) -> EigenMap:
+    def of(cls, basis: Any, law: Law, dimension: int, log_total: float, normalized: bool) -> EigenMap:
         """The map of a law with the value ``exp(log_total)`` at equal points."""
         factor = absolute_factor(None if normalized else log_total, dimension)
         logs = np.asarray(law.log_weights(basis.eigenvalues, dimension), dtype=float) - log_total
         shares = np.exp(logs)
-        kept = math.fsum(shares * basis.mean_squares[: len(shares)])
-        error = max(1 - kept, 0.0) + 64 * float(np.finfo(float).eps)
+        error = max(1 - basis.mass * math.fsum(shares), 0.0) + 16 * float(np.finfo(float).eps)
         return cls(basis, np.sqrt(factor * shares), factor * error)
 
     @property
     def eigenvalues(self) -> Array:  # type: ignore[override]
         """Eigenvalue of the Laplacian of each feature."""
-        return self.basis.eigenvalues
+        found: Array = self.basis.eigenvalues
+        return found
 
     def __call__(self, P: Any) -> Any:
-        """See :class:`FeatureMap`."""
-        return self.basis.values(P) * self.roots
+        """See :class:`FeatureMap`; differentiable where the eigenfunctions are."""
+        values = self.basis.values(P)
+        xp = array_namespace(values)
+        return values * xp.asarray(self.roots, dtype=values.dtype, device=device(values))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from mercer.engine.equal import row_keys
 from mercer.laws import Law
 from mercer.spaces.realisations import sampling
-from mercer.spaces.realisations.base import FeatureMap, Moving, Realisation, Similarities, Slope
-from mercer.spaces.realisations.eigenfunctions import Eigenfunctions, LogWeights
+from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope
+from mercer.spaces.realisations.eigenfunctions import LogWeights, require_columns
+from mercer.spaces.realisations.eigenmaps import EigenMap, HomogeneousFunctions
 from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special import theta
 
@@ -50,60 +52,11 @@ def heaviest(n: int, count: int, log_weights: LogWeights) -> NDArray[np.int64]:
     return points[np.isin((points**2).sum(axis=1), levels[order])]
 
 
-def _functions(points: NDArray[np.int64], P: Any) -> Any:
-    """``sqrt(2) cos(k.x)`` and ``sqrt(2) sin(k.x)`` at each k, and 1 at k = 0, of mean square one."""
-    xp = array_namespace(P)
-    phase = P @ xp.asarray(points.T, dtype=P.dtype, device=device(P))
-    zero = int((points == 0).all(axis=1).sum())  # the first, if it is there
-    waves = [math.sqrt(2) * wave(phase[:, zero:]) for wave in (xp.cos, xp.sin)]
-    return xp.concat([xp.ones_like(phase[:, :zero]), *waves], axis=1)
-
-
-def _eigenvalues(points: NDArray[np.int64]) -> Array:
-    """Eigenvalues of those functions."""
-    found = (points**2).sum(axis=1).astype(float)
-    return np.concatenate([found, found[found > 0]])
-
-
-@dataclass(frozen=True, eq=False)
-class LatticeMap(FeatureMap):
-    """``F_x = (sqrt(a(|k|^2)) cos(k.x), sqrt(a(|k|^2)) sin(k.x))`` at points k of the lattice."""
-
-    points: NDArray[np.int64]
-    roots: Array
-    error: float
-
-    @classmethod
-    def of(
-        cls, points: NDArray[np.int64], log_weights: LogWeights, log_total: float, normalized: bool
-    ) -> LatticeMap:
-        """The map of a law with the value ``exp(log_total)`` at equal points."""
-        n = points.shape[1]
-        factor = absolute_factor(None if normalized else log_total, n)
-        logs = log_weights(_eigenvalues(points)) - n * math.log(_TURN) - log_total
-        shares = np.exp(logs)
-        error = max(1 - math.fsum(shares), 0.0) + 8 * float(np.finfo(float).eps)
-        return cls(points, np.sqrt(factor * shares), factor * error)
-
-    @property
-    def eigenvalues(self) -> Array:  # type: ignore[override]
-        """Eigenvalue of the Laplacian of each feature."""
-        return _eigenvalues(self.points)
-
-    def __call__(self, P: Any) -> Any:
-        """See :class:`FeatureMap`; differentiable where rows are tensors."""
-        if P.shape[1] != self.points.shape[1]:
-            raise ValueError(f"X has {P.shape[1]} columns, but {self.points.shape[1]} when fitted")
-        values = _functions(self.points, P)
-        xp = array_namespace(values)
-        return values * xp.asarray(self.roots, dtype=values.dtype, device=device(values))
-
-
 class LatticeSum(Realisation):
     """``sum_k a(|k|^2) cos(k.(x - y)) / (2 pi)^p`` over the points k of a lattice, one by one."""
 
     def __init__(self, space: Torus, law: Law, n: int, normalized: bool) -> None:
-        self._n, self._normalized = n, normalized
+        self._space, self._law, self._n, self._normalized = space, law, n, normalized
         self._log_weights = law_weights(law, n)
         levels, numbers = theta.short_levels(n, MOST_POINTS)
         logs = self._log_weights(levels.astype(float)) + np.log(numbers)
@@ -128,9 +81,13 @@ class LatticeSum(Realisation):
         """See :class:`Realisation`."""
         return self._log_total
 
-    @property
-    def _map(self) -> LatticeMap:
-        return LatticeMap.of(self._points, self._log_weights, self._log_total, self._normalized)
+    @cached_property
+    def _map(self) -> EigenMap:
+        return self._map_of(self._points)
+
+    def _map_of(self, points: NDArray[np.int64]) -> EigenMap:
+        functions = TorusFunctions.of(self._space, points)
+        return EigenMap.of(functions, self._law, self._n, self._log_total, self._normalized)
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
@@ -172,55 +129,36 @@ class LatticeSum(Realisation):
 
         return similarities, len(rows)
 
-    def features(self, size: int, seed: int) -> LatticeMap:
+    def features(self, size: int, seed: int) -> EigenMap:
         """See :class:`Realisation`; cosines and sines of whole levels."""
-        points = heaviest(self._n, size, self._log_weights)
-        return LatticeMap.of(points, self._log_weights, self._log_total, self._normalized)
+        return self._map_of(heaviest(self._n, size, self._log_weights))
 
 
 @dataclass(frozen=True, eq=False)
-class TorusFunctions(Eigenfunctions):
+class TorusFunctions(HomogeneousFunctions):
     """Cosines and sines, orthonormal over the torus of angles, at some points of the lattice."""
 
-    space: Torus
     lattice: NDArray[np.int64]
 
-    def __post_init__(self) -> None:
-        levels = np.unique((self.lattice**2).sum(axis=1))
-        rest, numbers = theta.remaining_levels(self.lattice.shape[1], levels)
-        object.__setattr__(self, "eigenvalues", _eigenvalues(self.lattice))
-        object.__setattr__(self, "rest_eigenvalues", rest)
-        object.__setattr__(self, "_numbers", numbers)
+    @classmethod
+    def of(cls, space: Torus, lattice: NDArray[np.int64]) -> TorusFunctions:
+        """The functions at points of which one of each pair k and -k is there."""
+        levels = (lattice**2).sum(axis=1)
+        rest, numbers = theta.remaining_levels(lattice.shape[1], np.unique(levels))
+        mass = float(_TURN ** -lattice.shape[1])
+        pairs = np.flatnonzero(levels)
+        sets = np.concatenate([np.arange(len(levels)), pairs])
+        return cls(space, levels[sets].astype(float), rest, mass * numbers, mass, sets, lattice)
 
-    @property
-    def _volume(self) -> float:
-        return float(_TURN ** self.lattice.shape[1])
-
-    @property
-    def mean_squares(self) -> Array:
-        """See :class:`Eigenfunctions`."""
-        numbers: Array = self._numbers  # type: ignore[attr-defined]
-        return np.concatenate([np.ones(len(self.eigenvalues)), numbers]) / self._volume
-
-    def check(self, X: Any, name: str = "X") -> Array:
-        """See :class:`Eigenfunctions`."""
-        found: Array = self.space.check(X, name)
-        return found
-
-    @property
-    def sets(self) -> NDArray[np.intp]:
-        """Numbers of the pairs of a cosine and a sine."""
-        places = np.arange(len(self.lattice))
-        return np.concatenate([places, places[(self.lattice != 0).any(axis=1)]])
-
-    def values(self, checked: Array) -> Array:
-        """See :class:`Eigenfunctions`."""
-        return np.asarray(_functions(self.lattice, checked) / math.sqrt(self._volume))
-
-    def rest(self, checked: Array) -> Array:
-        """See :class:`Eigenfunctions`; squares of cosine and sine of a pair add up to a constant."""
-        squares = self.mean_squares[len(self.eigenvalues) :]
-        return np.broadcast_to(squares, (len(checked), len(squares)))
+    def values(self, checked: Any) -> Any:
+        """``sqrt(2) cos(k.x)`` and ``sqrt(2) sin(k.x)`` at each k, and 1 at k = 0, times a constant."""
+        require_columns(int(checked.shape[1]), self.lattice.shape[1])
+        xp = array_namespace(checked)
+        phase = checked @ xp.asarray(self.lattice.T, dtype=checked.dtype, device=device(checked))
+        zero = int((self.lattice == 0).all(axis=1).sum())  # the first, if it is there
+        waves = [math.sqrt(2) * wave(phase[:, zero:]) for wave in (xp.cos, xp.sin)]
+        values = xp.concat([xp.ones_like(phase[:, :zero]), *waves], axis=1)
+        return math.sqrt(self.mass) * values
 
     @property
     def fingerprint(self) -> str:

@@ -16,10 +16,17 @@ from mercer.engine import engine_for
 from mercer.engine.equal import row_keys
 from mercer.laws import Law
 from mercer.spaces.realisations import sampling
-from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope
+from mercer.spaces.realisations.base import (
+    Moving,
+    Realisation,
+    Similarities,
+    Slope,
+    normalised,
+    normalised_slope,
+    positive,
+)
 from mercer.spaces.realisations.eigenmaps import EigenMap
 from mercer.spaces.realisations.mixtures import TimeMixture
-from mercer.spaces.realisations.normalisation import normalised, normalised_slope, positive
 from mercer.spaces.realisations.zonal import absolute_factor
 
 if TYPE_CHECKING:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import numbers
 from collections.abc import Iterable, Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -10,8 +13,11 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._validation import is_whole
+from mercer._validation import is_whole, refuse_rows
 
+#: Bits of the number that stands for a label: floats hold whole numbers up to 53 bits.
+_BITS = 52
+_MISSING = "has a missing label; drop such rows, or give missing labels a name of their own"
 #: Columns of a factor: positions, names, or a slice.
 Columns = tuple[Any, ...] | slice
 
@@ -119,3 +125,57 @@ def as_table(X: Any, name: str) -> NDArray[Any]:
     if 0 in X.shape:
         raise ValueError(f"{name} of shape {X.shape} has no rows or no columns")
     return X
+
+
+def numbered(column: NDArray[Any], name: str) -> NDArray[np.float64]:
+    """Numbers that stand for the labels of a column."""
+    if column.dtype.kind == "O":
+        codes: dict[Any, int] = {}
+        try:
+            places = np.fromiter((codes.setdefault(label, len(codes)) for label in column), np.intp)
+        except TypeError:
+            row = next(i for i, label in enumerate(column) if type(label).__hash__ is None)
+            raise TypeError(
+                f"row {row} of {name} has the label {column[row]!r}, which cannot be hashed; give "
+                "strings, numbers, dates or tuples"
+            ) from None
+        labels: Any = list(codes)
+    else:
+        if column.dtype.kind in "fcmM":
+            refuse_rows(column != column, name, _MISSING)
+        labels, places = np.unique(column, return_inverse=True)
+        labels = labels.tolist() if column.dtype.kind not in "mM" else list(labels)
+    missing = np.array([_is_missing(label) for label in labels])
+    refuse_rows(missing[places], name, _MISSING)
+    digests = [hashlib.blake2b(_encoded(label), digest_size=8).digest() for label in labels]
+    return np.array([int.from_bytes(d, "big") >> (64 - _BITS) for d in digests], dtype=float)[places]
+
+
+def _is_missing(label: Any) -> bool:
+    if label is None:
+        return True
+    try:
+        return bool(label != label)
+    except (TypeError, ValueError):  # pandas.NA is neither true nor false
+        return type(label).__name__ == "NAType"
+
+
+def _encoded(label: Any) -> bytes:
+    """Bytes that equal labels have in common, and others do not."""
+    if isinstance(label, str):
+        return b"s" + label.encode("utf-8", "surrogatepass")
+    if isinstance(label, bytes):
+        return b"b" + label
+    if isinstance(label, bool | np.bool_ | numbers.Integral):
+        return b"n%d" % int(label)
+    if isinstance(label, numbers.Number) and not isinstance(label, complex):
+        value = float(label)  # type: ignore[arg-type]
+        return b"n%d" % int(value) if value.is_integer() else b"n" + repr(value).encode()
+    if isinstance(label, tuple):
+        parts = [_encoded(part) for part in label]
+        return b"t" + b"".join(b"%d " % len(part) + part for part in parts)
+    if isinstance(label, date):
+        return b"d" + label.isoformat().encode()
+    if type(label).__repr__ is object.__repr__:  # type: ignore[comparison-overlap]
+        raise TypeError(f"labels of {type(label)} are not known; give strings, numbers, dates or tuples")
+    return f"o{type(label).__qualname__} {label!r}".encode("utf-8", "surrogatepass")
