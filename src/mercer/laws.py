@@ -310,6 +310,6 @@ def refuse_negative_weights(weights: NDArray[Any]) -> None:
     bad = np.flatnonzero(~(weights >= 0))
     if bad.size:
         raise ValueError(
-            f"weights must not be negative or NaN (else K is no kernel): level {bad[0]} has "
+            f"weights must not be negative or NaN (K would not be a kernel): level {bad[0]} has "
             f"{float(weights[bad[0]])!r}"
         )

@@ -135,7 +135,7 @@ def test_matern_with_a_graph_is_a_power_of_the_sum_of_laplacians() -> None:
         assert np.abs(absolute(X) - K).max() < 1e-11 * K.max()
 
 
-@pytest.mark.parametrize(("n", "nu"), [(4, 1.5), (20, 2.5), (3, 40.0)])
+@pytest.mark.parametrize(("n", "nu"), [(4, 1.5), (20, 2.5), (3, 40.0), (800, 2.5)])
 def test_matern_of_one_factor_is_its_own(n: int, nu: float) -> None:
     X = np.random.default_rng(2).normal(size=(15, n))
     product = Matern(ProductSpace(Sphere(), columns=[slice(None)]), nu=nu)

@@ -88,7 +88,7 @@ class Space(ABC):
         return None
 
     def in_natural_units(self) -> Space:
-        """The space in which times are measured in :meth:`natural_time`, factor by factor."""
+        """The space for times in natural units; in a product each factor then has its own."""
         return self
 
     @property
@@ -177,7 +177,7 @@ class RowSpace(Space):
 
     @abstractmethod
     def _check_rows(self, X: Any, name: str) -> None:
-        """Raise for rows of finite numbers that are no points of the space."""
+        """Raise for rows of finite numbers that are not points of the space."""
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Validate rows and return them as a floating array (dense or CSR).

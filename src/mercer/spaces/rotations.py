@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -184,19 +184,9 @@ class RotationKernel(ZonalRealisation):
         """See :class:`ZonalRealisation`; levels are those of S^3."""
         return super().level_weights(numbers, [_of_rotations(slope) for slope in slopes])
 
-    def features(self, size: int, seed: int) -> _RotationMap:
+    def features(self, size: int, seed: int) -> HarmonicMap:
         """See :class:`Realisation`; harmonics of the even levels of S^3."""
-        found = super().features(size, seed)
-        return _RotationMap(found.embedding, found.harmonics, found.roots, found.error)
-
-
-class _RotationMap(HarmonicMap):
-    """Harmonics of the quaternions, with the eigenvalues of the rotations."""
-
-    @property
-    def eigenvalues(self) -> Array:  # type: ignore[override]
-        """``l (l + 1)`` for each feature."""
-        return super().eigenvalues / _SCALE
+        return replace(super().features(size, seed), scale=_SCALE)
 
 
 def _of_rotations(slope: Slope) -> Slope:

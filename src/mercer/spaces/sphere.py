@@ -177,7 +177,7 @@ class Sphere(SphericalSpace):
 
     @property
     def takes_table(self) -> bool:  # type: ignore[override]
-        """See :class:`Space`; latitude and longitude are no columns of a table."""
+        """See :class:`Space`; latitude and longitude are not columns to standardise."""
         return self.coordinates == "cartesian"
 
     @property
@@ -308,7 +308,7 @@ def _degrees(rows: np.ndarray) -> np.ndarray:
 
 
 def _check_degrees(X: Any, name: str) -> None:
-    """Refuse rows that are no latitude and longitude in degrees."""
+    """Refuse rows that are not a latitude and a longitude in degrees."""
     latitude, longitude = X[:, 0], X[:, 1]
     order = "give latitude first, in degrees, then longitude"
     refuse_rows((latitude < -90.0) | (latitude > 90.0), name, f"has a latitude outside -90..90; {order}")

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 _TURN = 2 * math.pi
 #: Most columns that eigenfunctions are known for.
 _MOST_COLUMNS = 100
-#: Least smoothness of Matern kernels: rougher ones mix times that are no longer numbers.
+#: Least smoothness of Matern kernels: rougher ones mix times that underflow.
 _LEAST_NU = 0.1
 
 

@@ -23,6 +23,7 @@ from mercer.spaces.realisations import sampling
 Array = NDArray[np.float64]
 #: Rows of a Gram matrix that are divided at a time.
 _ROWS = 256
+_NO_LEVELS = "the kernel is not a function of an angle: levels are those of a sphere"
 #: From a realisation to its normalised values at pairs of points.
 Similarities = Callable[[Any], Array]
 
@@ -95,11 +96,11 @@ class Realisation(ABC):
 
     def profile(self) -> Profile:
         """The kernel as a function of the one invariant of a pair."""
-        raise TypeError("the kernel is no function of an angle, or of another invariant of two points")
+        raise TypeError("the kernel is not a function of an angle or of another invariant of two points")
 
     def slope_profile(self, slope: Slope) -> Profile:
         """Its derivative by the logarithm of a hyperparameter."""
-        raise TypeError("the kernel is no function of one invariant of two points")
+        raise TypeError("the kernel is not a function of one invariant of two points")
 
     @property
     def log_self_similarity(self) -> float:
@@ -109,15 +110,15 @@ class Realisation(ABC):
     @property
     def spectrum(self) -> Any:
         """Weights on the levels of a sphere."""
-        raise TypeError("the kernel is no function of an angle: levels are those of a sphere")
+        raise TypeError(_NO_LEVELS)
 
     def log_level_weights(self, levels: int) -> NDArray[Any]:
         """Logarithms of the law's weights on the first levels of a sphere."""
-        raise TypeError("the kernel is no function of an angle: levels are those of a sphere")
+        raise TypeError(_NO_LEVELS)
 
     def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> Any:
         """Weights of levels of a sphere, and what they leave out."""
-        raise TypeError("the kernel is no function of an angle: levels are those of a sphere")
+        raise TypeError(_NO_LEVELS)
 
     def expansion(self) -> Any:
         """On a graph: the series in the matrix, with its error."""

@@ -20,9 +20,10 @@ from mercer.laws import Law
 from mercer.profiles import PowerProfile
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope, parameters
+from mercer.spaces.realisations.eigenfunctions import law_weights
 from mercer.spaces.realisations.eigenmaps import EigenMap
 from mercer.spaces.realisations.factors import FactorRealisation
-from mercer.spaces.realisations.lattice import TorusFunctions, heaviest, law_weights
+from mercer.spaces.realisations.lattice import TorusFunctions, heaviest
 from mercer.spaces.realisations.mixtures import TimeMixture
 from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special import theta

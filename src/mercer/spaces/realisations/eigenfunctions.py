@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.laws import Law
+
 Array = NDArray[np.float64]
 #: From eigenvalues to the logarithms of a law's weights.
 LogWeights = Callable[[Array], Array]
@@ -17,6 +19,11 @@ LogWeights = Callable[[Array], Array]
 USUAL = 500
 #: Distinct eigenvalues that are kept one by one; and blocks of the others.
 _SINGLE, _BLOCKS = 10_000, 2_000
+
+
+def law_weights(law: Law, dimension: int) -> LogWeights:
+    """Logarithms of the weights of a law on a space of some dimension."""
+    return lambda eigenvalues: np.asarray(law.log_weights(eigenvalues, dimension), dtype=float)
 
 
 class Eigenfunctions(ABC):
@@ -30,13 +37,13 @@ class Eigenfunctions(ABC):
     #: Eigenvalues lambda_j, shape (M,), and mu_r, shape (R,).
     eigenvalues: Array
     rest_eigenvalues: Array
-    #: Number of points of a finite space, whose checked points are then numbers from 0 on; None for a
-    #: space without end, where ``k(x, x)`` must be the same at all points.
+    #: Number of points of a finite space, whose checked points are then numbers from 0 on; None for an
+    #: infinite space, where ``k(x, x)`` must be the same at all points.
     n_points: int | None = None
 
     @property
     def mean_squares(self) -> Array:
-        """Means over the space of ``phi_j^2`` and of ``psi_r``, shape (M + R,), where it has no end."""
+        """Means over the space of ``phi_j^2`` and of ``psi_r``, shape (M + R,); infinite spaces only."""
         raise NotImplementedError(f"{type(self).__name__} has no means over the space")
 
     @abstractmethod
@@ -45,7 +52,7 @@ class Eigenfunctions(ABC):
 
     def points(self, checked: Any) -> Any:
         """Checked points of a finite space as a kernel takes them."""
-        raise NotImplementedError(f"{type(self).__name__} has no end of points")
+        raise NotImplementedError(f"{type(self).__name__} is not on a finite space")
 
     @abstractmethod
     def values(self, checked: Any) -> Array:

@@ -18,6 +18,7 @@ from mercer.spaces.realisations.eigenfunctions import (
     Eigenfunctions,
     LogWeights,
     compressed,
+    law_weights,
     require_columns,
 )
 from mercer.spaces.realisations.zonal import absolute_factor
@@ -96,7 +97,7 @@ class HarmonicFunctions(HomogeneousFunctions):
         scale : float
             The Laplacian of the sphere in units of that of the space.
         volume : float
-            Of the space.
+            Volume of the space.
         """
         levels = np.arange(0, _LEVELS, step)
         values = zonal.eigenvalues(n, _LEVELS)[levels].astype(float) / scale
@@ -201,8 +202,7 @@ class EigenMap(FeatureMap):
     def of(cls, basis: Any, law: Law, dimension: int, log_total: float, normalized: bool) -> EigenMap:
         """The map of a law with the value ``exp(log_total)`` at equal points."""
         factor = absolute_factor(None if normalized else log_total, dimension)
-        logs = np.asarray(law.log_weights(basis.eigenvalues, dimension), dtype=float) - log_total
-        shares = np.exp(logs)
+        shares = np.exp(law_weights(law, dimension)(basis.eigenvalues) - log_total)
         error = max(1 - basis.mass * math.fsum(shares), 0.0) + 16 * float(np.finfo(float).eps)
         return cls(basis, np.sqrt(factor * shares), factor * error)
 

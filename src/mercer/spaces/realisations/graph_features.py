@@ -61,7 +61,7 @@ def _heaviest(law: NodeFunction, wanted: int, seed: int) -> tuple[Array, Array, 
         return eigenvalues[order[:wanted]], vectors[:, order[:wanted]], left_out
     if wanted >= law.graph.size // 2:
         raise ValueError(
-            f"n_components={wanted} of {law.graph.size} nodes is no small part of the spectrum"
+            f"n_components={wanted} of {law.graph.size} nodes is not a small part of the spectrum"
         )
     end = _heavy_end(law)
     found = _null_vectors(operator, wanted) if _holds_zero(operator, end) else _none(operator)

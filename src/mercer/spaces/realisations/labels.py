@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mercer.laws import Law, Times
 from mercer.profiles import Profile
 from mercer.spaces.realisations.base import Radial, Slope
-from mercer.spaces.realisations.eigenfunctions import LogWeights
+from mercer.spaces.realisations.eigenfunctions import LogWeights, law_weights
 from mercer.spaces.realisations.eigenmaps import EigenMap, HomogeneousFunctions
 from mercer.spaces.realisations.mixtures import TimeMixture
 from mercer.spaces.realisations.zonal import absolute_factor
@@ -93,11 +93,7 @@ class CategoryTable(Radial):
 
     def features(self, size: int, seed: int) -> EigenMap:
         """See :class:`Realisation`; products of contrasts."""
-
-        def log_weights(eigenvalues: Array) -> Array:
-            return np.asarray(self._law.log_weights(eigenvalues, 0), dtype=float)
-
-        basis = self._space.eigenfunctions(size, log_weights)
+        basis = self._space.eigenfunctions(size, law_weights(self._law, 0))
         return EigenMap.of(basis, self._law, 0, self.log_self_similarity, self._normalized)
 
     def log_profile(self) -> Profile:

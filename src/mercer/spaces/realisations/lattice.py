@@ -16,7 +16,7 @@ from mercer.engine.equal import row_keys
 from mercer.laws import Law
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope
-from mercer.spaces.realisations.eigenfunctions import LogWeights, require_columns
+from mercer.spaces.realisations.eigenfunctions import LogWeights, law_weights, require_columns
 from mercer.spaces.realisations.eigenmaps import EigenMap, HomogeneousFunctions
 from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special import theta
@@ -30,11 +30,6 @@ _TURN = 2 * math.pi
 #: Points of the lattice that are summed one by one, and what may be left out of their sum.
 MOST_POINTS = 20_000
 _TRUNCATION = 1e-15
-
-
-def law_weights(law: Law, n: int) -> LogWeights:
-    """Logarithms of the weights of a law in dimension n."""
-    return lambda eigenvalues: np.asarray(law.log_weights(eigenvalues, n), dtype=float)
 
 
 def heaviest(n: int, count: int, log_weights: LogWeights) -> NDArray[np.int64]:
@@ -142,7 +137,7 @@ class TorusFunctions(HomogeneousFunctions):
 
     @classmethod
     def of(cls, space: Torus, lattice: NDArray[np.int64]) -> TorusFunctions:
-        """The functions at points of which one of each pair k and -k is there."""
+        """The functions at points of the lattice, of which one of each pair k and -k is given."""
         levels = (lattice**2).sum(axis=1)
         rest, numbers = theta.remaining_levels(lattice.shape[1], np.unique(levels))
         mass = float(_TURN ** -lattice.shape[1])
@@ -155,7 +150,7 @@ class TorusFunctions(HomogeneousFunctions):
         require_columns(int(checked.shape[1]), self.lattice.shape[1])
         xp = array_namespace(checked)
         phase = checked @ xp.asarray(self.lattice.T, dtype=checked.dtype, device=device(checked))
-        zero = int((self.lattice == 0).all(axis=1).sum())  # the first, if it is there
+        zero = int((self.lattice == 0).all(axis=1).sum())  # k = 0 comes first
         waves = [math.sqrt(2) * wave(phase[:, zero:]) for wave in (xp.cos, xp.sin)]
         values = xp.concat([xp.ones_like(phase[:, :zero]), *waves], axis=1)
         return math.sqrt(self.mass) * values

@@ -25,6 +25,7 @@ from mercer.spaces.realisations.base import (
     normalised_slope,
     positive,
 )
+from mercer.spaces.realisations.eigenfunctions import law_weights
 from mercer.spaces.realisations.eigenmaps import EigenMap
 from mercer.spaces.realisations.mixtures import TimeMixture
 from mercer.spaces.realisations.zonal import absolute_factor
@@ -193,11 +194,8 @@ class ProductRealisation(Realisation):
     def features(self, size: int, seed: int) -> EigenMap:
         """See :class:`Realisation`; products of the factors' eigenfunctions."""
         dimension = self._space.dimension(self._n)
-
-        def log_weights(eigenvalues: Array) -> Array:
-            return np.asarray(self._law.log_weights(eigenvalues, dimension), dtype=float)
-
-        basis = self._space.factor_eigenfunctions(self._n, size, log_weights)
+        weights = law_weights(self._law, dimension)
+        basis = self._space.factor_eigenfunctions(self._n, size, weights)
         return EigenMap.of(basis, self._law, dimension, self.log_self_similarity, self._normalized)
 
     def _mixed(self, call: Callable[[Any], Any], P: Any, moving: Sequence[Moving]) -> Any:

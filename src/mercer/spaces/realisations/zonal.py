@@ -113,6 +113,8 @@ class HarmonicMap(FeatureMap):
     harmonics: HarmonicBasis
     roots: Array
     error: float
+    #: The Laplacian of the sphere in units of that of the space.
+    scale: float = 1.0
 
     @classmethod
     def of(
@@ -129,7 +131,7 @@ class HarmonicMap(FeatureMap):
         found = level_weights(np.asarray(harmonics.level_numbers))
         roots = np.sqrt(np.repeat(found.weights / harmonics.shares, harmonics.counts))
         share, last = harmonics.shares[-1], multiplicity(n, harmonics.level_numbers[-1])
-        # An incomplete level is there in the mean over directions, but not for these.
+        # An incomplete level is right in the mean over directions, not for those that were drawn.
         missing = 0.0 if share == 1 else found.weights[-1] * last / share
         return cls(embedding, harmonics, roots, found.rest + float(missing))
 
@@ -137,7 +139,7 @@ class HarmonicMap(FeatureMap):
     def eigenvalues(self) -> Array:  # type: ignore[override]
         """Eigenvalue of the Laplacian of each feature."""
         level = self.harmonics.feature_levels.astype(float)
-        return level * (level + self.harmonics.n - 2)
+        return level * (level + self.harmonics.n - 2) / self.scale
 
     def __call__(self, P: Any) -> Any:
         """See :class:`FeatureMap`; differentiable where rows are tensors."""
