@@ -83,7 +83,7 @@ class EigenFeatures(Features):
 
     def gram(self, kernel: Any, rows: Any) -> Array:
         """See :class:`Features`."""
-        return np.asarray(kernel.realise(kernel.home.columns(rows)).gram(rows))
+        return self.basis.gram(kernel, rows)
 
     def serves(self, kernel: Any, inputs: str) -> bool:
         """See :class:`Features`."""

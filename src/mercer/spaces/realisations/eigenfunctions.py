@@ -51,8 +51,12 @@ class Eigenfunctions(ABC):
         """Validate points and return them as :meth:`values` takes them."""
 
     def points(self, checked: Any) -> Any:
-        """Checked points of a finite space as a kernel takes them."""
-        raise NotImplementedError(f"{type(self).__name__} is not on a finite space")
+        """Checked points as a kernel takes them; of a finite space, or for :meth:`gram`."""
+        raise NotImplementedError(f"{type(self).__name__} has no points that a kernel takes")
+
+    def gram(self, kernel: Any, checked: Any) -> Array:
+        """Gram matrix of a kernel between checked points."""
+        return np.asarray(kernel(self.points(checked)))
 
     @abstractmethod
     def values(self, checked: Any) -> Array:

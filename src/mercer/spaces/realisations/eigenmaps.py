@@ -65,6 +65,10 @@ class HomogeneousFunctions(Eigenfunctions):
         """See :class:`Eigenfunctions`."""
         return self.space.check(X, name)
 
+    def gram(self, kernel: Any, checked: Any) -> Array:
+        """See :class:`Eigenfunctions`."""
+        return np.asarray(kernel.realise(self.space.columns(checked)).gram(checked))
+
     def rest(self, checked: Any) -> Array:
         """See :class:`Eigenfunctions`."""
         return np.broadcast_to(self.rest_masses, (len(checked), len(self.rest_masses)))
