@@ -88,7 +88,7 @@ PROPERTIES = {
     "takes_sparse",
 }
 #: Attributes that arrays, data frames, networkx graphs and estimators have too.
-COMMON = {"base", "columns", "get_params", "kernel", "kind", "nodes"}
+COMMON = {"base", "columns", "get_params", "kernel", "kind", "nodes", "shape"}
 #: Named tuples and the operating system have public names with an underscore.
 PUBLIC = {"_asdict", "_exit", "_fields", "_replace"}
 

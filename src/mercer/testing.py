@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import pickle
 from collections.abc import Callable, Iterator
@@ -19,13 +20,16 @@ from sklearn.base import clone
 
 from mercer.engine.operands import Differences
 from mercer.kernels import Kernel
-from mercer.spaces import RadialSpace
+from mercer.laws import Diffusion
+from mercer.spaces import Space
 from mercer.special.zonal import SlowDecay
 
 __all__ = ["check_kernel", "check_space"]
 
 #: Points that are looked at, and features that are compared with them.
 _SIZE, _FEATURES = 40, 300
+#: Diffusion time on spaces without a natural unit.
+_TIME = 0.5
 
 
 def check_kernel(
@@ -82,37 +86,74 @@ def _run(check: Callable[[Kernel, Any], None], kernel: Kernel, X: Any) -> None:
         raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
 
 
-def check_space(space: RadialSpace, X: Any = None, *, random_state: int = 0) -> None:
-    """Raise AssertionError, saying why, unless a space of rows keeps its promises.
+def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
+    """Raise AssertionError, saying why, unless a space keeps its promises.
 
-    Rows are checked and embedded without being changed; the invariant of a pair is symmetric and
-    ``self_invariant`` on the diagonal; sparse rows stay sparse; the space is hashable, shared by
-    ``clone`` and survives pickling; NaN, empty and misshapen input is refused by name.
+    Points are checked without being changed, alone and in pairs of sets.  The invariant of a pair, or
+    its heat kernel where one number is not enough, is symmetric and does not depend on other points;
+    ``self_invariant`` is on the diagonal; sparse rows stay sparse.  An isometry changes nothing.  The
+    space is hashable, shared by ``clone`` and survives pickling.  Empty and flat input is refused, and
+    rows with NaN by name.
+
+    Parameters
+    ----------
+    space : Space
+    X : points, optional
+        By default ``space.sample``.
+    random_state : int
     """
-    X = space.sample(_SIZE, np.random.default_rng(random_state)) if X is None else X
-    before = np.array(X, copy=True)
-    L, R = space.embed(space.check(X))
-    _require(np.array_equal(before, X), "embedding changed its input")
-    invariant = _invariants(L, R)
-    _close(invariant, invariant.T, "the invariant is not symmetric", 1e-12)
-    _close(np.diag(invariant), space.self_invariant(space.check(X)), "self_invariant is off", 1e-12)
-    both = space.embed(space.check(X), space.check(X[:3]))
-    _close(_invariants(*both), invariant[:, :3], "embedding depends on the other argument", 1e-12)
-    if space.takes_sparse:
-        L, R = space.embed(space.check(sparse.csr_matrix(X)))
-        _require(sparse.issparse(L) and sparse.issparse(R), "sparse rows were densified")
-        _close((L @ R.T).toarray(), invariant, "sparse and dense rows differ", 1e-10)
+    if not isinstance(space, Space):
+        raise TypeError(f"give a space, such as Sphere(), not {space!r}")
+    rng = np.random.default_rng(random_state)
+    X = space.sample(_SIZE, rng) if X is None else X
+    before = copy.deepcopy(X)
+    compare = _heat if space.embedding is None else _invariants
+    values = compare(space, X)
+    _require(
+        np.array_equal(np.asarray(before), np.asarray(X)), "checking or embedding changed its input"
+    )
+    _close(values, values.T, "points are not as far from others as these from them", 1e-12)
+    _close(compare(space, X, X[:3]), values[:, :3], "a pair depends on the other points", 1e-10)
+    isometry = space.isometry(rng)
+    if isometry is not None:
+        moved = isometry(X)
+        try:
+            before, after = _heat(space, X), _heat(space, moved)
+        except TypeError:  # the space has no Laplacian
+            before, after = values, compare(space, moved)
+        _close(after, before, "an isometry changes what it must not", 1e-7)
+    if space.embedding is not None:
+        own = space.embedding.self_invariant(space.check(X))
+        _close(np.diag(values), own, "self_invariant is off", 1e-12)
+    if space.requires_vector_input and space.takes_sparse:
+        _close(compare(space, sparse.csr_matrix(X)), values, "sparse and dense rows differ", 1e-10)
     _require(hash(space) == hash(pickle.loads(pickle.dumps(space))), "pickling changed the space")
     _require(clone(space, safe=False) is space, "clone copied the space")
-    _refuses(space.check, X)
+    if space.requires_vector_input:
+        _refuses(space.check, X)
+    _error(space.check, X[:0])
+    _error(space.check, np.array(0.0))
 
 
-def _invariants(L: Any, R: Any) -> np.ndarray:
-    """All invariants of two embedded sets of rows."""
+def _invariants(space: Space, X: Any, Y: Any = None) -> np.ndarray:
+    """Invariants of all pairs."""
+    embedding = space.embedding
+    assert embedding is not None
+    L, R = embedding.embed(*space.check_pair(X, Y))
+    if sparse.issparse(X):
+        _require(sparse.issparse(L) and sparse.issparse(R), "sparse rows were densified")
     if not isinstance(L, Differences):
-        return L @ R.T
+        product = L @ R.T
+        return product.toarray() if sparse.issparse(product) else product
     squares = ((L.points[:, None] - R.points) ** 2).sum(axis=2)
     return squares * L.scales[:, None] * R.scales
+
+
+def _heat(space: Space, X: Any, Y: Any = None) -> np.ndarray:
+    """The normalised heat kernel of all pairs."""
+    P, Q = space.check_pair(X, Y)
+    n = space.columns(P)
+    return np.asarray(space.realise(Diffusion(space.natural_time(n) or _TIME), n).gram(P, Q))
 
 
 def _samples(kernel: Kernel, rng: np.random.Generator) -> Iterator[Any]:
@@ -277,7 +318,7 @@ def _refuses(call: Callable[[Any], Any], X: np.ndarray) -> None:
 def _error(call: Callable[[Any], Any], X: Any) -> str:
     try:
         call(X)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         return str(error)
     raise AssertionError(f"input of shape {np.shape(X)} is not a set of points but was not refused")
 

@@ -241,6 +241,24 @@ def test_tensors_are_differentiable(t: float) -> None:
 
 
 @pytest.mark.parametrize("normalized", [True, False])
+def test_mixtures_of_tensors_are_differentiable(normalized: bool) -> None:
+    torch = pytest.importorskip("torch")
+    X = torch.as_tensor(RNG.uniform(-5, 5, size=(4, 2)), dtype=torch.float64).requires_grad_()
+    length = torch.tensor(0.8, dtype=torch.float64, requires_grad=True)
+
+    def gram(X, length):
+        return Matern(Torus(), nu=1.5, length_scale=length, normalized=normalized)(X, X[:2] + 0.1)
+
+    kernel = Matern(Torus(), nu=1.5, length_scale=0.8, normalized=normalized)
+    rows = X.detach().numpy()
+    np.testing.assert_allclose(gram(X, length).detach(), kernel(rows, rows[:2] + 0.1), rtol=1e-12)
+    assert torch.autograd.gradcheck(gram, (X, length))
+    assert torch.autograd.gradgradcheck(lambda length: gram(X.detach(), length), (length,), atol=1e-6)
+    own = Matern(Torus(), nu=1.5, length_scale=length, normalized=normalized).diag(X)
+    np.testing.assert_allclose(own.detach(), kernel.diag(rows), rtol=1e-12)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
 def test_features_are_within_their_error(normalized: bool) -> None:
     X = RNG.uniform(0, 24, size=(20, 2))
     space = Torus(period=24)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._validation import is_number, refuse_complex, refuse_rows
 from mercer.spaces import Simplex
-from mercer.spaces.counts import Counts
+from mercer.spaces.simplex import Counts
 
 __all__ = ["GroupNormals", "MeasuredNormals", "Multinomials", "split_groups"]
 

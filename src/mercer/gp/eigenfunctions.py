@@ -40,7 +40,8 @@ class EigenFeatures(Features):
                 f"{kernel.space!r}"
             )
         kind = HomogeneousFeatures if basis.n_points is None else FiniteFeatures
-        return kind(basis, kernel.space, kernel.space.fixed_columns(columns))
+        space = kernel.laplacian_space
+        return kind(basis, space, space.fixed_columns(columns))
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -53,7 +54,7 @@ class EigenFeatures(Features):
 
     def gram(self, kernel: Any, rows: Any) -> Array:
         """See :class:`Features`."""
-        return np.asarray(kernel(self.basis.points(rows)))
+        return self.basis.gram(kernel, rows)
 
     def serves(self, kernel: Any, inputs: str) -> bool:
         """See :class:`Features`."""

@@ -86,7 +86,7 @@ Rotations, Categories or ProductSpace
     def _validate(self) -> None:
         super()._validate()
         self._check_time()
-        self.space.check_time(self.time(2))
+        self.laplacian_space.check_time(self.time(2))
 
     def log(self, X: Any, Y: Any = None) -> Any:
         """Logarithm of the Gram matrix, even where the kernel over- or underflows.

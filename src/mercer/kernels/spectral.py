@@ -73,8 +73,8 @@ class LawKernel(RealisedKernel):
 
     @property
     def laplacian_space(self) -> Space:
-        """See :class:`Kernel`."""
-        return self.space
+        """See :class:`Kernel`; in natural units if the range is given in these."""
+        return self.space.in_natural_units() if "t_star" in self.continuous() else self.space
 
     def is_zonal(self) -> bool:
         """See :class:`Kernel`."""

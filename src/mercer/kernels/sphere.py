@@ -15,8 +15,7 @@ from mercer.kernels.base import check_spherical
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, Profile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace
-from mercer.spaces.realisations.harmonic_features import HarmonicMap
-from mercer.spaces.realisations.zonal import LevelWeights
+from mercer.spaces.realisations.zonal import HarmonicMap, LevelWeights
 from mercer.special import arccosine_levels, heat_expansion, zonal
 from mercer.special.zonal import Array
 

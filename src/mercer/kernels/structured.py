@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mercer._memory import check_room
 from mercer._validation import check_choice, check_positive
 from mercer.kernels.base import Kernel
-from mercer.spaces.realisations.normalisation import normalised, normalised_slope, positive
+from mercer.spaces.realisations.base import normalised, normalised_slope, positive
 
 Array = NDArray[np.float64]
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from array_api_compat import array_namespace
+from scipy import sparse
 
 from mercer._arrays import finite_rows, in_one_precision, is_single, to_single
 from mercer._repr import constructor_call
@@ -42,6 +44,8 @@ class Space(ABC):
 
     #: Whether points are rows of numbers, which scikit-learn may check.
     requires_vector_input = True
+    #: Whether rows may come as a sparse matrix.
+    takes_sparse = False
     #: Whether single precision is too little for the space's arithmetic.
     computes_in_double = False
 
@@ -81,6 +85,10 @@ class Space(ABC):
     def natural_time(self, n: int) -> float | None:
         """Unit of diffusion times for n columns, around which points go from alone to alike, or None."""
         return None
+
+    def in_natural_units(self) -> Space:
+        """The space for times in natural units; in a product each factor then has its own."""
+        return self
 
     @property
     def whole(self) -> Space:
@@ -160,6 +168,12 @@ class Space(ABC):
         """
         return None
 
+    def factor_eigenfunctions(
+        self, n: Any, count: int, log_weights: LogWeights
+    ) -> Eigenfunctions | None:
+        """The same, as functions of a factor of a product."""
+        return self.eigenfunctions(n, count, log_weights)
+
 
 class RowSpace(Space):
     """A space of rows of numbers; a subclass says which rows are points (:meth:`_check_rows`)."""
@@ -168,14 +182,13 @@ class RowSpace(Space):
     n: int | None
     #: Fewest columns that make sense.
     least_dimension = 1
-    #: Whether rows may come as a sparse matrix.
     takes_sparse = True
     #: Columns of sampled points, unless the space has a number of its own.
     sampled_columns = 5
 
     @abstractmethod
     def _check_rows(self, X: Any, name: str) -> None:
-        """Raise for rows of finite numbers that are no points of the space."""
+        """Raise for rows of finite numbers that are not points of the space."""
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Validate rows and return them as a floating array (dense or CSR).
@@ -190,12 +203,18 @@ class RowSpace(Space):
         Returns
         -------
         array of shape (m, n), float32 or float64
+            The latter where single precision is too little for the space.
         """
+        if sparse.issparse(X) and not self.takes_sparse:
+            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
         X = as_rows(X, name)
         self._check_dimension(int(X.shape[1]), name)
         refuse_rows(~finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
         self._check_rows(X, name)
-        return X
+        if not self.computes_in_double:
+            return X
+        xp = array_namespace(X)
+        return xp.astype(X, xp.float64, copy=False)
 
     def fixed_columns(self, given: int | None = None) -> int:
         """See :class:`Space`."""

@@ -63,7 +63,7 @@ def check_clouds(X: Any, name: str, *, vectors: bool, rescale: bool) -> Clouds:
 
 
 def _sequence(X: Any, name: str) -> Any:
-    """The clouds in X, with advice for what is no set of clouds."""
+    """The clouds in X, with advice for other input."""
     if isinstance(X, np.ndarray) and X.dtype != object and X.ndim != 3:
         raise ValueError(
             f"{name} is an array of shape {X.shape}; give a list of clouds, one array each "
@@ -112,7 +112,7 @@ def _rows(inside: Any, where: str) -> NDArray[Any]:
                 raise TypeError
             rows = rows.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise ValueError(f"{where} is no array of real numbers of shape (k, d)") from None
+        raise ValueError(f"{where} is not an array of real numbers of shape (k, d)") from None
     if rows.ndim != 2:
         raise ValueError(
             f"{where} has points of shape {rows.shape}; k points are an array of shape (k, d)"
@@ -151,7 +151,7 @@ def _weights(given: Any, size: int, where: str, rescale: bool) -> Array:
             tolerance = max(_TOLERANCE, _ROUNDINGS * float(np.finfo(weights.dtype).eps))
         weights = weights.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{where} has weights that are no numbers; {_TUPLE}") from None
+        raise ValueError(f"{where} has weights that are not numbers; {_TUPLE}") from None
     if weights.shape != (size,):
         raise ValueError(
             f"{where} has {size} points and weights of shape {weights.shape}; one weight per point"

@@ -13,7 +13,7 @@ from mercer._arrays import constant_rows, squared_lengths
 from mercer._validation import refuse_rows
 from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace
-from mercer.spaces.spherical import Sphere
+from mercer.spaces.sphere import Sphere
 
 
 @dataclass(frozen=True, repr=False)

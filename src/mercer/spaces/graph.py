@@ -18,7 +18,8 @@ from scipy.sparse.linalg import eigsh
 from mercer._validation import refuse_foreign
 from mercer.laws import Law
 from mercer.spaces.base import Space
-from mercer.spaces.realisations.eigenfunctions import Eigenvectors, LogWeights
+from mercer.spaces.realisations.eigenfunctions import LogWeights
+from mercer.spaces.realisations.graph_features import Eigenvectors
 from mercer.spaces.realisations.graphs import NodeFunction
 
 Array = NDArray[np.float64]
@@ -331,7 +332,7 @@ class Operator:
 
     @property
     def decomposable(self) -> bool:
-        """Whether the matrix is small enough to be decomposed once and for all."""
+        """Whether the matrix is small enough to be decomposed."""
         return bool(self.matrix.shape[0] <= DECOMPOSED)
 
     @cached_property
@@ -381,7 +382,7 @@ def _check_adjacency(given: Any, labels: list[Any] | None) -> sparse.csr_array:
     if not sparse.issparse(given):
         refuse_foreign(given, "give the adjacency matrix as a NumPy or SciPy array, or a networkx graph")
         if isinstance(given, list | tuple) and any(isinstance(row, tuple) for row in given):
-            raise ValueError(f"this is no matrix but a list of tuples; {_FROM_EDGES}")
+            raise ValueError(f"this is a list of tuples, not a matrix; {_FROM_EDGES}")
         given = np.asarray(given)
     if given.ndim != 2 or given.shape[0] != given.shape[1]:
         raise ValueError(

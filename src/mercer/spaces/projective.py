@@ -13,7 +13,7 @@ from mercer.laws import Law
 from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace, Space
 from mercer.spaces.realisations.zonal import ZonalRealisation
-from mercer.spaces.spherical import Sphere, SphericalSpace
+from mercer.spaces.sphere import Sphere, SphericalSpace
 
 
 @dataclass(frozen=True, repr=False)

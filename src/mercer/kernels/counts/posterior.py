@@ -26,7 +26,7 @@ from mercer.kernels.structured import StructuredKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import Profile
 from mercer.spaces import Simplex
-from mercer.spaces.counts import Counts
+from mercer.spaces.simplex import Counts
 from mercer.special import heat_short_time
 
 #: Longest polynomial that is averaged exactly; larger factorials overflow.
