@@ -163,6 +163,13 @@ def test_the_leaderboard_says_what_the_comparison_found() -> None:
         assert len(mark.folds) == 2
     assert "p-value" in page
     assert "p-value" not in render(comparison("one family"), "x")
+    scores = [
+        replace(
+            s, nested=replace(s.nested, scores=np.array([0.7, 0.7 if s.name == "exact heat" else 0.8]))
+        )
+        for s in result.scores
+    ]
+    assert "<td>20% more</td>" in render(replace(result, scores=scores), "x")
     # A score of chance that lies on the axis is shown, others are not.
     low = replace(result.scores[0].nested, scores=np.array([0.3, 0.7]))
     wide = replace(result, scores=[replace(result.scores[0], nested=low)])
