@@ -16,7 +16,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.svm import SVC
 
 from mercer.kernels import Heat, Matern, Spectral
-from mercer.spaces import Categories, Graph, Hyperbolic, ProductSpace, Simplex, Sphere
+from mercer.spaces import Categories, Graph, Hyperbolic, ProductSpace, Simplex, Sphere, Torus
 
 GLOBE = Sphere(coordinates="latlon")
 CLUB = Graph(nx.karate_club_graph(), laplacian="normalized")
@@ -173,7 +173,8 @@ def test_tensors() -> None:
     rng = np.random.default_rng(4)
     X = np.hstack([rng.normal(size=(10, 5)), rng.integers(0, 3, size=(10, 2))])
     space = ProductSpace(Sphere(), Categories(), columns=[slice(0, 5), slice(5, None)], times=[1, 3])
-    for kernel in (Heat(space, t=0.2), Heat(space, t=0.2, normalized=False), Matern(space, nu=1.5)):
+    rough = Matern(space, nu=1.5, length_scale=0.4)
+    for kernel in (Heat(space, t=0.2), Heat(space, t=0.2, normalized=False), rough):
         assert np.abs(kernel(torch.tensor(X)).numpy() - kernel(X)).max() < 1e-12 * kernel.diag(X).max()
         assert np.abs(kernel.diag(torch.tensor(X)).numpy() / kernel.diag(X) - 1).max() < 1e-12
         v = np.ones(10)
@@ -204,7 +205,9 @@ def test_tensors() -> None:
         Matern(
             ProductSpace(GLOBE, Categories(), columns=[[7, 8], [5, 6]], times=[1, 2], remainder="drop")
         ),
-        Matern(ProductSpace(Simplex(), GLOBE, columns=[slice(0, 5), [7, 8]], remainder="drop"), nu=1.5),
+        Matern(
+            ProductSpace(Torus(360), Categories(), columns=[[7, 8], [5, 6]], remainder="drop"), nu=1.5
+        ),
         Heat(MIXED, t_star=0.7, normalized=False),
         Matern(NODES, nu=1.5, length_scale=0.6, normalized=False),
         Matern(NODES, nu=1.5, length_scale=0.6),
