@@ -3,7 +3,7 @@
 ``python -m benchmarks.gp`` runs all of the following, each in a process of its own; or name some:
 
 - ``memory``: 10^6 rows of 8 columns with 504 features, and other kernels from the same statistics;
-- ``places``: the same rows with as many zonal features at learnt places;
+- ``inducing``: the same rows with as many learnt inducing points;
 - ``files``: 10^7 rows of Parquet files, written to a temporary folder (0.7 GB) before the clock starts;
 - ``dask``: 10^6 rows in 16 partitions, on a cluster of two processes, beside the same in memory;
 - ``classes``: a classifier of 10^5 rows.
@@ -85,14 +85,14 @@ def prediction(model: SphericalGPRegressor, new: np.ndarray, truth: np.ndarray) 
     return f"predict, {len(new)} rows", *timed(lambda: model.predict(new, return_std=True)), note
 
 
-def places(count: int) -> list[Line]:
+def inducing(count: int) -> list[Line]:
     X, y = rows(count)
     kernel = Matern(Sphere(), nu=2.5, length_scale=1.0)
     model = SphericalGPRegressor(
-        kernel, inputs="table", features="zonal", ard=True, max_features=FEATURES
+        kernel, inputs="table", features="inducing", ard=True, max_features=FEATURES
     )
     spent = timed(lambda: model.fit(X, y))
-    lines = [(f"fit, learnt places, {count} rows", *spent, peak())]
+    lines = [(f"fit, learnt inducing points, {count} rows", *spent, peak())]
     return [*lines, prediction(model, *rows(10_000, seed=1))]
 
 
@@ -141,7 +141,7 @@ def classes(count: int) -> list[Line]:
 
 CASES = {
     "memory": (memory, 1e6),
-    "places": (places, 1e6),
+    "inducing": (inducing, 1e6),
     "files": (files, 1e7),
     "dask": (partitions, 1e6),
     "classes": (classes, 1e5),

@@ -1,21 +1,23 @@
 """Who may know whom, read off the syntax trees.
 
-Lists that begin with ``STILL`` name the places that do not keep to a rule yet.  They are compared
-exactly: whoever mends a place takes it off the list, and nothing is ever added.
+Each rule is a function of a module's syntax tree that yields what breaks it.  It is tried on a few
+lines that were made up, and then runs over every module.  ``STILL`` lists the places that do not keep
+to a rule yet.  It is compared exactly: whoever mends a place takes it off, and nothing is ever added.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "mercer"
-MODULES = sorted(PACKAGE.rglob("*.py"))
+Rule = Callable[[str, ast.AST], Iterator[str]]
+MODULES = {p.relative_to(PACKAGE).as_posix(): ast.parse(p.read_text()) for p in PACKAGE.rglob("*.py")}
 
 #: A module may import from its own layer and from those before it.
 LAYERS = [
-    {"_arrays", "_files", "_progress", "_repr", "exceptions"},
+    {"__version__", "_arrays", "_files", "_progress", "_repr", "exceptions"},
     {"_memory", "_threads", "_validation"},
     {"_arrow", "_npz"},
     {"compiled"},
@@ -26,7 +28,7 @@ LAYERS = [
     {"spaces"},
     {"kernels"},
     {"harmonics"},
-    {"rkhs", "features", "testing", "datasets", "bounds", "families"},
+    {"rkhs", "features", "testing", "datasets", "bounds"},
     {"gp", "machines"},
     {"gpytorch"},
     {"selection"},
@@ -34,96 +36,76 @@ LAYERS = [
     {"report"},
     {"reproduce"},
     {"outputs"},
-    {"cli"},
+    {"cli", "__init__"},
 ]
-STILL_UPWARD = {
-    "engine/mixtures.py": {"spaces"},
-    "engine/clouds.py": {"spaces"},
+
+#: Modules that are imported where they are needed first, and why.
+LAZY = {
+    "dask": "optional",
+    "distributed": "optional",
+    "networkx": "optional",
+    "pyarrow": "optional",
+    "torch": "optional",
+    "mercer.engine.autograd": "imports torch",
+    "mercer.engine.fused": "imports triton",
+    "mercer.gp.scales": "imports torch",
+    "mercer.compiled": "imports numba, which takes longer than all the rest",
+    "flint": "0.02 s, for the few profiles that need exact sums",
+    "matplotlib": "0.2 s, for figures only",
+    "rich": "0.1 s, for bars that seldom appear",
+    "skops": "seconds, for models on disk only",
+    "mercer.kernels.algebra": "sums of kernels are kernels, and kernels add up to sums",
+}
+#: The command line imports what a command needs when it runs: ``mercer --help`` answers at once.
+LAZY_COMMANDS = {
+    "mercer.datasets",
+    "mercer.report",
+    "mercer.reproduce",
+    "mercer.selection",
+    "pandas",
+    "sklearn",
 }
 
 #: Questions about an array that only the engine and the helpers below it may ask.
 QUESTIONS = {
-    "is_foreign",
     "is_array_api_obj",
     "is_cupy_array",
     "is_dask_array",
+    "is_foreign",
     "is_jax_array",
     "is_numpy_array",
     "is_torch_array",
 }
 TRAITS = {"cpu", "detach", "device", "grad", "numpy", "requires_grad"}
-STILL_CHOOSE = {
-    "features/gram.py": {"is_foreign"},
-    "kernels/algebra.py": {"is_foreign", "detach"},
-    "kernels/heat.py": {"requires_grad"},
-    "kernels/matern.py": {"requires_grad"},
-    "kernels/counts/posterior.py": {"is_foreign"},
-    "kernels/realised.py": {"is_foreign", "requires_grad"},
-    "kernels/sphere.py": {"is_foreign"},
-    "spaces/realisations/divergences.py": {"is_foreign"},
-    "spaces/realisations/factors.py": {"is_foreign"},
-    "spaces/graph.py": {"is_foreign"},
-    "spaces/hyperbolic.py": {"is_numpy_array"},
-    "special/harmonics.py": {"is_foreign"},
-}
 
-#: Modules that are imported where they are first needed: optional ones, and those that compile.
-LAZY = {
-    "dask",
-    "distributed",
-    "mercer.compiled",
-    "mercer.engine.autograd",
-    "mercer.engine.fused",
-    "numba",
-    "pyarrow",
-    "skops",
-    "torch",
+#: Properties that users may ask for; scikit-learn has some of them among its tags.
+PROPERTIES = {
+    "is_isotropic",
+    "is_stationary",
+    "is_zonal",
+    "positive_semidefinite",
+    "requires_vector_input",
+    "takes_sparse",
 }
-STILL_LAZY = {
-    "_progress.py": {"rich.console", "rich.progress", "rich.text"},
-    "cli.py": {
-        "importlib",
-        "mercer.__version__",
-        "mercer._files",
-        "mercer._progress",
-        "mercer._threads",
-        "mercer.datasets",
-        "mercer.report",
-        "mercer.reproduce",
-        "mercer.reproduce.output",
-        "mercer.selection",
-        "mercer.selection.comparison",
-        "mercer.selection.kinds",
-        "numpy",
-        "pandas",
-        "sklearn.metrics",
+#: Attributes that arrays, data frames, networkx graphs and estimators have too.
+COMMON = {"base", "columns", "get_params", "kernel", "kind", "nodes", "shape"}
+#: Named tuples and the operating system have public names with an underscore.
+PUBLIC = {"_asdict", "_exit", "_fields", "_replace"}
+
+STILL: dict[str, dict[str, set[str]]] = {
+    "space_questions": {"gp/base.py": {"Simplex", "Sphere"}},
+    "kernel_questions": {
+        "selection/gram_cache.py": {"Sum"},
     },
-    "datasets/docstrings.py": {"sklearn.feature_extraction.text"},
-    "datasets/matrices.py": {"sklearn.datasets"},
-    "datasets/structured.py": {"pandas"},
-    "datasets/tables.py": {"pandas", "sklearn.datasets"},
-    "gp/regressor.py": {"mercer.gp.scales"},
-    "kernels/base.py": {"mercer.kernels.algebra"},
-    "plotting.py": {"matplotlib.colors", "matplotlib.pyplot", "matplotlib.tri"},
-    "profiles/profile.py": {"array_api_compat"},
-    "report/html.py": {"jinja2"},
-    "reproduce/gbm.py": {"pandas"},
-    "reproduce/output.py": {"matplotlib"},
-    "reproduce/sp500.py": {"pandas"},
-    "reproduce/sphere_heat.py": {"scipy.stats"},
-    "reproduce/standin.py": {"pandas"},
-    "spaces/graph.py": {"networkx"},
-    "special/balls.py": {"flint"},
-    "special/heat_expansion.py": {"flint"},
-    "special/hyperbolic.py": {"flint"},
+    "attribute_questions": {"kernels/clouds/base.py": {"_validate"}},
+    "private_attributes": {
+        "bounds/vc.py": {"_gamma"},
+        "gp/rows/dask.py": {"_meta"},
+        "selection/journal.py": {"_kwargs", "_response_method", "_sign"},
+        "selection/models.py": {"_impl", "_n_support", "_sparse"},
+        "selection/scales.py": {"_check"},
+    },
 }
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).as_posix()
-
-
-each_module = pytest.mark.parametrize("path", MODULES, ids=name_of)
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
@@ -137,66 +119,235 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield str(node.module)
 
 
-def functions(tree: ast.AST) -> Iterator[ast.AST]:
-    return (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+def within(name: str, modules: set[str]) -> bool:
+    return any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
-def layer(name: str) -> int:
-    return next(i for i, names in enumerate(LAYERS) if name in names)
+def last_name(node: ast.AST) -> str:
+    """``Sphere`` of both ``Sphere`` and ``spaces.Sphere``; empty of scikit-learn's and anything else."""
+    if isinstance(node, ast.Attribute):
+        return "" if last_name(node.value) == "sk" else node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
-def check(path: Path, found: set[str], still: dict[str, set[str]], complaint: str) -> None:
-    listed = still.get(name_of(path), set())
-    assert not found - listed, f"{name_of(path)} {complaint}: {sorted(found - listed)}"
-    assert not listed - found, f"mended: take {sorted(listed - found)} of {name_of(path)} off the list"
+def calls(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
+    return (n for n in ast.walk(tree) if isinstance(n, ast.Call) and last_name(n.func) in names)
 
 
-@each_module
-def test_imports_go_downward_only(path: Path) -> None:
-    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if own == "__init__":
+def classes_below(package: str, root: str) -> set[str]:
+    """Classes of a package that derive from a root, without the root."""
+    bases = {
+        node.name: {last_name(base) for base in node.bases}
+        for module, tree in MODULES.items()
+        if module.startswith(package)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    found = {root}
+    while more := {name for name in bases if bases[name] & found} - found:
+        found |= more
+    return found - {root}
+
+
+def members(package: str) -> Iterator[ast.stmt]:
+    """What stands in the bodies of a package's classes."""
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree) if module.startswith(package) else ():
+            if isinstance(node, ast.ClassDef):
+                yield from node.body
+
+
+def flags_of(package: str) -> set[str]:
+    """Attributes and methods of a package's classes that are always yes or always no."""
+    found, parameters = set(), set()
+    for node in members(package):
+        if isinstance(node, ast.Assign) and is_answer(node.value):
+            found |= set(map(last_name, node.targets))
+        elif isinstance(node, ast.FunctionDef):
+            last = node.body[-1]
+            if isinstance(last, ast.Return) and is_answer(last.value) and len(node.body) < 3:
+                found.add(node.name)
+            if node.name == "__init__":
+                parameters |= {argument.arg for argument in node.args.args}
+        elif isinstance(node, ast.AnnAssign):  # a field of a data class
+            parameters.add(last_name(node.target))
+    return found - parameters - PROPERTIES
+
+
+def is_answer(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+def names_of(package: str) -> set[str]:
+    """Names of the public attributes and methods of a package's classes."""
+    functions = {node.name for node in members(package) if isinstance(node, ast.FunctionDef)}
+    fields = {last_name(node.target) for node in members(package) if isinstance(node, ast.AnnAssign)}
+    return {name for name in functions | fields if not name.startswith("__")} - COMMON
+
+
+SPACES = classes_below("spaces/", "Space")
+KERNELS = classes_below("kernels/", "Kernel")
+SPACE_FLAGS = flags_of("spaces/")
+KERNEL_FLAGS = flags_of("kernels/")
+NAMES = names_of("spaces/") | names_of("kernels/") | names_of("laws")
+
+
+def upward_imports(module: str, tree: ast.AST) -> Iterator[str]:
+    def layer(name: str) -> int:
+        return next(i for i, names in enumerate(LAYERS) if name in names)
+
+    own = layer(module.split("/")[0].removesuffix(".py"))
+    parts = {name.split(".")[1] for name in imported(tree) if name.startswith("mercer.")}
+    return (part for part in parts if layer(part) > own)
+
+
+def inner_imports(module: str, tree: ast.AST) -> Iterator[str]:
+    lazy = set(LAZY) | (LAZY_COMMANDS if module == "cli.py" else set())
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from (name for name in imported(function) if not within(name, lazy))
+
+
+def array_questions(module: str, tree: ast.AST) -> Iterator[str]:
+    if module.startswith("engine/") or module in ("_arrays.py", "_validation.py"):
         return
-    parts = {name.split(".")[1] for name in imported(ast.parse(path.read_text())) if "mercer." in name}
-    upward = {part for part in parts - {"__version__"} if layer(part) > layer(own)}
-    check(path, upward, STILL_UPWARD, "imports from above")
+    yield from (n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in QUESTIONS)
+    for call in calls(tree, "hasattr", "getattr"):
+        if isinstance(call.args[1], ast.Constant) and call.args[1].value in TRAITS:
+            yield call.args[1].value
 
 
-def array_questions(tree: ast.AST) -> Iterator[str]:
+def asked_types(tree: ast.AST) -> Iterator[str]:
+    """Names of classes that something is compared with, or looked up by."""
+    for call in calls(tree, "isinstance", "issubclass"):
+        yield from map(last_name, ast.walk(call.args[1]))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in QUESTIONS:
-            yield node.id
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("hasattr", "getattr"):
-            trait = node.args[1]
-            if isinstance(trait, ast.Constant) and trait.value in TRAITS:
-                yield trait.value
+        if isinstance(node, ast.MatchClass):
+            yield last_name(node.cls)
+        if isinstance(node, ast.Compare) and any(calls(node, "type")):
+            yield from map(last_name, ast.walk(node))
+        if isinstance(node, ast.Dict):
+            yield from (last_name(key) for key in node.keys if key is not None)
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            yield from map(last_name, node.elts)
 
 
-@each_module
-def test_the_engine_alone_asks_where_an_array_lives(path: Path) -> None:
-    if name_of(path).startswith("engine/") or name_of(path) in ("_arrays.py", "_validation.py"):
-        return
-    found = set(array_questions(ast.parse(path.read_text())))
-    check(path, found, STILL_CHOOSE, "asks where an array lives; use engine_for")
+def space_questions(module: str, tree: ast.AST) -> Iterator[str]:
+    if not module.startswith("spaces/"):
+        yield from (name for name in asked_types(tree) if name in SPACES)
 
 
-@each_module
-def test_imports_inside_functions(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    names = {name for function in functions(tree) for name in imported(function)}
-    found = {n for n in names if not any(n == lazy or n.startswith(f"{lazy}.") for lazy in LAZY)}
-    check(path, found, STILL_LAZY, "imports inside a function")
+def kernel_questions(module: str, tree: ast.AST) -> Iterator[str]:
+    if not module.startswith("kernels/"):
+        yield from (name for name in asked_types(tree) if name in KERNELS)
 
 
-@each_module
-def test_one_pool_and_one_bar(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    if name_of(path) not in ("_threads.py", "_progress.py"):
-        pools = {"concurrent.futures", "multiprocessing", "rich.progress", "threadpoolctl"}
-        assert not pools & set(imported(tree))
-    assert not any(isinstance(n, ast.Attribute) and n.attr == "cpu_count" for n in ast.walk(tree))
+def conditions(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+            yield node.test
+        elif isinstance(node, ast.BoolOp | ast.UnaryOp):
+            yield node
+        elif isinstance(node, ast.comprehension):
+            yield from node.ifs
+
+
+def flags(module: str, tree: ast.AST) -> Iterator[str]:
+    """Flags of spaces and kernels that decide something elsewhere."""
+    own = {"spaces": SPACE_FLAGS, "kernels": KERNEL_FLAGS}.get(module.split("/")[0], set())
+    asked = (SPACE_FLAGS | KERNEL_FLAGS) - own
+    for condition in conditions(tree):
+        for node in ast.walk(condition):
+            if isinstance(node, ast.Attribute) and node.attr in asked:
+                yield node.attr
+
+
+def attribute_questions(module: str, tree: ast.AST) -> Iterator[str]:
+    """Attributes of our own classes that are looked for instead of being there."""
+    for call in calls(tree, "hasattr", "getattr"):
+        absent = last_name(call.func) == "hasattr" or len(call.args) == 3
+        name = call.args[1].value if isinstance(call.args[1], ast.Constant) else None
+        if absent and name in NAMES - PROPERTIES:
+            yield name
+
+
+def private_attributes(module: str, tree: ast.AST) -> Iterator[str]:
+    """Private attributes of what another module defines."""
+    own = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    for node in ast.walk(tree):
+        mine = isinstance(node, ast.Attribute) and last_name(node.value) in ("self", "cls")
+        if isinstance(getattr(node, "ctx", None), ast.Store) and (mine or isinstance(node, ast.Name)):
+            own.add(last_name(node))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and last_name(node.value) not in ("self", "cls"):
+            private = node.attr.startswith("_") and not node.attr.startswith("__")
+            if private and node.attr not in own | PUBLIC and not any(calls(node.value, "super")):
+                yield node.attr
+
+
+#: The rules, each with a module and lines in it, all of which break the rule.
+RULES: dict[Rule, tuple[str, list[str]]] = {
+    upward_imports: (
+        "engine/a.py",
+        ["from mercer.spaces import Sphere", "import mercer.gp", "from mercer import kernels"],
+    ),
+    inner_imports: ("gp/a.py", ["def f():\n    import pandas", "def f():\n    from mercer import gp"]),
+    array_questions: ("spaces/a.py", ["is_torch_array(X)", "hasattr(X, 'detach')"]),
+    space_questions: (
+        "kernels/a.py",
+        [
+            "isinstance(space, Sphere | Torus)",
+            "issubclass(kind, (spaces.Sphere, int))",
+            "match space:\n    case Sphere(): pass",
+            "type(space) is Sphere",
+            "{Sphere: 1, Torus: 2}[type(space)]",
+            "ROUND = (Sphere, Simplex)",
+        ],
+    ),
+    kernel_questions: ("gp/a.py", ["isinstance(kernel, Heat)", "type(kernel) in [Heat, Matern]"]),
+    flags: ("gp/a.py", ["1 if space.computes_in_double else 2", "[k for k in x if not k.magnifies]"]),
+    attribute_questions: ("gp/a.py", ["hasattr(space, 'realise')", "getattr(k, 'space', None)"]),
+    private_attributes: ("gp/a.py", ["kernel._x", "class A:\n    def f(self, b):\n        b._y = 1"]),
+}
+#: Lines that keep to every rule.
+HARMLESS = """
+from mercer.spaces import Space, Sphere
+from mercer.kernels import Kernel
+def f(x, kernel: Kernel, space=Sphere()):
+    from mercer.compiled import rows
+    if not isinstance(space, Space) or space != Sphere() or kernel.requires_vector_input:
+        return hasattr(x, "shape"), type(x).__name__
+class A:
+    _y = 1
+    def f(self, other):
+        return self._x + other._y
+"""
+each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+
+
+@each_rule
+def test_rule(rule: Rule) -> None:
+    found = {module: set(rule(module, tree)) for module, tree in MODULES.items()}
+    assert {module: broken for module, broken in found.items() if broken} == STILL.get(rule.__name__, {})
+
+
+def test_one_pool_and_one_bar() -> None:
+    pools = {"concurrent.futures", "multiprocessing", "rich.progress", "threadpoolctl"}
+    for module, tree in MODULES.items():
+        if module not in ("_threads.py", "_progress.py"):
+            assert not pools & set(imported(tree)), module
+        assert not any(isinstance(n, ast.Attribute) and n.attr == "cpu_count" for n in ast.walk(tree))
 
 
 def test_lists_name_modules_that_exist() -> None:
-    names = set(map(name_of, MODULES))
-    for still in (STILL_UPWARD, STILL_CHOOSE, STILL_LAZY):
-        assert set(still) <= names
+    for rule, places in STILL.items():
+        assert rule in {r.__name__ for r in RULES}
+        assert set(places) <= set(MODULES)
+
+
+@each_rule
+def test_rules_can_be_broken(rule: Rule) -> None:
+    module, sources = RULES[rule]
+    for source in sources:
+        assert set(rule(module, ast.parse(source))), source
+    assert not set(rule("gp/a.py", ast.parse(HARMLESS)))

@@ -18,8 +18,9 @@ from mercer.spaces import Simplex, Sphere
 
 X = np.random.default_rng(0).gamma(1.0, size=(300, 4)) + 0.1
 SENTENCE = (
-    r"^a Gram matrix of 300 x 300.* takes .* GB and there are 0.0003 GB: use .*matvec.*Nystroem.*"
-    r"SphericalGPRegressor.*representatives.*My Gram matrix does not fit"
+    r"^a Gram matrix of 300 x 300.* takes .* [kM]B and 300 kB are available: with any kernel .*matvec"
+    r".*representatives.*rows of numbers .*Nystroem.*torus and graphs .*SpectralFeatures.*"
+    r"SphericalGPRegressor.*My Gram matrix does not fit"
 )
 
 
@@ -82,7 +83,7 @@ def test_gradients_count(little) -> None:
 def test_sixty_thousand_rows(monkeypatch) -> None:
     monkeypatch.setattr(_memory, "available", lambda: 24e9)
     rows = np.random.default_rng(0).normal(size=(60_000, 3))
-    with pytest.raises(MemoryError, match=r"60000 x 60000 takes 28.8 GB and there are 24 GB: use "):
+    with pytest.raises(MemoryError, match=r"60000 x 60000 takes 28.8 GB and 24 GB are available: "):
         SVC(kernel=Heat(Sphere())).fit(rows, rows[:, 0] > 0)
 
 

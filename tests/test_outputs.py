@@ -311,7 +311,28 @@ def test_too_little_memory_is_told_in_one_line(table, tmp_path, monkeypatch) -> 
     monkeypatch.setattr("mercer._memory.available", lambda: 100.0)
     result = run("compare", table, "--target", "kind", "--folds", 2, "--cache", tmp_path / "cache")
     assert result.exit_code == 2
-    assert "GB" in result.stderr
+    assert "100 B are available" in " ".join(result.stderr.split())
+
+
+def test_warnings_are_one_line(options) -> None:
+    command = [*MERCER, "compare", *map(str, options[:-1]), "/dev/null/cache"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = [line for line in done.stderr.splitlines() if "cannot be written" in line]
+    assert len(told) == 1
+    assert told[0].startswith(
+        "warning: the cache folder /dev/null/cache cannot be written (Not a directory)"
+    )
+    assert ".py" not in done.stderr
+    assert "warnings.warn" not in done.stderr
+
+
+def test_predictions_need_the_columns_of_the_model(model, tmp_path) -> None:
+    frame = pd.DataFrame(COUNTS, columns=list("abcd")).assign(note="x")
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    result = run("predict", model, tmp_path / "new.csv")
+    assert result.exit_code == 2
+    told = " ".join(result.stderr.split())
+    assert "'note'; remove or encode them (mercer compare: --drop COLUMN)" in told
 
 
 def test_names_of_files_do_not_reach_the_terminal_as_they_are(tmp_path) -> None:

@@ -97,7 +97,7 @@ def methods(features: int) -> dict[str, Method]:
         "ArcCosine": process("ArcCosine", features),
         "AxialHeat": process("AxialHeat", features),
         "AxialHeat, scales": process("AxialHeat", features, ard=True),
-        "Matern, places": process("Matern", features, ard=True, features="zonal"),
+        "Matern, inducing points": process("Matern", features, ard=True, features="inducing"),
         "SGPR": sgpr(features),
         "SGPR, Matern": sgpr(features, nu=2.5),
         f"exact GP, {EXACT} rows": exact,

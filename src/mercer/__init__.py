@@ -7,7 +7,6 @@ __version__ = "0.1.0"
 __all__ = [
     "bounds",
     "datasets",
-    "families",
     "features",
     "gp",
     "harmonics",
@@ -21,7 +20,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> ModuleType:
-    # Submodules are loaded when they are first asked for: importing the package costs nothing.
+    # Submodules are imported on first access, so that importing the package costs nothing.
     if name in __all__:
         return import_module(f"mercer.{name}")
     raise AttributeError(f"module 'mercer' has no attribute {name!r}")

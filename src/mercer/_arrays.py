@@ -1,4 +1,4 @@
-"""Arrays of NumPy, SciPy and other libraries: what they are, where they live, sums over their rows."""
+"""Arrays of NumPy, SciPy and other libraries: their kind, place and precision, and sums over rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_foreign(X: Any) -> bool:
 
 
 def in_main_memory(X: Any) -> bool:
-    """Tell whether an array, or whatever is not an array, lives beside the processor."""
+    """Tell whether data are in main memory; true of everything that is not an array."""
     return not is_array_api_obj(X) or str(device(X)) == "cpu"
 
 
@@ -34,16 +34,17 @@ def to_single(values: Any) -> Any:
     return xp.astype(values, xp.float32)
 
 
+def to_double(X: Any) -> Any:
+    """Return an array or sparse matrix in double precision."""
+    if not is_foreign(X):
+        return X.astype(np.float64)
+    xp = array_namespace(X)
+    return xp.astype(X, xp.float64)
+
+
 def in_one_precision(X: Any, Y: Any) -> tuple[Any, Any]:
     """Return two arrays, both in double precision unless both are in single: equal rows stay so."""
-    if X.dtype == Y.dtype:
-        return X, Y
-    double = array_namespace(X).float64 if is_foreign(X) else np.float64
-    first, second = (
-        array_namespace(part).astype(part, double) if is_foreign(part) else part.astype(double)
-        for part in (X, Y)
-    )
-    return first, second
+    return (X, Y) if X.dtype == Y.dtype else (to_double(X), to_double(Y))
 
 
 def detached(X: Any) -> Any:
@@ -59,8 +60,13 @@ def on_cpu(X: Any) -> Any:
     return np.asarray(X.cpu() if hasattr(X, "cpu") else X)
 
 
+def is_watched(value: Any) -> bool:
+    """Tell whether a hyperparameter is a tensor that is being differentiated."""
+    return bool(getattr(value, "requires_grad", False))
+
+
 def number(value: Any) -> float:
-    """Return the number in a hyperparameter, which may be a tensor that is being differentiated."""
+    """Return the number in a hyperparameter, which may be a tensor."""
     return float(detached(value))
 
 
@@ -70,17 +76,24 @@ def count(X: Any) -> int:
 
 
 def sliceable(X: Any) -> Any:
-    """Return rows in a form that slices select from: frames and most sparse formats are not."""
+    """Return rows in a form that can be sliced, which frames and most sparse formats cannot."""
     if hasattr(X, "to_numpy"):
         return X.to_numpy()
     return X.tocsr() if sparse.issparse(X) else X
 
 
+def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
+    """Return an array of one number, perhaps a tensor, in the precision and place of another array."""
+    if not is_foreign(like):
+        single = getattr(like, "dtype", None) == np.float32
+        return np.full(shape, value, dtype=np.float32 if single else np.float64)
+    ones = array_namespace(like).ones(shape, dtype=like.dtype, device=device(like))
+    return ones * (value if hasattr(value, "detach") else float(value))
+
+
 def constant_rows(X: Any, value: float) -> Any:
     """Return the same number for each row of X, in X's precision and place."""
-    if not is_foreign(X):
-        return np.full(X.shape[0], value, dtype=X.dtype)
-    return array_namespace(X).full(X.shape[0], value, dtype=X.dtype, device=device(X))
+    return filled((X.shape[0],), value, X)
 
 
 def row_any(X: sparse.csr_matrix, flags: np.ndarray) -> np.ndarray:
@@ -91,7 +104,7 @@ def row_any(X: sparse.csr_matrix, flags: np.ndarray) -> np.ndarray:
 
 
 def finite_rows(X: Any) -> Any:
-    """Tell which rows are without NaN or infinity, in one cheap pass when all are."""
+    """Tell which rows are free of NaN and infinity, in one cheap pass if all are."""
     if sparse.issparse(X):
         # A row's sum may overflow although its entries are finite: look again before judging.
         with np.errstate(over="ignore"):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from mercer._files import readable
+from mercer._memory import available
 
 #: What Parquet files, and Feather files of the first version, begin with.
 _MAGIC, _OLD = b"PAR1", b"FEA1"
@@ -104,14 +104,11 @@ def _read_feather(path: Path) -> Any:
 
 def _check_memory(rows: int, columns: int) -> None:
     """Refuse a table that cannot be in memory: equal or missing values take no room in a file."""
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError):  # not all systems tell
-        return
-    if 8 * rows * columns > memory:
+    there = available()
+    if 8 * rows * columns > there:
         raise ValueError(
             f"its {rows} rows and {columns} columns take {8e-9 * rows * columns:.3g} GB, and there are "
-            f"{1e-9 * memory:.3g} GB of memory"
+            f"{1e-9 * there:.3g} GB of memory"
         )
 
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and readers that believe nothing."""
+"""Atomic writing of files, checksums, and readers that survive damaged files."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ def unsealed(path: str | Path, kind: str, version: int) -> Iterator[BinaryIO]:
     Raises
     ------
     ValueError
-        If it is of another kind or version, or was changed.  The message says why; who calls names the
-        file.
+        If it is of another kind or version, or was changed.  The message says why; the caller adds the
+        name of the file.
     """
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)

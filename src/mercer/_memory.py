@@ -1,4 +1,4 @@
-"""Memory: what a Gram matrix takes, what there is, and what to do if it does not fit."""
+"""Memory that a Gram matrix needs, memory that is available, and advice if it does not fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ try:
 except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]
 
-#: Below so many bytes nobody is asked: the answer would cost more than it is worth.
+#: Fewer bytes than this are not checked: it would cost more than it is worth.
 _SMALL = 2**27
 _PROCESS = Path("/proc")
 _GROUPS = Path("/sys/fs/cgroup")
@@ -30,7 +30,7 @@ def check_gram(rows: int, columns: int, itemsize: int = 8, matrices: int = 1) ->
     itemsize : int
         Bytes of an entry.
     matrices : int
-        Matrices of this size that are held at a time.
+        Number of such matrices that are held at the same time.
     """
     needed = rows * columns * itemsize * matrices
     if needed < _SMALL:
@@ -39,23 +39,38 @@ def check_gram(rows: int, columns: int, itemsize: int = 8, matrices: int = 1) ->
     if needed > there:
         with_parts = "" if matrices == 1 else f", {matrices} times while it is put together,"
         raise MemoryError(
-            f"a Gram matrix of {rows} x {columns}{with_parts} takes {needed / 1e9:.3g} GB and there are "
-            f"{there / 1e9:.3g} GB: use products without it (kernel.matvec), features in its place "
-            "(sklearn's Nystroem, mercer.features.SpectralFeatures), mercer.gp.SphericalGPRegressor, or "
-            "fewer points (mercer.selection.representatives); see 'My Gram matrix does not fit' in the "
-            "guide"
+            f"a Gram matrix of {rows} x {columns}{with_parts} takes {size_text(needed)} and "
+            f"{size_text(there)} are available: with any kernel use products (kernel.matvec) or fewer "
+            "points (mercer.selection.representatives); for rows of numbers sklearn's Nystroem; on the "
+            "sphere, simplex, torus and graphs mercer.features.SpectralFeatures or "
+            "mercer.gp.SphericalGPRegressor; see 'My Gram matrix does not fit' in the guide"
         )
 
 
+def size_text(size: float) -> str:
+    """A number of bytes to three digits, in the unit that suits it.
+
+    Examples
+    --------
+    >>> [size_text(size) for size in (17.0, 3.2e5, 28.8e9, 3.2e13)]
+    ['17 B', '320 kB', '28.8 GB', '32 TB']
+    """
+    units = ["B", "kB", "MB", "GB", "TB", "PB"]
+    while size >= 999.5 and len(units) > 1:
+        size /= 1000
+        del units[0]
+    return f"{size:.3g} {units[0]}"
+
+
 def check_room(X: Any, Y: Any, matrices: int = 1) -> None:
-    """Raise a MemoryError unless so many Gram matrices of points X and Y fit into memory at a time."""
+    """Raise a MemoryError unless this many Gram matrices of X and Y fit into memory together."""
     if in_main_memory(X):
         single = str(getattr(X, "dtype", "")).endswith("float32")
         check_gram(count(X), count(X if Y is None else Y), 4 if single else 8, matrices)
 
 
 def available() -> float:
-    """Bytes that this process can still have: of the machine, its control group and its own limit."""
+    """Bytes that this process can still allocate, on the machine and within its limits."""
     return max(0.0, min(_of_machine(), _of_groups(), _of_process()))
 
 
@@ -73,7 +88,7 @@ def _of_machine() -> float:
 
 
 def _of_groups() -> float:
-    """Least room in the control groups that the process is in: containers and batch systems set them."""
+    """Least room in the control groups of the process, which containers and batch systems set."""
     least = math.inf
     for folder, limit, usage, cache in _groups():
         try:
@@ -82,7 +97,7 @@ def _of_groups() -> float:
             kept = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
         except (OSError, ValueError):  # none, or "max"
             continue
-        # Pages of files are given back when they are wanted.
+        # Cached pages of files are released on demand.
         least = min(least, total - used + int(kept.get(cache, 0)))
     return least
 

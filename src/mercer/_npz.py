@@ -1,4 +1,4 @@
-"""Arrays from NPZ files that may be damaged: nothing is believed that the file cannot hold."""
+"""Arrays from NPZ files that may be damaged: every claim of a header is checked against the file."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _CHUNK = 1 << 24
 class Npz:
     """The arrays of an NPZ file by name.
 
-    Sizes that headers claim are compared with the file before memory is asked for.  Pickled objects,
-    and ways of compression that NumPy does not use, are refused.
+    Sizes claimed by headers are compared with the file before memory is allocated.  Pickled objects and
+    compression methods that NumPy does not use are refused.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Npz:
         return self[name] if name is not None and name in self else None
 
     def raw(self, name: str) -> bytes:
-        """The bytes of an entry that is no array."""
+        """The bytes of an entry that is not an array."""
         try:
             entry = self._archive.getinfo(name)
             self._check(entry)
@@ -130,7 +130,7 @@ def _header(member: Any) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
 
 
 def _check_text(values: NDArray[Any]) -> None:
-    """Refuse text with numbers that are no characters: Python could not print it."""
+    """Refuse text with invalid code points, which Python could not print."""
     if values.dtype.kind == "U" and values.size:
         codes = values.view(np.uint32)
         if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any():

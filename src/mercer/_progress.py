@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, a line now and then in a log."""
+"""Progress of long computations: a bar on a terminal, occasional lines in a log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Work:
-    """How far some work is; shared by the threads that do it and by whoever watches them."""
+    """The state of some work, shared by the threads that do it and the one that reports it."""
 
     total: int = 0
     done: int = 0
@@ -47,9 +47,9 @@ class Work:
 
 @contextmanager
 def progress(total: int, what: str | None) -> Iterator[Callable[..., None]]:
-    """Show a bar for work that takes long; yields what to call after a step, or some.
+    """Show a bar for work that takes long; yields a function to be called after each step or several.
 
-    It appears after :data:`PATIENCE` seconds, in the main thread and on a terminal only.
+    The bar appears after :data:`PATIENCE` seconds, in the main thread and on a terminal only.
     """
     if what is None or not _on_main_thread() or not sys.stderr.isatty():
         yield lambda steps=1: None
@@ -66,10 +66,10 @@ def progress(total: int, what: str | None) -> Iterator[Callable[..., None]]:
 
 
 def watched(call: Callable[[], T], work: Work, what: str) -> T:
-    """Make the call, and show on a terminal how far its work is, unless a callback is told that.
+    """Make the call and show its progress on a terminal, unless a callback receives it.
 
-    The call runs in a thread of its own while this one waits and draws the bar, so that the bar moves
-    during long steps too and Ctrl-C is heard at once: steps under way end, no other begins.
+    The call runs in a thread of its own while this one waits and draws the bar.  So the bar also moves
+    during long steps, and Ctrl-C takes effect at once: current steps finish, and no other begins.
     """
     if not _on_main_thread():
         return call()
@@ -95,7 +95,7 @@ def watched(call: Callable[[], T], work: Work, what: str) -> T:
 def shown(what: str) -> Iterator[tuple[Report, Say]]:
     """Show the progress of a command on the error stream, out of the way of piped output.
 
-    Yields a function to be told the steps done and the steps in all, and one that shows a line.
+    Yields a function that takes the number of steps done and of all steps, and one that shows a line.
     """
     from rich.console import Console
     from rich.text import Text
@@ -113,9 +113,9 @@ def shown(what: str) -> Iterator[tuple[Report, Say]]:
 
 @contextmanager
 def stoppable(say: Say) -> Iterator[None]:
-    """Ctrl-C stops the work when the fits under way are done, and says so; a second one at once.
+    """Let Ctrl-C stop the work after the current fits, with a message, and a second one at once.
 
-    A process that was told to ignore it, as those in the background of a shell, goes on ignoring it.
+    A process that ignores Ctrl-C, such as a background job of a shell, still does.
     """
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not usual or not _on_main_thread():
@@ -145,8 +145,8 @@ def _on_main_thread() -> bool:
 
 @contextmanager
 def _bar(what: str) -> Iterator[tuple[Report, Callable[[Any], None]]]:
-    """Draw a bar on the error stream; yields what to tell the steps, and what prints above it."""
-    # Seldom needed, and it takes longer to import than many a Gram matrix to compute.
+    """Draw a bar on the error stream; yields functions to report steps and to print above it."""
+    # Rarely needed, and slower to import than many Gram matrices are to compute.
     from rich.console import Console
     from rich.progress import (
         BarColumn,

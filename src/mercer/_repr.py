@@ -1,4 +1,4 @@
-"""How kernels and spaces are shown: by the call that makes them."""
+"""The repr of kernels and spaces: the call that constructs them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-#: Longest array that is shown in full where a constructor's arguments are.
+#: Longest array that is shown in full.
 _SHOWN = 8
 
 
 def constructor_call(thing: Any) -> str:
-    """The call that makes such a thing, without arguments left at their defaults."""
+    """The constructor call of an object, without arguments left at their defaults."""
     shown = []
     for parameter in inspect.signature(type(thing)).parameters.values():
         value = getattr(thing, parameter.name)

@@ -1,4 +1,4 @@
-"""The one pool of threads, and how many threads BLAS may use meanwhile."""
+"""The only thread pool, and the number of threads that BLAS may use at the same time."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def run(
 ) -> None:
     """Run the job over all tasks, in threads if there are several.
 
-    An error or an interruption cancels what has not begun, and sets ``stop`` for what has.  Inside a
-    thread of another run the tasks are done one after the other.
+    An error or an interruption cancels tasks that have not begun, and sets ``stop`` for those that have.
+    Inside a thread of another run the tasks are run one after the other.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def run(
     tasks : list of tuples of arguments
     stop : threading.Event, optional
     what : str, optional
-        What is being done, for a progress bar.
+        Label of a progress bar.
     """
     if len(tasks) < 2:
         for task in tasks:
@@ -63,7 +63,7 @@ def _controller() -> ThreadpoolController:
 
 
 class _BlasLimit:
-    """BLAS limited to one thread while anyone needs it so; the first sets it, the last lifts it."""
+    """BLAS limited to one thread while there are users; the first sets the limit, the last lifts it."""
 
     lock = threading.Lock()
     users = 0
@@ -71,7 +71,7 @@ class _BlasLimit:
 
 
 class _Spared(threading.local):
-    """Threads that runs of this thread may use although BLAS is limited, if anyone has said so."""
+    """Number of threads that runs of this thread may use although BLAS is limited, if set."""
 
     threads: int | None = None
 
@@ -81,7 +81,7 @@ _SPARED = _Spared()
 
 @contextmanager
 def blas_in_one_thread() -> Iterator[int]:
-    """Hold BLAS to one thread; yields the number of threads it would have used."""
+    """Limit BLAS to one thread; yields the number of threads it would have used."""
     with _BlasLimit.lock:
         _BlasLimit.users += 1
         threads = threads_in_use()
@@ -97,15 +97,15 @@ def blas_in_one_thread() -> Iterator[int]:
 
 
 def blas_limited_to(threads: int) -> AbstractContextManager[Any]:
-    """Let BLAS, and with it each :func:`run` inside, use at most so many threads."""
+    """Let BLAS, and each :func:`run` inside, use at most this many threads."""
     return _controller().limit(limits=threads, user_api="blas")
 
 
 @contextmanager
 def threads_for_runs() -> Iterator[None]:
-    """Hold BLAS to one thread, and leave its threads to each :func:`run` inside.
+    """Limit BLAS to one thread, and leave its threads to each :func:`run` inside.
 
-    For runs with small products between them: BLAS's own threads stay busy for a while after each.
+    For runs with small products between them: BLAS's own threads stay busy for a while after each one.
     """
     with blas_in_one_thread() as threads, _spared(threads):
         yield
@@ -121,7 +121,7 @@ def _spared(threads: int | None) -> Iterator[None]:
 
 
 def threads_in_use() -> int:
-    """Threads to use now: the number that environment and joblib have agreed on for BLAS."""
+    """Number of threads to use: that of BLAS, which the environment and joblib set."""
     if _SPARED.threads is not None:
         return _SPARED.threads
     blas = [lib.num_threads for lib in _controller().select(user_api="blas").lib_controllers]

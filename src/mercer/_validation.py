@@ -1,4 +1,4 @@
-"""Input and options: what is accepted, and messages that say what to do about the rest."""
+"""Validation of input and options, with messages that say what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, validate_data
 
 from mercer._arrays import is_foreign, number, row_any
 
@@ -49,7 +49,7 @@ def check_choice(owner: Any, name: str, choices: tuple[Any, ...]) -> None:
 
 
 def check_vector(v: Any, length: int) -> Any:
-    """Check what a Gram matrix is to be multiplied with."""
+    """Check the vector or matrix that a Gram matrix is multiplied with."""
     if not hasattr(v, "ndim"):
         v = np.asarray(v)
     refuse_complex(v, "v")
@@ -91,6 +91,23 @@ def as_rows(X: Any, name: str) -> Any:
     return X
 
 
+def estimator_rows(estimator: Any, X: Any, reset: bool) -> Any:
+    """Return rows of numbers as an array, their columns counted and named by scikit-learn."""
+    if is_foreign(X):
+        return X
+    refuse_complex(X, "X")
+    return validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+    )  # fmt: skip
+
+
+def refuse_foreign(X: Any, complaint: str) -> None:
+    """Raise for arrays of another library than NumPy and SciPy."""
+    if is_foreign(X):
+        raise TypeError(complaint)
+
+
 def refuse_rows(bad: Any, name: str, complaint: str) -> None:
     """Raise a ValueError that names the first of the bad rows, if there are any."""
     xp = array_namespace(bad)
@@ -109,7 +126,7 @@ def refuse_negative(X: Any, name: str) -> None:
 
 
 def refuse_complex(X: Any, name: str) -> None:
-    """Raise for complex numbers, which scikit-learn would print in full, and NumPy cut to half."""
+    """Raise for complex numbers, whose imaginary parts NumPy would drop."""
     of_columns = hasattr(X, "dtypes") and getattr(X, "ndim", 0) == 2
     kinds = X.dtypes if of_columns else [getattr(X, "dtype", None)]
     if any(getattr(kind, "kind", "") == "c" for kind in kinds):

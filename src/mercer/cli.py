@@ -1,12 +1,18 @@
-"""The command ``mercer``."""
+"""The command ``mercer``.
+
+NumPy, pandas, scikit-learn and the parts of Mercer that need them take a second or more to import.  Each
+command imports them itself, so that ``mercer --help`` and errors in options come at once.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +21,15 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mercer._files import one_line
-from mercer.outputs import REFUSED, Outputs, plain_cell, tell
+from mercer import __version__
+from mercer._files import atomic_write, one_line
+from mercer._progress import INTERRUPTED, shown, stoppable
+from mercer._threads import threads_in_use
+from mercer.outputs import REFUSED, Outputs, plain_cell, tell, tell_warning
 
 if TYPE_CHECKING:
     from mercer.datasets import Table
-    from mercer.selection import Comparison, KernelScore
+    from mercer.selection import Comparison
     from mercer.selection.kinds import ColumnRoles, Kind
 
 _EXIT_CODES = (
@@ -28,30 +37,30 @@ _EXIT_CODES = (
     "could not be written; 1 the reader of the output closed it; 130 stopped by Ctrl-C."
 )
 app = typer.Typer(
-    help="Kernel methods on data that is not flat.", epilog=_EXIT_CODES, no_args_is_help=True,
+    help="Kernel methods for data that is not flat.", epilog=_EXIT_CODES, no_args_is_help=True,
     add_completion=False, pretty_exceptions_enable=False,
 )  # fmt: skip
 
 TableArgument = Annotated[
     Path | None,
     typer.Argument(
-        help="CSV, TSV, Parquet, Feather, NPZ or svmlight file; if left out, word counts of docstrings."
+        help="CSV, TSV, Parquet, Feather, NPZ or svmlight file; word counts of docstrings by default."
     ),
 ]
 
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Bad input ends the command with one line, not with a traceback."""
-    from mercer._progress import INTERRUPTED
-
+    """Errors and warnings are one line each, without a traceback or a line of source."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = tell_warning
+            yield
     except (ValueError, TypeError, OSError, MemoryError) as error:
         tell(error)
         raise typer.Exit(REFUSED) from None
     except KeyboardInterrupt:
-        Console(stderr=True).print("stopped; run it again to go on")
+        Console(stderr=True).print("stopped; run it again to resume")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -63,26 +72,25 @@ def compare(
     text: Annotated[str | None, typer.Option(help="Column of strings to compare.")] = None,
     edges: Annotated[Path | None, typer.Option(help="Edge list of a graph: compare its nodes.")] = None,
     node: Annotated[str | None, typer.Option(help="Column that names the node (with --edges).")] = None,
-    cloud: Annotated[
-        str | None, typer.Option(help="Column that says which cloud a point is of.")
-    ] = None,
+    cloud: Annotated[str | None, typer.Option(help="Column that names the cloud of a point.")] = None,
     weight: Annotated[str | None, typer.Option(help="Column of weights (with --cloud).")] = None,
     group: Annotated[
-        str | None, typer.Option(help="Column of what belongs together and must not be split.")
+        str | None, typer.Option(help="Column of groups that folds must not split.")
     ] = None,
     space: Annotated[str, typer.Option(help="auto, simplex (counts) or sphere (directions).")] = "auto",
     task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
     metric: Annotated[
-        str | None, typer.Option(help="What decides: a scorer of scikit-learn, as balanced_accuracy.")
+        str | None,
+        typer.Option(help="Deciding metric: a scikit-learn scorer such as balanced_accuracy."),
     ] = None,
     folds: Annotated[int, typer.Option(min=2, help="Outer folds.")] = 5,
-    repeats: Annotated[int, typer.Option(min=1, help="Times that folds are drawn anew.")] = 1,
+    repeats: Annotated[int, typer.Option(min=1, help="How often the folds are drawn.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 0,
     jobs: Annotated[int, typer.Option(min=-1, help="Threads; -1 for all cores.")] = -1,
     max_memory: Annotated[float, typer.Option(help="Gigabytes for Gram matrices.")] = 4.0,
     cache: Annotated[
         Path | None,
-        typer.Option(help="Folder of finished fits, to go on from; the user's cache by default."),
+        typer.Option(help="Folder of finished fits to resume from; the user's cache by default."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page here.")] = None,
     save_model: Annotated[
@@ -93,13 +101,12 @@ def compare(
     """Compare the kernels that fit the data.
 
     A table of numbers: mercer compare counts.csv --target label.
-    Strings: --text COLUMN.  Nodes of a graph: --edges EDGES.csv, the table naming nodes and labels.
+    Strings: --text COLUMN.  Nodes of a graph: --edges EDGES.csv, with a table of nodes and labels.
     Clouds, one point per row: --cloud COLUMN.
 
-    Ctrl-C ends it with what is finished; the next run goes on from there.
+    Ctrl-C ends it with the results so far; the next run resumes from there.
     """
     from mercer import selection
-    from mercer._progress import INTERRUPTED, shown, stoppable
     from mercer.selection.kinds import kind_by_options
 
     outputs = Outputs()
@@ -111,14 +118,13 @@ def compare(
     with _plain_errors():
         kind = kind_by_options(given)
         data = _read(table, kind, given)
-        # Now rather than after the work.
         _check_outputs([report, save_model], inputs=[table, edges])
         with shown("comparing kernels") as (progress, say), stoppable(say):
             result = selection.compare(
                 data.X, data.y, space=data.graph or space, task=task, scoring=metric,
                 groups=data.groups, folds=folds, repeats=repeats, random_state=seed, n_jobs=jobs or None,
                 max_memory=max_memory, cache=cache or _user_cache(), progress=progress,
-                finished=lambda score: say(_finished(score)),
+                finished=lambda score: say(f"{score.name}: {score.mean:.4g} in {score.seconds:.1f} s"),
             )  # fmt: skip
         if facts := kind.file_facts(data):
             result = result.with_facts(facts)
@@ -137,18 +143,17 @@ def compare(
 def predict(
     model: Annotated[Path, typer.Argument(help="File of `mercer compare --save-model`.")],
     table: Annotated[Path, typer.Argument(help="Table with the same columns; a target is not needed.")],
-    output: Annotated[Path | None, typer.Option(help="CSV file; by default it is printed.")] = None,
+    output: Annotated[Path | None, typer.Option(help="CSV file; printed by default.")] = None,
     proba: Annotated[
-        bool, typer.Option("--proba", help="Also a column with the probability of each class.")
+        bool, typer.Option("--proba", help="Add a column with the probability of each class.")
     ] = False,
 ) -> None:
     """Predict the target of a table's rows, strings, nodes or clouds.
 
-    Text that a spreadsheet would take for a formula is written with a ' before it.
+    Text that a spreadsheet would read as a formula is written with a leading '.
     """
     import pandas as pd
 
-    from mercer._files import atomic_write
     from mercer.selection import load_model
     from mercer.selection.kinds import kind_called
 
@@ -181,7 +186,7 @@ def predict(
 
 @contextmanager
 def _of_model(path: Path) -> Iterator[None]:
-    """Name the model in errors that only parts that do not fit together can cause."""
+    """Name the model in errors that only inconsistent parts of it can cause."""
     try:
         yield
     except (LookupError, AttributeError, ArithmeticError, AssertionError, RuntimeError) as error:
@@ -191,14 +196,13 @@ def _of_model(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _print_score(saved: Any, data: Table, predictions: Any) -> None:
-    """Score of the predictions where the table knows better."""
-    import numpy as np
+def _print_score(saved: Any, data: Any, predictions: Any) -> None:
+    """Print the score of the predictions on rows with a target."""
     import pandas as pd
     from sklearn.metrics import accuracy_score, r2_score
 
-    known = ~np.asarray(pd.isna(data.y))
-    truth = np.asarray(data.y)[known]
+    known = ~pd.isna(data.y)
+    truth = data.y[known]
     numbers = not hasattr(saved.model, "classes_")
     kind = predictions.dtype.type
     score = (r2_score if numbers else accuracy_score)(truth.astype(kind), predictions[known])
@@ -219,7 +223,7 @@ def _read(table: Path | None, kind: Kind, roles: ColumnRoles) -> Table:
 
 
 def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> None:
-    """Check that outputs can be written and are not other files of the command."""
+    """Check, before the work, that outputs can be written and are not other files of the command."""
     taken = [path.resolve() for path in inputs if path is not None]
     for path in outputs:
         if path is None:
@@ -237,7 +241,7 @@ def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> Non
 
 
 def _user_cache() -> Path | None:
-    """Where finished fits are kept, so that the next run of an interrupted command goes on."""
+    """Folder of finished fits, from which an interrupted command resumes."""
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         return Path(base or Path.home() / ".cache") / "mercer"
@@ -253,7 +257,7 @@ def _write(
     paths: dict[str, Path | None],
     quiet: bool,
 ) -> None:
-    """Write the files that were asked for, and name each that is there."""
+    """Write the requested files, and print the name of each."""
     from mercer.report import write_report
     from mercer.selection import save_model
 
@@ -270,10 +274,6 @@ def _write(
                     Console().print(Text(f"{what}: {path}"))
 
 
-def _finished(score: KernelScore) -> str:
-    return f"{score.name}: {score.mean:.4g} in {score.seconds:.1f} s"
-
-
 def _print(result: Comparison, name: str) -> None:
     console = Console()
     console.print(Text(_title(name, result)))
@@ -285,7 +285,7 @@ def _print(result: Comparison, name: str) -> None:
 
 
 def _title(name: str, result: Comparison) -> str:
-    """What was compared."""
+    """Two lines on what was compared."""
     data = result.data
     shape = f"{result.rows} {data.noun}, {data.facts}"
     facts = [f"{data.noun} taken as {result.kind}"] if data.kind.spaces else []
@@ -299,50 +299,37 @@ def _title(name: str, result: Comparison) -> str:
 
 def _scores(result: Comparison) -> RichTable:
     table = RichTable()
-    columns = ["kernel", result.metric_title, "95 % interval", "p", "error", "choice", "s"]
-    for column in columns:
+    for column in ("kernel", result.metric_title, "95 % interval", "p", "error", "choice", "s"):
         left = column in ("kernel", "choice")
         wide = 12 if column == "choice" else None
         table.add_column(column, justify="left" if left else "right", overflow="fold", min_width=wide)
     for score in result.scores:
-        table.add_row(*_row(result, score))
+        low, high = map(result.text, score.interval)
+        table.add_row(
+            score.name, result.text(score.mean), f"{low} .. {high}", result.p_text(score.name),
+            result.error_change(score.name), score.choice, f"{score.seconds:.1f}",
+        )  # fmt: skip
     return table
-
-
-def _row(result: Comparison, score: KernelScore) -> list[str]:
-    from mercer.selection.comparison import p_text
-
-    low, high = map(result.text, score.interval)
-    return [
-        score.name,
-        result.text(score.mean),
-        f"{low} .. {high}",
-        p_text(result.adjusted_p_values.get(score.name)),
-        result.error_change(score.name) or "",
-        score.choice,
-        f"{score.seconds:.1f}",
-    ]
 
 
 @app.command(epilog=_EXIT_CODES)
 def reproduce(
     name: Annotated[str, typer.Argument(help="Experiment; `mercer reproduce list` names them.")],
     data: Annotated[
-        Path | None, typer.Option(help="Folder of data sets; MERCER_DATA by default.")
+        Path | None, typer.Option(help="Folder of data sets; $MERCER_DATA by default.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small part; on invented data if there is no folder.")
+        bool, typer.Option("--quick", help="A small part, on synthetic data if there is no folder.")
     ] = False,
-    results: Annotated[Path, typer.Option(help="Folder of what is written.")] = Path("mercer-results"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all that is drawn.")] = 0,
+    results: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("mercer-results"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 0,
 ) -> None:
-    """Repeat a published experiment, and put the numbers beside the published ones.
+    """Repeat a published experiment and compare with the published numbers.
 
     Writes NAME.json, NAME.md and figures into the folder of results.  Ctrl-C stops it; the next run
-    goes on from there.
+    resumes from there.
     """
     from mercer import reproduce as experiments
-    from mercer._progress import shown
     from mercer.reproduce.output import show, write
 
     console, outputs = Console(), Outputs()
@@ -368,11 +355,6 @@ def reproduce(
 @app.command()
 def info() -> None:
     """Print versions and the engine in use."""
-    from importlib import metadata
-
-    from mercer import __version__
-    from mercer._threads import threads_in_use
-
     console, outputs = Console(), Outputs()
     with outputs.printing():
         console.print(f"mercer {__version__}, Python {sys.version.split()[0]}", highlight=False)

@@ -56,11 +56,12 @@ class ZonalKernel(gpytorch.kernels.Kernel):
     #: A function of the angle between two rows, not of their difference.
     is_stationary = False
     active_dims: torch.Tensor | None
+    #: Name of the hyperparameter, if there is one.
+    _form: str | None = None
 
     def __init__(self, law: RealisedKernel, space: RadialSpace, **options: Any) -> None:
         super().__init__(**options)
-        self.law = law
-        self.space = space
+        self.law, self.space = law, space
 
     def forward(
         self,
@@ -116,7 +117,7 @@ class ZonalKernel(gpytorch.kernels.Kernel):
 
     def _hyperparameter(self) -> torch.Tensor | None:
         """The hyperparameter, of shape batch_shape + (1, 1), or None."""
-        return None
+        return None if self._form is None else self._get(self._form)
 
     def _embed(self, x: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Unit vectors in place of rows, and the factors s."""
@@ -147,6 +148,8 @@ class ZonalKernel(gpytorch.kernels.Kernel):
         self._set(value, name)
 
     def _set(self, value: Any, name: str) -> None:
+        if name != self._form:
+            raise ValueError(f"this kernel has its range as {self._form}; set that")
         raw = getattr(self, f"raw_{name}")
         constraint = getattr(self, f"raw_{name}_constraint")
         value = torch.as_tensor(value, dtype=raw.dtype, device=raw.device)
@@ -154,7 +157,9 @@ class ZonalKernel(gpytorch.kernels.Kernel):
             raise ValueError(f"{name} = {value.tolist()} is not inside its constraint, {constraint}")
         self.initialize(**{f"raw_{name}": constraint.inverse_transform(value)})
 
-    def _get(self, name: str) -> torch.Tensor:
+    def _get(self, name: str) -> torch.Tensor | None:
+        if name != self._form:
+            return None
         return getattr(self, f"raw_{name}_constraint").transform(getattr(self, f"raw_{name}"))
 
     def __getitem__(self, index: Any) -> ZonalKernel:
@@ -206,6 +211,13 @@ def _row_keys(x: torch.Tensor) -> torch.Tensor:
     """One number for each row (..., N) of (..., N, n), the same for equal rows."""
     keys = row_keys(x.detach().reshape(-1, x.shape[-1])).view(np.int64)
     return torch.as_tensor(keys, device=x.device).reshape(x.shape[:-1])
+
+
+def _range(form: str, text: str) -> property:
+    """A hyperparameter as a property."""
+    return property(
+        lambda kernel: kernel._get(form), lambda kernel, value: kernel._set(value, form), doc=text
+    )
 
 
 def _only_for(form: str, options: dict[str, Any]) -> Any:
@@ -274,38 +286,14 @@ class Heat(ZonalKernel):
     ) -> None:
         law = kernels.Heat(space, t=t, t_star=t_star, normalized=normalized)
         check_spherical(law)
-        law._validate()
+        law.require_levels()
         super().__init__(law, space, batch_shape=batch_shape, active_dims=active_dims)
         options = {"t": (t_prior, t_constraint), "t_star": (t_star_prior, t_star_constraint)}
         (self._form,) = law.continuous()
-        chosen = _only_for(self._form, options)
-        self._register(self._form, getattr(law, self._form), *chosen)
+        self._register(self._form, getattr(law, self._form), *_only_for(self._form, options))
 
-    @property
-    def t(self) -> torch.Tensor | None:
-        """The absolute time, or None if it is ``t_star`` that was given."""
-        return self._get("t") if self._form == "t" else None
-
-    @t.setter
-    def t(self, value: Any) -> None:
-        self._set_time("t", value)
-
-    @property
-    def t_star(self) -> torch.Tensor | None:
-        """The time in units of ``log(n) / n``, or None if it is ``t`` that was given."""
-        return self._get("t_star") if self._form == "t_star" else None
-
-    @t_star.setter
-    def t_star(self, value: Any) -> None:
-        self._set_time("t_star", value)
-
-    def _set_time(self, form: str, value: Any) -> None:
-        if form != self._form:
-            raise ValueError(f"this kernel has its time as {self._form}; set that")
-        self._set(value, form)
-
-    def _hyperparameter(self) -> torch.Tensor:
-        return self._get(self._form)
+    t = _range("t", "The absolute time, or None if ``t_star`` was given.")
+    t_star = _range("t_star", "The time in units of ``log(n) / n``, or None if ``t`` was given.")
 
 
 class Matern(ZonalKernel):
@@ -368,7 +356,7 @@ class Matern(ZonalKernel):
             space, nu=nu, length_scale=length_scale, t_star=t_star, normalized=normalized
         )
         check_spherical(law)
-        law._validate()
+        law.require_levels()
         options = {
             "lengthscale": (lengthscale_prior, lengthscale_constraint),
             "t_star": (t_star_prior, t_star_constraint),
@@ -376,40 +364,27 @@ class Matern(ZonalKernel):
         # GPyTorch asks for it when it makes the kernel.
         self._form = "t_star" if length_scale is None else "lengthscale"
         chosen = _only_for(self._form, options)
-        own = {
-            "lengthscale_prior": chosen[0],
-            "lengthscale_constraint": chosen[1] or GreaterThan(_LEAST),
-        }
-        super().__init__(
-            law, space, batch_shape=batch_shape, active_dims=active_dims,
-            **(own if self.has_lengthscale else {}),
-        )  # fmt: skip
+        own: dict[str, Any] = {}
+        if self.has_lengthscale:
+            own["lengthscale_prior"] = chosen[0]
+            own["lengthscale_constraint"] = chosen[1] or GreaterThan(_LEAST)
+        super().__init__(law, space, batch_shape=batch_shape, active_dims=active_dims, **own)
         if self.has_lengthscale:
             self._set(length_scale, "lengthscale")
         else:
             self._register("t_star", t_star, *chosen)
+
+    t_star = _range(
+        "t_star", "The mean time in units of ``log(n) / n``, or None if a length scale was given."
+    )
 
     @property
     def has_lengthscale(self) -> bool:
         """Whether the range is given as a length scale."""
         return self._form == "lengthscale"
 
-    @property
-    def t_star(self) -> torch.Tensor | None:
-        """The mean time in units of ``log(n) / n``, or None if there is a length scale."""
-        return None if self.has_lengthscale else self._get("t_star")
-
-    @t_star.setter
-    def t_star(self, value: Any) -> None:
-        if self.has_lengthscale:
-            raise ValueError("this kernel has a length scale; set that")
-        self._set(value, "t_star")
-
-    def _set_lengthscale(self, value: Any) -> None:
+    def _set_lengthscale(self, value: Any) -> None:  # called by GPyTorch
         self._set(value, "lengthscale")
-
-    def _hyperparameter(self) -> torch.Tensor:
-        return self.lengthscale if self.has_lengthscale else self._get("t_star")
 
     def extra_repr(self) -> str:
         """Space and smoothness."""
@@ -463,14 +438,14 @@ class ArcCosine(ZonalKernel):
             raise TypeError(f"space must be Euclidean(), Sphere() or Simplex(), got {space!r}")
         space.require_vectors()
         law = kernels.ArcCosine(order, depth, normalized)
-        law._validate()
+        law.require_levels()
         super().__init__(law, space, batch_shape=batch_shape, active_dims=active_dims)
         # GPyTorch reads precision, device and batch shape off the parameters: there must be one.
         place = torch.nn.Parameter(torch.empty(*self.batch_shape, 0), requires_grad=False)
         self.register_parameter("place", place)
 
     def _points(self, rows: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor | None]:
-        if self.space.has_directions:
+        if self.space.directions() == self.space:
             return super()._points(rows, name)
         return self.law.directions(rows, name), self.law.row_scale(rows)
 

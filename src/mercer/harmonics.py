@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mercer.engine import engine_for
 from mercer.spaces import Sphere
 from mercer.special.harmonics import HarmonicBasis, multiplicity
 
@@ -59,4 +60,5 @@ class SphericalHarmonics(HarmonicBasis):
         X : array-like, sparse matrix or tensor of shape (m, n)
             Rows of any length but zero.  Tensors are differentiable.
         """
-        return self.evaluate(Sphere(self.n).embed(Sphere(self.n).check(X))[0])
+        points, _ = Sphere(self.n).embed(Sphere(self.n).check(X))
+        return engine_for(points).evaluate(self, points)

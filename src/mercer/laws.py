@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,20 +31,54 @@ _GAP_LEVELS = 2**15
 #: Weights with a logarithm below this are about to underflow.
 _LOG_LEAST = -650.0
 #: Diffusions with a smaller share of a mixture, relative to the largest, are left out.
-_NEGLIGIBLE = 1e-18
-#: Error of the quadrature in the logarithm of the time.
-_QUADRATURE = 1e-17
+_LOG_NEGLIGIBLE = math.log(1e-17)
+#: Error of the quadrature in the logarithm of the time, relative, of every weight of the law.
+_QUADRATURE = 1e-15
+
+Array = NDArray[np.float64]
 
 
-#: Diffusion times, logarithms of their weights, and the derivative of these by that of the law's time.
-Times = tuple[NDArray[np.float64], NDArray[np.float64], float]
+class Times(NamedTuple):
+    """Diffusions whose mixture ``sum_k exp(logs_k) K(t_k)`` is the kernel of a law.
+
+    ``slopes`` are the derivatives of ``logs`` by the logarithm of the law's time, the times t_k being
+    held: that of an integral over times is a matter of its weights.  None if there is one time.
+    """
+
+    times: Array
+    logs: Array
+    slopes: Array | None = None
 
 
-def mixture_shares(logs: NDArray[np.float64]) -> tuple[float, NDArray[np.float64], NDArray[np.intp]]:
-    """Logarithm of the sum of weights, their shares in it, and which of these are not negligible."""
-    total = float(np.logaddexp.reduce(logs))
-    shares = np.exp(logs - total)
-    return total, shares, np.flatnonzero(shares > _NEGLIGIBLE * shares.max())
+def heavy_terms(
+    given: Times, dimension: int, log_value: Callable[[float], float], slack: float = 0.0
+) -> tuple[slice, Array]:
+    """Terms of ``sum_k exp(logs_k) K(t_k)`` at equal points that are not negligible, as logarithms.
+
+    Times are looked at from the longest on downwards.  The value K(t) at equal points falls with t, and
+    ``t^(d/2) K(t)`` rises on spaces whose Ricci curvature is not negative (Li and Yau): values at
+    shorter times are bounded by that of the last one.
+
+    Parameters
+    ----------
+    given : Times
+    dimension : int
+    log_value : callable
+        From a time to the logarithm of K.
+    slack : float
+        By how much factors of dimension 0 may add to it.
+    """
+    times, logs, _ = given
+    powers = 0.5 * dimension * np.log(times)
+    shorter = np.maximum.accumulate(logs - powers)
+    last = int(np.flatnonzero(logs >= logs.max() + _LOG_NEGLIGIBLE)[-1])
+    found: list[float] = []
+    for k in range(last, -1, -1):
+        value = log_value(float(times[k]))
+        found.append(float(logs[k]) + value)
+        if k and shorter[k - 1] + powers[k] + value + slack < max(found) + _LOG_NEGLIGIBLE:
+            break
+    return slice(last + 1 - len(found), last + 1), np.array(found[::-1])
 
 
 class Law(ABC):
@@ -132,7 +166,7 @@ class Diffusion(Law):
 
     def times(self, dimension: int) -> Times:
         """See :class:`Law`; one time."""
-        return np.array([self.t]), np.zeros(1), 0.0
+        return Times(np.array([self.t]), np.zeros(1))
 
 
 @dataclass(frozen=True)
@@ -195,17 +229,21 @@ class GammaDiffusion(Law):
     def times(self, dimension: int) -> Times:
         """See :class:`Law`; the trapezoidal rule in the logarithm of the time."""
         s = self.power(dimension)
-        first = math.log(1e-18) / min(self.nu, s) - 2
+        first = _LOG_NEGLIGIBLE / self.nu - 2
         last = math.log(60 + 4 * s)
         step = _log_time_step(s)
         x = np.arange(first, last + step, step)
         logs = s * x - np.exp(x) - math.lgamma(s) + math.log(step) - s * math.log(self.rate)
-        return np.exp(x) / self.rate, logs, s
+        return Times(np.exp(x) / self.rate, logs, np.exp(x))
 
 
 @lru_cache(maxsize=64)
 def _log_time_step(s: float) -> float:
-    """Step h for a Gamma density of shape s: its error is ``|Gamma(s + 2 pi i / h)| / Gamma(s)``."""
+    """Step h for a Gamma density of shape s.
+
+    By Poisson's summation formula the weight of every eigenvalue has the relative error
+    ``2 |Gamma(s + 2 pi i / h)| / Gamma(s)`` and less.
+    """
     frequency = 20.0
     while loggamma(s + 1j * frequency).real - math.lgamma(s) > math.log(_QUADRATURE):
         frequency *= 1.03
@@ -272,6 +310,6 @@ def refuse_negative_weights(weights: NDArray[Any]) -> None:
     bad = np.flatnonzero(~(weights >= 0))
     if bad.size:
         raise ValueError(
-            f"weights must not be negative or NaN (else K is no kernel): level {bad[0]} has "
+            f"weights must not be negative or NaN (K would not be a kernel): level {bad[0]} has "
             f"{float(weights[bad[0]])!r}"
         )

@@ -1,4 +1,4 @@
-"""Outputs of a command: each is tried on its own, and each that fails is named."""
+"""Outputs of a command: each is written on its own, and each that fails is named."""
 
 from __future__ import annotations
 
@@ -15,23 +15,28 @@ from rich.text import Text
 
 from mercer._files import one_line
 
-#: Exit codes of a command that had bad input, and of one that is done but for an output.
+#: Exit codes for bad input, and for a command that is done except for an output.
 REFUSED, UNWRITTEN = 2, 3
 #: Longest error line that is printed.
 _LONGEST = 4000
-#: What spreadsheets take for the beginning of a formula.
+#: Characters that begin a formula in spreadsheets.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def tell(error: object) -> None:
-    """Print an error, in one line."""
-    line = Text("error: ", style="bold red") + Text(one_line(error, _LONGEST))
-    with suppress(OSError):  # there is nowhere left to tell it
+def tell(message: object, word: str = "error", style: str = "bold red") -> None:
+    """Print an error or a warning in one line."""
+    line = Text(f"{word}: ", style=style) + Text(one_line(message, _LONGEST))
+    with suppress(OSError):  # there is nowhere left to print it
         Console(stderr=True, soft_wrap=True).print(line)
 
 
+def tell_warning(message: object, *_: Any, **__: Any) -> None:
+    """Print a warning as an error is printed; takes the place of ``warnings.showwarning``."""
+    tell(message, "warning", "bold yellow")
+
+
 class Outputs:
-    """Outputs of a command, tried one after the other: one that fails does not lose the others."""
+    """Outputs of a command, written one after the other: a failure does not affect the others."""
 
     def __init__(self) -> None:
         self._failed = False
@@ -39,10 +44,10 @@ class Outputs:
 
     @contextmanager
     def attempt(self, path: Path) -> Iterator[None]:
-        """Write a file; report whatever goes wrong, and go on."""
+        """Write a file; report any error and go on."""
         try:
             yield
-        except Exception as error:  # work that is done is not lost to a fault of what comes after it
+        except Exception as error:  # whatever it is, the other outputs are still written
             self._tell(path, error)
 
     @contextmanager
@@ -51,7 +56,7 @@ class Outputs:
         try:
             yield
             sys.stdout.flush()
-        except BrokenPipeError:  # who reads it has read enough
+        except BrokenPipeError:  # the reader has seen enough
             self._closed = True
             _silence()
         except OSError as error:
@@ -59,7 +64,7 @@ class Outputs:
             _silence()
 
     def end(self) -> None:
-        """End the command with a code that says whether all was written."""
+        """Exit with a code that says whether everything was written."""
         if self._failed:
             raise typer.Exit(UNWRITTEN)
         if self._closed:
@@ -72,7 +77,7 @@ class Outputs:
 
 
 def _silence() -> None:
-    """Let nothing be written to standard output any more: Python would try again at the end."""
+    """Discard further standard output: Python would try to write it again at exit."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -80,7 +85,7 @@ def _silence() -> None:
 
 
 def plain_cell(value: Any) -> Any:
-    """A value as it can be put into a CSV file: text that a spreadsheet would run begins with '.
+    """A value for a CSV file: text that a spreadsheet would read as a formula gets a leading '.
 
     Examples
     --------

@@ -355,7 +355,6 @@ def _draw_regions(ax: Axes, model: Any, places: Any, rows: Any) -> None:
 
 
 def _draw_points(ax: Axes, model: Any, points: Any, y: Any) -> None:
-    """Draw points in the colours of their classes."""
     if points is None:
         return
     if y is None:
@@ -402,7 +401,6 @@ def _covering_point(kernel: LawKernel, values: dict[str, Any], radius: float) ->
 
 
 def _axes(ax: Axes | None) -> Axes:
-    """The given axes, or those of a new figure."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
@@ -411,7 +409,6 @@ def _axes(ax: Axes | None) -> Axes:
 
 
 def _shade_vacuous(ax: Axes) -> None:
-    """Shade vacuous bounds on an error rate."""
     ax.set_ylim(bottom=0, top=max(1.5, min(ax.get_ylim()[1], 3.0)))
     # Once per axes, for any number of lines.
     if not any(patch.get_label() == "_vacuous" for patch in ax.patches):

@@ -17,6 +17,7 @@ from sklearn.preprocessing import KernelCenterer
 
 from mercer._validation import refuse_rows
 from mercer.exceptions import DegenerateKernelWarning
+from mercer.kernels.base import has_range
 
 Array = NDArray[np.float64]
 #: Least difference from 1, and least similarity of neighbours, of a matrix that is not degenerate.
@@ -339,8 +340,8 @@ def warn_if_degenerate(K: ArrayLike, kernel: object, amplitude: float = 1.0) -> 
     """Warn if nothing can be learnt from a training Gram matrix; see :func:`degeneracy`."""
     found = degeneracy(K, amplitude)
     if found is not None:
-        ranged = getattr(kernel, "range_parameter", lambda: None)() is not None
-        remedy = "choose its range by the data: kernel.scaled_to(X)" if ranged else "use another kernel"
+        remedy = "choose its range by the data: kernel.scaled_to(X)"
+        remedy = remedy if has_range(kernel) else "use another kernel"
         warnings.warn(
             f"the Gram matrix of {kernel!r} on the training points is {found}; {remedy}",
             DegenerateKernelWarning,

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import pickle
 from collections.abc import Callable, Iterator
@@ -18,14 +19,17 @@ from scipy import sparse
 from sklearn.base import clone
 
 from mercer.engine.operands import Differences
-from mercer.kernels import CloudKernel, Kernel, RealisedKernel, StringKernel
-from mercer.spaces import Euclidean, RadialSpace
+from mercer.kernels import Kernel
+from mercer.laws import Diffusion
+from mercer.spaces import Space
 from mercer.special.zonal import SlowDecay
 
 __all__ = ["check_kernel", "check_space"]
 
 #: Points that are looked at, and features that are compared with them.
 _SIZE, _FEATURES = 40, 300
+#: Diffusion time on spaces without a natural unit.
+_TIME = 0.5
 
 
 def check_kernel(
@@ -55,22 +59,20 @@ def check_kernel(
     if not isinstance(kernel, Kernel):
         raise TypeError(f"give a kernel, such as Heat(Sphere()), not {kernel!r}")
     rng = np.random.default_rng(random_state)
-    for points in [X] if X is not None else _sample(kernel, rng):
+    for points in [X] if X is not None else _samples(kernel, rng):
         for check in (_symmetry, _subset, _diagonal, _matvec, _eigenvalues, _gradient, _precision):
             _run(check, kernel, points)
     X = points
     _run(_scalars, kernel, X)
     _run(_copies, kernel, X)
-    realised = isinstance(kernel, RealisedKernel)
-    if isometry is None and realised:
-        isometry = kernel.space.isometry(rng)
+    isometry = isometry or kernel.isometry(rng)
     if isometry is not None:
         _invariance(kernel, X, isometry)
-    if realised:
+    if kernel.point_space is not None:
         _run(_features, kernel, X)
-    if realised and kernel.requires_vector_input:
-        for check in (_sparse_arrays, _torch, _bad_rows):
-            _run(check, kernel, X)
+        if kernel.requires_vector_input:
+            for check in (_sparse_arrays, _torch, _bad_rows):
+                _run(check, kernel, X)
 
 
 def _run(check: Callable[[Kernel, Any], None], kernel: Kernel, X: Any) -> None:
@@ -84,69 +86,82 @@ def _run(check: Callable[[Kernel, Any], None], kernel: Kernel, X: Any) -> None:
         raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
 
 
-def check_space(space: RadialSpace, X: Any = None, *, random_state: int = 0) -> None:
-    """Raise AssertionError, saying why, unless a space of rows keeps its promises.
+def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
+    """Raise AssertionError, saying why, unless a space keeps its promises.
 
-    Rows are checked and embedded without being changed; the invariant of a pair is symmetric and
-    ``self_invariant`` on the diagonal; sparse rows stay sparse; the space is hashable, shared by
-    ``clone`` and survives pickling; NaN, empty and misshapen input is refused by name.
+    Points are checked without being changed, alone and in pairs of sets.  The invariant of a pair, or
+    its heat kernel where one number is not enough, is symmetric and does not depend on other points;
+    ``self_invariant`` is on the diagonal; sparse rows stay sparse.  An isometry changes nothing.  The
+    space is hashable, shared by ``clone`` and survives pickling.  Empty and flat input is refused, and
+    rows with NaN by name.
+
+    Parameters
+    ----------
+    space : Space
+    X : points, optional
+        By default ``space.sample``.
+    random_state : int
     """
-    X = space.sample(_SIZE, np.random.default_rng(random_state)) if X is None else X
-    before = np.array(X, copy=True)
-    L, R = space.embed(space.check(X))
-    _require(np.array_equal(before, X), "embedding changed its input")
-    invariant = _invariants(L, R)
-    _close(invariant, invariant.T, "the invariant is not symmetric", 1e-12)
-    _close(np.diag(invariant), space.self_invariant(space.check(X)), "self_invariant is off", 1e-12)
-    both = space.embed(space.check(X), space.check(X[:3]))
-    _close(_invariants(*both), invariant[:, :3], "embedding depends on the other argument", 1e-12)
-    if space.takes_sparse:
-        L, R = space.embed(space.check(sparse.csr_matrix(X)))
-        _require(sparse.issparse(L) and sparse.issparse(R), "sparse rows were densified")
-        _close((L @ R.T).toarray(), invariant, "sparse and dense rows differ", 1e-10)
+    if not isinstance(space, Space):
+        raise TypeError(f"give a space, such as Sphere(), not {space!r}")
+    rng = np.random.default_rng(random_state)
+    X = space.sample(_SIZE, rng) if X is None else X
+    before = copy.deepcopy(X)
+    compare = _heat if space.embedding is None else _invariants
+    values = compare(space, X)
+    _require(
+        np.array_equal(np.asarray(before), np.asarray(X)), "checking or embedding changed its input"
+    )
+    _close(values, values.T, "points are not as far from others as these from them", 1e-12)
+    _close(compare(space, X, X[:3]), values[:, :3], "a pair depends on the other points", 1e-10)
+    isometry = space.isometry(rng)
+    if isometry is not None:
+        moved = isometry(X)
+        try:
+            before, after = _heat(space, X), _heat(space, moved)
+        except TypeError:  # the space has no Laplacian
+            before, after = values, compare(space, moved)
+        _close(after, before, "an isometry changes what it must not", 1e-7)
+    if space.embedding is not None:
+        own = space.embedding.self_invariant(space.check(X))
+        _close(np.diag(values), own, "self_invariant is off", 1e-12)
+    if space.requires_vector_input and space.takes_sparse:
+        _close(compare(space, sparse.csr_matrix(X)), values, "sparse and dense rows differ", 1e-10)
     _require(hash(space) == hash(pickle.loads(pickle.dumps(space))), "pickling changed the space")
     _require(clone(space, safe=False) is space, "clone copied the space")
-    _refuses(space.check, X)
+    if space.requires_vector_input:
+        _refuses(space.check, X)
+    _error(space.check, X[:0])
+    _error(space.check, np.array(0.0))
 
 
-def _invariants(L: Any, R: Any) -> np.ndarray:
-    """All invariants of two embedded sets of rows."""
+def _invariants(space: Space, X: Any, Y: Any = None) -> np.ndarray:
+    """Invariants of all pairs."""
+    embedding = space.embedding
+    assert embedding is not None
+    L, R = embedding.embed(*space.check_pair(X, Y))
+    if sparse.issparse(X):
+        _require(sparse.issparse(L) and sparse.issparse(R), "sparse rows were densified")
     if not isinstance(L, Differences):
-        return L @ R.T
+        product = L @ R.T
+        return product.toarray() if sparse.issparse(product) else product
     squares = ((L.points[:, None] - R.points) ** 2).sum(axis=2)
     return squares * L.scales[:, None] * R.scales
 
 
-def _sample(kernel: Kernel, rng: np.random.Generator) -> Iterator[Any]:
-    if isinstance(kernel, StringKernel):
-        return iter([_strings(rng)])
-    if isinstance(kernel, CloudKernel):
-        return iter([_clouds(next(_sample(kernel.base, rng)), rng)])
-    space = getattr(kernel, "space", Euclidean())
-    return iter([space.sample(_SIZE, rng), _with_duplicates(space.sample(_SIZE, rng, clusters=3))])
+def _heat(space: Space, X: Any, Y: Any = None) -> np.ndarray:
+    """The normalised heat kernel of all pairs."""
+    P, Q = space.check_pair(X, Y)
+    n = space.columns(P)
+    return np.asarray(space.realise(Diffusion(space.natural_time(n) or _TIME), n).gram(P, Q))
 
 
-def _with_duplicates(points: Any) -> Any:
-    """The same with the first point in the place of the last ones."""
+def _samples(kernel: Kernel, rng: np.random.Generator) -> Iterator[Any]:
+    """Scattered points, and points in clusters, the last of which are equal."""
+    yield kernel.sample(_SIZE, rng)
+    points = kernel.sample(_SIZE, rng, clusters=3)
     points[-3:] = [points[0]] * 3
-    return points
-
-
-def _strings(rng: np.random.Generator) -> list[str]:
-    """Aligned strings over four letters, some of them equal."""
-    strings = ["".join(row) for row in rng.choice(list("ACGT"), size=(40, 12)).tolist()]
-    return strings[:-3] + strings[:3]
-
-
-def _clouds(points: Any, rng: np.random.Generator) -> list[Any]:
-    """Clouds of several sizes drawn from the points, every second one with weights, some equal."""
-    clouds: list[Any] = []
-    for size in rng.integers(1, 8, size=20):
-        index = rng.choice(len(points), size=size, replace=False)
-        cloud = [points[i] for i in index]
-        weights = rng.dirichlet(np.ones(size))
-        clouds.append((cloud, weights / weights.sum()) if len(clouds) % 2 else cloud)
-    return clouds[:-2] + clouds[:2]
+    yield points
 
 
 def _symmetry(kernel: Kernel, X: Any) -> None:
@@ -223,7 +238,7 @@ def _scalars(kernel: Kernel, X: Any) -> None:
             combine(kernel, operand)
         except (TypeError, ValueError):
             continue
-        raise AssertionError(f"{combine.__name__} with {operand!r} is no kernel but was not refused")
+        raise AssertionError(f"{combine.__name__} with {operand!r} is not a kernel but was not refused")
 
 
 def _copies(kernel: Kernel, X: Any) -> None:
@@ -303,9 +318,9 @@ def _refuses(call: Callable[[Any], Any], X: np.ndarray) -> None:
 def _error(call: Callable[[Any], Any], X: Any) -> str:
     try:
         call(X)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         return str(error)
-    raise AssertionError(f"input of shape {np.shape(X)} that is no set of points was not refused")
+    raise AssertionError(f"input of shape {np.shape(X)} is not a set of points but was not refused")
 
 
 def _require(condition: Any, complaint: str) -> None:

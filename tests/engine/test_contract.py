@@ -11,6 +11,7 @@ from mercer.engine.base import PLAIN
 from mercer.engine.equal import equal_rows
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.torch import TorchEngine
+from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import Gaussian, Heat
 from mercer.profiles import PowerProfile, ProductProfile
 from mercer.spaces import Sphere
@@ -201,6 +202,19 @@ def test_no_rows(home, m: int, p: int) -> None:
     assert engine.gram(L, R, PowerProfile()).shape == (m, p)
     for v in (np.ones(p), np.ones((p, 3))):
         close(engine.matvec(L, R, PowerProfile(), bring(v)), np.zeros((m, *v.shape[1:])))
+
+
+def test_values_of_functions(home) -> None:
+    """Harmonics of a level obey the addition theorem, on more rows than one task takes."""
+    engine, bring = home
+    X = rows(1500)
+    harmonics = SphericalHarmonics(5, levels=(2,))
+    F = engine.evaluate(harmonics, bring(X))
+    assert type(F) is type(bring(X))
+    F = np.asarray(F)
+    assert F.shape == (1500, 14)
+    w = X[:40] @ X[-40:].T
+    close(F[:40] @ F[-40:].T, 14 * (5 * w**2 - 1) / 4)
 
 
 def test_kernels_use_it(home, monkeypatch) -> None:

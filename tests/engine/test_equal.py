@@ -8,7 +8,6 @@ import pytest
 import torch
 from scipy import sparse
 
-from mercer import kernels, testing
 from mercer.engine.equal import equal_rows, row_keys
 from mercer.kernels import ArcCosine, Gaussian, Heat, Matern, Parametrix
 from mercer.selection.gram_cache import Grams
@@ -33,10 +32,7 @@ STEEP = [
 
 
 def points(kernel):
-    rng = np.random.default_rng(0)
-    if isinstance(kernel, kernels.RealisedKernel | kernels.StructuredKernel):
-        return next(iter(testing._sample(kernel, rng)))
-    return rng.normal(size=(40, 5))
+    return kernel.sample(40, np.random.default_rng(0))
 
 
 def rows(count: int = 60, n: int = 33) -> np.ndarray:

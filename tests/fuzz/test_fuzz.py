@@ -178,7 +178,7 @@ trees = st.recursive(
 def test_any_results_of_a_checkpoint(tree) -> None:
     file = io.BytesIO()
     Codec().write(file, part=tree)
-    assert Codec().open(file)["part"] == tree
+    assert Codec().read(file)("part") == tree
 
 
 def test_the_long_run_tells_how_to_repeat_a_case(tmp_path, monkeypatch, capsys) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mercer._files import atomic_write, seal
-from mercer.gp import SphericalGPClassifier, SphericalGPRegressor, Statistics
+from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.features import HarmonicFeatures
 from mercer.gp.inducing.features import InducingFeatures
@@ -22,6 +22,7 @@ from mercer.gp.variational import Sites
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import Heat, Matern
 from mercer.spaces import Simplex, Sphere
+from tests.helpers.processes import kept
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -37,6 +38,7 @@ KINDS = (
     InducingFeatures,
 )
 KERNEL = Heat(Sphere(), t=0.1)
+PAIRS = [(X[i : i + 10], Y[i : i + 10]) for i in range(0, 60, 10)]
 
 
 def written(path, **results) -> Checkpoint:
@@ -115,10 +117,10 @@ def test_no_code_is_run(tmp_path, monkeypatch) -> None:
     attack = np.array([Attack()], dtype=object)
     pickled = pickle.dumps(({"rows": "these"}, {"a": Attack()}))
     path.write_bytes(pickled)
-    assert "is no checkpoint of a fit" in refusal(path)
+    assert "is not a checkpoint of a fit" in refusal(path)
     for arrays in ({"tree": attack}, {"tree": np.frombuffer(b'{"a": 1}', np.uint8), "0": attack}):
         resealed(path, **arrays)
-        assert "is no checkpoint of a fit" in refusal(path)
+        assert "is not a checkpoint of a fit" in refusal(path)
     tree = {"description": {"dict": {"rows": "these"}}, "results": {"dict": {"a": {"array": 0}}}}
     resealed(path, tree=np.frombuffer(json.dumps(tree).encode(), np.uint8), **{"0": attack})
     assert "Python objects" in refusal(path)
@@ -163,14 +165,14 @@ def refusal(path) -> str:
 def test_trees_of_other_kinds_are_refused(tmp_path, results) -> None:
     tree = json.dumps({"description": {"dict": {"rows": "these"}}, "results": results})
     resealed(tmp_path / "sums", tree=np.frombuffer(tree.encode(), np.uint8))
-    assert "is no checkpoint of a fit" in refusal(tmp_path / "sums")
+    assert "is not a checkpoint of a fit" in refusal(tmp_path / "sums")
 
 
 def test_deep_trees_are_refused(tmp_path) -> None:
     deep = '{"list": [' * 5000 + "]}" * 5000
     tree = '{"description": {"dict": {"rows": "these"}}, "results": ' + deep + "}"
     resealed(tmp_path / "sums", tree=np.frombuffer(tree.encode(), np.uint8))
-    assert "is no checkpoint of a fit" in refusal(tmp_path / "sums")
+    assert "is not a checkpoint of a fit" in refusal(tmp_path / "sums")
 
 
 def test_every_damage_is_refused(tmp_path) -> None:
@@ -269,12 +271,11 @@ def test_two_fits_on_one_checkpoint(tmp_path, monkeypatch) -> None:
     """Whoever is done first deletes the file; the other goes on."""
     monkeypatch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
     path = tmp_path / "sums"
-    blocks = [(X[i : i + 10], Y[i : i + 10]) for i in range(0, 60, 10)]
-    whole, inner = small().fit(blocks).predict(X), []
+    whole, inner = small().fit(PAIRS).predict(X), []
 
     class Meanwhile:
         def __iter__(self):
-            for number, block in enumerate(blocks):
+            for number, block in enumerate(PAIRS):
                 if number == 3 and not inner:
                     inner.append(None)
                     inner[0] = small().fit(Meanwhile(), checkpoint=path).predict(X)
@@ -313,18 +314,104 @@ def test_kernels_of_ones_own_are_kept(tmp_path) -> None:
     assert repr(found) == repr(other)
 
 
-def test_statistics_are_written_whole(tmp_path, monkeypatch) -> None:
-    path, saved = tmp_path / "s.npz", small().fit(X, Y).statistics_
-    saved.save(path)
+class Again:
+    """Blocks that can be read again but not counted."""
+
+    def __init__(self, blocks) -> None:
+        self.blocks = blocks
+
+    def __iter__(self):
+        return iter(self.blocks)
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def stopped(tmp_path, monkeypatch):
+    """Makes the checkpoint of a fit that was stopped after all its passes."""
+    path = tmp_path / "sums"
+
+    def make(source, **options):
+        with monkeypatch.context() as patch:
+            patch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
+            patch.setattr(SphericalGPRegressor, "_finish", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                small(**options).fit(source, checkpoint=path)
+        assert kept(path)["statistics"][2]
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("kernel", [None, Heat(Sphere())])
+@pytest.mark.parametrize("kind", [list, iter, Again])
+def test_other_blocks_than_those_of_the_sums_are_refused(stopped, kernel, kind) -> None:
+    path = stopped(kind(PAIRS), kernel=kernel)
     before = path.read_bytes()
+    for other, message in (
+        (PAIRS[:4], "there are 4 blocks, not the 6 that the checkpoint was made with"),
+        ([*PAIRS, PAIRS[0]], "are 7 blocks, not the 6 that|block 6 is not one of the 6 that"),
+        ([*PAIRS[:5], PAIRS[0]], "block 5 is not the one that the checkpoint was made with"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            small(kernel=kernel).fit(kind(other), checkpoint=path)
+        assert path.read_bytes() == before
+    model = small(kernel=kernel).fit(kind(PAIRS), checkpoint=path)
+    assert model.elbo_ == small(kernel=kernel).fit(kind(PAIRS)).elbo_
+    assert not path.exists()
 
-    def full(file, **_):
-        file.write(b"half")
-        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*s.npz'"):
-        saved.save(path)
-    assert path.read_bytes() == before
-    np.testing.assert_array_equal(Statistics.load(path).gram, saved.gram)
-    assert list(tmp_path.iterdir()) == [path]
+def broken(blocks):
+    yield from blocks
+    raise ConnectionError
+
+
+def test_blocks_that_are_missing_before_the_end_was_seen(tmp_path) -> None:
+    model = small(kernel=Heat(Sphere()))
+    with pytest.raises(ConnectionError):
+        model.fit(broken(PAIRS[:4]), checkpoint=tmp_path / "sums")
+    with pytest.raises(ValueError, match="there are 3 blocks, not at least the 4 that the checkpoint"):
+        model.fit(PAIRS[:3], checkpoint=tmp_path / "sums")
+    model.fit(iter(PAIRS), checkpoint=tmp_path / "sums")  # more may come
+    assert model.statistics_.rows == 60
+
+
+def test_sums_of_an_iterator_are_not_those_of_a_list(stopped) -> None:
+    # The columns of an iterator are scaled by its first block.
+    with pytest.raises(ValueError, match="other features, of blocks given as an iterator or not"):
+        small().fit(PAIRS, checkpoint=stopped(iter(PAIRS)))
+
+
+def test_other_blocks_between_two_sweeps_are_refused(tmp_path, monkeypatch) -> None:
+    labels = [(x, y > 0) for x, y in PAIRS]
+    model = SphericalGPClassifier(max_features=10, levels=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(SphericalGPClassifier, "_infer", interrupt)
+        patch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(Again(labels), checkpoint=tmp_path / "state")
+    with pytest.raises(ValueError, match="there are 5 blocks, not the 6"):
+        model.fit(Again(labels[:5]), checkpoint=tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pickle.dumps({"a": 1}),
+        pickle.dumps({"a": 1, "b": 2}),
+        pickle.dumps((1, 2)),
+        pickle.dumps(({}, [])),
+        b"cmissing_module\nthing\n.",
+        b"cmercer.gp\nMissing\n.",
+        b"",
+    ],
+    ids=["one key", "two keys", "numbers", "list", "module", "class", "empty"],
+)
+def test_foreign_files_are_no_checkpoints(tmp_path, content: bytes) -> None:
+    path = tmp_path / "sums"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"sums is not a checkpoint of a fit.*give another path"):
+        small().fit(X, Y, checkpoint=path)
+    assert path.read_bytes() == content

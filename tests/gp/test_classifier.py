@@ -311,3 +311,11 @@ def test_mean_probability() -> None:
         for m, v in zip(mean, variance, strict=True)
     ]
     np.testing.assert_allclose(mean_probability(mean, variance), expected, atol=1e-6)
+
+
+def test_labels_and_priors_of_other_kinds_are_refused() -> None:
+    X, y, _ = labels(60)
+    with pytest.raises(ValueError, match="several kinds"):
+        SphericalGPClassifier().fit(X, np.array(["a", 1] * 30, dtype=object))
+    with pytest.raises(ValueError, match="class_prior must hold 2 probabilities"):
+        SphericalGPClassifier(class_prior={0: 0.5, 1: 0.5}, max_features=10).fit(X, y)

@@ -20,14 +20,9 @@ from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, Spheri
 from mercer.gp.rows import ArrayRows, DaskRows
 from mercer.kernels import Heat, Matern
 from mercer.spaces import Simplex, Sphere
+from tests.helpers.processes import uneven_table
 
 NAMES = ["a", "b", "c"]
-
-
-def table(m: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(m, 3)) * [1, 10, 0.1] + 5
-    return X, np.sin(X[:, 0]) + X[:, 1] / 10 + 0.1 * rng.normal(size=m) + 100
 
 
 def frame(X: np.ndarray, y: np.ndarray, partitions: int = 5) -> dd.DataFrame:
@@ -37,7 +32,7 @@ def frame(X: np.ndarray, y: np.ndarray, partitions: int = 5) -> dd.DataFrame:
 
 @pytest.mark.parametrize("kernel", [None, Heat(Sphere()), Matern(Sphere(), nu=1.5)], ids=repr)
 def test_regression_is_that_in_memory(kernel) -> None:
-    X, y = table(900)
+    X, y = uneven_table(900)
     w = 1.0 + np.arange(900) % 3
     model = SphericalGPRegressor(kernel, inputs="table", max_features=60)
     expected = model.fit(X, y, w).predict(X, return_std=True)
@@ -57,7 +52,7 @@ def test_regression_is_that_in_memory(kernel) -> None:
 
 
 def test_classes_and_counts_are_those_in_memory() -> None:
-    X, y = table(600)
+    X, y = uneven_table(600)
     rng = np.random.default_rng(1)
     labels = np.array(["low", "middle", "high"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
     counts = rng.poisson(np.exp(np.sin(X[:, 0])))
@@ -82,7 +77,7 @@ def test_classes_and_counts_are_those_in_memory() -> None:
 
 
 def test_outputs_names_and_empty_partitions() -> None:
-    X, y = table(400)
+    X, y = uneven_table(400)
     both = np.column_stack([y, y**2])
     blocks = da.from_array(X, chunks=(150, 3))
     model = SphericalGPRegressor(max_features=40)
@@ -107,7 +102,7 @@ def test_outputs_names_and_empty_partitions() -> None:
 
 
 def test_small_files_that_dask_joins(tmp_path) -> None:
-    X, y = table(600)
+    X, y = uneven_table(600)
     whole = pd.DataFrame(X, columns=NAMES).assign(y=y, w=1.0)
     for i in range(6):
         whole[100 * i : 100 * (i + 1)].to_parquet(tmp_path / f"{i}.parquet")
@@ -120,7 +115,7 @@ def test_small_files_that_dask_joins(tmp_path) -> None:
 
 
 def test_more_rows_arrive() -> None:
-    X, y = table(600)
+    X, y = uneven_table(600)
     whole = SphericalGPRegressor(max_features=40, optimize=False).fit(X[:300], y[:300])
     whole.partial_fit(X[300:], y[300:])
     model = SphericalGPRegressor(max_features=40, optimize=False)
@@ -143,7 +138,7 @@ def test_points_in_sparse_partitions() -> None:
 
 def test_sample_for_input_scales_is_that_of_an_array(monkeypatch) -> None:
     monkeypatch.setattr("mercer.gp.rows.blocks.SAMPLE", 100)
-    X, y = table(300)
+    X, y = uneven_table(300)
     data = frame(X, y)
     data = data[data["a"] > 4.5]  # sizes of partitions are not known
     inside = data.compute()
@@ -156,7 +151,7 @@ def test_sample_for_input_scales_is_that_of_an_array(monkeypatch) -> None:
 
 
 def test_prediction_is_of_the_model_as_it_was() -> None:
-    X, y = table(200)
+    X, y = uneven_table(200)
     blocks = da.from_array(X, chunks=(100, 3))
     model = SphericalGPRegressor(max_features=20, optimize=False).fit(X, y)
     before, lazy = model.predict(X), model.predict(blocks)
@@ -165,7 +160,7 @@ def test_prediction_is_of_the_model_as_it_was() -> None:
 
 
 def test_bad_partitions() -> None:
-    X, y = table(300)
+    X, y = uneven_table(300)
     blocks, targets = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
     data, model = frame(X, y), SphericalGPRegressor(max_features=10)
     spoilt = X.copy()
@@ -193,7 +188,7 @@ def test_bad_partitions() -> None:
         model.fit(data[NAMES].clear_divisions(), shorter)
     with pytest.raises(ValueError, match="divided at different indices"):
         model.fit(data[NAMES], frame(X[:250], y[:250])["y"])
-    with pytest.raises(ValueError, match="y is no Dask collection"):
+    with pytest.raises(ValueError, match="y is not a Dask collection"):
         model.fit(data[NAMES], y)
     with pytest.raises(ValueError, match="requires y"):
         model.fit(blocks)
@@ -214,7 +209,7 @@ def test_bad_partitions() -> None:
 
 
 def test_threads_of_dask_neither_wait_for_each_other_nor_multiply() -> None:
-    X, y = table(2000)
+    X, y = uneven_table(2000)
     most = 0
 
     def product(block: np.ndarray) -> np.ndarray:
@@ -266,7 +261,7 @@ def _noted(block: np.ndarray, folder: str, block_info=None) -> np.ndarray:
 
 
 def test_answer_survives_the_death_of_a_worker(cluster, tmp_path) -> None:
-    X, y = table(1200)
+    X, y = uneven_table(1200)
     model = SphericalGPRegressor(max_features=40)
     expected = model.fit(X, y).predict(X, return_std=True)
     blocks = da.from_array(X, chunks=(60, 3)).map_blocks(_noted, str(tmp_path), dtype=float)

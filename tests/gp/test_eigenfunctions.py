@@ -323,7 +323,7 @@ def test_graphs_that_are_not_decomposed(monkeypatch) -> None:
         ({"kernel": Heat(Graph(A), t=-1.0)}, ValueError, "t of Heat"),
         ({"inputs": "table"}, ValueError, "for spheres; leave both out"),
         ({"levels": 3}, ValueError, "for spheres; leave both out"),
-        ({"features": "zonal"}, ValueError, "inducing points are of a sphere"),
+        ({"features": "inducing"}, ValueError, "inducing points are of a sphere"),
         ({"ard": True}, ValueError, "ard scales the columns of a table"),
         ({"kernel": Exponential(Graph(A))}, TypeError, "kernel must be ArcCosine"),
         (
@@ -388,7 +388,7 @@ class Circle(Space):
     def check(self, X, name="X"):
         return np.asarray(X, dtype=float)
 
-    def eigenfunctions(self, count, log_weights):
+    def eigenfunctions(self, n, count, log_weights):
         return CircleFunctions(41 if count is None else count)
 
     def __eq__(self, other):

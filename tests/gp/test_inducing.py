@@ -15,8 +15,7 @@ from mercer.gp.rows import ArrayRows
 from mercer.gp.rows.blocks import Block, drawn
 from mercer.kernels import ArcCosine, AxialHeat, Heat, Matern
 from mercer.spaces import Simplex, Sphere
-from tests.gp.test_out_of_core import write
-from tests.gp.test_regressor import evidence, mapped, table
+from tests.helpers.processes import evidence, mapped, table, write
 
 RNG = np.random.default_rng(0)
 KERNELS = [
@@ -31,13 +30,15 @@ KERNELS = [
 ]
 
 
-def placed(kernel, table_rows: bool, scaled: bool, weight=None, rows: int = 60) -> InducingEvidence:
+def task_of(kernel, table_rows: bool, scaled: bool, weight=None, rows: int = 60) -> InducingEvidence:
     """The bound of a few rows with two targets."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(rows, 3))
     y = np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2]) + 0.1 * rng.normal(size=(rows, 2))
     block = Block(np.abs(X) if kernel.space == Simplex() else X, y, weight)
-    inputs = InputMap.of_table(Moments.of(block), 1.3) if table_rows else InputMap(kernel.space)
+    moments = Moments.of(block)
+    of_table = InputMap(Sphere(), 1.3, moments.mean, moments.scale)
+    inputs = of_table if table_rows else InputMap(kernel.space)
     return InducingEvidence(inputs, kernel, block, scaled, np.array([1.0, 2.0, 0.5]))
 
 
@@ -55,7 +56,7 @@ def start(task: InducingEvidence, points: int = 9):
     ids=repr,
 )
 def test_gradient_against_differences(kernel, table_rows, scaled, weighted: bool) -> None:
-    task = placed(kernel, table_rows, scaled, RNG.uniform(size=60) if weighted else None)
+    task = task_of(kernel, table_rows, scaled, RNG.uniform(size=60) if weighted else None)
     theta = start(task)
     gradient = task.value_and_gradient(theta)[1]
     for i, move in enumerate(1e-5 * np.eye(len(theta))):
@@ -66,7 +67,7 @@ def test_gradient_against_differences(kernel, table_rows, scaled, weighted: bool
 
 
 def test_more_rows_than_a_tile_and_more_points_than_a_strip() -> None:
-    task = placed(Heat(Sphere(), t=0.05), True, True, rows=1500)
+    task = task_of(Heat(Sphere(), t=0.05), True, True, rows=1500)
     theta = start(task, 150)
     gradient = task.value_and_gradient(theta)[1]
     for i in (0, 2, 3, 4, 5, 200, len(theta) - 1):
@@ -77,7 +78,7 @@ def test_more_rows_than_a_tile_and_more_points_than_a_strip() -> None:
 
 
 def test_weights_count_rows() -> None:
-    once = placed(Heat(Sphere(), t=0.1), True, True)
+    once = task_of(Heat(Sphere(), t=0.1), True, True)
     rows = once.rows
     counts = np.arange(60) % 3
     weighted = InducingEvidence(
@@ -103,7 +104,7 @@ def test_congruent_matrices(size: int) -> None:
 def test_posterior_is_that_of_the_dense_model(kernel, m: int) -> None:
     X, y = table(m)
     model = SphericalGPRegressor(
-        kernel, inputs="table", features="zonal", max_features=20, optimize=False, amplitude=1.7,
+        kernel, inputs="table", features="inducing", max_features=20, optimize=False, amplitude=1.7,
         noise=0.05,
     ).fit(X, y)  # fmt: skip
     points, new = model.features_.points, table(15, seed=1)[0]
@@ -124,7 +125,7 @@ def test_posterior_is_that_of_the_dense_model(kernel, m: int) -> None:
     np.testing.assert_allclose(got, scale**2 * covariance, atol=1e-8)
     trace = 1.7 * kernel.diag(rows).sum() - np.trace(Q)
     bound = evidence(Q, 0.05, z) - trace / 0.1 - m * np.log(scale)
-    # A kernel with a cusp magnifies the rounding of the cosine where a row is a place.
+    # A kernel with a cusp magnifies the rounding of the cosine where a row is an inducing point.
     rough = kernel.get_params().get("nu") == 0.5
     assert model.elbo_ == pytest.approx(bound, abs=1e-5 if rough else 1e-7)
     exact = evidence(1.7 * kernel(rows), 0.05, z) - m * np.log(scale)
@@ -145,21 +146,21 @@ def test_inducing_points_reach_further_than_harmonics() -> None:
     new, truth = bump(500, seed=1)
     kernel = Matern(Sphere(), nu=2.5, length_scale=0.2)
     options = {"inputs": "table", "max_features": 60, "ard": True}
-    zonal = SphericalGPRegressor(kernel, features="zonal", **options).fit(X, y)
+    inducing = SphericalGPRegressor(kernel, features="inducing", **options).fit(X, y)
     harmonic = SphericalGPRegressor(AxialHeat(Sphere()), **options).fit(X, y)
-    assert zonal.elbo_ > harmonic.elbo_ + 100
-    assert zonal.score(new, truth) > max(0.95, harmonic.score(new, truth))
-    assert zonal.input_scales_[:2].min() > 2 * zonal.input_scales_[2:].max()
-    assert zonal.features_.size == 60
-    again = SphericalGPRegressor(kernel, features="zonal", **options).fit(X, y)
-    np.testing.assert_array_equal(again.predict(new), zonal.predict(new))
+    assert inducing.elbo_ > harmonic.elbo_ + 100
+    assert inducing.score(new, truth) > max(0.95, harmonic.score(new, truth))
+    assert inducing.input_scales_[:2].min() > 2 * inducing.input_scales_[2:].max()
+    assert inducing.features_.size == 60
+    again = SphericalGPRegressor(kernel, features="inducing", **options).fit(X, y)
+    np.testing.assert_array_equal(again.predict(new), inducing.predict(new))
 
 
 @pytest.mark.parametrize("length", [0.02, 1.0, 50.0])
 def test_the_search_begins_anywhere(length: float) -> None:
     # From a long or a short range alone the way would lead to noise.
     X, y = make_friedman1(400, noise=1.0, random_state=0)
-    options = {"inputs": "table", "features": "zonal", "max_features": 50}
+    options = {"inputs": "table", "features": "inducing", "max_features": 50}
     model = SphericalGPRegressor(Matern(Sphere(), nu=2.5, length_scale=length), **options)
     assert model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.75
 
@@ -168,7 +169,7 @@ def test_scales_make_up_for_the_bias_and_for_wide_kernels() -> None:
     X, y = bump(400)
     bounds = []
     for bias, length in ((1.0, 0.2), (1e-3, 0.2), (1e4, 0.2), (1.0, 1.0), (1.0, 30.0)):
-        options = {"inputs": "table", "features": "zonal", "max_features": 40, "bias": bias}
+        options = {"inputs": "table", "features": "inducing", "max_features": 40, "bias": bias}
         kernel = Matern(Sphere(), nu=2.5, length_scale=length)
         bounds.append(SphericalGPRegressor(kernel, ard=True, **options).fit(X, y).elbo_)
     np.testing.assert_allclose(bounds[1:3], bounds[0], rtol=1e-3)
@@ -181,7 +182,7 @@ def test_widths_and_the_floor_of_scales() -> None:
     width = ZonalFunction.of(Heat(Sphere(), t=1e-3), 5).width
     assert width == pytest.approx(np.sqrt(4e-3 * np.log(2)), rel=0.03)
     X, y = bump(800)
-    options = {"inputs": "table", "features": "zonal", "max_features": 40, "bias": 2.0, "ard": True}
+    options = {"inputs": "table", "features": "inducing", "max_features": 40, "bias": 2.0, "ard": True}
     model = SphericalGPRegressor(Heat(Sphere(), t=1e-3), **options).fit(X, y)
     np.testing.assert_allclose(model.input_scales_[2:], 0.3 * 2.0 * width / np.sqrt(4), rtol=1e-6)
 
@@ -208,7 +209,7 @@ def test_samples_are_of_rows_that_count() -> None:
 def test_hyperparameters_without_scales() -> None:
     X, y = bump(600)
     model = SphericalGPRegressor(
-        Heat(Sphere(), t=3.0), inputs="table", features="zonal", max_features=80
+        Heat(Sphere(), t=3.0), inputs="table", features="inducing", max_features=80
     )
     model.fit(X[:, :2], y)
     assert model.kernel_.t < 0.3  # far from where it began
@@ -221,13 +222,14 @@ def test_directions_and_counts() -> None:
     X = RNG.normal(size=(400, 4))
     U = X / np.linalg.norm(X, axis=1, keepdims=True)
     y = np.exp(4 * U[:, 0]) / 10 + 0.05 * RNG.normal(size=400)
-    model = SphericalGPRegressor(Heat(Sphere()), features="zonal", max_features=30).fit(X[:300], y[:300])
+    model = SphericalGPRegressor(Heat(Sphere()), features="inducing", max_features=30)
+    model.fit(X[:300], y[:300])
     assert model.score(X[300:], y[300:]) > 0.95
     np.testing.assert_allclose(model.predict(5 * X[:9]), model.predict(X[:9]))
     counts = RNG.poisson(3, size=(300, 6)) + np.eye(6, dtype=int)[RNG.integers(6, size=300)]
     shares = counts / counts.sum(axis=1, keepdims=True)
     z = np.sqrt(shares[:, 0]) + shares[:, 1]
-    options = {"features": "zonal", "max_features": 40}
+    options = {"features": "inducing", "max_features": 40}
     dense = SphericalGPRegressor(Heat(Simplex()), **options).fit(counts, z)
     thin = SphericalGPRegressor(Heat(Simplex()), **options).fit(
         sparse.csr_array(counts.astype(float)), z
@@ -242,7 +244,7 @@ def test_directions_and_counts() -> None:
 def test_other_sources_of_rows(tmp_path) -> None:
     X, y = bump(700)
     X = X[:, :3]
-    options = {"inputs": "table", "features": "zonal", "max_features": 30, "ard": True}
+    options = {"inputs": "table", "features": "inducing", "max_features": 30, "ard": True}
     kernel = Heat(Sphere(), t=0.05)
     whole = SphericalGPRegressor(kernel, **options).fit(X, y)
     write(tmp_path, X, y)
@@ -267,7 +269,7 @@ def test_dask_and_checkpoints(tmp_path, monkeypatch) -> None:
     da = pytest.importorskip("dask.array")
     X, y = bump(600)
     model = SphericalGPRegressor(
-        Heat(Sphere(), t=0.05), inputs="table", features="zonal", max_features=30
+        Heat(Sphere(), t=0.05), inputs="table", features="inducing", max_features=30
     )
     whole = model.fit(X, y).predict(X)
     model.fit(da.from_array(X, chunks=(150, 4)), da.from_array(y, chunks=150))
@@ -284,7 +286,7 @@ def test_dask_and_checkpoints(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(InducingFeatures, "write", stops)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y, checkpoint=tmp_path / "sums")
-    # Places were found before the pass that was stopped, and are not looked for again.
+    # Inducing points were found before the pass that was stopped, and are not looked for again.
     monkeypatch.setattr("mercer.gp.inducing.search.learn_inducing_points", None)
     np.testing.assert_allclose(
         model.fit(X, y, checkpoint=tmp_path / "sums").predict(X), whole, atol=1e-9
@@ -292,7 +294,7 @@ def test_dask_and_checkpoints(tmp_path, monkeypatch) -> None:
 
 
 def test_works_as_a_scikit_learn_estimator() -> None:
-    check_estimator(SphericalGPRegressor(features="zonal", max_features=15), on_skip=None)
+    check_estimator(SphericalGPRegressor(features="inducing", max_features=15), on_skip=None)
 
 
 @pytest.mark.parametrize("ard", [False, True])
@@ -306,7 +308,7 @@ def test_odd_tables(ard: bool) -> None:
         (np.repeat(X, 5, axis=0), np.repeat(y, 5)),
         (X[:, :1], np.column_stack([y, -y, y**2])),
     ):
-        model = SphericalGPRegressor(features="zonal", max_features=20, ard=ard).fit(rows, targets)
+        model = SphericalGPRegressor(features="inducing", max_features=20, ard=ard).fit(rows, targets)
         assert model.features_.size <= 20
         for found in model.predict(rows, return_std=True):
             assert found.shape == targets.shape
@@ -316,20 +318,20 @@ def test_odd_tables(ard: bool) -> None:
 
 def test_bad_input_is_refused() -> None:
     X, y = table(30)
-    with pytest.raises(ValueError, match="features must be 'harmonics' or 'zonal', got 'random'"):
+    with pytest.raises(ValueError, match="features must be 'harmonics' or 'inducing', got 'random'"):
         SphericalGPRegressor(features="random").fit(X, y)
     with pytest.raises(ValueError, match="levels are of harmonics"):
-        SphericalGPRegressor(features="zonal", levels=3).fit(X, y)
+        SphericalGPRegressor(features="inducing", levels=3).fit(X, y)
     with pytest.raises(ValueError, match="ard scales the columns"):
-        SphericalGPRegressor(Heat(Sphere()), features="zonal", ard=True).fit(X, y)
+        SphericalGPRegressor(Heat(Sphere()), features="inducing", ard=True).fit(X, y)
     for kernel in (Heat(Sphere()), ArcCosine()):
-        broken = SphericalGPRegressor(kernel, inputs="points", features="zonal")
+        broken = SphericalGPRegressor(kernel, inputs="points", features="inducing")
         with pytest.raises(ValueError, match="row 7 of X is all zeros"):
             broken.fit(np.where(np.arange(30)[:, None] == 7, 0.0, X), y)
         with pytest.raises(ValueError, match="are zero; give rows that count"):
             broken.fit([(X, y, np.zeros(30))])
-    model = SphericalGPRegressor(features="zonal", max_features=10).fit(X, y)
-    with pytest.raises(ValueError, match="functions of the kernel; call fit"):
+    model = SphericalGPRegressor(features="inducing", max_features=10).fit(X, y)
+    with pytest.raises(ValueError, match="inducing points go with their kernel; call fit"):
         model.refit(ArcCosine(order=2))
     before = model.elbo_
     assert model.refit(noise=0.5, optimize=False).elbo_ < before

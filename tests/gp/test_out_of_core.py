@@ -21,19 +21,7 @@ from mercer.gp.features import HarmonicFeatures
 from mercer.gp.rows import DaskRows
 from mercer.kernels import Heat
 from mercer.spaces import Sphere
-from tests.gp.test_faults import kept
-
-
-def table(m: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(m, 3)) * [1, 10, 0.1] + 5
-    return X, np.sin(X[:, 0]) + X[:, 1] / 10 + 0.1 * rng.normal(size=m) + 100
-
-
-def write(folder, X, y, files: int = 3, group: int = 50) -> None:
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
-    for i, part in enumerate(np.array_split(np.arange(len(frame)), files)):
-        frame.iloc[part].to_parquet(folder / f"{i}.parquet", row_group_size=group)
+from tests.helpers.processes import kept, uneven_table, write
 
 
 @pytest.fixture
@@ -69,7 +57,7 @@ def same(model, other) -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_stopped_pass_over_files_goes_on(tmp_path, written, error) -> None:
-    X, y = table(600)
+    X, y = uneven_table(600)
     write(tmp_path, X, y)
     source, path = ParquetBlocks(tmp_path, target="y", rows=20), tmp_path / "sums"
     whole = SphericalGPRegressor(max_features=40).fit(source)
@@ -96,7 +84,7 @@ def test_stopped_pass_over_files_goes_on(tmp_path, written, error) -> None:
 
 def test_stopped_pass_over_an_array_goes_on(tmp_path, written, monkeypatch) -> None:
     monkeypatch.setattr("mercer.gp.rows.arrays.ROWS", 50)
-    X, y = table(400)
+    X, y = uneven_table(400)
     w, path = 1.0 + np.arange(400) % 3, tmp_path / "sums"
     whole = SphericalGPRegressor(max_features=40).fit(X, y, w)
     for _ in range(3):  # stopped more than once
@@ -111,7 +99,7 @@ def test_stopped_pass_over_an_array_goes_on(tmp_path, written, monkeypatch) -> N
 
 @pytest.mark.parametrize("once", [True, False])
 def test_stopped_stream_goes_on(tmp_path, written, once: bool) -> None:
-    X, y = table(400)
+    X, y = uneven_table(400)
     pairs = [(X[i : i + 40], y[i : i + 40]) for i in range(0, 400, 40)]
 
     def stream(stop: int):
@@ -145,7 +133,7 @@ def test_stopped_stream_goes_on(tmp_path, written, once: bool) -> None:
 
 
 def test_checkpoint_of_another_fit_is_refused(tmp_path, written) -> None:
-    X, y = table(200)
+    X, y = uneven_table(200)
     path = tmp_path / "sums"
     written.allow(0)
     with pytest.raises(KeyboardInterrupt):
@@ -167,10 +155,10 @@ def test_checkpoint_of_another_fit_is_refused(tmp_path, written) -> None:
     with pytest.raises(ValueError, match="other rows"):
         model.fit(source, checkpoint=path)
     path.write_bytes(b"something else")
-    with pytest.raises(ValueError, match="is no checkpoint"):
+    with pytest.raises(ValueError, match="is not a checkpoint"):
         model.fit(X, y, checkpoint=path)
     path.write_bytes(pickle.dumps([1]))
-    with pytest.raises(ValueError, match="is no checkpoint"):
+    with pytest.raises(ValueError, match="is not a checkpoint"):
         model.fit(X, y, checkpoint=path)
     with pytest.raises(FileNotFoundError):
         model.fit(X, y, checkpoint=tmp_path / "nowhere" / "sums")
@@ -184,7 +172,7 @@ def test_checkpoint_of_another_fit_is_refused(tmp_path, written) -> None:
 
 @pytest.mark.parametrize("kind", [SphericalGPClassifier, SphericalGPPoissonRegressor])
 def test_stopped_sweeps_go_on(tmp_path, written, kind) -> None:
-    X, y = table(300)
+    X, y = uneven_table(300)
     y = (y > 100).astype(int) * (1 if kind is SphericalGPClassifier else 5)
     write(tmp_path, X, y)
     source, path = ParquetBlocks(tmp_path, target="y", rows=25), tmp_path / "state"
@@ -212,7 +200,7 @@ def test_stopped_sweeps_go_on(tmp_path, written, kind) -> None:
 
 def test_stopped_dask_goes_on(tmp_path, written, monkeypatch) -> None:
     monkeypatch.setattr("mercer.gp.rows.dask.ROUND", 2)
-    X, y = table(400)
+    X, y = uneven_table(400)
     blocks, targets = da.from_array(X, chunks=(50, 3)), da.from_array(y, chunks=50)
     path, model = tmp_path / "sums", SphericalGPRegressor(max_features=40)
     expected = model.fit(X, y).predict(X)
@@ -236,13 +224,13 @@ def test_dask_frames_are_told_apart() -> None:
         )
         return DaskRows(data[["name", "chunks", "c"]], data["y"], None).fingerprint()
 
-    X, y = table(30)
+    X, y = uneven_table(30)
     assert identity(X, y) == identity(X, y)
     assert len({identity(X, y), identity(2 * X, y), identity(X, 2 * y)}) == 3
 
 
 def test_sums_are_written_now_and_then(tmp_path, monkeypatch) -> None:
-    X, y = table(200)
+    X, y = uneven_table(200)
     path, sizes = tmp_path / "sums", []
 
     def stream():
@@ -260,7 +248,7 @@ def test_sample_of_files_is_that_of_an_array(tmp_path, monkeypatch) -> None:
     from mercer.gp.rows import ArrayRows, ParquetRows
 
     monkeypatch.setattr("mercer.gp.rows.blocks.SAMPLE", 70)
-    X, y = table(300)
+    X, y = uneven_table(300)
     write(tmp_path, X, y)
     for path in tmp_path.iterdir():  # an index that pandas writes as a column is none
         frame = pd.read_parquet(path)
@@ -273,7 +261,7 @@ def test_sample_of_files_is_that_of_an_array(tmp_path, monkeypatch) -> None:
 
 
 def test_text_labels_and_bad_rows_of_files(tmp_path) -> None:
-    X, y = table(200)
+    X, y = uneven_table(200)
     labels = np.where(y > 100, "high", "low")
     write(tmp_path, X, labels)
     source = ParquetBlocks(tmp_path, target="y", rows=30)
@@ -328,3 +316,38 @@ def test_memory_does_not_grow_with_the_files(tmp_path) -> None:
     rows, peaks = zip(*[map(int, line.split()) for line in run.stdout.splitlines()], strict=True)
     assert rows == (100_000, 800_000)
     assert peaks[1] - peaks[0] < 20_000  # kilobytes; the rows take 58 MB
+
+
+def test_columns_of_files_are_checked_before_the_work(tmp_path) -> None:
+    def small() -> SphericalGPRegressor:
+        return SphericalGPRegressor(max_features=20, levels=3, optimize=False)
+
+    X, Y = uneven_table(60)
+    frame, path = pd.DataFrame(X, columns=list("abc")), tmp_path / "0.parquet"
+    days = pd.date_range("2020-01-01", periods=60)
+    frame.assign(y=Y, text="low", day=days, pair=[[1, 2]] * 60, w=1).to_parquet(path)
+    for options, message in (
+        ({"target": "y", "columns": []}, "columns is empty"),
+        ({"target": "y", "columns": "abc"}, "columns must be a list of names, got 'abc'"),
+        ({"target": []}, "target is empty"),
+        ({"target": "y", "columns": ["a", "a"]}, "the column 'a' is named twice"),
+        ({"target": "y", "columns": ["a", "y"]}, "the column 'y' is named twice"),
+        ({"target": "y"}, "column 'text' of .*0.parquet holds .*string, not numbers"),
+        ({"target": "y", "columns": ["a", "day"]}, "column 'day' of .*0.parquet holds timestamp"),
+        ({"target": "y", "columns": ["a"], "weight": "text"}, "column 'text' of .*0.parquet holds"),
+        ({"target": ["y", "text"], "columns": ["a"]}, "column 'text' of .*0.parquet holds"),
+        ({"target": "pair", "columns": ["a"]}, "column 'pair' of .*0.parquet holds list"),
+        ({"target": "day", "columns": ["a", "b"]}, r"y of .*0.parquet.*: datetime64\[.*is not a number"),
+        ({"target": "text", "columns": ["a"]}, "y of .*0.parquet.*: could not convert string"),
+        ({"target": "y", "columns": ["a", "z"]}, "0.parquet has no column 'z'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            small().fit(ParquetBlocks(path, **options))
+    with pytest.raises(FileNotFoundError, match="no Parquet file"):
+        small().fit(ParquetBlocks([], target="y"))
+    model = small().fit(ParquetBlocks([path], target="y", columns=list("abc"), weight="w"))
+    assert model.elbo_ == pytest.approx(small().fit(X, Y).elbo_, rel=1e-10)
+    only = tmp_path / "1.parquet"
+    frame[["a"]].to_parquet(only)
+    with pytest.raises(ValueError, match="no column to predict from beside a"):
+        small().fit(ParquetBlocks(only, target="a"))

@@ -6,18 +6,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from scipy.stats import multivariate_normal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from mercer.gp import ParquetBlocks, SphericalGPRegressor, Statistics
+from mercer.gp import ParquetBlocks, SphericalGPClassifier, SphericalGPRegressor
 from mercer.harmonics import SphericalHarmonics, multiplicity
 from mercer.kernels import ArcCosine, AxialHeat, Gaussian, Heat, Matern, Spectral
-from mercer.spaces import Simplex, Sphere
+from mercer.spaces import Projective, Simplex, Sphere
+from tests.helpers.processes import evidence, mapped, table
 
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(60, 3))
+TARGETS = np.sin(ROWS[:, 0]) + 0.1 * RNG.normal(size=60)
 KERNELS = [
     ArcCosine(),
     ArcCosine(order=2, normalized=True),
@@ -30,21 +34,6 @@ KERNELS = [
     Matern(Sphere(), nu=2.5, length_scale=0.7, normalized=False),
     Spectral(Sphere(), weights=[0.5, 0.2, 0.1, 0.05]),
 ]
-
-
-def table(m: int, d: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(m, d)) * np.arange(1, d + 1) + 5
-    Z = X / np.arange(1, d + 1)
-    return X, np.sin(Z[:, 0]) + 0.3 * Z[:, 1] + 0.1 * rng.normal(size=m)
-
-
-def mapped(model: SphericalGPRegressor, X: np.ndarray) -> np.ndarray:
-    """Rows as the kernel sees them, by hand."""
-    if not model.features_.inputs.is_table:
-        return X
-    inputs = model.features_.inputs
-    return np.column_stack([(X - inputs.mean) / inputs.scale, np.full(len(X), model.bias)])
 
 
 def dense(model: SphericalGPRegressor, X: np.ndarray) -> np.ndarray:
@@ -66,10 +55,6 @@ def integrals(kernel, levels) -> np.ndarray:
     s = kernel(np.eye(1, 4), circle)[0]
     times = np.asarray(levels)[:, None] + 1
     return (np.sin(times * angle) / times * np.sin(angle)) @ (s * measure) * 2 / np.pi
-
-
-def evidence(K: np.ndarray, noise: float, y: np.ndarray) -> float:
-    return multivariate_normal(np.zeros(len(y)), K + noise * np.eye(len(y))).logpdf(y)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -235,28 +220,6 @@ def test_iterators_take_the_scaling_from_the_first_block() -> None:
     np.testing.assert_allclose(again.predict(X), model.predict(X), atol=1e-3)
 
 
-def test_statistics_add_up_are_saved_and_pickled(tmp_path) -> None:
-    X, y = table(200)
-    whole = SphericalGPRegressor(max_features=40, optimize=False).fit(X, y)
-    from mercer.gp.rows import ArrayRows
-    from mercer.gp.statistics import collect
-
-    parts = [
-        collect(whole.features_, ArrayRows(X[i : i + 50], y[i : i + 50])) for i in (0, 50, 100, 150)
-    ]
-    parts[1].save(tmp_path / "part.npz")
-    parts[1] = Statistics.load(tmp_path / "part.npz")
-    parts[2] = pickle.loads(pickle.dumps(parts[2]))
-    total = sum(parts).shifted(whole.statistics_.shift)
-    for name in ("gram", "linear", "features", "targets", "squares", "rest", "weight", "rows"):
-        np.testing.assert_allclose(
-            getattr(total, name), getattr(whole.statistics_, name), rtol=1e-10, atol=1e-10
-        )
-    other = SphericalGPRegressor(max_features=41).fit(X, y)
-    with pytest.raises(ValueError, match="different features"):
-        whole.statistics_ + other.statistics_
-
-
 def test_refit_needs_no_rows() -> None:
     X, y = table(300)
     options = {"inputs": "table", "max_features": 80}
@@ -370,6 +333,7 @@ def test_works_as_a_scikit_learn_estimator() -> None:
     ("params", "error", "message"),
     [
         ({"kernel": Gaussian()}, TypeError, "kernel must be ArcCosine"),
+        ({"kernel": "rbf"}, TypeError, r"the kernel must be ArcCosine, or Heat, .*got 'rbf'"),
         ({"kernel": Heat(Sphere(), t=-1.0)}, ValueError, "t of Heat"),
         ({"max_features": 0}, ValueError, "max_features must be"),
         ({"levels": 0}, ValueError, "levels must be"),
@@ -433,3 +397,84 @@ def test_weights_of_levels_add_up_to_the_kernel(kernel, n: int) -> None:
     assert levels.rest + levels.weights @ counts == pytest.approx(levels.total, rel=1e-10)
     series = Sphere(n).series(levels.weights * counts, np.clip(X @ X.T, -1, 1))
     np.testing.assert_allclose(series, kernel(X), atol=1e-9 + 3 * levels.rest)
+
+
+def test_axes_are_points_of_projective_space() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = (X[:, 0] / np.linalg.norm(X, axis=1)) ** 2
+    options = {"max_features": 40, "optimize": False}
+    model = SphericalGPRegressor(Heat(Projective(), t=0.2), **options).fit(X, y)
+    axial = SphericalGPRegressor(AxialHeat(Sphere(), t=0.2), **options).fit(X, y)
+    np.testing.assert_allclose(model.predict(-X), axial.predict(X), rtol=1e-9)
+    assert not model.features_.inputs.is_table
+    other = model.refit(Matern(Projective(), nu=1.5, t_star=0.3))
+    np.testing.assert_allclose(other.predict(-X), other.predict(X), rtol=1e-9)
+
+
+def test_refit_of_points_with_lengths() -> None:
+    X, y = table(50)
+    model = SphericalGPRegressor(ArcCosine(order=1), inputs="points", max_features=30).fit(X, y)
+    deep = SphericalGPRegressor(ArcCosine(order=1, depth=2), inputs="points", max_features=30).fit(X, y)
+    refitted = model.refit(ArcCosine(order=1, depth=2))
+    assert refitted.elbo_ == pytest.approx(deep.elbo_, abs=0.1)
+
+
+def test_rows_too_long_to_predict_at_are_refused() -> None:
+    model = SphericalGPRegressor(max_features=20).fit(ROWS, TARGETS)
+    with pytest.raises(ValueError, match="row 1 of X is too long"):
+        model.predict([[0.0, 0, 0], [1e200, 0, 0]])
+
+
+def test_a_fit_that_fails_leaves_no_model() -> None:
+    model = SphericalGPRegressor(max_features=20)
+    for _ in range(2):  # at first, and after a fit that did not fail
+        with pytest.raises(ValueError, match="square is no number"):
+            model.fit(5 * ROWS + 3, 1e200 * np.sign(ROWS[:, 0]))
+        for call in (lambda: model.predict(ROWS), lambda: model.refit()):
+            with pytest.raises(NotFittedError):
+                call()
+        model.fit(ROWS, TARGETS)
+    classifier = SphericalGPClassifier(max_features=20).fit(ROWS, TARGETS > 0)
+    with pytest.raises(ValueError, match="one class only"):
+        classifier.fit(ROWS, np.zeros(60))
+    with pytest.raises(NotFittedError):
+        classifier.predict_proba(ROWS)
+
+
+def test_few_rows_at_a_time() -> None:
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(500, 3))
+    targets = np.sin(2 * rows[:, 0]) + 0.1 * rng.normal(size=500)
+    model = SphericalGPRegressor(max_features=60)
+    for start in range(0, 500, 10):
+        model.partial_fit(rows[start : start + 10], targets[start : start + 10])
+    # A step back to noise alone would have a score of zero.
+    assert model.score(rows, targets) > 0.8
+
+
+def test_covariances_of_a_table_need_no_unit_rows() -> None:
+    model = SphericalGPRegressor(Heat(Sphere(unit=True)), inputs="table", max_features=15).fit(
+        ROWS, TARGETS
+    )
+    mean, covariance = model.predict(ROWS[:5], return_cov=True)
+    np.testing.assert_allclose(mean, model.predict(ROWS[:5]))
+    np.testing.assert_allclose(
+        np.sqrt(np.diag(covariance)), model.predict(ROWS[:5], return_std=True)[1], rtol=1e-6
+    )
+
+
+def test_whole_numbers_of_numpy() -> None:
+    assert SphericalHarmonics(3, levels=np.int64(3)) == SphericalHarmonics(3, levels=3)
+    search = GridSearchCV(SphericalGPRegressor(max_features=20), {"levels": np.arange(2, 4)}, cv=2)
+    assert search.fit(ROWS, TARGETS).best_params_["levels"] in (2, 3)
+
+
+def test_a_refused_refit_leaves_the_model_as_it_was() -> None:
+    model = SphericalGPRegressor(max_features=20, levels=3, optimize=False).fit(ROWS, TARGETS)
+    before = model.predict(ROWS)
+    for change in ({"noise": -1.0}, {"kernel": Heat(Sphere()), "noise": 0.5}):
+        with pytest.raises(ValueError, match=r"noise must be|needs other features"):
+            model.refit(**change)
+    assert model.noise == 0.1
+    np.testing.assert_array_equal(model.refit().predict(ROWS), before)

@@ -6,7 +6,7 @@ import pytest
 from mercer.gp import SphericalGPRegressor
 from mercer.kernels import ArcCosine, AxialHeat, Heat, Matern
 from mercer.spaces import Sphere
-from tests.gp.test_regressor import table
+from tests.helpers.processes import table
 
 
 def test_input_scales_find_the_columns_that_matter(monkeypatch) -> None:
@@ -61,3 +61,25 @@ def test_gradient_by_input_scales(kernel, budget: int) -> None:
         kernel, inputs="table", max_features=budget, optimize=False, normalize_y=False
     ).fit(X, targets)
     assert task.value_and_gradient(unit)[0] == pytest.approx(plain.elbo_, abs=1e-8)
+
+
+def test_scales_count_weights(monkeypatch) -> None:
+    from mercer.gp.scales import ScaledEvidence
+
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(200, 2))
+    targets = np.where(np.arange(200) < 100, np.sin(2 * rows[:, 1]), np.sin(2 * rows[:, 0]))
+    weight = (np.arange(200) >= 100).astype(float)
+    monkeypatch.setattr("mercer.gp.regressor._ARD_STEPS", 6)
+    kernel = AxialHeat(Sphere())
+    model = SphericalGPRegressor(kernel, inputs="table", max_features=20, ard=True)
+    model.fit(rows, targets, weight)
+    assert model.input_scales_[0] > 3 * model.input_scales_[1]
+    theta = np.array([0.3, -0.2, 0.1, -1.0, 0.2])
+    columns = targets[:, None]
+    weighted = ScaledEvidence(model.features_, kernel, rows, columns, weight)
+    dropped = ScaledEvidence(model.features_, kernel, rows[100:], columns[100:])
+    for ours, theirs in zip(
+        weighted.value_and_gradient(theta), dropped.value_and_gradient(theta), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""Every public kernel, one line each; the contracts run over all of them."""
+"""Every public space and kernel, one line each; the contracts run over all of them."""
 
 import networkx as nx
 import numpy as np
@@ -35,11 +35,13 @@ from mercer.kernels import (
 )
 from mercer.spaces import (
     Categories,
+    Euclidean,
     Graph,
     Hyperbolic,
     NormalFamily,
     NormalProduct,
     ProductSpace,
+    Projective,
     Rotations,
     Simplex,
     Sphere,
@@ -57,6 +59,36 @@ MIXED = ProductSpace(
     columns=[slice(0, 5), slice(5, 9), [9, 10]],
 )
 NODES = ProductSpace(CLUB, Categories(), columns=[0, slice(1, None)], times=[1.0, 0.5])
+#: Labels that are stated, and a product with eigenfunctions.
+LABELS = Categories(levels=[["a", "b"], ["x", "y", "z"]])
+CLOCK = ProductSpace(Torus(period=24, n=1), LABELS, Rotations(), columns=[0, [1, 2], slice(3, None)])
+
+SPACES = [
+    Sphere(),
+    Sphere(n=5),
+    Sphere(unit=True),
+    Sphere(coordinates="latlon"),
+    Simplex(),
+    Euclidean(),
+    Hyperbolic(),
+    Hyperbolic("ball"),
+    Hyperbolic("hyperboloid"),
+    NormalFamily(),
+    NormalProduct(),
+    Projective(),
+    Projective(Simplex()),
+    Rotations(),
+    Torus(),
+    Torus(period=(24, 7)),
+    Categories(),
+    Categories(levels=(2, 3, 2, 4)),
+    LABELS,
+    CLUB,
+    RING,
+    MIXED,
+    NODES,
+    CLOCK,
+]
 
 
 def fading(eigenvalues: np.ndarray) -> np.ndarray:
@@ -124,6 +156,9 @@ KERNELS = [
     Matern(Categories(), nu=1.5, length_scale=1.0),
     Matern(Categories(levels=5), normalized=False),
     Spectral(Categories(levels=5), weights=fading),
+    Heat(LABELS),
+    Spectral(Categories(levels=[["a", "b"]] * 3), weights=fading, normalized=False),
+    Heat(CLOCK, t=0.8),
     Heat(MIXED),
     Heat(NODES, t=0.4),
     Heat(ProductSpace(Sphere(), Simplex(), columns=[slice(5), slice(5, 10)]), normalized=False),

@@ -28,7 +28,7 @@ def test_absolute_form_is_the_even_part_too(n: int, t_star: float) -> None:
     axial = AxialHeat(Sphere(), t_star=t_star, normalized=False)
     np.testing.assert_allclose(axial(X), both, rtol=1e-11, atol=1e-12 * both[0, 0])
     np.testing.assert_allclose(axial.diag(X), np.diag(both), rtol=1e-11)
-    levels = axial.weighty_levels(n)[:3]
+    levels = axial.nonzero_levels(n)[:3]
     ours, theirs = axial.level_weights(n, levels), heat.level_weights(n, levels)
     np.testing.assert_allclose(ours.weights, theirs.weights, rtol=1e-11)
     assert ours.total == pytest.approx(both[0, 0], rel=1e-11)
@@ -36,11 +36,11 @@ def test_absolute_form_is_the_even_part_too(n: int, t_star: float) -> None:
 
 
 def test_even_levels_only() -> None:
-    assert AxialHeat(Sphere()).weighty_levels(6)[:4] == (0, 2, 4, 6)
+    assert AxialHeat(Sphere()).nonzero_levels(6)[:4] == (0, 2, 4, 6)
     weights = AxialHeat(Sphere(), t=0.2).level_weights(6, (0, 2))
     heat = Heat(Sphere(), t=0.2).level_weights(6, (0, 2))
     assert weights.weights[1] / weights.weights[0] == pytest.approx(heat.weights[1] / heat.weights[0])
-    levels = SphericalHarmonics(6, AxialHeat(Sphere()).weighty_levels(6), 462)
+    levels = SphericalHarmonics(6, AxialHeat(Sphere()).nonzero_levels(6), 462)
     assert levels.level_numbers == (0, 2, 4, 6)
 
 

@@ -30,16 +30,16 @@ GOOD = [[0.0, 1.0], [2.0, 3.0]]
         ([GOOD, np.empty((3, 0))], "row 1 of X has points without coordinates"),
         ([GOOD, [[1.0], [2.0]]], "row 1 of X has points of dimension 1, row 0 of 2"),
         ([GOOD, [[1.0, np.nan]]], "row 1 of X contains NaN or infinity, in its point 0"),
-        ([GOOD, [["a", "b"]]], "row 1 of X is no array of real numbers"),
-        ([GOOD, [[1j, 2.0]]], "row 1 of X is no array of real numbers"),
-        ([GOOD, [[1.0], [2.0, 3.0]]], "row 1 of X is no array of real numbers"),
+        ([GOOD, [["a", "b"]]], "row 1 of X is not an array of real numbers"),
+        ([GOOD, [[1j, 2.0]]], "row 1 of X is not an array of real numbers"),
+        ([GOOD, [[1.0], [2.0, 3.0]]], "row 1 of X is not an array of real numbers"),
         ([GOOD, [1.0, 2.0]], r"row 1 of X has points of shape \(2,\)"),
         (np.array(GOOD), r"X is an array of shape \(2, 2\); give a list of clouds"),
         ([(GOOD, [0.5, 0.6])], "row 0 of X has weights that sum to 1.1, not to 1"),
         ([(GOOD, [1.5, -0.5])], "row 0 of X has weights that are negative"),
         ([(GOOD, [np.nan, 1.0])], "row 0 of X has weights that are negative, infinite or NaN"),
         ([(GOOD, [1.0])], r"row 0 of X has 2 points and weights of shape \(1,\)"),
-        ([(GOOD, ["a", "b"])], "row 0 of X has weights that are no numbers"),
+        ([(GOOD, ["a", "b"])], "row 0 of X has weights that are not numbers"),
         ([(GOOD, [0.0, 0.0])], "row 0 of X has weights that sum to 0"),
     ],
 )
@@ -72,7 +72,7 @@ def test_bad_input_of_other_kinds() -> None:
         ValueError, match="row 1 of X is a cloud that its base kernel refuses: point 1 of"
     ):
         TraceKernel(Heat(Sphere()))([GOOD, [[1.0, 0.0], [0.0, 0.0]]])
-    with pytest.raises(ValueError, match="gradients are of"):
+    with pytest.raises(ValueError, match="eval_gradient is for"):
         kernel([GOOD], [GOOD], eval_gradient=True)
 
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from mercer.report import write_report
-from tests.report.test_report import HOSTILE, comparison
+from tests.helpers.comparisons import HOSTILE, comparison
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 OPTIONS = (

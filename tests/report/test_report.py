@@ -2,30 +2,23 @@
 
 import base64
 import copy
+import html
 import json
 import re
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 
-import networkx as nx
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics import confusion_matrix
 
 from mercer.bounds import pairwise_vc_bounds
 from mercer.kernels import (
-    Cosine,
     Gaussian,
-    Heat,
     KullbackLeibler,
     Linear,
-    MeanEmbedding,
-    Power,
-    Spectrum,
-    TraceKernel,
 )
 from mercer.report import write_report
 from mercer.report.capacity import capacities
@@ -38,64 +31,10 @@ from mercer.report.predictions import confusion, predicted
 from mercer.report.response import response
 from mercer.report.scoreboard import scoreboard
 from mercer.report.ticks import axis, plain
-from mercer.selection import Comparison, compare
-from mercer.spaces import Graph, Simplex, Sphere
+from mercer.selection import compare
+from mercer.spaces import Simplex, Sphere
 from tests.helpers.catalogue import KERNELS
-
-HOSTILE = "<script>alert(1)</script> & \"b\" '</script>' {{ 7 * 7 }} \u2028"
-KINDS = (
-    "counts",
-    "directions",
-    "regression",
-    "strings",
-    "nodes",
-    "clouds",
-    "many classes",
-    "one family",
-)
-
-
-@cache
-def comparison(kind: str) -> Comparison:
-    rng = np.random.default_rng(0)
-    two = np.repeat(["a", "b"], 15)
-    counts = np.vstack([rng.multinomial(30, p, size=15) for p in rng.dirichlet(np.ones(6), size=2)])
-    flat = {"linear": [Linear()], "Gaussian": [Gaussian(5.0), Gaussian(20.0)]}
-    heat = [Heat(Simplex(), t_star=t) for t in (0.5, 1.0)]
-    if kind == "counts":
-        return compare(counts, two, kernels=flat | {"exact heat": heat}, folds=2, n_jobs=1)
-    if kind == "directions":
-        X = rng.normal(size=(30, 3)) + np.repeat([[1.0], [-1.0]], 15, axis=0)
-        kernels = {"linear": [Linear()], "cosine": [Cosine(Sphere())]}
-        return compare(X, two, kernels=kernels, folds=2, repeats=2, n_jobs=1)
-    if kind == "regression":
-        kernels = {"Gaussian": flat["Gaussian"], "exact heat": heat}
-        return compare(counts, counts[:, 0] + rng.normal(size=30), kernels=kernels, folds=2, n_jobs=1)
-    if kind == "strings":
-        strings = [
-            "".join(rng.choice(list("ACGT"), 80 if i < 2 else 12)) + 4 * "AT"[i % 2] for i in range(30)
-        ]
-        kernels = {"letter counts": [Spectrum(1)], "spectrum": [Spectrum(2), Spectrum((1, 3))]}
-        return compare(strings, np.resize(two[::15], 30), kernels=kernels, folds=2, n_jobs=1)
-    if kind == "nodes":
-        graph = Graph(nx.stochastic_block_model([15, 15], [[0.5, 0.1], [0.1, 0.5]], seed=1))
-        kernels = {
-            "shared neighbours": [Power(graph, 2)],
-            "heat": [Heat(graph, t=t) for t in (1.0, 2.0)],
-        }
-        return compare(np.arange(30), two, kernels=kernels, space=graph, folds=2, n_jobs=1)
-    if kind == "clouds":
-        clouds = [rng.normal(size=(4 + i % 3, 2)) + 2 * (i // 15) for i in range(30)]
-        kernels = {"mean embedding": [MeanEmbedding(Gaussian(s)) for s in (1.0, 3.0)]}
-        return compare(
-            clouds, two, kernels=kernels | {"trace": [TraceKernel(Gaussian(2.0))]}, folds=2, n_jobs=1
-        )
-    if kind == "many classes":
-        X = np.vstack([rng.multinomial(60, p, size=6) for p in rng.dirichlet(np.full(40, 0.2), size=33)])
-        labels = np.repeat([f"{HOSTILE} and more of it, number {i}" for i in range(33)], 6)
-        return compare(X, labels, kernels={"linear": [Linear()]}, folds=2, n_jobs=1)
-    assert kind == "one family"
-    return compare(sparse.csr_matrix(counts), two, kernels=Heat(Simplex()), folds=2, n_jobs=1)
+from tests.helpers.comparisons import HOSTILE, KINDS, comparison
 
 
 class Reader(HTMLParser):
@@ -211,15 +150,26 @@ def test_interrupted_and_missing(tmp_path) -> None:
 def test_the_leaderboard_says_what_the_comparison_found() -> None:
     result = comparison("counts")
     board = scoreboard(result)
-    heat = next(i for i, row in enumerate(board.rows) if row.name == "exact heat")
-    assert board.rows[heat].low == result.text(result.scores[heat].interval[0])
-    assert board.metrics == ["balanced accuracy", "ROC AUC", "log loss"]
-    for row, mark, score in zip(board.rows, board.marks, result.scores, strict=True):
-        assert row.plain == (score.name in ("linear", "Gaussian"))
-        assert (row.p_value == "") == row.plain
+    assert list(board.metrics.values()) == ["balanced accuracy", "ROC AUC", "log loss"]
+    page = render(result, "x")
+    rows = re.findall(r"<tr.*", page[page.index('<table id="leaderboard"') :])[1:]
+    for row, mark, score in zip(rows, board.marks, result.scores, strict=False):
+        cells = [html.unescape(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)]
+        assert cells[:2] == [score.name, result.text(score.mean)]
+        assert cells[2] == " \u2013 ".join(map(result.text, score.interval))
+        assert cells[3:6] == [result.text(score.metrics[n].mean(), n) for n in board.metrics]
+        assert (cells[6] == "\u2013") == (score.name in ("linear", "Gaussian"))
         assert 0 <= mark.left <= mark.mean <= mark.left + mark.width + 1e-9 <= 100 + 1e-6
         assert len(mark.folds) == 2
-    assert scoreboard(comparison("one family")).tested is False
+    assert "p-value" in page
+    assert "p-value" not in render(comparison("one family"), "x")
+    scores = [
+        replace(
+            s, nested=replace(s.nested, scores=np.array([0.7, 0.7 if s.name == "exact heat" else 0.8]))
+        )
+        for s in result.scores
+    ]
+    assert "<td>20% more</td>" in render(replace(result, scores=scores), "x")
     # A score of chance that lies on the axis is shown, others are not.
     low = replace(result.scores[0].nested, scores=np.array([0.3, 0.7]))
     wide = replace(result, scores=[replace(result.scores[0], nested=low)])

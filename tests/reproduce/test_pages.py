@@ -1,7 +1,10 @@
 """The pages of full runs say what their runs found."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,3 +37,23 @@ def test_index_names_every_page() -> None:
     assert listed is not None
     assert sorted(listed[1].split()) == sorted(reproduce.NAMES)
     assert all(f"| `{name}` |" in index for name in reproduce.NAMES)
+
+
+_PAGES = """
+from pathlib import Path
+from mercer.reproduce import find, output
+from mercer.reproduce.experiment import Result, Table
+run = output.Run(find("sphere-heat"), "command", True, True, False, 1.0, 1.0)
+for _ in range(2):
+    output.write(Result([Table("\\u03b7 small", ("n",), [(1,)])], []), run, Path("."))
+"""
+
+
+def test_pages_are_written_in_any_locale(tmp_path) -> None:
+    plain = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    run = subprocess.run(
+        [sys.executable, "-c", _PAGES], cwd=tmp_path, env=plain, capture_output=True, check=False
+    )
+    assert run.returncode == 0, run.stderr.decode()
+    for ending in ("md", "json"):
+        assert "\u03b7 small" in (tmp_path / f"sphere-heat.{ending}").read_text(encoding="utf-8")

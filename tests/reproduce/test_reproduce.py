@@ -128,19 +128,18 @@ def test_missing_folder_names_the_sources(tmp_path, monkeypatch) -> None:
 def test_altered_file_is_refused(tmp_path, monkeypatch) -> None:
     folder = tmp_path / "mnist"
     folder.mkdir()
-    for name in data.SOURCES["mnist"].sums:
-        (folder / name).write_bytes(b"other digits")
+    for name in reproduce.find("mnist-clouds").files:
+        (tmp_path / name).write_bytes(b"other digits")
     with pytest.raises(
         ValueError, match=r"not the expected file.* SHA-256 .* get it from the test part of MNIST"
     ):
         reproduce.run("mnist-clouds", data=tmp_path, results=tmp_path)
+    images = "mnist/t10k-images-idx3-ubyte.gz"
     monkeypatch.setitem(
-        data.SOURCES["mnist"].sums,
-        "t10k-images-idx3-ubyte.gz",
-        "3d1fdf41d4fcb3bfe7b7a8d3b1b4d1ad6b8e3a2f4a5d0ffae9e4a8a4a5a5a5a5",
+        data.SUMS, images, "3d1fdf41d4fcb3bfe7b7a8d3b1b4d1ad6b8e3a2f4a5d0ffae9e4a8a4a5a5a5a5"
     )
     with pytest.raises(ValueError, match="images"):
-        data.check_all(tmp_path, ("mnist/t10k-images-idx3-ubyte.gz",))
+        data.checked_file(tmp_path, images)
 
 
 def test_every_file_has_a_sum() -> None:

@@ -300,3 +300,14 @@ def test_bad_models_and_tables(table, tmp_path) -> None:
     taken = run("compare", table, "--target", "colour", "--save-model", tmp_path)
     assert taken.exit_code == 2
     assert "cannot be written" in taken.stderr
+
+
+@pytest.mark.filterwarnings("ignore:the Gram matrix:mercer.exceptions.DegenerateKernelWarning")
+def test_noise_is_called_noise() -> None:
+    """A verdict on kernels of which none is better than no kernel would mislead."""
+    labels = np.tile(["a", "b"], 15)
+    kernels = {"linear": [Linear()], "exact heat": [Heat(Simplex())]}
+    result = compare(np.tile([[1, 2, 3], [1, 2, 3]], (15, 1)), labels, kernels=kernels, folds=3)
+    assert result.verdict.startswith(
+        "No kernel does better than the majority class (50.00%): the best flat"
+    )

@@ -121,7 +121,7 @@ def test_models_of_a_kind_that_is_gone_are_named(tmp_path, monkeypatch) -> None:
     register(Codes())
     words = ["".join(sorted(point)) * (2 + i % 3) for i, point in enumerate(SETS)]
     result = compare(words, Y, kernels=Spectrum(2), folds=2, n_jobs=1)
-    save_model(tmp_path / "m.skops", result, Table("t", None, None))
+    save_model(tmp_path / "m.skops", result)
     assert load_model(tmp_path / "m.skops").kind == "codes"
     del kinds._KINDS[0]
     with pytest.raises(ValueError, match="its points are codes, a kind of data that is not registered"):

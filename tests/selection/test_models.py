@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import joblib
@@ -25,9 +26,8 @@ from mercer.cli import app
 from mercer.datasets import Table
 from mercer.features import GramTransformer
 from mercer.kernels import Gaussian, Heat, MeanEmbedding, Spectral, Spectrum, TfIdf
-from mercer.selection import SavedModel, compare, load_model, models, save_model
+from mercer.selection import SavedModel, compare, load_model, model_files, save_model
 from mercer.spaces import Graph, Simplex
-from mercer.testing import _sample
 from tests.helpers.catalogue import KERNELS, fading
 
 RNG = np.random.default_rng(0)
@@ -38,7 +38,6 @@ CLUB = Graph(nx.karate_club_graph())
 CLOUDS = [RNG.normal(i // 12, 1, size=(4 + i % 3, 2)) for i in range(36)]
 WEIGHTED = [(cloud, np.full(len(cloud), 1 / len(cloud))) for cloud in CLOUDS]
 WORDS = ["ACGT"[i // 12] * (i % 5 + 3) + "TGCA"[i % 4 :] for i in range(36)]
-NO_TABLE = Table("t", None, None)
 WIDE = sparse.csr_matrix(np.pad(COUNTS, ((0, 0), (0, 1000)))).astype(float)
 
 
@@ -46,7 +45,7 @@ def comparison(X, y=Y, **options):
     return compare(X, y, folds=2, n_jobs=1, **options)
 
 
-def saved(tmp_path: Path, result, table=NO_TABLE, roles=None) -> SavedModel:
+def saved(tmp_path: Path, result, table=None, roles=None) -> SavedModel:
     path = tmp_path / "model.skops"
     save_model(path, result, table, roles)
     return load_model(path)
@@ -93,7 +92,7 @@ def test_predictions_are_the_same_to_the_last_bit(kind: str, tmp_path) -> None:
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.DegenerateKernelWarning")
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_every_kernel_of_the_catalogue(kernel) -> None:
-    points = next(_sample(kernel, np.random.default_rng(0)))
+    points = kernel.sample(40, np.random.default_rng(0))
     model = make_pipeline(GramTransformer(kernel), SVC(kernel="precomputed")).fit(
         points, [0, 1] * (len(points) // 2)
     )
@@ -101,9 +100,9 @@ def test_every_kernel_of_the_catalogue(kernel) -> None:
         with pytest.raises(
             ValueError, match=r"tests\.helpers\.catalogue\.fading, which is none of the types"
         ):
-            models.dumps(model)
+            model_files.dumps(model)
         return
-    again = models.loads(models.dumps(model))
+    again = model_files.loads(model_files.dumps(model))
     assert again.decision_function(points[:5]).tobytes() == model.decision_function(points[:5]).tobytes()
 
 
@@ -114,11 +113,10 @@ def test_probabilities_are_those_of_machines_calibrated_on_inner_folds(tmp_path)
     assert right.mean() > 0.9
     groups = np.arange(36) % 12
     grouped = compare(COUNTS, Y, folds=2, groups=groups)
-    again = saved(tmp_path, grouped, Table("t", None, None, groups=groups))
-    assert again.predict_proba(COUNTS).shape == (36, 3)
+    assert saved(tmp_path, grouped).predict_proba(COUNTS).shape == (36, 3)
     # Groups that leave a class out of a training part: no probabilities rather than wrong ones.
-    whole = Table("t", None, None, groups=np.where(Y == "a", 0, groups + 1))
-    assert not hasattr(saved(tmp_path, grouped, whole), "predict_proba")
+    apart = replace(grouped.target, groups=np.where(Y == "a", 0, groups + 1))
+    assert not hasattr(saved(tmp_path, replace(grouped, target=apart)), "predict_proba")
 
 
 def test_data_frames(tmp_path) -> None:
@@ -139,6 +137,39 @@ def test_data_frames(tmp_path) -> None:
         again.predict(COUNTS[:, :7])
     unnamed = saved(tmp_path, comparison(COUNTS))
     assert (unnamed.predict(frame) == expected).all()
+    assert not hasattr(unnamed, "feature_names_in_")
+
+
+@pytest.mark.parametrize("made", [pd.DataFrame, pl.DataFrame])
+def test_a_comparison_of_a_data_frame_knows_its_columns(made, tmp_path) -> None:
+    frame = pd.DataFrame(COUNTS, columns=list("abcdefgh"))
+    again = saved(tmp_path, comparison(made(frame.to_dict("list"))))
+    assert again.feature_names_in_.tolist() == list("abcdefgh")
+    assert again.n_features_in_ == 8
+    expected = saved(tmp_path, comparison(COUNTS)).predict(COUNTS)
+    assert (again.predict(frame[list("hgfedcba")]) == expected).all()
+    path = tmp_path / "new.csv"
+    frame[list("bacdefgh")].to_csv(path, index=False)
+    assert (again.predict(again.read(path).X) == expected).all()
+
+
+def test_a_model_is_shown_in_one_line(tmp_path) -> None:
+    frame = pd.DataFrame(COUNTS, columns=[f"a rather long name {i}" for i in range(8)])
+    again = saved(tmp_path, comparison(frame, kernels=Gaussian(2.0)))
+    machine = again.model[-1]
+    assert repr(again) == f"<SavedModel of table, by accuracy: Gaussian(length_scale=2.0), {machine!r}>"
+
+
+def test_models_of_points_without_columns(tmp_path) -> None:
+    for kind, role in (("strings", "text"), ("clouds", "cloud"), ("nodes", "node")):
+        X, y, options = KINDS[kind]
+        again = saved(tmp_path, comparison(X, y, **options))
+        assert not hasattr(again, "n_features_in_")
+        assert not hasattr(again, "feature_names_in_")
+        with pytest.raises(
+            ValueError, match=f"which column of t.csv is the {role}; save it with roles="
+        ):
+            again.read(tmp_path / "t.csv")
 
 
 def test_data_frames_of_other_points(tmp_path) -> None:
@@ -173,7 +204,7 @@ def test_kernels_of_others_are_refused_by_name_and_the_old_file_stays(tmp_path) 
     with pytest.raises(
         ValueError, match=r"model\.skops is not written.*tests\.selection\.test_models\.Own"
     ):
-        save_model(path, comparison(COUNTS, kernels=Own(3.0)), NO_TABLE)
+        save_model(path, comparison(COUNTS, kernels=Own(3.0)))
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["model.skops"]
 
@@ -181,7 +212,7 @@ def test_kernels_of_others_are_refused_by_name_and_the_old_file_stays(tmp_path) 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> bytes:
     path = tmp_path_factory.mktemp("model") / "model.skops"
-    save_model(path, comparison(COUNTS), NO_TABLE)
+    save_model(path, comparison(COUNTS))
     return path.read_bytes()
 
 
@@ -261,7 +292,7 @@ def test_types_that_are_not_expected_are_refused_by_name(name: str, whole: bytes
 
 def test_equal_models_give_equal_files(whole: bytes, tmp_path) -> None:
     path = tmp_path / "m.skops"
-    save_model(path, comparison(COUNTS), NO_TABLE)
+    save_model(path, comparison(COUNTS))
     assert path.read_bytes() == whole
     load_model(path).save(path)
     assert load_model(path).predict(COUNTS).shape == (36,)
@@ -315,7 +346,7 @@ def test_claims_of_headers_are_compared_with_the_file(whole: bytes, tmp_path) ->
 def test_sparse_rows_are_checked(tmp_path) -> None:
     # Compiled loops believe the numbers of columns.
     path = tmp_path / "m.skops"
-    save_model(path, comparison(WIDE, kernels=Gaussian(3.0)), NO_TABLE)
+    save_model(path, comparison(WIDE, kernels=Gaussian(3.0)))
     whole = path.read_bytes()
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
         name = next(n for n in archive.namelist() if n.endswith(".npz"))
@@ -344,7 +375,9 @@ def test_a_pipeline_with_a_cache_is_refused(whole: bytes, tmp_path) -> None:
 def test_altered_and_cut_files_are_refused_before_anything_is_made(
     whole: bytes, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(models, "loads", lambda content: pytest.fail("something was made"))
+    monkeypatch.setattr(
+        "mercer.selection.models.loads", lambda content: pytest.fail("something was made")
+    )
     path = tmp_path / "m.skops"
     changed = bytearray(whole)
     changed[len(whole) // 2] ^= 1

@@ -1,19 +1,18 @@
-"""Searches and comparisons on odd settings, folds, targets and caches; Ctrl-C."""
-
-import signal
-import threading
+"""Searches and comparisons on odd settings, folds and targets, and on bad input."""
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
+from sklearn.preprocessing import StandardScaler
 
-from mercer._progress import stoppable
-from mercer.kernels import Heat, Linear
+from mercer.kernels import Heat, Linear, Spectrum
 from mercer.selection import KernelSearchCV, compare
-from mercer.selection.significance import corrected_interval
 from mercer.spaces import Simplex
+from tests.helpers import words
 
 RNG = np.random.default_rng(0)
 LABELS = np.repeat(["ham", "spam"], 15)
@@ -49,25 +48,6 @@ def test_folds_beyond_the_points() -> None:
 
 def test_one_shot_folds() -> None:
     assert search(cv=KFold(3, shuffle=True).split(COUNTS)).fit(COUNTS, LABELS).n_splits_ == 3
-
-
-@pytest.mark.parametrize("folds", [list, iter])
-def test_fixed_folds_cannot_be_inner_folds(folds) -> None:
-    """Their indices mean other points in each training part."""
-    cv = folds(list(KFold(3).split(COUNTS)))
-    with pytest.raises(ValueError, match="give a number or a splitter"):
-        search(cv=cv).nested_scores(COUNTS, LABELS)
-
-
-def test_one_outer_fold_has_no_interval() -> None:
-    nested = search().nested_scores(COUNTS, LABELS, outer_cv=ShuffleSplit(1, random_state=0))
-    with pytest.raises(ValueError, match="one fold tells nothing"):
-        nested.interval()
-
-
-def test_intervals_agree() -> None:
-    nested = search().nested_scores(COUNTS, LABELS, outer_cv=3)
-    assert nested.interval(0.9) == corrected_interval(nested.scores, nested.overlap, 0.9)
 
 
 class Never:
@@ -113,33 +93,6 @@ def test_bad_settings(options, y, message: str) -> None:
         search(**options).fit(COUNTS, np.asarray(y, dtype=object) if None in y else y)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda text: text[: len(text) // 2].encode(),
-        lambda text: bytes(range(256)) * 9,
-        lambda text: text.replace('"scores": {', '"scores": null, "was": {').encode(),
-        lambda text: text.replace('"seconds": [', '"seconds": [1, ').encode(),
-        lambda text: b'[1]\nnull\n3\n{"fit": 3}\n',
-    ],
-    ids=["cut", "noise", "scores", "seconds", "other"],
-)
-def test_damaged_caches_are_passed_over(damage, tmp_path) -> None:
-    first = search(cache=tmp_path).fit(COUNTS, LABELS)
-    (file,) = tmp_path.iterdir()
-    file.write_bytes(damage(file.read_text()))
-    again = search(cache=tmp_path).fit(COUNTS, LABELS)
-    assert again.best_score_ == first.best_score_
-    assert search(cache=tmp_path).fit(COUNTS, LABELS).timings_["fits"] == 0
-
-
-def test_a_cache_that_is_no_folder(tmp_path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(ValueError, match=r"the cache folder .*file cannot be written"):
-        search(cache=tmp_path / "file").fit(COUNTS, LABELS)
-    assert (tmp_path / "file").read_text() == "mine"
-
-
 def test_dates_are_no_target() -> None:
     dates = pd.date_range("2020-01-01", periods=30)
     with pytest.raises(ValueError, match="the target holds dates or durations"):
@@ -151,59 +104,59 @@ def test_a_rare_class_is_counted_in_words() -> None:
         compare(COUNTS, ["odd", *LABELS[1:]])
 
 
-@pytest.mark.filterwarnings("ignore:the Gram matrix:mercer.exceptions.DegenerateKernelWarning")
-def test_noise_is_called_noise() -> None:
-    """A verdict on kernels of which none is better than no kernel would mislead."""
-    labels = np.tile(["a", "b"], 15)
-    kernels = {"linear": [Linear()], "exact heat": [Heat(Simplex())]}
-    result = compare(np.tile([[1, 2, 3], [1, 2, 3]], (15, 1)), labels, kernels=kernels, folds=3)
-    assert result.verdict.startswith(
-        "No kernel does better than the majority class (50.00%): the best flat"
-    )
+BAD = [
+    ({}, words.COUNTS, np.zeros(90), "one class only"),
+    ({}, words.COUNTS, words.LABELS[:80], "inconsistent numbers of samples"),
+    ({"kernels": Spectrum(2)}, ["ab"] * 5, [0, 1], "X has 5 points, y has 2"),
+    ({"kernels": Spectrum(2)}, ["ab"] * 5, None, "y"),
+    ({"cv": 100}, words.COUNTS, words.LABELS, "n_splits=100"),
+    ({"cv": 100, "estimator": KernelRidge()}, words.COUNTS, words.TARGET, "n_splits=100"),
+    (
+        {"cv": [(np.arange(5), np.array([], int))]},
+        words.COUNTS,
+        words.LABELS,
+        "fold 0 has no test points",
+    ),
+    (
+        {"cv": ShuffleSplit(2, train_size=1)},
+        words.COUNTS,
+        words.LABELS,
+        "training part of fold 0 has one class",
+    ),
+    ({}, np.where(np.eye(90, 12) > 0, np.nan, words.COUNTS), words.LABELS, "row 0 of X .*NaN"),
+    ({"kernels": Heat(Simplex())}, -words.COUNTS - 1, words.LABELS, "row 0 of X .* negative"),
+    ({"kernels": []}, words.COUNTS, words.LABELS, "kernels is empty"),
+    ({"param_grid": {"kernel": [Linear()]}}, words.COUNTS, words.LABELS, "kernels=\\["),
+    ({"param_grid": {"kernel__t_star": [1]}, "kernels": Linear()}, words.COUNTS, words.LABELS, "t_star"),
+    ({"param_grid": {"gamme": [1]}}, words.COUNTS, words.LABELS, "gamme"),
+    ({"max_memory": 1e-6}, words.COUNTS, words.LABELS, "max_memory allows 1 kB"),
+]
 
 
-def test_calibrations_are_kept_too(tmp_path) -> None:
-    """A comparison that goes on repeats no calibrated fit."""
-    options = {"kernels": {"linear": [Linear()]}, "folds": 3, "cache": tmp_path}
-    first = compare(COUNTS, LABELS, **options)
-    sizes = {path: path.stat().st_size for path in tmp_path.iterdir()}
-    assert len(sizes) == 2
-    again = compare(COUNTS, LABELS, **options)
-    assert {path: path.stat().st_size for path in tmp_path.iterdir()} == sizes
-    np.testing.assert_array_equal(
-        first.scores[0].metrics["log_loss"], again.scores[0].metrics["log_loss"]
-    )
+@pytest.mark.parametrize(("options", "X", "y", "message"), BAD, ids=[case[3] for case in BAD])
+def test_bad_input(options, X, y, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        KernelSearchCV(**options).fit(X, y)
+    assert "\n" not in str(caught.value) or "sklearn" in str(caught.traceback[-1].path)
 
 
-def test_progress_tells_at_once_what_is_ahead() -> None:
-    steps = []
-    compare(
-        COUNTS, LABELS, kernels={"linear": [Linear()]}, folds=3,
-        progress=lambda done, total: steps.append((done, total)),
-    )  # fmt: skip
-    assert steps[0] == (0, steps[-1][1])
-    assert steps[-1][0] == steps[-1][1]
+def test_bad_types() -> None:
+    with pytest.raises(TypeError, match="not a kernel of mercer"):
+        KernelSearchCV(["rbf"]).fit(words.COUNTS, words.LABELS)
+    with pytest.raises(TypeError, match="must be a kernel, a list or a dict"):
+        KernelSearchCV("rbf").fit(words.COUNTS, words.LABELS)
+    with pytest.raises(TypeError, match='must take kernel="precomputed"'):
+        KernelSearchCV(words.HEATS, GaussianProcessClassifier()).fit(words.COUNTS, words.LABELS)
+    with pytest.raises(TypeError, match='must take kernel="precomputed"'):
+        KernelSearchCV(words.HEATS, StandardScaler()).fit(words.COUNTS, words.LABELS)
 
 
-def test_fits_leave_the_main_thread_to_hear_ctrl_c() -> None:
-    threads = []
-    machine = search(progress=lambda *_: threads.append(threading.current_thread()))
-    machine.fit(COUNTS, LABELS)
-    assert len(threads) == 6
-    assert threading.main_thread() not in threads
+def test_errors_of_fits_say_where() -> None:
+    with pytest.raises(ValueError, match="C") as caught:
+        KernelSearchCV(words.HEATS, param_grid={"C": [1.0, -1.0]}).fit(words.COUNTS, words.LABELS)
+    assert "in fold 0 with Heat(Simplex(), t_star=0.2), {'C': -1.0}" in caught.value.__notes__[0]
 
 
-def test_ctrl_c_is_answered() -> None:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    said = []
-    try:
-        with pytest.raises(KeyboardInterrupt), stoppable(said.append):
-            signal.raise_signal(signal.SIGINT)
-        assert "Ctrl-C again stops at once" in said[0]
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with stoppable(said.append):
-            signal.raise_signal(signal.SIGINT)
-        assert len(said) == 1
-    finally:
-        signal.signal(signal.SIGINT, before)
+def test_leave_one_out() -> None:
+    search = KernelSearchCV(words.HEATS[:1], param_grid={"C": [1.0]}, cv=LeaveOneOut())
+    assert search.fit(words.COUNTS[:20], words.LABELS[:20]).n_splits_ == 20

@@ -138,8 +138,12 @@ def test_where_the_best_stays_at_an_edge_it_is_said() -> None:
         "the smallest similarity tried (0.02)",
         "the largest C times variance tried (1000)",
     ]
-    beyond = {(s.similarity, s.params["C"].value) for s in trials.beyond(first)}
+    place, known = trials.settings.index(first), len(trials.settings)
+    around = trials.extend([place])[place]
+    beyond = {(s.similarity, s.params["C"].value) for s in trials.settings[known:]}
     assert beyond == {(1e-3, 100.0), (1e-3, 1e3), (1e-3, 1e4), (0.02, 1e4), (0.1, 1e4)}
+    near = {(trials.settings[i].similarity, trials.settings[i].params["C"].value) for i in around}
+    assert near == beyond | {(0.02, 100.0), (0.02, 1e3), (0.1, 100.0), (0.1, 1e3)}
 
 
 def test_rivals_are_those_of_scikit_learn() -> None:

@@ -315,7 +315,7 @@ def test_gpytorch(kernel) -> None:
         np.testing.assert_allclose(got(batch, X).to_dense()[1], got(X).to_dense()[3:], atol=1e-7)
 
 
-@pytest.mark.parametrize(("features", "optimize"), [("harmonics", True), ("zonal", False)])
+@pytest.mark.parametrize(("features", "optimize"), [("harmonics", True), ("inducing", False)])
 def test_sparse_gaussian_process(features: str, optimize: bool) -> None:
     X, new = places(300), places(20, seed=1)
     y = field(X) + 0.05 * RNG.normal(size=300)

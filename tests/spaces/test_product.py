@@ -16,7 +16,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.svm import SVC
 
 from mercer.kernels import Heat, Matern, Spectral
-from mercer.spaces import Categories, Graph, Hyperbolic, ProductSpace, Simplex, Sphere
+from mercer.spaces import Categories, Graph, Hyperbolic, ProductSpace, Simplex, Sphere, Torus
 
 GLOBE = Sphere(coordinates="latlon")
 CLUB = Graph(nx.karate_club_graph(), laplacian="normalized")
@@ -135,7 +135,7 @@ def test_matern_with_a_graph_is_a_power_of_the_sum_of_laplacians() -> None:
         assert np.abs(absolute(X) - K).max() < 1e-11 * K.max()
 
 
-@pytest.mark.parametrize(("n", "nu"), [(4, 1.5), (20, 2.5), (3, 40.0)])
+@pytest.mark.parametrize(("n", "nu"), [(4, 1.5), (20, 2.5), (3, 40.0), (800, 2.5)])
 def test_matern_of_one_factor_is_its_own(n: int, nu: float) -> None:
     X = np.random.default_rng(2).normal(size=(15, n))
     product = Matern(ProductSpace(Sphere(), columns=[slice(None)]), nu=nu)
@@ -146,8 +146,10 @@ def test_kinds_of_tables() -> None:
     X, frame = mixed_rows(), mixed_frame()
     K = Heat(MIXED, t=0.3)(X)
     named = ProductSpace(*MIXED.spaces, columns=[list("vwxyz"), ["a", "b"], ["p", "q"]])
-    for same in (frame, pd.DataFrame(X), X.tolist(), frame.assign(more=1)):
+    for same in (frame, pd.DataFrame(X), X.tolist()):
         assert np.array_equal(Heat(MIXED, t=0.3)(same), K)
+    spare = ProductSpace(*MIXED.spaces, columns=[slice(0, 5), [5, 6], [7, 8]], remainder="drop")
+    assert np.array_equal(Heat(spare, t=0.3)(frame.assign(more=1)), K)
     for same in (frame, frame[frame.columns[::-1]]):
         assert np.array_equal(Heat(named, t=0.3)(same), K)
         assert np.abs(Heat(named, t=0.3)(frame, same) - K).max() < 1e-15
@@ -171,7 +173,8 @@ def test_tensors() -> None:
     rng = np.random.default_rng(4)
     X = np.hstack([rng.normal(size=(10, 5)), rng.integers(0, 3, size=(10, 2))])
     space = ProductSpace(Sphere(), Categories(), columns=[slice(0, 5), slice(5, None)], times=[1, 3])
-    for kernel in (Heat(space, t=0.2), Heat(space, t=0.2, normalized=False), Matern(space, nu=1.5)):
+    rough = Matern(space, nu=1.5, length_scale=0.4)
+    for kernel in (Heat(space, t=0.2), Heat(space, t=0.2, normalized=False), rough):
         assert np.abs(kernel(torch.tensor(X)).numpy() - kernel(X)).max() < 1e-12 * kernel.diag(X).max()
         assert np.abs(kernel.diag(torch.tensor(X)).numpy() / kernel.diag(X) - 1).max() < 1e-12
         v = np.ones(10)
@@ -186,9 +189,12 @@ def test_tensors() -> None:
         gradient = Heat(space, t=0.2, normalized=normalized)(X, eval_gradient=True)[1]
         assert float(t.grad) == pytest.approx(gradient[0, 1:, 0].sum() / 0.2, rel=1e-9)
         assert np.abs(rows.grad[0, :5].numpy()).max() > 0
-    t = torch.tensor(0.2, dtype=torch.float64, requires_grad=True)
-    with pytest.raises(TypeError, match="not differentiable in its range"):
-        Matern(space, length_scale=t)(torch.tensor(X))
+        length = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
+        mixture = Matern(space, nu=1.5, length_scale=length, normalized=normalized)
+        mixture(torch.tensor(X))[0, 1:].sum().backward()
+        kernel = Matern(space, nu=1.5, length_scale=0.4, normalized=normalized)
+        gradient = kernel(X, eval_gradient=True)[1]
+        assert float(length.grad) == pytest.approx(gradient[0, 1:, 0].sum() / 0.4, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +202,13 @@ def test_tensors() -> None:
     [
         Heat(MIXED, t=0.3),
         Heat(MIXED, t=0.3, normalized=False),
-        Matern(ProductSpace(GLOBE, Categories(), columns=[[7, 8], [5, 6]], times=[1, 2]), nu=1.5),
+        Matern(
+            ProductSpace(GLOBE, Categories(), columns=[[7, 8], [5, 6]], times=[1, 2], remainder="drop")
+        ),
+        Matern(
+            ProductSpace(Torus(360), Categories(), columns=[[7, 8], [5, 6]], remainder="drop"), nu=1.5
+        ),
+        Heat(MIXED, t_star=0.7, normalized=False),
         Matern(NODES, nu=1.5, length_scale=0.6, normalized=False),
         Matern(NODES, nu=1.5, length_scale=0.6),
     ],
@@ -221,17 +233,63 @@ def test_invariance_under_the_factors_isometries() -> None:
     assert ProductSpace(CLUB, columns=[0]).isometry(rng) is None
 
 
-def test_natural_unit() -> None:
-    n = MIXED.columns(MIXED.check(mixed_rows()))
+def test_natural_units_are_those_of_the_factors() -> None:
+    X = mixed_rows()
+    n = MIXED.columns(MIXED.check(X))
     assert n == (5, 2, 3)
     units = [space.natural_time(size) for space, size in zip(MIXED.spaces, n, strict=True)]
-    assert MIXED.natural_time(n) == max(units)
-    twice = ProductSpace(*MIXED.spaces, columns=[slice(0, 5), [5, 6], [7, 8]], times=[2, 2, 2])
-    assert twice.natural_time(n) == max(units) / 2
-    assert Heat(twice)(mixed_rows()) == pytest.approx(Heat(MIXED)(mixed_rows()), abs=1e-15)
+    assert MIXED.natural_time(n) == 1.0
+    for s in (0.6, 1.0):
+        expected = (
+            Heat(Simplex(), t_star=s)(X[:, :5].astype(float))
+            * Heat(Categories(), t_star=s)(X[:, 5:7])
+            * Heat(GLOBE, t_star=s)(X[:, 7:].astype(float))
+        )
+        assert np.abs(Heat(MIXED, t_star=s)(X) - expected).max() < 1e-14
+        given = ProductSpace(*MIXED.spaces, columns=[slice(0, 5), [5, 6], [7, 8]], times="natural")
+        assert np.array_equal(Heat(given, t=s)(X), Heat(MIXED, t_star=s)(X))
+        inner = ProductSpace(Categories(), GLOBE, columns=[[0, 1], [2, 3]])
+        outer = ProductSpace(Simplex(), inner, columns=[slice(0, 5), slice(5, 9)])
+        assert np.abs(Heat(outer, t_star=s)(X) - expected).max() < 1e-14
+    numbers = ProductSpace(*MIXED.spaces, columns=[slice(0, 5), [5, 6], [7, 8]], times=[2, 1, 2])
+    assert numbers.natural_time(n) == max(units[0] / 2, units[1], units[2] / 2)
+    assert np.array_equal(Heat(numbers)(X), Heat(numbers, t=numbers.natural_time(n))(X))
     assert NODES.natural_time(2) is None
     with pytest.raises(ValueError, match="give Heat the time itself"):
         Heat(NODES)(node_rows())
+    with pytest.raises(ValueError, match=r"Graph.* has no natural unit of time; give times as numbers"):
+        ProductSpace(CLUB, Categories(), columns=[0, 1], times="natural")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "width"), [(Heat, 3), (Heat, 64), (Heat, 800), (Heat, 20_000), (Matern, 64)]
+)
+def test_no_factor_drowns_the_others(kernel, width: int) -> None:
+    # Rows that differ in the wide factor alone, in the narrow one alone, and in both.
+    rng = np.random.default_rng(6)
+    counts = rng.poisson(0.3, size=(12, width)) + 1.0 * (np.arange(width) == 0)
+    places = np.column_stack([rng.uniform(-80, 80, 12), rng.uniform(-180, 180, 12)])
+    X = np.hstack([counts, places])
+    space = ProductSpace(Simplex(), GLOBE, columns=[slice(0, width), slice(width, None)])
+    for fixed in (slice(0, width), slice(width, None)):
+        Y = X.copy()
+        Y[:, fixed] = Y[0, fixed]
+        K = kernel(space)(Y)
+        others = K[np.triu_indices(12, 1)]
+        assert 0.02 < np.median(others) < 0.98
+        assert np.ptp(others) > 0.01
+    similar = kernel(space).scaled_to(X, 0.3)
+    assert np.median(similar(X)[np.triu_indices(12, 1)]) == pytest.approx(0.3, abs=0.01)
+
+
+def test_columns_without_a_factor_are_refused() -> None:
+    frame = mixed_frame().assign(id=1, target=2.0)
+    with pytest.raises(ValueError, match=r"X has columns that no factor takes: 'id', 'target'; name"):
+        Heat(MIXED)(frame)
+    with pytest.raises(ValueError, match=r"Y has columns that no factor takes: 9, 10; name"):
+        Heat(MIXED)(mixed_rows(), np.hstack([mixed_rows(), mixed_rows()[:, :2]]))
+    with pytest.raises(ValueError, match=r"no factor takes: 5, 6, 7, 8, 9, \.\.\.; name"):
+        Heat(ProductSpace(Simplex(), columns=[slice(0, 5)]))(np.ones((3, 20)))
 
 
 def test_scaled_to() -> None:
@@ -296,8 +354,10 @@ def test_messages_name_factor_and_row() -> None:
         ((Sphere(),), {"columns": [[0, 0]]}, ValueError, "different positions"),
         ((Sphere(),), {"columns": [[0, "a"]]}, ValueError, "different positions"),
         ((Sphere(),), {"columns": [1.5]}, ValueError, "different positions"),
-        ((Sphere(),), {"columns": [[0, 1]], "times": [0.0]}, ValueError, "times must be 1 positive"),
-        ((Sphere(),), {"columns": [[0, 1]], "times": 2.0}, ValueError, "times must be 1 positive"),
+        ((Sphere(),), {"columns": [[0, 1]], "times": [0.0]}, ValueError, "or 1 positive numbers"),
+        ((Sphere(),), {"columns": [[0, 1]], "times": 2.0}, ValueError, "or 1 positive numbers"),
+        ((Sphere(),), {"columns": [[0, 1]], "times": "unit"}, ValueError, "or 1 positive numbers"),
+        ((Sphere(),), {"columns": [[0, 1]], "remainder": "keep"}, ValueError, "'error' or 'drop'"),
     ],
 )
 def test_bad_products_are_refused(spaces, options, error, words: str) -> None:
@@ -313,6 +373,10 @@ def test_a_value() -> None:
     timed = ProductSpace(*MIXED.spaces, columns=[slice(0, 5), [5, 6], [7, 8]], times=[1, 2, 3])
     assert timed != MIXED
     assert eval(repr(timed)) == timed
+    natural = ProductSpace(
+        *MIXED.spaces, columns=[slice(0, 5), [5, 6], [7, 8]], times="natural", remainder="drop"
+    )
+    assert eval(repr(natural)) == natural != MIXED.in_natural_units()
     assert clone(Heat(MIXED)).space is MIXED
     points = MIXED.check(mixed_rows())
     assert len(points) == 20

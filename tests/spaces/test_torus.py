@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from mercer.features import SpectralFeatures
-from mercer.gp import SphericalGPRegressor
+from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, SphericalGPRegressor
 from mercer.kernels import Heat, Matern, Spectral, SpectralKernel
 from mercer.laws import Diffusion
 from mercer.spaces import Torus
@@ -241,6 +241,24 @@ def test_tensors_are_differentiable(t: float) -> None:
 
 
 @pytest.mark.parametrize("normalized", [True, False])
+def test_mixtures_of_tensors_are_differentiable(normalized: bool) -> None:
+    torch = pytest.importorskip("torch")
+    X = torch.as_tensor(RNG.uniform(-5, 5, size=(4, 2)), dtype=torch.float64).requires_grad_()
+    length = torch.tensor(0.8, dtype=torch.float64, requires_grad=True)
+
+    def gram(X, length):
+        return Matern(Torus(), nu=1.5, length_scale=length, normalized=normalized)(X, X[:2] + 0.1)
+
+    kernel = Matern(Torus(), nu=1.5, length_scale=0.8, normalized=normalized)
+    rows = X.detach().numpy()
+    np.testing.assert_allclose(gram(X, length).detach(), kernel(rows, rows[:2] + 0.1), rtol=1e-12)
+    assert torch.autograd.gradcheck(gram, (X, length))
+    assert torch.autograd.gradgradcheck(lambda length: gram(X.detach(), length), (length,), atol=1e-6)
+    own = Matern(Torus(), nu=1.5, length_scale=length, normalized=normalized).diag(X)
+    np.testing.assert_allclose(own.detach(), kernel.diag(rows), rtol=1e-12)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
 def test_features_are_within_their_error(normalized: bool) -> None:
     X = RNG.uniform(0, 24, size=(20, 2))
     space = Torus(period=24)
@@ -302,13 +320,33 @@ def test_gaussian_process_learns_its_time() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 24, size=(300, 2))
     y = np.sin(X @ [np.pi / 12, np.pi / 6]) + 0.1 * rng.normal(size=300)
-    model = SphericalGPRegressor(Heat(Torus(period=24, n=2)), max_features=200).fit(X, y)
+    model = SphericalGPRegressor(Heat(Torus(period=24)), max_features=200).fit(X, y)
     assert model.score(X, y) > 0.95
+    # The number of columns comes from the data, or from the space.
+    own = SphericalGPRegressor(Heat(Torus(period=24, n=2)), max_features=200).fit(X, y)
+    np.testing.assert_array_equal(own.predict(X), model.predict(X))
+    blocks = [(X[:200], y[:200]), (X[200:], y[200:])]
+    np.testing.assert_allclose(model.fit(blocks).predict(X), own.predict(X), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"X of block 1 has 1 columns, but Torus\(.*dimension 2"):
+        model.fit([blocks[0], (X[200:, :1], y[200:])])
+
+
+def test_classes_and_counts_of_the_time_of_day() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0, 24, size=(400, 1))
+    rate = np.exp(1 + np.sin(X[:, 0] * np.pi / 12))
+    counts = rng.poisson(rate)
+    kernel = Heat(Torus(period=24))
+    model = SphericalGPPoissonRegressor(kernel, max_features=30).fit(X, counts)
+    assert np.abs(model.predict(X) / rate - 1).mean() < 0.1
+    classifier = SphericalGPClassifier(kernel, max_features=30).fit(X, rate > np.e)
+    assert classifier.score(X, rate > np.e) > 0.95
+    np.testing.assert_allclose(classifier.predict_proba(X + 24), classifier.predict_proba(X), atol=1e-9)
 
 
 def test_what_is_left_out_adds_up() -> None:
     for p, t in ((1, 0.02), (2, 0.05), (3, 0.1), (6, 1.0)):
-        basis = Torus(n=p).eigenfunctions(20, lambda v: -v)
+        basis = Torus().eigenfunctions(p, 20, lambda v: -v)
         logs = np.concatenate([basis.eigenvalues, basis.rest_eigenvalues]) * -t
         total = np.exp(logs) @ basis.mean_squares
         exact = Torus().realise(Diffusion(t), p).log_self_similarity
@@ -316,7 +354,7 @@ def test_what_is_left_out_adds_up() -> None:
     rough = np.concatenate([basis.eigenvalues, basis.rest_eigenvalues])
     assert len(rough) < 1000
     with pytest.raises(ValueError, match="at most 100 columns"):
-        Torus(n=101).eigenfunctions(None, lambda v: -v)
+        Torus().eigenfunctions(101, None, lambda v: -v)
 
 
 @pytest.mark.parametrize("t", [0.01, 0.3, 1.0, 3.0])

@@ -82,8 +82,7 @@ def factorize(S, letters, numbers):
 def invert_factor(S, letters, numbers):
     """Replace S by the inverse of its Cholesky factor; returns ``log |S|``, NaN if S is not positive.
 
-    Other threads run meanwhile, unlike in SciPy's routines.  Other arguments as in
-    :func:`multiply_triangle`.
+    Unlike SciPy's routines it releases the GIL.  Other arguments as in :func:`multiply_triangle`.
     """
     if not factorize(S, letters, numbers):
         return np.nan

@@ -1,4 +1,4 @@
-"""Columns of sparse matrices, numbered anew without sorting them."""
+"""Renumbering of the columns of sparse matrices, without sorting."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from sklearn.feature_extraction.text import CountVectorizer
 
 from mercer.datasets.tables import Table
 
@@ -103,8 +104,6 @@ def load_docstrings(*, as_text: bool = False) -> Table:
     >>> table.X.shape == (len(table.ids), len(table.columns))
     True
     """
-    from sklearn.feature_extraction.text import CountVectorizer
-
     if sys.flags.optimize > 1:
         raise ValueError("docstrings are not available if Python runs with -OO; run it without")
     with warnings.catch_warnings():
@@ -121,7 +120,6 @@ def load_docstrings(*, as_text: bool = False) -> Table:
 
 
 def _names_of_modules() -> set[str]:
-    """Names of public modules."""
     names = {"learn"}  # the rest of "scikit-learn"
     for package, modules in _LIBRARIES.values():
         names.update(module.name for module in pkgutil.iter_modules(import_module(package).__path__))

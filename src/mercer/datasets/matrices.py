@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.datasets import load_svmlight_file
 
 from mercer._npz import Npz
 
@@ -17,8 +18,6 @@ _BLANK = 10**6
 
 def read_svmlight(path: Path) -> tuple[Any, NDArray[Any]]:
     """Rows and labels of an svmlight file; the number of columns is the largest index."""
-    from sklearn.datasets import load_svmlight_file
-
     try:
         X, y = load_svmlight_file(str(path))
     except OverflowError:

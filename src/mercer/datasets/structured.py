@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from mercer._files import readable
@@ -186,8 +187,6 @@ def _read_edges(path: Path, labelled: np.ndarray, table: str) -> tuple[np.ndarra
 
 def _edge_weights(path: Path, frame: Any, ends: np.ndarray) -> np.ndarray:
     """The column ``weight``, or ones."""
-    import pandas as pd
-
     others = frame.columns[2:]
     if "weight" not in others:
         for name in others:

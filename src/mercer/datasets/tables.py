@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.datasets import load_digits
 
 from mercer._arrow import read_arrow
 from mercer._files import readable
@@ -44,8 +46,6 @@ class Table:
 
 def digits() -> Table:
     """Scikit-learn's handwritten digits: 1797 rows of 64 ink counts, ten classes."""
-    from sklearn.datasets import load_digits
-
     data = load_digits()
     return Table("digits (scikit-learn)", data.data, data.target)
 
@@ -115,8 +115,6 @@ def _ending(path: Path) -> str:
 
 
 def _read_text(path: Path, separator: str, as_text: bool) -> Any:
-    import pandas as pd
-
     options: dict[str, Any] = {"dtype": str, "keep_default_na": False} if as_text else {}
     try:
         with warnings.catch_warnings():
@@ -143,8 +141,6 @@ def _read_text(path: Path, separator: str, as_text: bool) -> Any:
 
 def _as_written(path: Path, separator: str, frame: Any) -> list[str]:
     """Names of the columns as in the file; pandas renames the second of two equal ones."""
-    import pandas as pd
-
     names = [str(name) for name in frame.columns]
     bases = {name: re.sub(r"\.\d+$", "", name) for name in names}
     known = set(names)
@@ -248,8 +244,6 @@ def groups_of(path: Path, frame: Any, group: str | None, labelled: bool) -> np.n
 
 def _single_values(path: Path, column: Any) -> Any:
     """Return a column; raise if it contains lists, as Arrow files can."""
-    import pandas as pd
-
     if column.dtype == object and not column.map(pd.api.types.is_scalar).all():
         raise ValueError(f"column {column.name!r} of {path.name} holds lists, not labels; name another")
     return column
@@ -257,8 +251,6 @@ def _single_values(path: Path, column: Any) -> Any:
 
 def _numbers_where_written(column: Any) -> Any:
     """Convert text to numbers if all of it is numeric and distinct strings are distinct numbers."""
-    import pandas as pd
-
     if column.dtype != object:
         return column
     numbers = pd.to_numeric(column, errors="coerce")
@@ -280,7 +272,7 @@ def numbers_of(path: Path, features: Any) -> np.ndarray:
     if text:
         raise ValueError(
             f"{path.name} has columns that are not numbers: {', '.join(map(repr, text[:5]))}"
-            f"{', ...' if len(text) > 5 else ''}; drop (--drop) or encode them"
+            f"{', ...' if len(text) > 5 else ''}; remove or encode them (mercer compare: --drop COLUMN)"
         )
     X: np.ndarray = features.to_numpy(dtype=float)
     if not np.isfinite(X).all():
@@ -298,7 +290,7 @@ def refuse_unnamed(path: Path, frame: Any) -> None:
     if any(c.startswith("Unnamed: ") for c in frame.columns):
         raise ValueError(
             f"{path.name} has a column without a name, perhaps a row index; "
-            "write the table without it, or drop it (--drop 'Unnamed: 0')"
+            "remove it (mercer compare: --drop 'Unnamed: 0')"
         )
 
 

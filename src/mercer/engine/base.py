@@ -5,22 +5,38 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array
+from numpy.typing import NDArray
 
 from mercer.engine.equal import Equal
 from mercer.profiles import Profile
 
 Place = tuple[slice, slice]
-#: A hyperparameter that is a tensor, and the profile of the kernel's derivative with respect to it
-#: after the hyperparameter has moved by so much.
+#: A hyperparameter that is a tensor, and a function of a shift of the hyperparameter: the profile of
+#: the kernel's derivative there.
 Parameter = tuple[Any, Callable[[float], Profile]]
+
+
+class Functions(Protocol):
+    """Several functions of a point, such as spherical harmonics."""
+
+    @property
+    def n_features(self) -> int:
+        """Their number."""
+
+    def evaluate(self, points: Any) -> Any:
+        """Values at the rows of an array of any library."""
+
+    def write(self, points: NDArray[np.float64], out: NDArray[Any]) -> None:
+        """Write the values at the rows of a NumPy array, in this thread."""
 
 
 @dataclass(frozen=True, eq=False)
 class GramOptions:
-    """What belongs to a Gram matrix of shape (m, p) beside its operands and its profile.
+    """What defines a Gram matrix of shape (m, p) in addition to its operands and its profile.
 
     Parameters
     ----------
@@ -61,20 +77,22 @@ PLAIN = GramOptions()
 
 
 class Engine(ABC):
-    """Profiles applied to matrix products, for the arrays of one home.
+    """Profiles applied to matrix products, for the arrays of one library or device.
 
-    A subclass says which arrays it accepts and how it computes :meth:`gram` and :meth:`apply`; it is
-    put to use by :func:`register_engine`.  Products with vectors follow, tile by tile.
+    A subclass says which arrays it accepts and implements :meth:`gram` and :meth:`apply`.  Products with
+    vectors follow, tile by tile.  :func:`register_engine` makes the engine available.
     """
 
     #: Whether results carry derivatives with respect to operands, scales and parameters.
     differentiable = False
+    #: Whether products may be of sparse matrices and of :mod:`mercer.engine.operands` too.
+    takes_operands = False
     #: Rows and columns of the tiles that a product with vectors is summed from.
     side = 2048
 
     @abstractmethod
     def accepts(self, array: Any) -> bool:
-        """Tell whether the engine computes with such arrays, where they live."""
+        """Tell whether the engine computes with an array."""
 
     @abstractmethod
     def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
@@ -83,7 +101,7 @@ class Engine(ABC):
         Parameters
         ----------
         L, R : arrays of shape (m, k) and (p, k)
-            The engine of NumPy also takes the operands of :mod:`mercer.engine.operands`.
+            Or operands, if the engine takes them.
         profile : Profile
         options : GramOptions
 
@@ -129,8 +147,12 @@ class Engine(ABC):
                 sums[part.start] = sums[part.start] + values if part.start in sums else values
         return xp.concat([sums[start] for start in sorted(sums)])
 
+    def evaluate(self, functions: Functions, points: Any) -> Any:
+        """Values of functions at points, shape (m, n_features)."""
+        return functions.evaluate(points)
+
     def _forget(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function without keeping what it computes on the way, even for derivatives."""
+        """Call a function without keeping its intermediate results, even for derivatives."""
         return function(*arguments)
 
 
@@ -148,12 +170,12 @@ _ENGINES: list[Engine] = []
 
 
 def register_engine(engine: Engine) -> None:
-    """Put an engine to use; it is asked before those that were registered earlier."""
+    """Register an engine; it takes precedence over those registered earlier."""
     _ENGINES.insert(0, engine)
 
 
 def engine_for(array: Any) -> Engine:
-    """Return the engine that computes with such arrays: the one place where it is chosen.
+    """Return the engine for an array: the only place where engines are chosen.
 
     Examples
     --------

@@ -1,23 +1,109 @@
-"""The pairwise road: tiles of pairs of clouds, and the inner products of their mean embeddings."""
+"""Clouds as operands: tiles of pairs of clouds, and inner products of their mean embeddings."""
 
 from __future__ import annotations
 
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._threads import run
-from mercer.spaces.clouds import Clouds, Index
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 #: Points in the rows and in the columns of a tile of the base kernel's Gram matrix.
 ROWS, COLUMNS = 256, 1024
 #: Points whose Gram matrix is computed together for the blocks of single clouds.
 _OWN = 256
+
+
+@dataclass(frozen=True)
+class Clouds:
+    """Checked clouds, one after the other.
+
+    Attributes
+    ----------
+    points : array of shape (N, d), or list of N points of another kind
+    weights : array of shape (N,)
+    starts : array of shape (m + 1,)
+        Cloud i holds the points ``starts[i]`` to ``starts[i + 1]``.
+    single : bool
+        All points came in single precision; so should results go.
+    """
+
+    points: Any
+    weights: Array
+    starts: Index
+    single: bool = False
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self) -> Index:
+        """Number of points in each cloud."""
+        return np.diff(self.starts)
+
+    def take(self, index: Index) -> Any:
+        """Points by their numbers."""
+        if isinstance(self.points, np.ndarray):
+            return self.points[index]
+        return [self.points[i] for i in index.tolist()]
+
+    def select(self, group: Index) -> Clouds:
+        """Some of the clouds."""
+        index, places = self.joined(group)
+        starts = np.array([0, *(place.stop for place in places)])
+        return Clouds(self.take(index), self.weights[index], starts, self.single)
+
+    def pieces(self, limit: int) -> tuple[Clouds, Index]:
+        """The clouds cut into pieces of at most ``limit`` points, and the first piece of each."""
+        counts = -(-self.sizes // limit)
+        owners = np.cumsum(counts) - counts
+        steps = np.arange(counts.sum()) - np.repeat(owners, counts)
+        starts = np.append(np.repeat(self.starts[:-1], counts) + limit * steps, self.starts[-1])
+        return replace(self, starts=starts), owners
+
+    def groups(self, limit: int, most: int | None = None) -> list[Index]:
+        """Groups of clouds of similar size, by their numbers.
+
+        A group has at most ``limit`` points, unless it is a single cloud, and at most ``most`` clouds.
+        """
+        order = np.argsort(self.sizes, kind="stable")
+        ends = np.cumsum(self.sizes[order])
+        found, first, done = [], 0, 0
+        while first < len(order):
+            last = max(int(np.searchsorted(ends, done + limit, side="right")), first + 1)
+            last = last if most is None else min(last, first + most)
+            found.append(order[first:last])
+            first, done = last, int(ends[last - 1])
+        return found
+
+    def joined(self, group: Index) -> tuple[Index, list[slice]]:
+        """Numbers of the points of some clouds, one after the other, and the place of each cloud."""
+        sizes = self.sizes[group]
+        ends = np.cumsum(sizes)
+        index = np.arange(ends[-1]) + np.repeat(self.starts[group] - ends + sizes, sizes)
+        return index, [slice(int(e - n), int(e)) for e, n in zip(ends, sizes, strict=True)]
+
+    def padded(self, group: Index) -> tuple[Index, Array]:
+        """Numbers of the points of some clouds as a rectangle, and their weights.
+
+        Shorter clouds repeat their first point, with weight zero.
+        """
+        sizes = self.sizes[group, None]
+        place = np.arange(sizes.max())
+        index = self.starts[group, None] + np.where(place < sizes, place, 0)
+        return index, np.where(place < sizes, self.weights[index], 0.0)
+
+    def sums(self, values: Array) -> Array:
+        """Weighted sum of the values of its points, for each cloud."""
+        weighted = values * self.weights.reshape(-1, *[1] * (values.ndim - 1))
+        return np.add.reduceat(weighted, self.starts[:-1], axis=0)
 
 
 class Base(Protocol):
@@ -33,13 +119,13 @@ def inner_products(X: Array, Y: Array, out: Array | None = None) -> Array:
 
 
 class Scratch(threading.local):
-    """Arrays that a thread uses again and again.  Fresh ones cost more than the work in them."""
+    """Arrays that a thread uses again: allocating new ones costs more than the work in them."""
 
     def __init__(self) -> None:
         self._flat: dict[str, Array] = {}
 
     def empty(self, name: str, *shape: int) -> Array:
-        """An array without values; the last one of this name is overwritten."""
+        """An uninitialised array, in the memory of the last one of this name."""
         size = math.prod(shape)
         if name not in self._flat or self._flat[name].size < size:
             self._flat[name] = np.empty(size)
@@ -62,7 +148,7 @@ def matrix(
     job : callable
         Computes a tile from the numbers of its clouds of P and of Q.
     what : str
-        What is being computed, for a progress bar.
+        Label of a progress bar.
     channels : int, optional
         Numbers per pair, along a last axis, if the job computes several.
     most : int, optional
@@ -88,7 +174,7 @@ def matrix(
 
 
 def own_grams(P: Clouds, base: Base, job: Callable[[int, Array], None], what: str) -> None:
-    """Hand the base kernel's Gram matrix of each cloud to a job."""
+    """Call a job with the base kernel's Gram matrix of each cloud."""
 
     def blocks(group: Index) -> None:
         index, places = P.joined(group)
@@ -102,7 +188,7 @@ def own_grams(P: Clouds, base: Base, job: Callable[[int, Array], None], what: st
 
 def mean_products(P: Clouds, Q: Clouds | None, base: Base) -> Array:
     """Inner products ``a' K b`` of the mean embeddings of clouds."""
-    # A large cloud is the sum of its pieces: no tile need hold all of it.
+    # A large cloud is the sum of its pieces: no tile has to hold all of it.
     left, owners = P.pieces(COLUMNS)
     right, others = (left, owners) if Q is None else Q.pieces(COLUMNS)
     scratch = Scratch()

@@ -1,4 +1,4 @@
-"""Pairs of equal rows: points that are the same, whatever the rounding of a product says."""
+"""Pairs of equal rows, whose invariant is known exactly although a product would round it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Equal:
 def equal_rows(X: Any, Y: Any, value: float) -> Equal | None:
     """Find equal rows of X and Y, or different rows of X that are equal; None where there are none.
 
-    Costs little beside a product: a key for each row, and a search among sorted keys.
+    Cheap compared with a product: a key for each row, and a search among sorted keys.
     """
     keys = _keys(X)
     others = keys if Y is None else _keys(Y)
@@ -73,10 +73,10 @@ def equal_rows(X: Any, Y: Any, value: float) -> Equal | None:
 
 
 def row_keys(X: Any) -> NDArray[Any]:
-    """One number for each row of an array or CSR matrix, the same for equal rows.
+    """A 64-bit key for each row of an array or CSR matrix; equal rows have equal keys.
 
-    Of 64 bits: that two of 10^5 different rows have the same has a probability of 3e-10.  Dense and
-    sparse rows, and those of different precision, have the same keys if their numbers are the same.
+    Two of 10^5 different rows share a key with probability 3e-10.  Keys depend on the numbers alone, not
+    on whether they are stored dense or sparse, nor on their precision.
     """
     return np.asarray(on_cpu(_keys(X)))
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +30,19 @@ _ROUNDING = 2e-17
 MOST_TERMS = 2**17
 #: Bytes of one block of vectors; three are held at a time.
 _BLOCK_BYTES = 2**29
-#: Widest block: what is fetched from memory per edge should be many cache lines in a row.
+#: Widest block: each edge should fetch many consecutive cache lines.
 WIDTH = 64
+
+
+class Series(Protocol):
+    """A function f of a matrix as a sum of terms, each of which costs one pass over the edges."""
+
+    @property
+    def passes(self) -> int:
+        """Number of passes."""
+
+    def apply(self, matrix: sparse.csr_array, block: Array, advance: Callable[[], None]) -> Array:
+        """The product of f(M) with a block of vectors, which is used as working space."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +54,35 @@ class Expansion:
     coefficients: Array
     error: float
 
+    @property
+    def passes(self) -> int:
+        """See :class:`Series`."""
+        return len(self.coefficients) - 1
+
+    def apply(self, matrix: sparse.csr_array, block: Array, advance: Callable[[], None]) -> Array:
+        """See :class:`Series`."""
+        from mercer.compiled.graphs import chebyshev_step
+
+        total: Array = self.coefficients[0] * block
+        if self.passes == 0:
+            return total
+        width = self.high - self.low
+        slope, shift = 4 / width, -2 * (self.high + self.low) / width
+        parts = _row_parts(matrix)
+        current, previous = block, np.zeros_like(block)
+        for k, weight in enumerate(self.coefficients[1:]):
+            half = 0.5 if k == 0 else 1.0
+            edges = (matrix.indptr, matrix.indices, matrix.data, half * slope, half * shift)
+            run(chebyshev_step, [(*part, *edges, current, previous, total, weight) for part in parts])
+            current, previous = previous, current
+            advance()
+        return total
+
 
 def expand(f: Callable[[Array], Array], low: float, high: float) -> Expansion:
     """Expand a function, with as many terms as :data:`TOLERANCE` needs.
 
-    The error stated is the sum of the terms left out, plus what is seen of the rest between the nodes.
+    The stated error is the sum of the terms left out plus the error observed between the nodes.
     """
     if high <= low:
         return Expansion(low, low, f(np.array([low])), 0.0)
@@ -56,7 +92,7 @@ def expand(f: Callable[[Array], Array], low: float, high: float) -> Expansion:
         between = np.linspace(0, np.pi, 2 * terms + 1)
         values = f(_at_angles(low, high, between))
         allowed = (TOLERANCE + _ROUNDING * terms) * float(np.abs(values).max())
-        # Twice as many as needed, so that what is left out can be summed up.
+        # Twice as many as needed, so that the terms left out can be summed.
         if np.abs(coefficients[terms // 2 :]).sum() <= allowed:
             seen = float(np.abs(values - _on_grid(coefficients, len(between))).max())
             if seen <= 10 * allowed:
@@ -124,12 +160,29 @@ class WalkSeries:
             log_term += math.log(max(x, 1e-300)) - math.log(terms)
         return cls(beta, terms, slope)
 
+    @property
+    def passes(self) -> int:
+        """See :class:`Series`."""
+        return self.terms
+
+    def apply(self, matrix: sparse.csr_array, block: Array, advance: Callable[[], None]) -> Array:
+        """See :class:`Series`."""
+        from mercer.compiled.graphs import walk_step
+
+        total = np.zeros_like(block) if self.slope else block.copy()
+        parts = _row_parts(matrix)
+        current, following = block, np.empty_like(block)
+        for k in range(1, self.terms + 1):
+            edges = (matrix.indptr, matrix.indices, matrix.data, self.beta / k)
+            state = (current, following, total, float(k) if self.slope else 1.0)
+            run(walk_step, [(*part, *edges, *state) for part in parts])
+            current, following = following, current
+            advance()
+        return total
+
 
 def columns(
-    matrix: sparse.csr_array,
-    series: Expansion | WalkSeries,
-    chosen: NDArray[np.intp],
-    keep: NDArray[np.intp],
+    matrix: sparse.csr_array, series: Series, chosen: NDArray[np.intp], keep: NDArray[np.intp]
 ) -> Array:
     """The entries of f(M) in the rows ``keep`` and the columns ``chosen``.
 
@@ -140,75 +193,19 @@ def columns(
     width = -(-len(chosen) // -(-len(chosen) // widest))  # equal parts
     out = np.empty((len(keep), len(chosen)))
     starts = range(0, len(chosen), width)
-    with progress(_passes(series) * len(starts), "diffusing on the graph") as advance:
+    with progress(series.passes * len(starts), "diffusing on the graph") as advance:
         for start in starts:
             part = chosen[start : start + width]
             block = np.zeros((nodes, len(part)))
             block[part, np.arange(len(part))] = 1.0
-            out[:, start : start + width] = _apply(matrix, series, block, advance)[keep]
+            out[:, start : start + width] = series.apply(matrix, block, advance)[keep]
     return out
 
 
-def product(matrix: sparse.csr_array, series: Expansion | WalkSeries, block: Array) -> Array:
+def product(matrix: sparse.csr_array, series: Series, block: Array) -> Array:
     """The product of f(M) with a block of vectors, which is used as working space."""
-    with progress(_passes(series), "diffusing on the graph") as advance:
-        return _apply(matrix, series, block, advance)
-
-
-def _passes(series: Expansion | WalkSeries) -> int:
-    return series.terms if isinstance(series, WalkSeries) else len(series.coefficients) - 1
-
-
-def _apply(
-    matrix: sparse.csr_array,
-    series: Expansion | WalkSeries,
-    block: Array,
-    advance: Callable[[], None],
-) -> Array:
-    if isinstance(series, WalkSeries):
-        return _apply_walks(matrix, series, block, advance)
-    return _apply_chebyshev(matrix, series, block, advance)
-
-
-def _apply_walks(
-    matrix: sparse.csr_array, series: WalkSeries, block: Array, advance: Callable[[], None]
-) -> Array:
-    from mercer.compiled.graphs import walk_step
-
-    total = np.zeros_like(block) if series.slope else block.copy()
-    parts = _row_parts(matrix)
-    current, following = block, np.empty_like(block)
-    for k in range(1, series.terms + 1):
-        edges = (matrix.indptr, matrix.indices, matrix.data, series.beta / k)
-        weight = float(k) if series.slope else 1.0
-        run(walk_step, [(begin, end, *edges, current, following, total, weight) for begin, end in parts])
-        current, following = following, current
-        advance()
-    return total
-
-
-def _apply_chebyshev(
-    matrix: sparse.csr_array, expansion: Expansion, block: Array, advance: Callable[[], None]
-) -> Array:
-    from mercer.compiled.graphs import chebyshev_step
-
-    total: Array = expansion.coefficients[0] * block
-    if len(expansion.coefficients) == 1:
-        return total
-    width = expansion.high - expansion.low
-    slope, shift = 4 / width, -2 * (expansion.high + expansion.low) / width
-    parts = _row_parts(matrix)
-    current, previous = block, np.zeros_like(block)
-    for k, weight in enumerate(expansion.coefficients[1:]):
-        half = 0.5 if k == 0 else 1.0
-        edges = (matrix.indptr, matrix.indices, matrix.data, half * slope, half * shift)
-        run(
-            chebyshev_step,
-            [(begin, end, *edges, current, previous, total, weight) for begin, end in parts],
-        )
-        current, previous = previous, current
-        advance()
-    return total
+    with progress(series.passes, "diffusing on the graph") as advance:
+        return series.apply(matrix, block, advance)
 
 
 def _row_parts(matrix: sparse.csr_array) -> list[tuple[int, int]]:

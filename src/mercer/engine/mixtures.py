@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
 from mercer._threads import run
-from mercer.engine.clouds import COLUMNS, ROWS, Base, Scratch, own_grams
-from mercer.spaces.clouds import Clouds, Index
+from mercer.engine.clouds import COLUMNS, ROWS, Array, Base, Clouds, Index, Scratch, own_grams
 
-Array = NDArray[np.float64]
 #: Error of an eigenvalue of a centred Gram matrix, relative to the values that were centred.
 _ROUNDING = 1e-13
 _TOO_SMALL = "a covariance is not positive semidefinite; eta is too small for its rounding"

@@ -1,7 +1,7 @@
 """The engine of NumPy arrays and SciPy matrices: tile by tile, in threads.
 
 Each thread computes a tile of the invariants, applies the profile to it while it is in cache, and
-writes it where it belongs.  BLAS is held to one thread meanwhile: the tiles are the parallelism.
+writes it to its place.  BLAS is limited to one thread: the tiles are computed in parallel instead.
 """
 
 from __future__ import annotations
@@ -13,23 +13,29 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from mercer._arrays import is_foreign
 from mercer._memory import check_gram
 from mercer._threads import run, threads_in_use
-from mercer.engine.base import PLAIN, Engine, GramOptions, Place, places
-from mercer.engine.operands import Invariants, Stored, invariants
+from mercer.engine.base import PLAIN, Engine, Functions, GramOptions, Place, places
+from mercer.engine.operands import Invariants, invariants, stored
 from mercer.profiles import Profile
+
+#: Rows of one task where functions of points are evaluated.
+_ROWS = 1024
 
 
 class NumpyEngine(Engine):
-    """Gram matrices in main memory; nothing larger than the result and a tile per thread is made.
+    """Gram matrices in main memory; nothing larger than the result and a tile per thread is allocated.
 
-    With the same number of threads results are the same to the last bit.
+    Results are reproducible to the last bit for a given number of threads.
     """
 
+    takes_operands = True
+
     def accepts(self, array: Any) -> bool:
-        """See :class:`Engine`; whatever is not an array of another library."""
+        """See :class:`Engine`; everything but arrays of other libraries."""
         return not is_foreign(array)
 
     def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> NDArray[Any]:
@@ -43,7 +49,7 @@ class NumpyEngine(Engine):
             values = np.array(w, ndmin=2)
             profile.apply(values)
             return values[0]
-        return Tiles(Stored(np.atleast_2d(w)), profile, options).matrix().reshape(w.shape)
+        return Tiles(stored(np.atleast_2d(w)), profile, options).matrix().reshape(w.shape)
 
     def matvec(
         self, L: Any, R: Any, profile: Profile, v: Any, options: GramOptions = PLAIN
@@ -72,6 +78,18 @@ class NumpyEngine(Engine):
 
         run(accumulate, [(lane,) for lane in range(lanes)], stop)
         return sums.sum(axis=0)
+
+    def evaluate(self, functions: Functions, points: Any) -> NDArray[Any]:
+        """See :class:`Engine`; block by block of rows."""
+        out = np.empty((points.shape[0], functions.n_features), dtype=points.dtype)
+
+        def write(start: int) -> None:
+            rows = slice(start, start + _ROWS)
+            block = points[rows].toarray() if sparse.issparse(points) else points[rows]
+            functions.write(np.ascontiguousarray(block, dtype=float), out[rows])
+
+        run(write, [(start,) for start in range(0, len(out), _ROWS)], what="features")
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +148,11 @@ class Tiles:
         ----------
         out : array
         add : bool
-            Add to what is there instead.
+            Add to the values of ``out`` instead of replacing them.
         upper : bool
-            Leave what is below the diagonal of a symmetric matrix without meaning.
+            Leave the part below the diagonal of a symmetric matrix undefined.
         what : str, optional
-            What is being done, for a progress bar.
+            Label of a progress bar.
         """
         direct = not add and out.dtype == self.source.dtype
 

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._validation import is_number, refuse_complex, refuse_rows
 from mercer.spaces import Simplex
-from mercer.spaces.counts import Counts
+from mercer.spaces.simplex import Counts
 
 __all__ = ["GroupNormals", "MeasuredNormals", "Multinomials", "split_groups"]
 
@@ -415,7 +415,6 @@ def _fit_prior(variances: Array, degrees: Array) -> tuple[float, float]:
 
 
 def _check_groups(X: Any, columns: int | None = None) -> list[Array]:
-    """Check groups of observations."""
     if isinstance(X, str) or not hasattr(X, "__len__") or len(X) == 0:
         raise ValueError("X must be a list of groups, arrays of shape (k, d); see split_groups")
     groups = []

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from mercer._arrays import count, is_foreign, on_cpu
-from mercer._validation import refuse_complex, refuse_rows
+from mercer._arrays import count, on_cpu
+from mercer._validation import estimator_rows, refuse_rows
 from mercer.kernels.base import Kernel, has_range
 from mercer.rkhs import warn_if_degenerate
 
@@ -117,10 +117,4 @@ class GramTransformer(TransformerMixin, BaseEstimator):
 
 def check_rows(transformer: Any, X: Any, reset: bool) -> Any:
     """Convert rows of numbers to an array and check their columns; return other points unchanged."""
-    if not transformer.kernel_.requires_vector_input or is_foreign(X):
-        return X
-    refuse_complex(X, "X")
-    return validate_data(
-        transformer, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-    )  # fmt: skip
+    return estimator_rows(transformer, X, reset) if transformer.kernel_.requires_vector_input else X

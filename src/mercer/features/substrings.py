@@ -140,7 +140,6 @@ def _distinct(P: Sequences, window: Window) -> list[Any]:
 
 
 def _hashed_counts(P: Sequences, window: Window, n_features: int) -> sparse.csr_matrix:
-    """Counts of substrings by their hash."""
     places, begins = window_places(P, window.length)
     keys = _mixed(symbol_keys(P))[P.codes]
     hashes = np.full(len(places), window.length, dtype=np.uint64)

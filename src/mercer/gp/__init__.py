@@ -1,4 +1,4 @@
-"""Sparse Gaussian processes on spheres and graphs: passes over blocks of rows, uncertainty included."""
+"""Sparse Gaussian processes on spheres, graphs and tori, fitted by passes over blocks of rows."""
 
 from mercer.gp.classifier import SphericalGPClassifier
 from mercer.gp.counts import SphericalGPPoissonRegressor

@@ -16,18 +16,18 @@ from mercer import __version__
 from mercer._threads import run
 from mercer._validation import is_whole, refuse_complex
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.eigenfunctions import EigenFeatures, check_kernel, eigenfunctions
+from mercer.gp.eigenfunctions import EigenFeatures
 from mercer.gp.elbo import Prior, Solution
 from mercer.gp.features import ROWS, USUAL, Features, HarmonicFeatures
 from mercer.gp.inducing.features import InducingFeatures
-from mercer.gp.input_map import InputMap, Moments, is_table_kernel, looks_like_table, takes_any_length
+from mercer.gp.input_map import InputMap, Moments, looks_like_table, reads_table
 from mercer.gp.likelihoods import Likelihood
 from mercer.gp.rows import ColumnCheck, RowSource, open_rows, source_for
 from mercer.gp.rows.blocks import as_floats
 from mercer.gp.statistics import Statistics
-from mercer.gp.variational import Ascent, AscentState, Latent, Sites, SiteSums, infer
+from mercer.gp.variational import Ascent, AscentState, Latent, Passes, Sites, SiteSums
 from mercer.harmonics import SphericalHarmonics
-from mercer.kernels import ArcCosine
+from mercer.kernels import ArcCosine, Kernel
 from mercer.rkhs import warn_if_degenerate
 from mercer.spaces import Simplex, Sphere
 
@@ -62,26 +62,32 @@ class SparseGP(BaseEstimator):
     kernel_: Any
     #: Data classes of tallies of targets, for checkpoints.
     _tally_kinds: tuple[type, ...] = ()
+    #: Parameters that must be whole numbers, with the least values, and those that must be positive.
+    _whole: ClassVar[dict[str, int]] = {"max_features": 1, "n_restarts": 0, "random_state": 0}
+    _positive: ClassVar[tuple[str, ...]] = ("amplitude", "bias")
 
     def _validate(self) -> Any:
         """Check the parameters; returns the kernel."""
         kernel = ArcCosine() if self.kernel is None else self.kernel
-        check_kernel(kernel)
-        kernel = clone(kernel)
-        for name, least in (("max_features", 1), ("n_restarts", 0), ("random_state", 0)):
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                "the kernel must be ArcCosine, or Heat, Matern or another kernel given by a law, got "
+                f"{kernel!r}"
+            )
+        for name, least in self._whole.items():
             value = getattr(self, name)
             if value is None and name == "max_features":
                 continue
             if not is_whole(value) or value < least:
                 raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
-        for name in ("amplitude", "bias"):
+        for name in self._positive:
             value = getattr(self, name)
             if not (isinstance(value, int | float | np.number) and 0 < value < math.inf):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
-        return kernel
+        return clone(kernel)
 
     def _rows(self, X: Any, y: Any, weight: Any, reset: bool = True, **options: Any) -> RowSource:
-        """Rows of whatever was given; with ``reset`` those of another model are forgotten."""
+        """Rows of whatever was given; with ``reset`` an earlier fit is forgotten."""
         if reset:
             # A fit that fails must not leave half of the one before.
             for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
@@ -89,14 +95,15 @@ class SparseGP(BaseEstimator):
         return open_rows(X, y, weight, self._column_check(reset, **options))
 
     def _column_check(self, reset: bool, **options: Any) -> ColumnCheck:
-        """Checks columns; nodes of a graph are no vectors, and may have labels."""
+        """Checks columns; nodes of a graph may be labels instead of numbers."""
         vectors = getattr(self.kernel, "requires_vector_input", True)
         return ColumnCheck(self, reset, options, bool(vectors))
 
     def _warn_of_constants(self, where: str) -> None:
-        """Name columns that were left out for what may be a chance."""
-        if self.features_.constant_columns:
-            columns = ", ".join(map(str, self.features_.constant_columns))
+        """Name columns that were left out because they happen to be constant in the first rows."""
+        inputs = self.features_.inputs
+        if inputs is not None and inputs.constant_columns:
+            columns = ", ".join(map(str, inputs.constant_columns))
             warnings.warn(
                 f"column(s) {columns} of X are constant in {where} and are left out for good; begin "
                 "with rows in which they vary",
@@ -104,7 +111,7 @@ class SparseGP(BaseEstimator):
             )
 
     def _warn_of_lengths(self, kernel: Any, rows: RowSource) -> None:
-        """Say that lengths are left out, if the first rows look as if they were of a table."""
+        """Warn that lengths are ignored, if the first rows look like those of a table."""
         first = rows.first()
         if first is not None and looks_like_table(first.X):
             warnings.warn(
@@ -114,17 +121,17 @@ class SparseGP(BaseEstimator):
             )
 
     def _few_rows(self, rows: RowSource) -> Any:
-        """Some of the first rows, to look at what the kernel makes of them, if they are at hand."""
+        """Some of the first rows, if they are at hand, to look at their kernel matrix."""
         first = rows.first()
         return None if first is None else first.X[:_LOOKED_AT]
 
     def _warn_if_degenerate(self, X: Any, kernel: Any, amplitude: float) -> None:
-        """Say that a kernel which was found tells no rows apart, or finds nothing in common."""
+        """Warn if the kernel that was found tells no rows apart, or finds nothing in common."""
         if X is not None:
             warn_if_degenerate(self.features_.gram(kernel, self.features_.check(X)), kernel, amplitude)
 
     def _open(self, path: Any, rows: RowSource, kernel: Any) -> Checkpoint:
-        """What was found before by a fit with these parameters to these rows, or nothing."""
+        """The checkpoint of a fit with these parameters to these rows."""
         if path is None:
             return Checkpoint()
         parameters = {
@@ -150,18 +157,20 @@ class SparseGP(BaseEstimator):
 
     def _choose_features(self, kernel: Any, rows: RowSource, checkpoint: Checkpoint) -> Features:
         """Eigenfunctions that the kernel's space offers, or else harmonics of a sphere."""
-        basis = eigenfunctions(kernel, self.max_features)
+        basis = kernel.eigenfunctions(rows.columns, self.max_features)
         if basis is not None:
-            return EigenFeatures.of(kernel, basis, self.inputs, self.levels)
+            return EigenFeatures.of(kernel, basis, rows.columns, self.inputs, self.levels)
         kernel.require_levels()
-        if is_table_kernel(kernel, self.inputs):
-            inputs = InputMap.of_table(rows.moments(checkpoint), float(self.bias))
+        space, table = kernel.space, kernel.space.of_table()
+        if reads_table(space, self.inputs):
+            moments = rows.moments(checkpoint)
+            inputs = InputMap(table, float(self.bias), moments.mean, moments.scale)
         else:
-            inputs = InputMap.of_points(kernel.space)
+            inputs = InputMap(space.directions())
         n = inputs.dimension(rows.columns)
         if n < 2:
             raise ValueError("X has one column, and points of a sphere at least two; see inputs='table'")
-        if self.inputs == "auto" and takes_any_length(inputs.space) and not inputs.is_table:
+        if self.inputs == "auto" and table is not None and not inputs.is_table:
             self._warn_of_lengths(kernel, rows)
         return HarmonicFeatures.of(kernel, inputs, n, self.levels, self._most, self.random_state)
 
@@ -191,8 +200,13 @@ class SparseGP(BaseEstimator):
         check_is_fitted(self)
         return source_for(X).apply(self, method, X, outputs, **options)
 
-    def _moments(self, rows: Any, posteriors: list[tuple[Solution, Prior]]) -> tuple[Array, Array]:
-        """Means (all outputs of all posteriors) and variances (one of each) at rows, tile by tile."""
+    def _moments(
+        self, rows: Any, posteriors: list[tuple[Solution, Prior]], variances: bool = True
+    ) -> tuple[Array, Array]:
+        """Means (all outputs of all posteriors) and variances (one of each) at rows, tile by tile.
+
+        Without ``variances`` these are left empty.
+        """
         ends = np.cumsum([0, *(posterior.mean.shape[1] for posterior, _ in posteriors)])
         mean = np.empty((rows.shape[0], ends[-1]))
         variance = np.empty((rows.shape[0], len(posteriors)))
@@ -205,22 +219,13 @@ class SparseGP(BaseEstimator):
                     features = prior.features
                     psi = features.write(rows[part], phi)
                 mean[part, ends[i] : ends[i + 1]] = phi @ posterior.mean
-                variance[part, i] = prior.left(psi) + posterior.variance(phi)
+                if variances:
+                    variance[part, i] = prior.left(psi) + posterior.variance(phi)
 
-        run(job, _parts(rows.shape[0]), what="prediction")
+        starts = range(0, rows.shape[0], ROWS)
+        tiles = [(slice(start, min(start + ROWS, rows.shape[0])),) for start in starts]
+        run(job, tiles, what="prediction")
         return mean, variance
-
-    def _means(self, rows: Any, posterior: Solution, prior: Prior) -> Array:
-        """Posterior means at rows, tile by tile."""
-        mean = np.empty((rows.shape[0], posterior.mean.shape[1]))
-
-        def job(part: slice) -> None:
-            phi = np.empty((part.stop - part.start, prior.features.size))
-            prior.features.write(rows[part], phi)
-            mean[part] = phi @ posterior.mean
-
-        run(job, _parts(rows.shape[0]), what="prediction")
-        return mean
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -229,10 +234,6 @@ class SparseGP(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "elbo_")
-
-    def _rng(self) -> np.random.Generator:
-        """Random numbers for restarts."""
-        return np.random.default_rng(self.random_state)
 
 
 class VariationalGP(SparseGP):
@@ -246,6 +247,8 @@ class VariationalGP(SparseGP):
     max_iter: int
     tol: float
     _latents: list[Latent]
+    _whole: ClassVar[dict[str, int]] = {**SparseGP._whole, "max_iter": 1}
+    _positive = (*SparseGP._positive, "tol")
     #: Options of scikit-learn's check of arrays.
     _target_options: ClassVar[dict[str, Any]] = {"y_numeric": True}
 
@@ -280,14 +283,6 @@ class VariationalGP(SparseGP):
     def _tally_kinds(self) -> tuple[type, ...]:  # type: ignore[override]
         return self.likelihood.kinds
 
-    def _validate(self) -> Any:
-        kernel = super()._validate()
-        if not is_whole(self.max_iter) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
-        if not (isinstance(self.tol, int | float | np.number) and 0 < self.tol < np.inf):
-            raise ValueError(f"tol must be a positive number, got {self.tol!r}")
-        return kernel
-
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
         """Find the posterior in several passes.
 
@@ -304,8 +299,8 @@ class VariationalGP(SparseGP):
             How often each row counts.
         checkpoint : path, optional
             A file for the state after each pass, and for the sums of the pass under way.  If a fit of
-            the same model to the same rows was stopped, it goes on from there; when the fit is done,
-            the file is deleted.  A file that is damaged, or another, is refused.
+            the same model to the same rows was stopped, it resumes from there; when the fit is done,
+            the file is deleted.  Other files and damaged ones are refused.
         """
         rows = self._rows(X, y, sample_weight, **self._target_options)
         if not rows.repeatable:
@@ -326,10 +321,13 @@ class VariationalGP(SparseGP):
             for _ in self.likelihood_.offset
         ]
         theta = np.concatenate([[np.log(self.amplitude)], self.kernel_.theta])
-        self.n_iter_ = infer(
-            self.likelihood_, self.features_, rows, ascents, theta, self.n_restarts, self.max_iter,
-            self._rng(), checkpoint,
-        )  # fmt: skip
+        seeds = np.random.default_rng(self.random_state).spawn(len(ascents))
+
+        def begin(i: int, sites: Sites) -> None:
+            ascents[i].start(sites, theta, self.n_restarts, seeds[i])
+
+        passes = Passes(self.likelihood_, self.features_, rows, checkpoint)
+        self.n_iter_ = passes.run(ascents, begin, self.max_iter)
         checkpoint.remove()
         if any(ascent.moving for ascent in ascents):
             warnings.warn(
@@ -341,8 +339,7 @@ class VariationalGP(SparseGP):
         self.elbo_ = sum(ascent.bound for ascent in ascents)
         self.kernels_ = [latent.kernel for latent in self._latents]
         self.amplitudes_ = np.array([np.exp(latent.theta[0]) for latent in self._latents])
-        few = self._few_rows(rows)
-        self._warn_if_degenerate(few, self.kernels_[0], float(self.amplitudes_[0]))
+        self._warn_if_degenerate(self._few_rows(rows), self.kernels_[0], float(self.amplitudes_[0]))
         return self
 
     def _latent_moments(self, X: Any) -> tuple[Array, Array]:
@@ -359,8 +356,3 @@ class VariationalGP(SparseGP):
     def _predict(self, X: Any, return_std: bool) -> Any:
         mean, variance = self.likelihood_.predict(*self._latent_moments(X))
         return (mean[:, 0], np.sqrt(variance[:, 0])) if return_std else mean[:, 0]
-
-
-def _parts(rows: int) -> list[tuple[slice]]:
-    """Tiles of rows, as tasks of threads."""
-    return [(slice(start, min(start + ROWS, rows)),) for start in range(0, rows, ROWS)]

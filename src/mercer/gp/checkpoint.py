@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -70,14 +70,14 @@ class Checkpoint:
     def _load(self, path: Path) -> dict[str, Any]:
         try:
             with unsealed(path, "checkpoint", FORMAT) as file:
-                content = self._codec.open(file)
-                other = self._other_part(content["description"])
-                results = {} if other else content["results"]
+                part = self._codec.read(file)
+                other = self._other_part(part("description"))
+                results = {} if other else part("results")
             if not isinstance(results, dict):
                 raise TypeError("it holds no results")
         except DAMAGE as error:
             raise ValueError(
-                f"{path} is no checkpoint of a fit: {one_line(error)}; give another path"
+                f"{path} is not a checkpoint of a fit: {one_line(error)}; give another path"
             ) from None
         if other:
             raise ValueError(
@@ -150,10 +150,11 @@ class Codec:
         numbered = {str(number): array for number, array in enumerate(arrays)}
         np.savez(file, tree=np.frombuffer(tree.encode(), dtype=np.uint8), **numbered)  # type: ignore[arg-type]
 
-    def open(self, file: BinaryIO) -> Frozen:
-        """What :meth:`write` has written."""
+    def read(self, file: BinaryIO) -> Callable[[str], Any]:
+        """What :meth:`write` has written: a function that makes the tree of a name."""
         archive = Npz(file)
-        return Frozen(self, json.loads(archive["tree"].tobytes()), archive)
+        trees = json.loads(archive["tree"].tobytes())
+        return lambda name: self._thawed(trees[name], archive)
 
     def _frozen(self, value: Any, arrays: list[NDArray[Any]]) -> Any:
         """A tree as JSON; what JSON has not is an object of one entry, which names its kind."""
@@ -182,7 +183,7 @@ class Codec:
             return {name: self._frozen(parts, arrays)}
         raise ValueError(f"{name} is neither number nor text, and cannot be kept in a checkpoint")
 
-    def thawed(self, tree: Any, arrays: Npz) -> Any:
+    def _thawed(self, tree: Any, arrays: Npz) -> Any:
         """The tree that was written."""
         if tree is None or isinstance(tree, bool | int | float | str):
             return tree
@@ -191,13 +192,13 @@ class Codec:
             found = arrays[str(int(content))]
             return found if kind == "array" else found[()]
         if kind in ("tuple", "list", "objects"):
-            values = [self.thawed(one, arrays) for one in content]
+            values = [self._thawed(one, arrays) for one in content]
             # One more: NumPy would make a matrix of sequences of one length.
             return _PLAIN[kind](values) if kind in _PLAIN else np.array([*values, None], object)[:-1]
         if kind == "space":
             return self._kernel.space
         parts = content if kind == "dict" else content["dict"]
-        named = {str(name): self.thawed(one, arrays) for name, one in parts.items()}
+        named = {str(name): self._thawed(one, arrays) for name, one in parts.items()}
         if kind == "dict":
             return named
         if kind == "kernel":
@@ -208,13 +209,3 @@ class Codec:
             if not isinstance(named[field.name], expected):
                 raise ValueError(f"{field.name} of {kind} is of another type")
         return made(**named)
-
-
-class Frozen:
-    """Trees that were written, each to be made when it is asked for."""
-
-    def __init__(self, codec: Codec, tree: Any, arrays: Npz) -> None:
-        self._codec, self._tree, self._arrays = codec, tree, arrays
-
-    def __getitem__(self, name: str) -> Any:
-        return self._codec.thawed(self._tree[name], self._arrays)

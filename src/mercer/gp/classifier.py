@@ -33,16 +33,16 @@ class SphericalGPClassifier(ClassifierMixin, VariationalGP):
     ----------
     kernel : Kernel, optional
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
-        ``Matern`` or another SpectralKernel on a sphere; or one of these on a ``Graph``, whose rows are
-        nodes and whose features are the eigenvectors of its Laplacian.
+        ``Matern`` or another kernel given by a law, on a sphere or on a space with eigenfunctions: a
+        ``Graph``, whose rows are nodes, or a ``Torus``.
     max_features : int, optional
         Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
         default 500, or all eigenvectors of a graph of up to 4000 nodes.
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
-        Whether rows are of a table, or points of the kernel's space; "auto" tells by the kernel, and
-        warns if rows for ``Sphere()`` vary in length as those of a table do.
+        Whether rows are those of a table or points of the kernel's space; "auto" decides by the kernel,
+        and warns if the lengths of rows for ``Sphere()`` vary as those of a table do.
     bias : float
         The constant column, in units of the standardised ones.
     amplitude : float

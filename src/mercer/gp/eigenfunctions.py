@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.gp.features import Features, PriorWeights, ProductSums
-from mercer.kernels import Kernel
 from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 
 if TYPE_CHECKING:
@@ -21,54 +20,28 @@ Array = NDArray[np.float64]
 _LOG_MOST = 600.0
 
 
-def check_kernel(kernel: Any) -> None:
-    """Raise unless a kernel has weights on the eigenvalues of a space, or on the levels of a sphere."""
-    if not isinstance(kernel, Kernel):
-        raise TypeError(
-            "the kernel must be ArcCosine, or Heat, Matern or another kernel given by a law, got "
-            f"{kernel!r}"
-        )
-    kernel.require_spectrum()
-
-
-def eigenfunctions(kernel: Any, count: int | None) -> Eigenfunctions | None:
-    """Eigenfunctions for a kernel, where its space offers them; None where it does not."""
-    space = kernel.laplacian_space
-    if space is None:
-        return None
-    found: Eigenfunctions | None = space.eigenfunctions(
-        count, lambda eigenvalues: log_weights(kernel, eigenvalues)
-    )
-    return found
-
-
-def log_weights(kernel: Any, eigenvalues: Array) -> Array:
-    """Logarithms of a kernel's weights on eigenvalues of its space."""
-    n = kernel.space.fixed_columns()
-    law = kernel.with_floats().law(n)
-    return np.asarray(law.log_weights(eigenvalues, kernel.space.dimension(n)), dtype=float)
-
-
 @dataclass(frozen=True, eq=False)
 class EigenFeatures(Features):
     """Eigenfunctions that a space offers."""
 
     basis: Eigenfunctions
     space: Any
+    n: int
+    inputs = None
 
     @classmethod
-    def of(cls, kernel: Any, basis: Eigenfunctions, inputs: str, levels: Any) -> EigenFeatures:
+    def of(
+        cls, kernel: Any, basis: Eigenfunctions, columns: int, inputs: str, levels: Any
+    ) -> EigenFeatures:
         """Features of a kernel; options that are for spheres are refused."""
         if inputs not in ("auto", "points") or levels is not None:
             raise ValueError(
                 f"inputs={inputs!r} and levels={levels!r} are for spheres; leave both out with "
                 f"{kernel.space!r}"
             )
-        if basis.n_points is None:
-            return HomogeneousFeatures(basis, kernel.space)
-        found = FiniteFeatures(basis, kernel.space)
-        found.serves(kernel, inputs)
-        return found
+        kind = HomogeneousFeatures if basis.n_points is None else FiniteFeatures
+        space = kernel.laplacian_space
+        return kind(basis, space, space.fixed_columns(columns))
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -81,14 +54,14 @@ class EigenFeatures(Features):
 
     def gram(self, kernel: Any, rows: Any) -> Array:
         """See :class:`Features`."""
-        return np.asarray(kernel(self.basis.points(rows)))
+        return self.basis.gram(kernel, rows)
 
     def serves(self, kernel: Any, inputs: str) -> bool:
         """See :class:`Features`."""
-        right = kernel.laplacian_space == self.space
-        if right and self.basis.n_points is not None:
-            kernel.diag(self.basis.points([0]))  # refuses parameters out of range
-        return bool(right)
+        right = bool(kernel.laplacian_space == self.space)
+        if right:
+            kernel.log_weights_at(self.basis.eigenvalues, self.n)  # refuses parameters out of range
+        return right
 
     @property
     def fingerprint(self) -> str:
@@ -101,13 +74,15 @@ class EigenFeatures(Features):
         Those of a normalised kernel are relative to the largest.
         """
         eigenvalues = np.concatenate([self.basis.eigenvalues, self.basis.rest_eigenvalues])
-        logs = log_weights(kernel, eigenvalues)
+        logs = kernel.log_weights_at(eigenvalues, self.n)
         top = float(logs.max())
+        if top == -np.inf:
+            raise ValueError(f"{kernel!r} has the weight zero at all eigenvalues")
         if not kernel.normalized and abs(top) > _LOG_MOST:
             raise ValueError(f"{kernel!r} has the eigenvalue exp({top:.6g}); use normalized=True")
         scores = np.zeros((len(logs), len(kernel.free())))
         for i, name in enumerate(kernel.free()):
-            scores[:, i] = kernel.slope(kernel.space.fixed_columns(), name).scores(eigenvalues)
+            scores[:, i] = kernel.slope(self.n, name).scores(eigenvalues)
         return np.exp(logs - (top if kernel.normalized else 0.0)), scores
 
 
@@ -229,6 +204,7 @@ class TabulatedFeatures(Features):
     scores: Array
     scale_slopes: Array
     left_slopes: Array
+    inputs = None
 
     @property
     def size(self) -> int:  # type: ignore[override]

@@ -87,9 +87,7 @@ class Bound:
 
     def solve(self, variances: Array, noise: float) -> Solution:
         """Everything at given prior variances and noise."""
-        roots = np.sqrt(variances)
-        solver = self._solve_few if self._factor is not None else self._solve_all
-        return solver(variances, roots, noise)
+        return (self._solve_all if self._factor is None else self._solve_few)(variances, noise)
 
     @cached_property
     def _factor(self) -> tuple[Array, Array] | None:
@@ -104,7 +102,8 @@ class Bound:
         vectors = vectors[:, keep]
         return roots[:, None] * vectors.T, (vectors.T @ self.linear) / roots[:, None]
 
-    def _solve_all(self, variances: Array, roots: Array, noise: float) -> Solution:
+    def _solve_all(self, variances: Array, noise: float) -> Solution:
+        roots = np.sqrt(variances)
         B = np.multiply(roots[:, None], self.gram, order="C")
         B *= roots / noise
         B[np.diag_indices_from(B)] += 1.0
@@ -114,12 +113,12 @@ class Bound:
         beta = inverse.T @ half
         quadratic = self.squares / noise - (half**2).sum(axis=0)
         shrinkage = np.einsum("ij,ij->j", inverse, inverse)
-        return Solution(self, variances, noise, log_det, quadratic, beta, shrinkage, inverse, None)
+        return Solution(self, variances, noise, log_det, quadratic, beta, shrinkage, inverse)
 
-    def _solve_few(self, variances: Array, roots: Array, noise: float) -> Solution:
+    def _solve_few(self, variances: Array, noise: float) -> Solution:
         assert self._factor is not None
         F, z = self._factor
-        scaled = F * roots
+        scaled = F * np.sqrt(variances)
         C = scaled @ scaled.T / noise
         C[np.diag_indices_from(C)] += 1.0
         inverse, log_det = inverse_factor(C)
@@ -128,15 +127,15 @@ class Bound:
         quadratic = (self.squares - (z**2).sum(axis=0) + (half**2).sum(axis=0)) / noise
         projected = inverse @ scaled / math.sqrt(noise)
         shrinkage = 1.0 - (projected**2).sum(axis=0)
-        return Solution(self, variances, noise, log_det, quadratic, beta, shrinkage, None, projected)
+        return Solution(self, variances, noise, log_det, quadratic, beta, shrinkage, projected, few=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
     """The bound and the posterior at one setting of the hyperparameters.
 
-    ``beta`` is ``B^-1 A^(1/2) b / s``, ``shrinkage`` the diagonal of ``B^-1``; B^-1 itself is
-    ``inverse' inverse`` or ``I - projected' projected``.
+    ``beta`` is ``B^-1 A^(1/2) b / s``, ``shrinkage`` the diagonal of ``B^-1``; B^-1 itself is ``R'R``,
+    or ``I - R'R`` if rows are few, with R the array ``root``.
     """
 
     bound: Bound
@@ -146,8 +145,8 @@ class Solution:
     quadratic: Array
     beta: Array
     shrinkage: Array
-    inverse: Array | None
-    projected: Array | None
+    root: Array
+    few: bool = False
 
     def value(self, left: float) -> float:
         """The bound, summed over outputs."""
@@ -183,42 +182,29 @@ class Solution:
     def variance(self, phi: Array) -> Array:
         """Posterior variance of ``phi w`` for each row of features."""
         scaled = phi * np.sqrt(self.variances)
-        if self.inverse is not None:
-            return ((scaled @ self.inverse.T) ** 2).sum(axis=1)
-        assert self.projected is not None
-        explained = ((scaled @ self.projected.T) ** 2).sum(axis=1)
+        part = ((scaled @ self.root.T) ** 2).sum(axis=1)
         # Rounding can take a variance of nearly zero below it.
-        return np.maximum((scaled**2).sum(axis=1) - explained, 0.0)
+        return np.maximum((scaled**2).sum(axis=1) - part, 0.0) if self.few else part
 
     @property
     def covariance(self) -> Array:
         """Posterior covariance of the features' weights, shape (M, M)."""
-        roots = np.sqrt(self.variances)
-        if self.inverse is not None:
-            scaled = self.inverse * roots
-            return scaled.T @ scaled
-        assert self.projected is not None
-        scaled = self.projected * roots
-        return np.diag(self.variances) - scaled.T @ scaled
+        scaled = self.root * np.sqrt(self.variances)
+        part = scaled.T @ scaled
+        return np.diag(self.variances) - part if self.few else part
 
     def times_covariance(self, phi: Array) -> Array:
         """Rows of features times the posterior covariance of their weights."""
         roots = np.sqrt(self.variances)
         scaled = phi * roots
-        if self.inverse is not None:
-            return ((scaled @ self.inverse.T) @ self.inverse) * roots
-        assert self.projected is not None
-        return (scaled - (scaled @ self.projected.T) @ self.projected) * roots
+        part = (scaled @ self.root.T) @ self.root
+        return (scaled - part if self.few else part) * roots
 
     def explained_covariance(self, phi: Array) -> Array:
         """How far the data lower the covariance of ``phi w`` between each pair of rows."""
         scaled = phi * np.sqrt(self.variances)
-        if self.projected is not None:
-            part = scaled @ self.projected.T
-            return part @ part.T
-        assert self.inverse is not None
-        part = scaled @ self.inverse.T
-        return scaled @ scaled.T - part @ part.T
+        part = scaled @ self.root.T
+        return part @ part.T if self.few else scaled @ scaled.T - part @ part.T
 
 
 def inverse_factor(B: Array) -> tuple[Array, float]:

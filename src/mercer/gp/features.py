@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._arrays import row_lengths
-from mercer.gp.input_map import InputMap, is_table_kernel
+from mercer.gp.input_map import InputMap, reads_table
 from mercer.harmonics import SphericalHarmonics
 
 if TYPE_CHECKING:
@@ -55,10 +54,8 @@ class Features(ABC):
     size: int
     #: Number of functions psi_r.
     n_rest: int = 1
-    #: Whether rows are of a table, with columns that are standardised.
-    is_table: bool = False
-    #: Numbers of columns of a table that are left out because they are constant.
-    constant_columns: Sequence[int] = ()
+    #: How rows become points of a sphere; None for points of other spaces.
+    inputs: InputMap | None
 
     @abstractmethod
     def check(self, X: Any, name: str = "X") -> Any:
@@ -78,12 +75,12 @@ class Features(ABC):
 
     @abstractmethod
     def serves(self, kernel: Any, inputs: str) -> bool:
-        """Whether sums that were collected are those of another kernel too."""
+        """Whether the sums that were collected suit another kernel too."""
 
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """The same for the same features: statistics of different ones must not be added."""
+        """A text that other features do not have: statistics of different ones must not be added."""
 
     def sums(self, outputs: int, beside: Any = None) -> ProductSums:
         """Where sums over rows are collected, in a thread that has others ``beside``."""
@@ -162,17 +159,6 @@ class SphericalFeatures(Features):
     def _identity(self) -> tuple[Any, ...]:
         """What tells these functions from others."""
 
-    @property
-    def is_table(self) -> bool:  # type: ignore[override]
-        """See :class:`Features`."""
-        return self.inputs.is_table
-
-    @property
-    def constant_columns(self) -> Sequence[int]:  # type: ignore[override]
-        """See :class:`Features`."""
-        scale = self.inputs.scale
-        return () if scale is None else np.flatnonzero(np.isinf(scale)).tolist()
-
     def check(self, X: Any, name: str = "X") -> Any:
         """See :class:`Features`."""
         if self.inputs.dimension(X.shape[1]) != self.n:
@@ -209,9 +195,9 @@ class SphericalFeatures(Features):
     def serves(self, kernel: Any, inputs: str) -> bool:
         """See :class:`Features`."""
         kernel.require_levels()
-        table = is_table_kernel(kernel, inputs)
-        right_space = table if self.is_table else kernel.space == self.inputs.space
-        return bool(right_space and kernel.radial_power == self.power)
+        table = reads_table(kernel.space, inputs)
+        right_space = table or kernel.space.directions() == self.inputs.space
+        return bool(table == self.inputs.is_table and right_space and kernel.radial_power == self.power)
 
     @property
     def fingerprint(self) -> str:
@@ -236,7 +222,7 @@ class HarmonicFeatures(SphericalFeatures):
     ) -> HarmonicFeatures:
         """Choose harmonics for a kernel: levels of weight zero are left out unless asked for."""
         if levels is None:
-            levels = kernel.weighty_levels(n)
+            levels = kernel.nonzero_levels(n)
         harmonics = SphericalHarmonics(n, levels, most, seed)
         return cls(inputs, harmonics, kernel.radial_power)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._arrays import row_lengths, unit_rows
-from mercer.spaces import Sphere, SphericalSpace
+from mercer.spaces import Space
 
 if TYPE_CHECKING:
     from mercer.gp.rows.blocks import Block
@@ -92,20 +92,10 @@ class InputMap:
     point in the direction ``z / |z|``.  Otherwise rows are points of a space already, and m is None.
     """
 
-    space: SphericalSpace
+    space: Any
     bias: float = 0.0
     mean: Array | None = None
     scale: Array | None = None
-
-    @classmethod
-    def of_table(cls, moments: Moments, bias: float) -> InputMap:
-        """Standardise columns by their moments."""
-        return cls(Sphere(), bias, moments.mean, moments.scale)
-
-    @classmethod
-    def of_points(cls, space: Any) -> InputMap:
-        """Rows that are points of a sphere already, or directions for a kernel of other rows."""
-        return cls(space if space.has_directions else Sphere())
 
     def stretched(self, factors: Array) -> InputMap:
         """The same with standardised columns multiplied by factors."""
@@ -116,6 +106,11 @@ class InputMap:
     def is_table(self) -> bool:
         """Whether columns are standardised."""
         return self.mean is not None
+
+    @property
+    def constant_columns(self) -> list[int]:
+        """Numbers of columns of a table that are left out because they are constant."""
+        return [] if self.scale is None else np.flatnonzero(np.isinf(self.scale)).tolist()
 
     def rows(self, X: Any) -> Any:
         """Rows as the kernel takes them."""
@@ -130,24 +125,16 @@ class InputMap:
 
     def dimension(self, columns: int) -> int:
         """Dimension of the space around the sphere."""
-        if self.is_table:
-            return columns + 1
-        return columns if self.space.n is None else self.space.n
+        return columns + 1 if self.is_table else int(self.space.fixed_columns(columns))
 
 
-def is_table_kernel(kernel: Any, inputs: str) -> bool:
-    """Whether rows are columns of a table, or points of the kernel's own space."""
+def reads_table(space: Space, inputs: str) -> bool:
+    """Whether rows are those of a table, to be standardised, rather than points of the space."""
     if inputs not in ("auto", "table", "points"):
         raise ValueError(f"inputs must be 'auto', 'table' or 'points', got {inputs!r}")
-    space = kernel.space
-    if inputs == "table" and not space.takes_table:
+    if inputs == "table" and space.of_table() is None:
         raise ValueError(f"inputs='table' centres columns: use Sphere() in place of {space!r}")
-    return inputs == "table" or (inputs == "auto" and not space.has_directions)
-
-
-def takes_any_length(space: Any) -> bool:
-    """Whether rows may have any length, and the space looks at their directions only."""
-    return bool(space.has_directions and space.takes_any_length)
+    return inputs == "table" or (inputs == "auto" and space.directions() != space)
 
 
 def looks_like_table(X: Any) -> bool:

@@ -15,10 +15,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.gp.base import SparseGP
-from mercer.gp.features import Features, HarmonicFeatures
 from mercer.gp.hyperparameters import AMPLITUDES, Evidence
 from mercer.gp.inducing import search as inducing_search
-from mercer.gp.inducing.features import InducingFeatures, with_fixed_parameters
+from mercer.gp.inducing.features import with_fixed_parameters
 from mercer.gp.rows import Block, RowSource
 from mercer.gp.statistics import collect
 
@@ -31,11 +30,12 @@ _ARD_STEPS = 40
 class SphericalGPRegressor(RegressorMixin, SparseGP):
     """Gaussian process regression by spherical harmonics or inducing points, in one pass over the rows.
 
-    ``y = f(x) + noise``, f a Gaussian process with a zonal kernel ``sum_l a_l N_l P_l``.  The inducing
-    features are the harmonics of the sphere; their prior covariance is diagonal and they do not depend
-    on the kernel's hyperparameters.  Sums over rows of ``phi phi'`` and ``phi y`` are collected once,
-    and everything else follows from them: hyperparameters (maximising a lower bound of the evidence,
-    by L-BFGS with exact gradients), posterior and bound cost O(M^3) a step, whatever the number of rows.
+    ``y = f(x) + noise``, f a Gaussian process with a zonal kernel ``sum_l a_l N_l P_l``.  Its features
+    phi are the harmonics of the sphere.  Their prior covariance is diagonal, and they do not depend on
+    the kernel's hyperparameters.  Sums over rows of ``phi phi'`` and ``phi y`` are collected once.
+    Everything else follows from them, at a cost of O(M^3) a step whatever the number of rows: the
+    hyperparameters, which maximise a lower bound of the evidence (by L-BFGS with exact gradients), the
+    posterior and the bound.  On other spaces the eigenfunctions of the Laplacian replace the harmonics.
 
     Columns of a table are standardised and a constant column is appended, so that rows become
     directions; the arc-cosine kernel keeps the lengths of rows too.  Kernels on ``Sphere()`` and
@@ -45,29 +45,29 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     ----------
     kernel : Kernel, optional
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
-        ``Matern`` or another SpectralKernel on a sphere; or one of these on a ``Graph``, whose rows are
-        nodes and whose features are the eigenvectors of its Laplacian.
+        ``Matern`` or another kernel given by a law, on a sphere or on a space with eigenfunctions: a
+        ``Graph``, whose rows are nodes, or a ``Torus``.
     max_features : int, optional
         Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
         default 500, or all eigenvectors of a graph of up to 4000 nodes, which is the exact process.
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
-        Whether rows are of a table, or points of the kernel's space; "auto" tells by the kernel, and
-        warns if rows for ``Sphere()`` vary in length as those of a table do.
+        Whether rows are those of a table or points of the kernel's space; "auto" decides by the kernel,
+        and warns if the lengths of rows for ``Sphere()`` vary as those of a table do.
     bias : float
         The constant column, in units of the standardised ones.
     ard : bool
         Learn a scale for each column of a table from at most 20000 rows, by gradients of the bound (at
         most 50 steps of two passes over those rows each).  Columns that do not matter shrink.  With
-        harmonics it needs torch, and at most 500 features are used for it.  With zonal features it
-        takes the place of learning the kernel's own range, which is narrowed if need be.
-    features : {"harmonics", "zonal"}
-        "zonal" takes ``max_features`` functions ``k(v, .)`` of the kernel instead of harmonics: inducing
-        points v.  They are learnt from a random sample of at most 20000 rows (of an
-        iterator: the first ones), along with the scales if ``ard``, else with the kernel's
-        hyperparameters; amplitude and noise are found from all rows.  It follows uneven functions more
-        closely with as many features, and takes longer.
+        harmonics it needs torch, and at most 500 features are used for it.  With inducing points it
+        replaces learning the kernel's own range, which is narrowed if need be.
+    features : {"harmonics", "inducing"}
+        "inducing" uses ``max_features`` functions ``k(v, .)`` of the kernel at inducing points v instead
+        of harmonics.  The points are learnt from a random sample of at most 20000 rows (of an iterator:
+        the first ones), along with the scales if ``ard``, else with the kernel's hyperparameters;
+        amplitude and noise are found from all rows.  With as many features it follows uneven functions
+        more closely, and takes longer.
     normalize_y : bool
         Subtract the mean of the targets and divide by their standard deviation.
     amplitude, noise : float
@@ -91,8 +91,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         Bound on the log evidence of the targets.
     statistics_ : Statistics
         All that is kept of the rows.
-    features_ : HarmonicFeatures or InducingFeatures
-        Input map, and harmonics or inducing points.
+    features_ : HarmonicFeatures, InducingFeatures or EigenFeatures
+        Harmonics or inducing points with their input map, or eigenfunctions.
     input_scales_ : array of shape (d,)
         With ``ard``: factors of the standardised columns.
 
@@ -147,14 +147,14 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self.n_restarts = n_restarts
         self.random_state = random_state
 
+    _positive = (*SparseGP._positive, "noise")
+
     def _validate(self) -> Any:
         kernel = super()._validate()
-        if not (isinstance(self.noise, int | float | np.number) and 0 < self.noise < math.inf):
-            raise ValueError(f"noise must be a positive number, got {self.noise!r}")
-        if self.features not in ("harmonics", "zonal"):
-            raise ValueError(f"features must be 'harmonics' or 'zonal', got {self.features!r}")
-        if self.features == "zonal" and self.levels is not None:
-            raise ValueError("levels are of harmonics; leave them out with features='zonal'")
+        if self.features not in ("harmonics", "inducing"):
+            raise ValueError(f"features must be 'harmonics' or 'inducing', got {self.features!r}")
+        if self.features == "inducing" and self.levels is not None:
+            raise ValueError("levels are of harmonics; leave them out with features='inducing'")
         return kernel
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
@@ -173,20 +173,21 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             How often each row counts.
         checkpoint : path, optional
             A file for the sums so far.  If a fit of the same model to the same rows was stopped, it
-            goes on from there; when the fit is done, the file is deleted.  A file that is damaged, or
-            another, is refused.
+            resumes from there; when the fit is done, the file is deleted.  Other files and damaged ones
+            are refused.
         """
         rows = self._rows(X, y, sample_weight, multi_output=True, y_numeric=True)
         kept = self._start(rows, checkpoint)
         few = None if kept.results else self._few_rows(rows)  # files of a fit that goes on may be gone
-        if self.ard or self.features == "zonal":
+        if self.ard or self.features == "inducing":
             if "features" not in kept.results:
                 kept.keep("features", self._learn_features(rows))
-            scales, self.features_ = kept.results["features"]
+            scales, features = kept.results["features"]
+            self.features_ = features
             if self.ard:
                 self.input_scales_ = scales
-            if isinstance(self.features_, InducingFeatures):
-                self.kernel_ = self.features_.kernel
+            if self.features == "inducing":
+                self.kernel_ = features.kernel
         self.statistics_ = collect(self.features_, rows, kept)
         self._flat = self.statistics_.shift.size == 1 if rows.flat is None else rows.flat
         self._finish(self._theta(), self.n_restarts)
@@ -194,46 +195,47 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self._warn_if_degenerate(few, self.kernel_, self.amplitude_)
         return self
 
-    def _learn_features(self, source: RowSource) -> tuple[Array, Features]:
+    def _learn_features(self, source: RowSource) -> tuple[Array, Any]:
         """Input scales (or ones) and features, from a sample of the rows."""
-        if self.ard and not self.features_.is_table:
+        features: Any = self.features_
+        inputs = features.inputs
+        if self.ard and (inputs is None or not inputs.is_table):
             raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
-        if not isinstance(self.features_, HarmonicFeatures):
+        if inputs is None:
             raise ValueError(
                 f"inducing points are of a sphere; use features='harmonics' with {self.kernel_.space!r}"
             )
         rows = source.sample(self.random_state)
         try:
-            self.features_.check(rows.X)
+            features.check(rows.X)
         except ValueError:
-            collect(self.features_, source)  # names the row as it was given
+            collect(features, source)  # names the row as it was given
             raise
         if len(rows.y) == 0 or (rows.weight is not None and not rows.weight.any()):
             raise ValueError("all weights of a sample of the rows are zero; give rows that count")
         if self.normalize_y:
             rows = _standardised(rows)
-        if self.features == "zonal":
+        if self.features == "inducing":
             if not self.optimize:
                 self.kernel_ = with_fixed_parameters(self.kernel_)
             return inducing_search.learn_inducing_points(
-                self.features_.inputs, self.kernel_, self._theta(), rows, self._most, self.ard,
-                self.random_state,
-            )  # fmt: skip
+                inputs, self.kernel_, self._theta(), rows, self._most, self.ard, self.random_state
+            )
         from mercer.gp.scales import learn_scales
 
-        scales = learn_scales(self.features_, self.kernel_, self._theta(), rows, _ARD_STEPS)
-        return scales, replace(self.features_, inputs=self.features_.inputs.stretched(scales))
+        scales = learn_scales(features, self.kernel_, self._theta(), rows, _ARD_STEPS)
+        return scales, replace(features, inputs=inputs.stretched(scales))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows; hyperparameters are optimised from where they are.
 
         Columns are standardised as in the first call, and those that are constant in it are left out,
-        with a warning.  Zonal features, and scales, are those of the first call too.
+        with a warning.  Inducing points and scales are those of the first call too.
         """
         if not hasattr(self, "statistics_"):
             self.fit(X, y, sample_weight)
             self._warn_of_constants("the first rows")
-            if self.features == "zonal" and self.features_.size < self._most:
+            if self.features == "inducing" and self.features_.size < self._most:
                 warnings.warn(
                     f"the first rows have only {self.features_.size} inducing points for max_features="
                     f"{self._most}; begin with more rows",
@@ -262,8 +264,6 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         for name in params:
             if name not in free:
                 raise ValueError(f"refit cannot change {name}; it can change {', '.join(free)}")
-        if kernel is not None and isinstance(self.features_, InducingFeatures):
-            raise ValueError("zonal features are functions of the kernel; call fit instead")
         clone(self).set_params(**params)._validate()
         fresh = self.kernel_ if kernel is None else self._compatible(kernel)
         self.set_params(**params)
@@ -281,18 +281,15 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         statistics = self.statistics_
         self._mean_y = statistics.target_mean if self.normalize_y else np.zeros_like(statistics.shift)
         self._scale_y = statistics.target_scale if self.normalize_y else np.ones_like(statistics.shift)
-        self._evidence = self._make_evidence()
+        sums = statistics.scaled(self._mean_y, self._scale_y)
+        self._evidence = Evidence.of(sums, self.features_, self.kernel_)
         if self.optimize:
-            theta, _ = self._evidence.maximise(theta, restarts, self._rng())
+            theta, _ = self._evidence.maximise(theta, restarts, np.random.default_rng(self.random_state))
         self.theta_ = theta
         self.amplitude_, self.noise_, self.kernel_ = self._evidence.split(theta)
         self._posterior, self._prior, left = self._evidence.solve(theta)
         self.elbo_ = self._posterior.value(left) - self._log_scale()
         return self
-
-    def _make_evidence(self) -> Evidence:
-        sums = self.statistics_.scaled(self._mean_y, self._scale_y)
-        return Evidence.of(sums, self.features_, self.kernel_)
 
     def _log_scale(self) -> float:
         """What the units of the targets add to the evidence."""
@@ -347,9 +344,9 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
 
     def _predict(self, X: Any, return_std: bool, include_noise: bool) -> Any:
         rows = self._points(X)
+        mean, variance = self._moments(rows, [(self._posterior, self._prior)], return_std)
         if not return_std:
-            return self._in_units(self._means(rows, self._posterior, self._prior))
-        mean, variance = self._moments(rows, [(self._posterior, self._prior)])
+            return self._in_units(mean)
         std = np.sqrt(variance + self.noise_ * include_noise) * self._scale_y
         return self._in_units(mean), std[:, 0] if self._flat else std
 

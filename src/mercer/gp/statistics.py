@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -163,29 +163,10 @@ class Statistics:
                 )
 
 
-@dataclass(frozen=True, eq=False)
-class Collect:
-    """The job of the pass over the rows."""
-
-    features: Features
-
-    def __call__(self, block: Block) -> Statistics:
-        """Statistics of a block."""
-        rows, y = self.features.check(block.X, block.called("X")), block.targets()
-        shift = y.mean(axis=0)
-        y = y - shift
-        _check_range(y, block.called("y"))
-        accumulators = [
-            _StatisticsAccumulator(self.features, y.shape[1]) for _ in range(threads_for(len(y)))
-        ]
-        add_rows(accumulators, rows, y, block.weight)
-        return reduce(add, [part.statistics(shift) for part in accumulators])
-
-
 def collect(features: Features, rows: RowSource, checkpoint: Checkpoint | None = None) -> Statistics:
     """Statistics of rows, in one pass; memory for a block and a few matrices of M x M."""
     kept = Checkpoint() if checkpoint is None else checkpoint
-    found: Statistics = rows.total(Collect(features), "rows", kept, "statistics")
+    found: Statistics = rows.total(partial(_of_block, features), "rows", kept, "statistics")
     if found.fingerprint != features.fingerprint:
         # Blocks of an iterator are scaled by the first of them, those of a list by all.
         raise ValueError(
@@ -197,6 +178,16 @@ def collect(features: Features, rows: RowSource, checkpoint: Checkpoint | None =
     if not np.isfinite(found.squares).all():
         raise ValueError("y varies so much that its square is no number; rescale it")
     return found
+
+
+def _of_block(features: Features, block: Block) -> Statistics:
+    rows, y = features.check(block.X, block.called("X")), block.targets()
+    shift = y.mean(axis=0)
+    y = y - shift
+    _check_range(y, block.called("y"))
+    accumulators = [_StatisticsAccumulator(features, y.shape[1]) for _ in range(threads_for(len(y)))]
+    add_rows(accumulators, rows, y, block.weight)
+    return reduce(add, [part.statistics(shift) for part in accumulators])
 
 
 def _check_range(y: Array, name: str) -> None:

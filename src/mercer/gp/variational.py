@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -200,48 +200,49 @@ class Sweep:
         return sum(sums[1:], sums[0])
 
 
-def infer(
-    likelihood: Likelihood,
-    features: Features,
-    rows: RowSource,
-    ascents: list[Ascent],
-    theta: Array,
-    restarts: int,
-    max_iter: int,
-    rng: np.random.Generator,
-    checkpoint: Checkpoint,
-) -> int:
-    """Pass over the rows until no process moves; returns the number of passes."""
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """Passes over the rows, by which processes ascend."""
 
-    def sweep(passes: int, latents: Mapping[int, Latent | None]) -> dict[int, tuple[Sites, float]]:
-        job = Sweep(likelihood, features, latents)
-        sums = rows.total(job, f"rows, pass {passes}", checkpoint, f"pass {passes}")
-        return {number: sums.sites(position) for position, number in enumerate(latents)}
+    likelihood: Likelihood
+    features: Features
+    rows: RowSource
+    checkpoint: Checkpoint
 
-    done = 0
-    if "ascents" in checkpoint.results:
-        done, states = checkpoint.results["ascents"]
-        for ascent, state in zip(ascents, states, strict=True):
-            ascent.resume(state)
-    else:
-        first = sweep(0, dict.fromkeys(range(len(ascents))))
-        seeds = rng.spawn(len(ascents))
-        run(
-            lambda i: ascents[i].start(first[i][0], theta, restarts, seeds[i]),
-            [(i,) for i in range(len(ascents))],
-            what="hyperparameters",
-        )
-        checkpoint.results.pop("pass 0")
-        checkpoint.keep("ascents", (0, [ascent.state for ascent in ascents]))
-    for passes in range(done + 1, max_iter + 1):
-        moving = {i: ascent.latent for i, ascent in enumerate(ascents) if ascent.moving}
-        if not moving:
-            return passes - 1
-        found = sweep(passes, moving)
-        run(Ascent.advance, [(ascents[i], *found[i]) for i in moving], what="hyperparameters")
-        checkpoint.results.pop(f"pass {passes}")
-        checkpoint.keep("ascents", (passes, [ascent.state for ascent in ascents]))
-    return max_iter
+    def run(self, ascents: list[Ascent], begin: Callable[[int, Sites], None], max_iter: int) -> int:
+        """Pass over the rows until no process moves; returns the number of passes.
+
+        ``begin`` starts an ascent, given by its number, from sites of a first guess.
+        """
+        done = 0
+        if "ascents" in self.checkpoint.results:
+            done, states = self.checkpoint.results["ascents"]
+            for ascent, state in zip(ascents, states, strict=True):
+                ascent.resume(state)
+        else:
+            first = self._sites(0, dict.fromkeys(range(len(ascents))))
+            run(begin, [(i, sites) for i, (sites, _) in first.items()], what="hyperparameters")
+            self._keep(0, ascents)
+        for number in range(done + 1, max_iter + 1):
+            moving = {i: ascent.latent for i, ascent in enumerate(ascents) if ascent.moving}
+            if not moving:
+                return number - 1
+            found = self._sites(number, moving)
+            run(Ascent.advance, [(ascents[i], *found[i]) for i in moving], what="hyperparameters")
+            self._keep(number, ascents)
+        return max_iter
+
+    def _sites(
+        self, number: int, latents: Mapping[int, Latent | None]
+    ) -> dict[int, tuple[Sites, float]]:
+        """Sites of some processes and their mean log likelihoods, after one pass."""
+        job = Sweep(self.likelihood, self.features, latents)
+        sums = self.rows.total(job, f"rows, pass {number}", self.checkpoint, f"pass {number}")
+        return {i: sums.sites(position) for position, i in enumerate(latents)}
+
+    def _keep(self, number: int, ascents: list[Ascent]) -> None:
+        self.checkpoint.results.pop(f"pass {number}")
+        self.checkpoint.keep("ascents", (number, [ascent.state for ascent in ascents]))
 
 
 class _SiteAccumulator:

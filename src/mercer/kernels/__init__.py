@@ -1,7 +1,6 @@
 """Kernels: a space and a law each."""
 
 from mercer.kernels.algebra import Constant, Exponentiation, Product, Sum
-from mercer.kernels.axial import AxialHeat
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import CloudKernel
 from mercer.kernels.clouds.embeddings import GaussianEmbedding, MeanEmbedding, TraceKernel
@@ -12,7 +11,7 @@ from mercer.kernels.divergence import KullbackLeibler
 from mercer.kernels.euclidean import Gaussian, Linear, Polynomial
 from mercer.kernels.graphs.base import NodeKernel
 from mercer.kernels.graphs.walks import Exponential, Power, VonNeumann
-from mercer.kernels.heat import Heat
+from mercer.kernels.heat import AxialHeat, Heat
 from mercer.kernels.matern import Matern
 from mercer.kernels.parametrix import Parametrix
 from mercer.kernels.radial import RadialKernel

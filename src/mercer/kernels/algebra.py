@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import count, is_foreign, number
+from mercer._arrays import count, filled, number
 from mercer._memory import check_room
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_vector, is_whole
@@ -55,9 +55,9 @@ class Constant(Kernel):
         """See :class:`Kernel`."""
         check_positive(self, "value")
         if eval_gradient and Y is not None:
-            raise ValueError("gradients are of k(X): Y must be None")
+            raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         check_room(X, Y)
-        K = self._full((count(X), count(X if Y is None else Y)), X)
+        K = filled((count(X), count(X if Y is None else Y)), self.value, X)
         if not eval_gradient:
             return K
         return K, np.repeat(K[:, :, None], len(self.free()), axis=2)
@@ -65,27 +65,14 @@ class Constant(Kernel):
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         check_positive(self, "value")
-        return self._full((count(X),), X)
+        return filled((count(X),), self.value, X)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
         v = check_vector(v, count(X if Y is None else Y))
         xp = array_namespace(v)
-        total = xp.sum(v, axis=0) * self._factor
+        total = xp.sum(v, axis=0) * filled((), self.value, v)
         return xp.broadcast_to(total, (count(X), *v.shape[1:]))
-
-    @property
-    def _factor(self) -> Any:
-        """The value: a tensor if it is one, otherwise a Python float, which suits every array."""
-        return self.value if hasattr(self.value, "detach") else float(self.value)
-
-    def _full(self, shape: tuple[int, ...], X: Any) -> Any:
-        if is_foreign(X):
-            xp = array_namespace(X)
-            ones = xp.ones(shape, dtype=X.dtype, device=X.device)
-            return ones * self._factor
-        dtype = getattr(X, "dtype", None)
-        return np.full(shape, self.value, dtype=dtype if dtype == np.float32 else np.float64)
 
     def __repr__(self) -> str:
         plain = self.value_bounds == (1e-5, 1e5)
@@ -200,7 +187,8 @@ class Product(_Pair):
         """See :class:`Kernel`."""
         for constant, kernel in ((self.k1, self.k2), (self.k2, self.k1)):
             if isinstance(constant, Constant):
-                return _matvec(kernel, X, Y, v) * constant._factor
+                product = _matvec(kernel, X, Y, v)
+                return product * filled((), constant.value, product)
         return super().matvec(X, Y, v)
 
 

@@ -19,10 +19,11 @@ from mercer._repr import constructor_call
 from mercer._validation import check_vector, is_number
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
-from mercer.spaces import Space
+from mercer.spaces import Euclidean, Space
 from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import FeatureMap
+from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 from mercer.spaces.realisations.zonal import LevelWeights
 
 _NO_LEVELS = (
@@ -96,6 +97,11 @@ class Kernel(sk.Kernel):
     def is_zonal(self) -> bool:
         """Tell whether the kernel depends on the angle between two points only."""
         return False
+
+    @property
+    def point_space(self) -> Space | None:
+        """The space of the points; None for sums and for points such as strings and clouds."""
+        return None
 
     @property
     def laplacian_space(self) -> Space | None:
@@ -185,16 +191,16 @@ class Kernel(sk.Kernel):
         return self
 
     #: Whether points become more similar (1) or less similar (-1) as the range parameter grows.
-    _range_sense = 1
+    range_sense = 1
     #: Most points in the sample that sets the range; expensive kernels have fewer.
     _range_rows = 1000
 
-    def _range_start(self) -> float:
+    def range_start(self) -> float:
         """Value at which the search for a range begins."""
         value = getattr(self, str(self.range_parameter()))
         return number(value) if is_number(value) and 0 < number(value) < np.inf else 1.0
 
-    def _pair_similarities(
+    def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
         """A function from kernels to their normalised values at pairs of distinct points of a sample.
@@ -223,11 +229,7 @@ class Kernel(sk.Kernel):
         """Raise unless the kernel has weights on the levels of a sphere."""
         raise TypeError(_NO_LEVELS.format(self))
 
-    def require_spectrum(self) -> None:
-        """Raise unless the kernel has weights on eigenvalues of its space, or on levels of a sphere."""
-        self.require_levels()
-
-    def weighty_levels(self, n: int) -> tuple[int, ...]:
+    def nonzero_levels(self, n: int) -> tuple[int, ...]:
         """Levels with a positive weight among the first 64; some kernels skip every other level."""
         return tuple(np.flatnonzero(self.level_weights(n, range(64)).weights > 0).tolist())
 
@@ -242,12 +244,29 @@ class Kernel(sk.Kernel):
         """
         raise TypeError(_NO_LEVELS.format(self))
 
+    def eigenfunctions(self, columns: int, count: int | None) -> Eigenfunctions | None:
+        """Eigenfunctions of the space with the largest weights; None if none are known.
+
+        ``columns`` is the number of columns of the data and ``count`` the number of functions, or None
+        for all of them; see :meth:`Space.eigenfunctions`.
+        """
+        return None
+
     def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
         """Features of points with n columns, at most ``size``, whose inner products are the kernel."""
         raise TypeError(
             "SpectralFeatures needs ArcCosine, or a kernel on a space with known eigenfunctions "
             f"(Sphere, Simplex, Projective, Torus, Rotations, Graph), got {self!r}"
         )
+
+    def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
+        """Draw points for :func:`mercer.testing.check_kernel`, scattered or in so many clusters."""
+        space = Euclidean() if self.point_space is None else self.point_space
+        return space.sample(size, rng, clusters)
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
+        """Draw a map of points that leaves the kernel unchanged; None if no such map is known."""
+        return None
 
     def explicit_features(self, X: Any) -> Any:
         """Matrix F of few columns with ``k(X, Y) = F(X) @ F(Y).T``; None if the kernel has none."""

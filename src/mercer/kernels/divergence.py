@@ -75,6 +75,7 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
     t_star_bounds: Any = (1e-2, 1e2)
 
     positive_semidefinite = False
+    embeds_alike = False
 
     def divergences(self, X: Any, Y: Any = None) -> Any:
         """Symmetrised divergences J between the rows of X and those of Y.
@@ -106,11 +107,6 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """See :class:`~mercer.spaces.base.Embedding`."""
         return self.space.embed_divergence(X, Y)
-
-    @property
-    def embeds_alike(self) -> bool:  # type: ignore[override]
-        """See :class:`~mercer.spaces.base.Embedding`."""
-        return False
 
     def self_invariant(self, X: Any) -> Any:
         """See :class:`~mercer.spaces.base.Embedding`."""

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer._arrays import number, on_cpu, squared_lengths
 from mercer._validation import check_positive, is_number, is_whole
-from mercer.kernels.counts import columns
+from mercer.kernels import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
 from mercer.spaces import Euclidean
@@ -188,12 +188,12 @@ class Gaussian(RadialKernel):
         return divided
 
     def _compile(self, n: int) -> Profile:
-        return decay_profile(0.5 * self._inverse_square())
+        return decay_profile(0.5 * self.inverse_square())
 
     def _compile_gradient(self, n: int, name: str) -> Profile:
-        return ProductProfile(self._compile(n), PowerProfile(scale=self._inverse_square()))
+        return ProductProfile(self._compile(n), PowerProfile(scale=self.inverse_square()))
 
-    def _inverse_square(self) -> float:
+    def inverse_square(self) -> float:
         """``length_scale ** -2``, kept in the floating range."""
         inverse = 1 / number(self.length_scale)
         return min(max(inverse * inverse, 1e-300), 1e300)

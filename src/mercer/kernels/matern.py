@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mercer._arrays import number
+from mercer._arrays import is_watched, number
 from mercer._validation import check_positive
 from mercer.kernels.spectral import LawKernel
 from mercer.laws import GammaDiffusion
@@ -116,5 +116,5 @@ or ProductSpace
         if number(self.nu) / max(number(value) ** 2, 5e-324) > 1e300:
             raise ValueError(f"{name} of Matern is too small: {value!r}")
         self.space.check_matern(number(self.nu), number(value))
-        if getattr(self.nu, "requires_grad", False):
+        if is_watched(self.nu):
             raise TypeError("Matern is not differentiable in nu; detach it")

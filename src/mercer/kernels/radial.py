@@ -65,6 +65,15 @@ class RadialKernel(RealisedKernel, Embedding):
         """See :class:`RealisedKernel`."""
         return Slope(name)
 
+    def _profile(self, n: int) -> Profile:
+        """The profile, compiled once and kept."""
+        self._validate()
+        return self._remember(("profile", n), lambda: self._compile(n))
+
+    def _slope_profile(self, n: int, name: str) -> Profile:
+        self._validate()
+        return self._remember(("gradient", n, name), lambda: self._compile_gradient(n, name))
+
 
 class _OwnProfile(Radial):
     """The realisation of a :class:`RadialKernel`."""
@@ -74,13 +83,9 @@ class _OwnProfile(Radial):
         self._kernel, self._n = kernel, n
 
     def profile(self) -> Profile:
-        """See :class:`Radial`; compiled once and kept."""
-        kernel, n = self._kernel, self._n
-        kernel._validate()
-        return kernel._remember(("profile", n), lambda: kernel._compile(n))
+        """See :class:`Radial`."""
+        return self._kernel._profile(self._n)
 
     def slope_profile(self, slope: Slope) -> Profile:
         """See :class:`Radial`."""
-        kernel, n, name = self._kernel, self._n, slope.name
-        kernel._validate()
-        return kernel._remember(("gradient", n, name), lambda: kernel._compile_gradient(n, name))
+        return self._kernel._slope_profile(self._n, slope.name)

@@ -12,9 +12,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from mercer._arrays import count, is_foreign, is_single, on_cpu, to_single
+from mercer._arrays import count, is_watched, on_cpu
 from mercer._memory import check_room
-from mercer._validation import check_vector
+from mercer._validation import check_vector, refuse_foreign
 from mercer.engine.matrix_functions import Expansion
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, hashable
@@ -58,14 +58,23 @@ class RealisedKernel(Kernel):
         """Raise for hyperparameters and options out of range."""
 
     @property
+    def point_space(self) -> Space:
+        """See :class:`Kernel`."""
+        return self.space
+
+    @property
     def requires_vector_input(self) -> bool:
         """Whether points are rows of numbers."""
         return self.space.requires_vector_input
 
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
+        """See :class:`Kernel`."""
+        return self.space.isometry(rng)
+
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
         if eval_gradient and Y is not None:
-            raise ValueError("gradients are of k(X): Y must be None")
+            raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         self._validate()
         P, Q = self.space.check_pair(X, Y)
         n = self.space.columns(P)
@@ -74,11 +83,10 @@ class RealisedKernel(Kernel):
         else:
             check_room(P, Q)
             values = self.realise(n).gram(P, Q, self.moving(P, n))
-        return to_single(values) if self.space.computes_in_double and is_single(X) else values
+        return self.space.in_precision_of(X, values)
 
     def _with_gradient(self, P: Any, n: int) -> tuple[Any, Any]:
-        if is_foreign(P):
-            raise TypeError("eval_gradient is for NumPy and SciPy rows; tensors have autograd")
+        refuse_foreign(P, "eval_gradient is for NumPy and SciPy rows; tensors have autograd")
         self.moving(P, n)  # raises for hyperparameters that require autograd
         free = len(self.free())
         check_room(P, None, matrices=1 + (free if free < 2 else 2 * free))
@@ -144,14 +152,15 @@ class RealisedKernel(Kernel):
         self._validate()
         return self.realise(0).expansion()
 
-    def _pair_similarities(
+    def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
+        """See :class:`Kernel`."""
         P = self.space.check(on_cpu(X))
         n = self.space.columns(P)
         some, name = copy.copy(self), self.range_parameter()
         if name is not None and getattr(self, name) is None:  # points can be compared at any range
-            setattr(some, name, self._range_start())
+            setattr(some, name, self.range_start())
         found, points = some.realise(n).pair_similarities(P, max_rows, rng)
 
         def similarities(kernel: Any) -> scale.Array:
@@ -162,25 +171,19 @@ class RealisedKernel(Kernel):
 
     def moving(self, P: Any, n: int) -> list[Moving]:
         """Hyperparameters given as tensors, for autograd."""
-        tensors = [(name, getattr(self, name)) for name in self.continuous()]
-        if not self.space.engine(P).differentiable:
-            watched = [name for name, value in tensors if getattr(value, "requires_grad", False)]
-            if watched:
-                raise TypeError(
-                    f"{watched[0]} is a tensor that requires a gradient, but the rows are not tensors; "
-                    "give tensors for both, or detach it"
-                )
+        watched = [name for name in self.continuous() if is_watched(getattr(self, name))]
+        if watched and not self.space.engine(P).differentiable:
+            raise TypeError(
+                f"{watched[0]} is a tensor that requires a gradient, but the rows are not tensors; "
+                "give tensors for both, or detach it"
+            )
 
         def moved(name: str, shift: float) -> tuple[Realisation, Slope]:
             other = self.with_floats()
             setattr(other, name, getattr(other, name) * math.exp(shift))
             return other.realise(n), other.slope(n, name)
 
-        return [
-            (value.log(), partial(moved, name))
-            for name, value in tensors
-            if hasattr(value, "requires_grad")
-        ]
+        return [(getattr(self, name).log(), partial(moved, name)) for name in watched]
 
     def _remember(self, what: tuple[Any, ...], compute: Callable[[], T]) -> T:
         """Compute once per kernel class, parameters and ``what``; clones share the result."""

@@ -64,7 +64,7 @@ class Survey:
         self._kernel = kernel.with_floats()
         self._name = kernel.range_parameter()
         rng = np.random.default_rng(random_state)
-        self._similarities, points = self._kernel._pair_similarities(X, max_rows, rng)
+        self._similarities, points = self._kernel.pair_similarities(X, max_rows, rng)
         self._quantiles = (0.01, 0.5, 1 - 1 / max(points, 2))
         self._seen: dict[float, Reach] = {}
 
@@ -97,7 +97,7 @@ class Survey:
         if first == 0:
             return math.exp(start)
         # Similarities are nearly always monotonic in the parameter; try the other direction otherwise.
-        likely = self._kernel._range_sense * (1 if first < 0 else -1)
+        likely = self._kernel.range_sense * (1 if first < 0 else -1)
         for sign in (likely, -likely):
             ends = self._bracket(start, first, sign, excess)
             if ends is not None:
@@ -135,7 +135,7 @@ class Survey:
         down = (_decay(_NEARLY_ALONE) - _decay(reach.near)) / slope
         up = (_decay(reach.far) - _decay(_NEARLY_ALIKE)) / slope
         low, high = (min(max(step, _LEAST_MARGIN), _MOST_MARGIN) for step in (down, up))
-        if self._kernel._range_sense < 0:
+        if self._kernel.range_sense < 0:
             low, high = high, low
         return self._accepted(value, -low), self._accepted(value, high)
 
@@ -162,7 +162,7 @@ class Survey:
 
     def _start(self) -> float:
         """Logarithm of the first value that the kernel accepts."""
-        start, refused = self._kernel._range_start(), None
+        start, refused = self._kernel.range_start(), None
         for power in (0, -1, -2, -3, -4, -6, -8):
             try:
                 self.reach(start * 10.0**power)

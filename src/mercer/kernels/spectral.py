@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from mercer.kernels.realised import RealisedKernel
 from mercer.laws import Law, Weights, refuse_negative_weights
 from mercer.spaces.base import Embedding, Space
 from mercer.spaces.realisations.base import Realisation, Slope
+from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 from mercer.special.zonal import Spectrum
 
 
@@ -58,14 +60,10 @@ class LawKernel(RealisedKernel):
         """Derivative of the logarithm of the law's time by that of a hyperparameter."""
         return 1.0
 
-    def require_spectrum(self) -> None:
-        """See :class:`Kernel`."""
+    def _validate(self) -> None:
         if not isinstance(self.space, Space):
             hint = "; wrap it: Graph(graph)" if hasattr(self.space, "nodes") else ""
             raise TypeError(f"space must be a space of mercer.spaces, got {self.space!r}{hint}")
-
-    def _validate(self) -> None:
-        self.require_spectrum()
         check_choice(self, "normalized", (True, False))
         check_positive(self, *self.continuous())
 
@@ -75,8 +73,8 @@ class LawKernel(RealisedKernel):
 
     @property
     def laplacian_space(self) -> Space:
-        """See :class:`Kernel`."""
-        return self.space
+        """See :class:`Kernel`; in natural units if the range is given in these."""
+        return self.space.in_natural_units() if "t_star" in self.continuous() else self.space
 
     def is_zonal(self) -> bool:
         """See :class:`Kernel`."""
@@ -108,6 +106,19 @@ class LawKernel(RealisedKernel):
     def log_self_similarity(self, n: int) -> float:
         """Logarithm of the absolute form of K(x, x) for n columns; finite where K overflows."""
         return self.realise(n).log_self_similarity
+
+    def log_weights_at(self, eigenvalues: NDArray[Any], n: int) -> NDArray[np.float64]:
+        """Logarithms of the weights on some eigenvalues of the Laplacian, for n columns."""
+        self._validate()
+        law = self.with_floats().law(n)
+        return np.asarray(law.log_weights(eigenvalues, self.laplacian_space.dimension(n)), dtype=float)
+
+    def eigenfunctions(self, columns: int, count: int | None) -> Eigenfunctions | None:
+        """See :class:`Kernel`."""
+        self._validate()
+        n = self.laplacian_space.fixed_columns(columns)
+        weights = partial(self.log_weights_at, n=n)
+        return self.laplacian_space.eigenfunctions(n, count, weights)
 
     def require_levels(self) -> None:
         """See :class:`Kernel`."""

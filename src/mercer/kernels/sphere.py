@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from mercer._arrays import is_foreign, row_lengths, row_maxima, unit_rows
+from mercer._arrays import row_lengths, row_maxima, to_double, unit_rows
 from mercer._validation import check_choice, is_whole, refuse_rows
 from mercer.kernels.base import check_spherical
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, Profile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace
-from mercer.spaces.realisations.harmonic_features import HarmonicMap
-from mercer.spaces.realisations.zonal import LevelWeights
+from mercer.spaces.realisations.zonal import HarmonicMap, LevelWeights
 from mercer.special import arccosine_levels, heat_expansion, zonal
 from mercer.special.zonal import Array
 
@@ -101,12 +100,13 @@ class ArcCosine(RadialKernel):
     normalized: bool = False
 
     space = Euclidean()
+    embeds_alike = True
 
     def _validate(self) -> None:
         check_choice(self, "order", (0, 1, 2))
         check_choice(self, "normalized", (True, False))
         if not is_whole(self.depth) or self.depth not in range(1, 1001):
-            raise ValueError(f"depth of ArcCosine must be 1, 2, ... or 1000, got {self.depth!r}")
+            raise ValueError(f"depth of ArcCosine must be from 1 to 1000, got {self.depth!r}")
 
     @property
     def radial_power(self) -> int:  # type: ignore[override]
@@ -119,7 +119,7 @@ class ArcCosine(RadialKernel):
 
     def feature_map(self, n: int, size: int, seed: int) -> HarmonicMap:
         """See :class:`Kernel`."""
-        levels = self.weighty_levels(n)
+        levels = self.nonzero_levels(n)
         return HarmonicMap.of(
             self, n, levels, size, seed, lambda numbers: self.level_weights(n, numbers)
         )
@@ -135,11 +135,6 @@ class ArcCosine(RadialKernel):
         counts = np.exp(zonal.log_multiplicities(n, int(numbers.max()) + 1)[numbers].astype(float))
         rest = max(1.0 - float(weights @ counts), 0.0)
         return LevelWeights(weights, 1.0, rest, np.zeros((len(numbers), 0)), np.zeros(0))
-
-    @property
-    def embeds_alike(self) -> bool:  # type: ignore[override]
-        """See :class:`~mercer.spaces.base.Embedding`."""
-        return True
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """See :class:`~mercer.spaces.base.Embedding`."""
@@ -162,11 +157,11 @@ class ArcCosine(RadialKernel):
         if self.radial_power == 0:
             return None
         with np.errstate(over="ignore"):
-            if is_foreign(X):
-                factors = row_lengths(X) ** self.radial_power
-            else:  # in double precision: the power magnifies rounding errors
-                factors = (row_lengths(X.astype(np.float64)) ** self.radial_power).astype(X.dtype)
-        if not bool(array_namespace(factors).all(array_namespace(factors).isfinite(factors))):
+            # In double precision: the power magnifies rounding errors.
+            factors = row_lengths(to_double(X)) ** self.radial_power
+            xp = array_namespace(factors)
+            factors = xp.astype(factors, X.dtype, copy=False)
+        if not bool(xp.all(xp.isfinite(factors))):
             raise ValueError(
                 f"lengths of rows to the power {self.radial_power} overflow; use normalized=True"
             )

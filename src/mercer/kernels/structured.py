@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mercer._memory import check_room
 from mercer._validation import check_choice, check_positive
 from mercer.kernels.base import Kernel
-from mercer.spaces.realisations.normalisation import normalised, normalised_slope, positive
+from mercer.spaces.realisations.base import normalised, normalised_slope, positive
 
 Array = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ class StructuredKernel(Kernel):
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
         if eval_gradient and Y is not None:
-            raise ValueError("gradients are of k(X): Y must be None")
+            raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         self._validate()
         P, Q = self._check(X, None if Y is X else Y)
         check_room(X, Y)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, resolve
@@ -188,8 +189,6 @@ class TableProfile:
 
     def evaluate(self, w: Any) -> Any:
         """See :class:`Profile`."""
-        from array_api_compat import array_namespace, device
-
         xp = array_namespace(w)
         rows = self.pieces.single_rows if w.dtype == xp.float32 else self.pieces.rows
         u = w if self.separation == "invariant" else 1.0 - (xp.abs(w) if self.sides == 2 else w)

@@ -1,4 +1,4 @@
-"""What the margins of the final machines say about new points, in the worst case."""
+"""Worst-case bounds on new points, from the margins of the final machines."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from mercer.bounds import VCBound, pairwise_vc_bounds
 from mercer.selection import Comparison
 from mercer.selection.comparison import KernelScore
 
-#: Points up to which the Gram matrix of all of them is computed once more.
+#: Largest number of points: the Gram matrix of all of them is computed once more.
 MOST_POINTS = 3000
-#: Classes up to which a ball is computed for each pair.
+#: Largest number of classes: a ball is computed for each pair.
 MOST_CLASSES = 30
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """Bounds of one family's machines, in words: medians over pairs of classes, or why none."""
+    """Bounds of one family's machines as text: medians over pairs of classes, or the reason for none."""
 
     name: str
     rows: str = ""
@@ -30,10 +30,9 @@ class Capacity:
 
 
 def capacities(comparison: Comparison) -> list[Capacity]:
-    """VC bound and effective sample size of each family's final machine; empty where there are none."""
-    if comparison.target.task == "regression":
-        return []
-    if comparison.rows > MOST_POINTS or len(comparison.classes) > MOST_CLASSES:
+    """VC bound and effective sample size of each family's final machine; empty if there are none."""
+    small = comparison.rows <= MOST_POINTS and len(comparison.classes) <= MOST_CLASSES
+    if comparison.target.task == "regression" or not small:
         return []
     return [_capacity(comparison, score) for score in comparison.scores]
 

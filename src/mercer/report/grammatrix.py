@@ -1,4 +1,4 @@
-"""What the Gram matrix of a few points shows: the matrix itself, a map, and similarities of pairs."""
+"""Pictures of the Gram matrix of some points: the matrix, a map, and similarities of pairs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def heat_map(K: Array) -> dict[str, Any]:
     pairs = S[np.tril_indices(len(S), -1)]
     low, high = (float(pairs.min()), float(pairs.max())) if pairs.size else (0.0, 1.0)
     shares = (S[below] - low) / (high - low) if high > low else np.ones(len(below[0]))
-    # The diagonal, which is 1, is not a pair; it takes the colour of the largest.
+    # The diagonal, which is 1 and no pair, gets the colour of the largest similarity.
     levels = np.rint(255 * np.clip(shares, 0, 1)).astype(np.uint8)
     return {"low": low, "high": high, "bytes": base64.b64encode(levels.tobytes()).decode("ascii")}
 
@@ -41,7 +41,7 @@ def heat_map(K: Array) -> dict[str, Any]:
 def maps(grams: list[Array]) -> list[dict[str, Any]]:
     """First two kernel principal components of the points under each kernel.
 
-    The sign of an axis means nothing: it is the one that agrees with the first map.
+    The sign of an axis is arbitrary; it is chosen to agree with the first map.
     """
     found: list[Any] = [None] * len(grams)
 
@@ -63,12 +63,12 @@ def principal_components(K: Array) -> tuple[Array, Array]:
     centred = center(K)
     size = len(centred)
     number = min(2, size)
-    # All of them: asked for some of many equal eigenvalues, LAPACK may return fewer, or no vectors.
+    # All eigenpairs: asked for some of many equal eigenvalues, LAPACK may return fewer.
     values, vectors = eigh(centred, driver="evd")
     values = np.maximum(values[: -number - 1 : -1], 0.0)
     places, shares = np.zeros((size, 2)), np.zeros(2)
     places[:, :number] = vectors[:, : -number - 1 : -1] * np.sqrt(values)
-    # Eigenvectors come with any sign: the farthest point is made positive.
+    # The sign of an eigenvector is arbitrary: the farthest point is made positive.
     places *= np.where(places[np.abs(places).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
     total = float(np.trace(centred))
     if total > 0:
@@ -77,7 +77,7 @@ def principal_components(K: Array) -> tuple[Array, Array]:
 
 
 def pair_histogram(values: Array, code: Index | None, edges: Array | None = None) -> dict[str, Any]:
-    """Shares of the pairs of points in each bin: pairs of one class and of two, or all pairs."""
+    """Share of the pairs of points in each bin: pairs of one class and of two, or all pairs."""
     i, j = np.tril_indices(len(values), -1)
     pairs = values[i, j]
     if edges is None:

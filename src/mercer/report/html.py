@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
 from mercer._files import atomic_write
 from mercer.report.page import page
 
@@ -13,21 +15,21 @@ if TYPE_CHECKING:
 
 
 def write_report(comparison: Comparison, title: str, path: str | Path) -> None:
-    """Write a comparison as an HTML page that needs nothing else: no network, no other file.
+    """Write a comparison as a self-contained HTML page, without other files or network access.
 
-    The page holds the verdict, the leaderboard with intervals and tests, how the score answers to the
+    The page has the verdict, the leaderboard with intervals and tests, the response of the score to the
     kernel's parameter and C, maps and Gram matrices of some points, predictions on the outer folds, VC
-    bounds, and how to repeat it all.  Pictures are of 600 points at most, so that the page stays
-    small; which ones is decided by the comparison's seed, and the page is the same each time.
+    bounds, and code that repeats it all.  Pictures show at most 600 points to keep the page small.  They
+    are drawn by the comparison's seed, so that the page is reproducible.
 
     Parameters
     ----------
     comparison : Comparison
         From :func:`mercer.selection.compare`.
     title : str
-        What the data is called.
+        Name of the data.
     path : str or Path
-        Where to write; an old file is replaced when all is written.
+        Where to write; an old file is replaced when the new one is complete.
 
     Examples
     --------
@@ -53,8 +55,6 @@ def write_report(comparison: Comparison, title: str, path: str | Path) -> None:
 
 def render(comparison: Comparison, title: str) -> str:
     """The page as text."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     environment = Environment(
         loader=PackageLoader("mercer.report", "template"),
         autoescape=True,
@@ -62,6 +62,6 @@ def render(comparison: Comparison, title: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # A number that JSON does not know would leave the script with nothing.
+    # A number that JSON does not know would stop the whole script.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment.get_template("page.html").render(page(comparison, title))

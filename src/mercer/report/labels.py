@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def clip(name: str, most: int) -> str:
-    """A name of so many characters; long ones keep both ends, as names often differ in the last."""
+    """A name cut to so many characters; both ends stay, because names often differ at the end."""
     if len(name) <= most:
         return name
     first = -(-most // 2)
@@ -12,7 +12,7 @@ def clip(name: str, most: int) -> str:
 
 
 def short_names(names: list[str], most: int = 24) -> list[str]:
-    """Clipped names, all different: by what they do not have in common, or by number."""
+    """Clipped names, all different: reduced to the parts that differ, or numbered."""
     clipped = [clip(name, most) for name in names]
     if len(set(clipped)) == len(names):
         return clipped

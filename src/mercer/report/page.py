@@ -1,4 +1,4 @@
-"""Everything that the page shows: words and tables for the template, numbers for the script."""
+"""Contents of the page: words and tables for the template, numbers for the script."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from mercer import __version__
 from mercer.report import points, predictions
@@ -24,7 +25,7 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
 def page(comparison: Comparison, title: str) -> dict[str, Any]:
-    """Names that the template knows."""
+    """Variables of the template."""
     rows = points.choose(comparison)
     classes = comparison.target.task == "classification"
     confusion = predictions.confusion(comparison, comparison.scores[0]) if classes else None
@@ -47,8 +48,8 @@ def page(comparison: Comparison, title: str) -> dict[str, Any]:
 
 
 def pictures(comparison: Comparison, rows: points.Index) -> dict[str, Any]:
-    """Numbers of all figures that the script draws."""
-    X = points.take(comparison, rows)
+    """Data of all figures that the script draws."""
+    X = _safe_indexing(comparison.data.X, rows)
     y = comparison.target.y[rows]
     names = points.names(comparison, rows)
     found: dict[str, Any] = {"points": {"names": names}, "metric": comparison.metric_title}
@@ -91,7 +92,7 @@ def _families(
 
 
 def _predicted(comparison: Comparison, values: list[Any]) -> list[Any]:
-    """Numbers of classes, or values."""
+    """Class indices, or values."""
     if comparison.target.task == "regression":
         return plain(np.asarray(values, dtype=float))
     labels = np.unique(comparison.target.y)
@@ -99,7 +100,7 @@ def _predicted(comparison: Comparison, values: list[Any]) -> list[Any]:
 
 
 def _settings(comparison: Comparison) -> list[tuple[str, str]]:
-    """What was measured, and how."""
+    """Settings of the comparison, as names and values."""
     classes = comparison.classes
     rows = [("points", f"{comparison.rows} {comparison.data.noun}, {comparison.data.facts}")]
     if comparison.data.kind.spaces:
@@ -111,13 +112,14 @@ def _settings(comparison: Comparison) -> list[tuple[str, str]]:
     else:
         y = comparison.target.y
         rows.append(("target", f"numbers from {y.min():.4g} to {y.max():.4g}"))
-    rows.append(("metric that decides", comparison.metric_title))
     again = f", drawn {comparison.repeats} times" if comparison.repeats > 1 else ""
-    rows.append(("outer folds", f"{comparison.folds}{again}"))
-    rows.append(("inner folds", str(comparison.inner_folds)))
-    rows.append(("seed", str(comparison.random_state)))
-    tried = ", ".join(f"{s.name} ({len(s.search.kernels_)})" for s in comparison.scores)
-    rows.append(("kernels tried", tried))
+    rows += [
+        ("metric that decides", comparison.metric_title),
+        ("outer folds", f"{comparison.folds}{again}"),
+        ("inner folds", str(comparison.inner_folds)),
+        ("seed", str(comparison.random_state)),
+        ("kernels tried", ", ".join(f"{s.name} ({len(s.search.kernels_)})" for s in comparison.scores)),
+    ]
     if comparison.unfinished:
         rows.append(("not reached", ", ".join(comparison.unfinished)))
     return rows

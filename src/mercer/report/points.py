@@ -1,8 +1,6 @@
-"""The points that pictures show: few enough to draw, of every class, and what to call them."""
+"""The points that pictures show: few enough to draw, of every class, with their names."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +16,7 @@ HEAT_POINTS = 200
 
 
 def choose(comparison: Comparison, size: int = MAP_POINTS) -> Index:
-    """Numbers of points, drawn by the seed; every beginning of them holds all classes in proportion."""
+    """Indices of points, drawn by the seed; every prefix has all classes in proportion."""
     rng = np.random.default_rng(comparison.random_state)
     shuffled = rng.permutation(comparison.rows)
     if comparison.target.task == "regression":
@@ -32,12 +30,7 @@ def choose(comparison: Comparison, size: int = MAP_POINTS) -> Index:
     return shuffled[np.argsort(turn / counts[members], kind="stable")[:size]]
 
 
-def take(comparison: Comparison, rows: Index) -> Any:
-    """The points of these numbers."""
-    return _safe_indexing(comparison.data.X, rows)
-
-
 def names(comparison: Comparison, rows: Index) -> list[str]:
-    """What to call the points: by their place in what was given, and a glimpse where there is one."""
+    """Names of the points: their position in the data and, for some kinds, an excerpt."""
     places = comparison.target.known[rows].tolist()
-    return comparison.data.kind.labels(take(comparison, rows), places)
+    return comparison.data.kind.labels(_safe_indexing(comparison.data.X, rows), places)

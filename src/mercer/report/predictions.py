@@ -1,4 +1,4 @@
-"""What was predicted for points that had no part in the fit: confusions, or values against values."""
+"""Predictions for points that played no part in the fit: confusions, or values against values."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mercer.report.labels import short_names
 from mercer.selection import Comparison
 from mercer.selection.comparison import KernelScore
 
-#: Classes up to which a matrix is shown.
+#: Largest number of classes for which a matrix is shown.
 MOST_CLASSES = 40
 _SHOWN_PAIRS = 8
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often each class was taken for each, over all outer folds."""
+    """How often each class was predicted as each, over all outer folds."""
 
     classes: list[str]
-    #: The same, short enough for a table.
+    #: Names short enough for a table.
     short: list[str]
     counts: list[list[int]]
-    #: The same in percent of the row.
+    #: Counts in percent of the row.
     shares: list[list[float]]
     #: Most frequent mistakes: true class, predicted class, times.
     mistakes: list[tuple[str, str, int]]
@@ -56,7 +56,7 @@ def confusion(comparison: Comparison, score: KernelScore) -> Confusion:
 
 
 def predicted(comparison: Comparison, score: KernelScore, rows: Any) -> list[Any]:
-    """What was predicted for these points when they were in an outer fold, in the first repeat."""
+    """Predictions for these points when they were in an outer fold, in the first repeat."""
     found = np.empty(comparison.rows, dtype=object)
     pairs = list(zip(score.nested.tests, score.nested.predictions, strict=True))
     for test, prediction in reversed(pairs):

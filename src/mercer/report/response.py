@@ -1,4 +1,4 @@
-"""How the score answers to the kernel's parameter and to C (or the ridge), family by family."""
+"""Response of the score to the kernel's parameter and to C (or the ridge), family by family."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mercer.selection.comparison import KernelScore
 from mercer.selection.scales import Relative
 
 _KERNEL, _SIMILARITY = "param_kernel__", "param_similarity"
-#: Parameters of the machine, by the last part of their name, what to call them, and how units of the
-#: Gram matrix are shown.
+#: Parameters of the machine by the last part of their name, their display names, and units of the Gram
+#: matrix.
 _KNOBS = {"C": "C", "alpha": "ridge"}
 _UNITS = {"": "", "C": " \u00d7 variance of the Gram matrix", "ridge": " / variance of the Gram matrix"}
 
@@ -79,8 +79,7 @@ def _grid_value(setting: Any, column: str | None) -> float:
 def _labels(table: dict[str, Any], kernels: list[Any], rows: list[int]) -> tuple[str, list[str]]:
     """Names of the parameters in which the kernels differ, and their values.
 
-    Where that does not tell the kernels apart, as in a family of several classes, no name and whole
-    kernels.
+    If these do not identify the kernels, as in a family of several classes: no name, and their repr.
     """
     names = [name for name in table if name.startswith(_KERNEL) or name == _SIMILARITY]
     settings = [[table[name][rows.index(i)] for name in names] for i in range(len(kernels))]

@@ -1,4 +1,4 @@
-"""Round numbers for axes, and numbers as JSON takes them."""
+"""Round numbers for axes, and numbers for JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Axis:
     ticks: list[float]
 
     def share(self, value: float) -> float:
-        """Place of a value, in percent of the axis."""
+        """Position of a value, in percent of the axis."""
         return 100 * (value - self.low) / (self.high - self.low)
 
 
@@ -27,7 +27,7 @@ def axis(values: ArrayLike, most: float = math.inf) -> Axis:
     finite = np.asarray(values, dtype=float).ravel()
     finite = finite[np.isfinite(finite)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    # Ticks of values that differ by rounding errors alone would all read the same.
+    # Ticks of values that differ only by rounding errors would all read the same.
     least = 1e-3 * max(abs(low), abs(high), 1e-3)
     if high - low < least:
         low, high = low - least, high + least
@@ -39,7 +39,7 @@ def axis(values: ArrayLike, most: float = math.inf) -> Axis:
 
 
 def _step(wanted: float) -> float:
-    """The least of 1, 2, 5 times a power of ten that is as large as wanted."""
+    """The smallest 1, 2 or 5 times a power of ten that is at least as large as wanted."""
     power = 10.0 ** math.floor(math.log10(wanted))
     return next(m * power for m in (1, 2, 5, 10) if m * power >= wanted * (1 - 1e-9))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
@@ -73,8 +74,6 @@ class Gene:
 
 def load(context: Context) -> Mutations:
     """All mutation calls of any type, as in the paper."""
-    import pandas as pd
-
     if context.invented:
         calls = standin.mutations(context.seed)
     else:

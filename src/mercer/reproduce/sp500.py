@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -42,8 +43,6 @@ def load(context: Context) -> tuple[Array, Any]:
     """Daily log-returns of both sectors, one row per stock, and the sectors."""
     if context.invented:
         return standin.returns(context.seed)
-    import pandas as pd
-
     prices = pd.read_csv(context.file(PRICES), index_col=0)
     listed = pd.read_csv(context.file(TICKERS), keep_default_na=False).set_index("ticker")
     sector = listed["gics_2016_07"].reindex(prices.columns)

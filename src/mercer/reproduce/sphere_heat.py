@@ -11,6 +11,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from mercer.kernels import Heat, Kernel, Parametrix
 from mercer.reproduce.drawing import great_circle
@@ -69,8 +70,6 @@ def chi_squared(ends: Array, t: float) -> tuple[float, int]:
 
 def run(context: Context) -> Result:
     """Figure 1 of the paper."""
-    from scipy.stats import chi2
-
     figure = Figure(figsize=(11, 10.5))
     walks = draw(figure, seed=4 + context.seed, steps=50 if context.quick else 200)
     walkers = Table(
@@ -109,7 +108,6 @@ def run(context: Context) -> Result:
 
 
 def _slope(kernel: Kernel, n: int, step: float = 1e-4) -> float:
-    """Slope of a kernel at the antipode."""
     before, end = profile(kernel, n, np.array([math.pi - step, math.pi]))
     return float((end - before) / step)
 

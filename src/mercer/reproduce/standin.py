@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -34,8 +35,6 @@ def returns(seed: int, stocks: int = 40, days: int = 60) -> tuple[Array, NDArray
 
 def mutations(seed: int, samples: int = 80, genes: int = 30) -> Any:
     """One row per mutation, with sample and gene, for two kinds of tumour."""
-    import pandas as pd
-
     rng = np.random.default_rng([seed, 3])
     names = ["COL1A2", *(f"G{i}" for i in range(1, genes))]
     kinds = 0.05 + 0.4 * rng.dirichlet(np.full(genes, 0.3), size=2) * 3

@@ -1,4 +1,4 @@
-"""Comparing families of kernels: which one fits the data."""
+"""Comparison of families of kernels: which one fits the data."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _get_feature_names
 
 from mercer._progress import Work, watched
 from mercer.selection.comparison import Comparison, KernelScore
-from mercer.selection.fits import Evaluation, Split, Task, threads_for
+from mercer.selection.fits import Evaluation, Split, Task, by_metric, threads_for
 from mercer.selection.grid import named_templates
 from mercer.selection.journal import Journal
 from mercer.selection.kinds import Candidates, candidates
@@ -39,6 +40,8 @@ Array = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 INNER_FOLDS = 3
+_CLASSIFICATION = {"accuracy": accuracy_score, "balanced_accuracy": balanced_accuracy_score}
+_REGRESSION = {"r2": r2_score, "rmse": root_mean_squared_error, "mae": mean_absolute_error}
 
 
 def compare(
@@ -62,48 +65,46 @@ def compare(
 ) -> Comparison:
     """Compare the kernels that fit the data: a table, strings, nodes of a graph, or clouds.
 
-    On a table: linear and Gaussian kernels (the latter also on standardised columns) and, for counts,
-    tf-idf, which see the rows as they are, and cosine, parametrix and exact heat, which see them as
-    points of the simplex or the sphere.  On strings: letter counts,
-    spectra, subsequences with gaps (unless there are too many letters for them), and the weighted
-    degree if all are of one length.  On nodes: shared neighbours, walks, heat, Matern and von Neumann.
-    On clouds: mean embeddings, trace and generalised variance.
+    On a table, linear and Gaussian kernels (the latter also on standardised columns) and, for counts,
+    tf-idf see the rows as they are; cosine, parametrix and exact heat see them as points of the simplex
+    or the sphere.  On strings: letter counts, spectra, subsequences with gaps (unless there are too many
+    letters for them), and the weighted degree if all are of one length.  On nodes: shared neighbours,
+    walks, heat, Matern and von Neumann.  On clouds: mean embeddings, trace and generalised variance.
 
-    Each family is scored by a support vector machine (classes; with balanced weights where balanced
-    accuracy decides) or a kernel ridge regression (numbers) in cross-validation; kernel parameters and
-    C or the ridge are chosen by a second cross-validation inside each training part
-    (:class:`KernelSearchCV`), so that scores come from points that played no part in the choice.
-    Ranges of kernels are tried at six similarities, C and the ridge in units of the Gram matrix.  A
-    last search, on all points, gives the model to use.  Ctrl-C ends the comparison with the families
-    that are finished.
+    Each family is scored in cross-validation by a support vector machine for classes (with balanced
+    weights where balanced accuracy decides) or a kernel ridge regression for numbers.  A second
+    cross-validation inside each training part (:class:`KernelSearchCV`) chooses the kernel's parameters
+    and C or the ridge, so every score comes from points that played no part in the choice.  Kernels with
+    a range are tried at six similarities, C and the ridge in units of the Gram matrix.  A final search
+    on all points gives the model to use.  Ctrl-C ends the comparison with the finished families.
 
     Parameters
     ----------
-    X : array or sparse matrix of shape (m, n), list of strings, of nodes or of clouds
-        Strings are str, bytes or sequences of tokens.  Sequences of whole numbers count as strings if
-        they are tuples or of unequal lengths; lists of one length are rows of a table.  A cloud is an
-        array of shape (k, d), or a tuple of that and weights that sum to 1.
+    X : array or sparse matrix of shape (m, n), data frame, list of strings, of nodes or of clouds
+        Strings are str, bytes or sequences of tokens.  Sequences of whole numbers are strings if they
+        are tuples or differ in length; lists of one length are rows of a table.  A cloud is an array of
+        shape (k, d), or a tuple of such an array and weights that sum to 1.
     y : array of shape (m,)
         Class labels or numbers.  Points without one (None or NaN) are left out.
     kernels : dict of lists of kernels, optional
-        Families to compare instead of those above; ``"linear"`` and ``"Gaussian"`` (or what stands for
-        them on other data) are what the others are tested against, if they are among them.
+        Families to compare instead of those above.  Families named ``"linear"`` and ``"Gaussian"`` (or
+        their counterparts on other data) are those that the others are tested against.
     similarities : "auto" or list of floats, optional
-        Scales to try the given ``kernels`` at, see :class:`KernelSearchCV`; by default they are taken as
-        they are.
+        Similarities to try the given ``kernels`` at, see :class:`KernelSearchCV`; by default kernels are
+        taken as they are.
     space : {"auto", "simplex", "sphere"} or Graph
         How the geometric kernels see a row of a table: as counts or a composition, or as a direction;
         "auto" takes rows without negative entries as counts.  Or the graph whose nodes X names.
     task : {"auto", "classification", "regression"}
-        "auto" takes numbers that are not whole, or more than 20 different ones, as a regression.
+        "auto" chooses regression for numbers that are not whole, or of which more than 20 differ.
     scoring : str, optional
         Metric that decides, by its name in scikit-learn.  By default accuracy, balanced accuracy if
         one class is more than 3 times as frequent as another, or R squared.
     groups : array of shape (m,), optional
-        What belongs together, as samples of one patient: such points are never split between training
-        and test.
+        Groups of points that belong together, such as samples of one patient; they are never split
+        between training and test.
     folds, repeats : int
-        Outer folds, and how often they are drawn anew.
+        Number of outer folds, and how often they are drawn.
     random_state : int
         Seed of the folds.
     n_jobs : int, optional
@@ -111,16 +112,16 @@ def compare(
     max_memory : float
         Gigabytes, see :class:`KernelSearchCV`.
     cache : path, optional
-        Folder of finished fits, from which an interrupted comparison goes on.
+        Folder of finished fits, from which an interrupted comparison resumes.
     progress : callable, optional
-        Called with the number of fits done and their total number.
+        Called with the number of finished fits and their total number.
     finished : callable, optional
         Called with the score of each family as soon as it is known.
 
     Returns
     -------
     Comparison
-        Its ``notes`` tell what was left out.
+        Its ``notes`` say what was left out.
 
     Examples
     --------
@@ -141,20 +142,22 @@ def compare(
     if target.task == "regression":
         data = _positive(data)
     metric = check_metric(scoring, target)
-    parts = _check_groups(groups, target, data, folds)
+    if groups is not None:
+        target = replace(target, groups=_check_groups(groups, target, data, folds))
+    columns = _get_feature_names(X)
     search = KernelSearchCV(
         estimator=target.estimator(metric), scoring=metric, n_jobs=n_jobs, max_memory=max_memory,
         cache=cache, random_state=random_state,
-        cv=target.splitter(INNER_FOLDS, random_state, parts is not None),
+        cv=target.splitter(INNER_FOLDS, random_state, groups is not None),
     )  # fmt: skip
     outer = [
         split
         for repeat in range(repeats)
-        for split in target.splitter(folds, random_state + repeat, parts is not None).split(
-            np.zeros(len(target.y)), target.y, parts
+        for split in target.splitter(folds, random_state + repeat, groups is not None).split(
+            np.zeros(len(target.y)), target.y, target.groups
         )
     ]
-    contest = _Contest(data, target, parts, search, outer, _Meter(data.families, len(outer), progress))
+    contest = _Contest(data, target, search, outer, _Meter(data.families, len(outer), progress))
     scores: list[KernelScore] = []
     unfinished: tuple[str, ...] = ()
     for name, members in data.families.items():
@@ -167,18 +170,16 @@ def compare(
             break
         if finished is not None:
             finished(scores[-1])
-    # On equal scores kernels that are not positive semidefinite come last.
+    # Among equal scores, kernels that are not positive semidefinite come last.
     scores.sort(key=lambda s: (-s.mean, not getattr(s.kernel, "positive_semidefinite", True)))
-    number = None if parts is None else len(np.unique(parts))
     return Comparison(
-        data, target, metric, folds, repeats, INNER_FOLDS, random_state, scores, unfinished, number
-    )
+        data, target, metric, folds, repeats, INNER_FOLDS, random_state, scores, unfinished,
+        () if columns is None else tuple(columns),
+    )  # fmt: skip
 
 
-def _check_groups(groups: Any, target: Target, data: Candidates, folds: int) -> np.ndarray | None:
+def _check_groups(groups: Any, target: Target, data: Candidates, folds: int) -> np.ndarray:
     """Group of each point with a target, as a number."""
-    if groups is None:
-        return None
     values = np.asarray(groups)
     rows = len(target.known) + target.missing
     if values.shape != (rows,):
@@ -188,10 +189,9 @@ def _check_groups(groups: Any, target: Target, data: Candidates, folds: int) -> 
     if pd.isna(values).any():
         raise ValueError(f"row {int(np.argmax(pd.isna(values)))} of groups is missing; name its group")
     parts: np.ndarray = np.unique(values.astype(str), return_inverse=True)[1][target.known]
-    if len(np.unique(parts)) < folds + 1:
-        raise ValueError(
-            f"{len(np.unique(parts))} groups are too few for {folds} folds; use fewer folds"
-        )
+    number = len(np.unique(parts))
+    if number < folds + 1:
+        raise ValueError(f"{number} groups are too few for {folds} folds; use fewer folds")
     return parts
 
 
@@ -204,7 +204,7 @@ def _families(kernels: Any, similarities: Any) -> dict[str, list[Template]]:
 
 
 def _positive(data: Candidates) -> Candidates:
-    """The same without families that a ridge regression cannot use."""
+    """The data without families that a ridge regression cannot use."""
     names = [n for n, members in data.families.items() if not members[0].kernel.positive_semidefinite]
     if not names:
         return data
@@ -227,28 +227,27 @@ class _Meter:
         cells = {n: sum(len(t.similarities) or 1 for t in members) for n, members in families.items()}
         self._shares = {name: fits * count + 2 * folds for name, count in cells.items()}
         self._callback = callback
-        self._before = self._last = 0
-        if callback is not None:
-            callback(0, sum(self._shares.values()))  # what is ahead, before the first fit is done
+        self._before, self._last = 0, -1
+        self._advance(0)  # the total is known before the first fit is done
 
     def watch(self, name: str, first: float, last: float) -> Progress:
         """A callback for work that takes a family from one share of its fits to another."""
 
         def report(done: int, total: int) -> None:
             share = first + (last - first) * (done / total if total else 1.0)
-            now = self._before + int(share * self._shares[name])
-            if self._callback is not None and now > self._last:
-                self._last = now
-                self._callback(now, sum(self._shares.values()))
+            self._advance(self._before + int(share * self._shares[name]))
 
         return report
 
     def finish(self, name: str) -> None:
-        """A family is done."""
+        """Count a family as done."""
         self._before += self._shares[name]
-        if self._callback is not None and self._before > self._last:
-            self._last = self._before
-            self._callback(self._before, sum(self._shares.values()))
+        self._advance(self._before)
+
+    def _advance(self, now: int) -> None:
+        if self._callback is not None and now > self._last:
+            self._last = now
+            self._callback(now, sum(self._shares.values()))
 
 
 @dataclass
@@ -257,35 +256,30 @@ class _Contest:
 
     data: Candidates
     target: Target
-    groups: np.ndarray | None
     search: KernelSearchCV
     outer: list[Split]
     meter: _Meter
 
     def score(self, name: str, templates: list[Template]) -> KernelScore:
-        """Nested scores, further metrics, and the search on all points."""
+        """Nested scores of a family, further metrics, and the search on all points."""
         start = time.perf_counter()
         X, y = self.data.X, self.target.y
         end = 1 - 1 / (len(self.outer) + 1)
         search = KernelSearchCV(**{**self.search.get_params(deep=False), "kernels": {name: templates}})
         search.set_params(progress=self.meter.watch(name, 0.0, 0.95 * end))
-        nested = search.nested_scores(X, y, outer_cv=self.outer, groups=self.groups)
+        nested = search.nested_scores(X, y, outer_cv=self.outer, groups=self.target.groups)
         metrics = self._metrics(nested)
-        search.set_params(progress=self.meter.watch(name, end, 1.0)).fit(X, y, self.groups)
+        search.set_params(progress=self.meter.watch(name, end, 1.0)).fit(X, y, self.target.groups)
         search.set_params(progress=None)
         self.meter.finish(name)
         return KernelScore(name, nested, metrics, search, time.perf_counter() - start)
 
     def _metrics(self, nested: NestedScores) -> dict[str, Array]:
         pairs = [(self.target.y[t], p) for t, p in zip(nested.tests, nested.predictions, strict=True)]
-        if self.target.task == "regression":
-            functions: Any = {
-                "r2": r2_score, "rmse": root_mean_squared_error, "mae": mean_absolute_error
-            }  # fmt: skip
-            return {n: np.array([f(y, p) for y, p in pairs]) for n, f in functions.items()}
-        plain = {"accuracy": accuracy_score, "balanced_accuracy": balanced_accuracy_score}
-        found = {n: np.array([f(y, p) for y, p in pairs]) for n, f in plain.items()}
-        return found | self._probabilities(nested)
+        regression = self.target.task == "regression"
+        functions = _REGRESSION if regression else _CLASSIFICATION
+        found = {name: np.array([f(y, p) for y, p in pairs]) for name, f in functions.items()}
+        return found if regression else found | self._probabilities(nested)
 
     def _probabilities(self, nested: NestedScores) -> dict[str, Array]:
         """ROC AUC and log loss of the chosen machines, calibrated inside the training parts."""
@@ -307,9 +301,7 @@ class _Contest:
             Work(total=len(tasks), callback=lambda *_: None),
         )  # fmt: skip
         outcomes = watched(lambda: evaluation.run(tasks, self.outer), evaluation.work, "calibration")
-        return {
-            name: np.array([outcome.scores[name] for outcome in outcomes]) for name in outcomes[0].scores
-        }
+        return by_metric(outcomes)
 
 
 def _probability_scores(model: Any, K: Any, y: Any) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Results of a comparison of kernels, and their summary in words."""
+"""Results of a comparison of kernels, and a summary in words."""
 
 from __future__ import annotations
 
@@ -18,18 +18,10 @@ from mercer.selection.significance import corrected_interval, corrected_test, ho
 from mercer.selection.target import Target, counted
 
 Array = NDArray[np.float64]
-#: Scores that differ by less are level.
+#: Scores that differ by less count as equal.
 _LEVEL = 5e-4
-#: How metrics are called.
-_NAMES = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "roc_auc": "ROC AUC",
-    "log_loss": "log loss",
-    "r2": "R²",
-    "rmse": "RMSE",
-    "mae": "mean absolute error",
-}
+#: Names of metrics for display, where they are not scikit-learn's own words.
+_NAMES = {"roc_auc": "ROC AUC", "r2": "R²", "rmse": "RMSE", "mae": "mean absolute error"}
 _SHARES = ("accuracy", "balanced_accuracy")
 #: Smaller p-values are shown as "< 0.001".
 _SMALL = 0.001
@@ -45,30 +37,28 @@ def shown(metric: str, value: float) -> str:
     return f"{value:.2%}" if metric in _SHARES else f"{value:.4g}"
 
 
-def p_text(p: float | None) -> str:
+def _p_text(p: float) -> str:
     """A p-value as text."""
-    if p is None or math.isnan(p):
-        return ""
     return f"< {_SMALL}" if p < _SMALL else f"{p:.3f}"
 
 
 @dataclass(frozen=True, eq=False)
 class KernelScore:
-    """How one family of kernels did.
+    """Scores of one family of kernels.
 
     Attributes
     ----------
     name : str
         The family.
     nested : NestedScores
-        Scores on outer folds that had no part in the choice of parameters.
+        Scores on outer folds that played no part in the choice of parameters.
     metrics : dict of arrays
         Other metrics on the outer folds.
     search : KernelSearchCV
-        The search on all points: ``best_estimator_`` is the model to use, ``cv_results_`` the scores of
-        all parameters.
+        The search on all points: ``best_estimator_`` is the model to use, ``cv_results_`` has the scores
+        of all parameters.
     seconds : float
-        Time of all this.
+        Total time.
     """
 
     name: str
@@ -79,7 +69,7 @@ class KernelScore:
 
     @property
     def scores(self) -> Array:
-        """One per outer fold."""
+        """Scores, one per outer fold."""
         return self.nested.scores
 
     @property
@@ -89,7 +79,7 @@ class KernelScore:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of the mean; no score of scikit-learn is above 1, and no share below 0."""
+        """95 % interval of the mean, cut off at 1 and, for accuracies, at 0."""
         low, high = corrected_interval(self.scores, self.nested.overlap)
         return max(low, 0.0) if self.search.scoring in _SHARES else low, min(high, 1.0)
 
@@ -148,8 +138,8 @@ class Comparison:
     scores: list[KernelScore]
     #: Families that were not reached because the comparison was interrupted.
     unfinished: tuple[str, ...] = ()
-    #: Number of groups that folds keep together, if there are any.
-    groups: int | None = None
+    #: Columns of the data frame that was compared; empty for other points.
+    columns: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -162,8 +152,13 @@ class Comparison:
         return self.target.classes
 
     @property
+    def groups(self) -> int | None:
+        """Number of groups that folds keep together; None if there are none."""
+        return None if self.target.groups is None else len(np.unique(self.target.groups))
+
+    @property
     def chance(self) -> float | None:
-        """Score of always naming the most frequent class, or the mean; None where that is not known."""
+        """Score of always predicting the most frequent class, or the mean; None if it is not known."""
         if self.metric == "accuracy":
             return max(self.classes.values()) / self.rows
         if self.metric == "balanced_accuracy":
@@ -172,12 +167,12 @@ class Comparison:
 
     @property
     def naive(self) -> str:
-        """What needs no kernel to be predicted, and scores :attr:`chance`."""
+        """The prediction without a kernel, which scores :attr:`chance`."""
         return "mean" if self.target.task == "regression" else "majority class"
 
     @property
     def baseline(self) -> str | None:
-        """What :attr:`chance` is, in words; None where it is not known."""
+        """Description of :attr:`chance`; None if that is not known."""
         return None if self.chance is None else f"{self.metric_title} of the {self.naive}"
 
     @property
@@ -187,20 +182,20 @@ class Comparison:
 
     @property
     def best_plain(self) -> KernelScore | None:
-        """The best kernel that makes no use of the structure."""
+        """The best kernel that does not use the structure of the points."""
         return next((s for s in self.scores if s.name in self.data.plain), None)
 
     @property
     def best_rich(self) -> KernelScore | None:
-        """The best kernel that does."""
+        """The best kernel that uses it."""
         return next((s for s in self.scores if s.name not in self.data.plain), None)
 
     @cached_property
     def p_values(self) -> dict[str, float]:
         """P-value of each kernel that uses the structure against the best that does not.
 
-        By a paired test on the folds with Nadeau and Bengio's correction; several at a time are not
-        allowed for, see :attr:`adjusted_p_values`.
+        By a paired test on the folds with Nadeau and Bengio's correction, not adjusted for multiple
+        tests; see :attr:`adjusted_p_values`.
         """
         plain = self.best_plain
         if plain is None:
@@ -213,13 +208,18 @@ class Comparison:
 
     @property
     def adjusted_p_values(self) -> dict[str, float]:
-        """The same, adjusted for their number by Holm's method."""
+        """P-values adjusted for multiple tests by Holm's method."""
         names = list(self.p_values)
         return dict(zip(names, holm(np.array([*self.p_values.values()])).tolist(), strict=True))
 
+    def p_text(self, name: str) -> str | None:
+        """A kernel's adjusted p-value as text; None for plain kernels."""
+        p = self.adjusted_p_values.get(name)
+        return None if p is None or math.isnan(p) else _p_text(p)
+
     @property
     def error_reductions(self) -> dict[str, float]:
-        """Share of the best plain kernel's error that each other kernel saves, below 0 if it adds."""
+        """Share of the best plain kernel's error that each other kernel saves; negative if it adds."""
         plain = self.best_plain
         perfect = 0.0 if self.metric.startswith("neg_") else 1.0
         if plain is None or plain.mean == perfect:
@@ -231,7 +231,7 @@ class Comparison:
         }
 
     def error_change(self, name: str) -> str | None:
-        """How a kernel's error compares with the best plain kernel's: "12% less", "8% more"."""
+        """A kernel's error compared with the best plain kernel's: "12% less", "8% more"."""
         saved = self.error_reductions.get(name)
         if saved is None:
             return None
@@ -240,7 +240,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """One sentence on whether a kernel that knows the structure does better than a plain one."""
+        """One sentence on whether a kernel that uses the structure does better than a plain one."""
         plain, rich = self.best_plain, self.best_rich
         if plain is None or rich is None:
             best = self.scores[0]
@@ -274,12 +274,12 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out, and why."""
+        """Notes on what was left out, and why."""
         notes = list(self.data.notes)
         if self.target.missing:
             notes.append(
                 f"{counted(self.target.missing, self.data.noun)} without a target left out; "
-                "`mercer predict` or the model's predict() gives them one"
+                "`mercer predict` or the model's predict() fills them in"
             )
         notes += [
             f"{score.name}: the best is {' and '.join(score.search.edges_)}"
@@ -287,18 +287,18 @@ class Comparison:
             if score.search.edges_
         ]
         if self.unfinished:
-            notes.append(f"interrupted before {', '.join(self.unfinished)}: run it again to go on")
+            notes.append(f"interrupted before {', '.join(self.unfinished)}: run it again to resume")
         return tuple(notes)
 
     @property
     def best(self) -> str:
-        """The model to build: the best family's kernel, and the parameters chosen on all points."""
+        """Python code of the best family's model, with the parameters chosen on all points."""
         best = self.scores[0]
         return f"make_pipeline(GramTransformer({best.kernel!r}), {best.search.best_estimator_[-1]!r})"
 
     @property
     def call(self) -> str:
-        """How to repeat the comparison in Python."""
+        """Python code that repeats the comparison."""
         space = f"space={self.data.space}, " if self.data.space else ""
         grouped = "" if self.groups is None else "groups=groups, "
         repeats = "" if self.repeats == 1 else f"repeats={self.repeats}, "
@@ -318,11 +318,11 @@ class Comparison:
         return metric_name(self.metric)
 
     def with_facts(self, facts: str) -> Comparison:
-        """The same, with more to tell about the points."""
+        """A copy with further facts about the points."""
         return replace(self, data=replace(self.data, facts=f"{self.data.facts}, {facts}"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON."""
+        """Numbers and strings, ready for JSON."""
         best = self.scores[0]
         return {
             "kind": self.kind,
@@ -368,7 +368,7 @@ class Comparison:
 
 
 def _relation(p: float) -> str:
-    return p_text(p) if p < _SMALL else f"= {p_text(p)}"
+    return _p_text(p) if p < _SMALL else f"= {_p_text(p)}"
 
 
 def _short(value: Any) -> str:

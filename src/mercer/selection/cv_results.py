@@ -1,4 +1,4 @@
-"""Tables of what a search found, as scikit-learn lays them out."""
+"""Results of a search as tables, in the layout of scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mercer.selection.grid import Setting
 
 
 def described(kernel: Any, setting: Setting, params: dict[str, Any]) -> dict[str, Any]:
-    """A candidate as shown to the user: kernel, similarity if one was chosen, parameters."""
+    """A candidate as users see it: kernel, similarity if one was chosen, parameters."""
     similarity = {} if setting.similarity is None else {"similarity": setting.similarity}
     return {"kernel": kernel, **similarity, **params}
 
@@ -21,7 +21,7 @@ def described(kernel: Any, setting: Setting, params: dict[str, Any]) -> dict[str
 def tabulate(
     params: list[dict[str, Any]], families: list[str], outcomes: list[list[Outcome]]
 ) -> dict[str, Any]:
-    """``cv_results_`` of candidates: what they are, their families, and their outcomes fold by fold."""
+    """``cv_results_`` of candidates, from their parameters, families and outcomes fold by fold."""
     table: dict[str, Any] = {}
     folds = len(outcomes[0])
     seconds = np.array([[outcome.seconds for outcome in row] for row in outcomes])
@@ -47,7 +47,7 @@ def tabulate(
 
 
 def best_index(table: dict[str, Any], metric: str) -> int:
-    """The first candidate of the best."""
+    """The first of the best candidates."""
     return int(np.argmin(table[f"rank_test_{metric}"]))
 
 
@@ -55,7 +55,7 @@ _ABSENT = object()
 
 
 def _varied(kernels: list[Any]) -> list[dict[str, Any]]:
-    """Those plain parameters of each kernel in which kernels of its class differ."""
+    """Parameters of each kernel, of simple types, in which kernels of its class differ."""
     params = [
         {k: v for k, v in kernel.get_params().items() if isinstance(v, int | float | str | tuple)}
         for kernel in kernels
@@ -71,7 +71,7 @@ def _varied(kernels: list[Any]) -> list[dict[str, Any]]:
 
 
 def _column(values: list[Any]) -> Any:
-    """A masked array, of numbers where all are."""
+    """A masked array, of floats if all values are numbers."""
     absent = [value is _ABSENT for value in values]
     present = [value for value in values if value is not _ABSENT]
     number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in present)

@@ -1,4 +1,4 @@
-"""Fits on slices of Gram matrices: many kernels, folds and settings of an estimator, in threads."""
+"""Fits on slices of Gram matrices: many kernels, folds and parameters of an estimator, in threads."""
 
 from __future__ import annotations
 
@@ -18,20 +18,17 @@ from sklearn.metrics import check_scoring
 
 from mercer._progress import Work
 from mercer._threads import blas_limited_to, run, threads_in_use
-from mercer.selection.gram_cache import Grams, is_shared, sharing
+from mercer.selection.gram_cache import Grams, fit_bytes, is_shared, plan, sharing
 from mercer.selection.journal import Journal, fingerprint
-from mercer.selection.memory import fit_bytes, plan
 from mercer.selection.scales import resolved, spread, variance_unit
 
 Index = NDArray[np.intp]
 Split = tuple[Index, Index]
 #: Called with an estimator, Gram matrix and target; returns a score, or a dict of them.
 Scorer = Callable[[Any, Any, Any], Any]
-#: Rows of a slice that are cut out at a time.
+#: Rows of a slice that are copied at a time.
 _ROWS = 256
-
-
-#: In place of a split: the total variance of the whole Gram matrix is wanted, and no fit.
+#: In place of a split: compute the total variance of the whole Gram matrix, without a fit.
 WHOLE = -1
 
 
@@ -51,7 +48,7 @@ class Outcome:
     scores: dict[str, float]
     #: Wall seconds of fit and of scoring.
     seconds: tuple[float, float]
-    #: Predictions for the test points, if they were asked for, and parameters of the fit.
+    #: Predictions for the test points, if requested, and parameters of the fit.
     prediction: Any = None
     params: dict[str, Any] = field(default_factory=dict)
 
@@ -60,8 +57,8 @@ class Outcome:
 class Evaluation:
     """Fits of one estimator on Gram matrices of points X.
 
-    A Gram matrix is computed once per kernel, in batches that fit into memory, and a fold is cut out
-    of it once for all parameters of the estimator.
+    Each Gram matrix is computed once, in batches that fit into memory, and each fold is cut out of it
+    once for all parameters of the estimator.
 
     Attributes
     ----------
@@ -78,7 +75,7 @@ class Evaluation:
     threads: int = 1
     journal: Journal | None = None
     work: Work = field(default_factory=Work)
-    #: scikit-learn's settings, which belong to the thread that made this.
+    #: scikit-learn's settings, which are those of the thread that made this object.
     config: dict[str, Any] = field(default_factory=get_config)
     seconds: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(("products", "laws", "slices", "fits", "scores"), 0.0)
@@ -87,7 +84,7 @@ class Evaluation:
     def run(
         self, tasks: Sequence[Task], splits: Sequence[Split], *, predictions: bool = False
     ) -> list[Outcome]:
-        """Carry out all tasks; those in the journal are read there, unless predictions are wanted."""
+        """Run all tasks; finished ones are read from the journal, unless predictions are requested."""
         outcomes: list[Any] = [None] * len(tasks)
         keys = self._recall(tasks, splits, outcomes) if not predictions else {}
         left = [i for i, outcome in enumerate(outcomes) if outcome is None]
@@ -100,7 +97,7 @@ class Evaluation:
     def _recall(
         self, tasks: Sequence[Task], splits: Sequence[Split], outcomes: list[Any]
     ) -> dict[int, str]:
-        """Fill in what is known from earlier; returns the keys of the tasks."""
+        """Fill in the outcomes that the journal has; returns the keys of the tasks."""
         if self.journal is None:
             return {}
         kernels = {k: fingerprint(self.kernels[k]) for k in {task.kernel for task in tasks}}
@@ -174,20 +171,16 @@ class Evaluation:
             raise KeyboardInterrupt
 
     def _order(self, kernels: set[int]) -> list[int]:
-        """Kernels with the same invariants one after the other."""
+        """Order kernels so that those with the same invariants are adjacent."""
         groups: dict[Any, list[int]] = {}
         for k in sorted(kernels):
             groups.setdefault(sharing(self.kernels[k]), []).append(k)
         return [k for group in groups.values() for k in group]
 
     def _parts(
-        self,
-        tasks: Sequence[Task],
-        splits: Sequence[Split],
-        chosen: list[int],
-        matrices: dict[int, Any],
+        self, tasks: Sequence[Task], splits: Sequence[Split], chosen: list[int], matrices: dict[int, Any]
     ) -> list[tuple[int, _Part]]:
-        """Tasks, those on the same slices side by side, each with its slices."""
+        """Tasks with their slices, those on the same slices adjacent."""
         groups: dict[tuple[int, int], list[int]] = {}
         for i in chosen:
             groups.setdefault((tasks[i].kernel, tasks[i].split), []).append(i)
@@ -240,14 +233,19 @@ class Evaluation:
             self.seconds[name] += float(seconds)
 
 
+def by_metric(outcomes: Sequence[Outcome]) -> dict[str, NDArray[np.float64]]:
+    """Scores of several fits, metric by metric."""
+    return {name: np.array([o.scores[name] for o in outcomes]) for name in outcomes[0].scores}
+
+
 def threads_for(n_jobs: int | None) -> int:
-    """Threads for so many jobs; -1 for all that BLAS may use."""
+    """Number of threads for ``n_jobs``; -1 stands for all that BLAS may use."""
     threads = int(effective_n_jobs(n_jobs))
     return min(threads, threads_in_use()) if n_jobs == -1 else threads
 
 
 def choose_scorer(estimator: Any, scoring: Any) -> Scorer:
-    """scikit-learn's scorer, but for plain accuracy, where its checks take longer than the work."""
+    """scikit-learn's scorer, except for accuracy, where its checks take longer than the score."""
     scorer: Scorer = check_scoring(estimator, scoring)
     own = getattr(type(estimator), "score", None)
     plain = scoring is None and own is ClassifierMixin.score
@@ -255,7 +253,7 @@ def choose_scorer(estimator: Any, scoring: Any) -> Scorer:
 
 
 def accuracy(model: Any, K: Any, y: Any) -> float:
-    """Share of points that are classified right."""
+    """Share of points that are classified correctly."""
     return float(np.mean(model.predict(K) == y))
 
 
@@ -281,7 +279,7 @@ class _Part:
             return self._slices
 
     def _cut(self, rows: Index, columns: Index) -> Any:
-        """A slice in double precision, some rows at a time: no second copy of it in between."""
+        """Copy a slice in double precision, some rows at a time to avoid a second copy."""
         out = np.empty((len(rows), len(columns)))
         for start in range(0, len(rows), _ROWS):
             part = slice(start, start + _ROWS)

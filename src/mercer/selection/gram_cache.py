@@ -1,16 +1,18 @@
-"""Gram matrices of many kernels on the same points, with what they share computed once."""
+"""Gram matrices of many kernels on the same points: shared parts computed once, memory limited."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process import kernels as sk
 
+from mercer._memory import size_text
 from mercer.engine import engine_for
 from mercer.kernels.algebra import Sum
 from mercer.kernels.base import Kernel
@@ -25,17 +27,17 @@ Array = NDArray[Any]
 class Grams:
     """Gram matrices of kernels on points X.
 
-    Radial kernels are a law applied to the invariant of each pair, a matrix product that all kernels
-    of one space share: it is computed for the first of them and kept.  Sums, products and powers are
-    put together from their parts; other kernels are called as they are.
+    A radial kernel applies a law to the invariant of each pair of points.  The invariants are a matrix
+    product that all kernels of a space share: it is computed for the first of them and kept.  Sums,
+    products and powers are combined from their parts; other kernels are called directly.
 
     Parameters
     ----------
     X : points
     dtype : dtype
-        Precision in which the result is stored; all is computed in that of the points.
+        Precision of the result; computations use the precision of the points.
     kept : int
-        Number of spaces whose invariants are kept, the latest ones.
+        Number of spaces whose invariants are kept; the oldest are dropped.
 
     Attributes
     ----------
@@ -97,7 +99,7 @@ class Grams:
         return K
 
     def _invariants_of(self, key: Hashable, operands: Operands) -> Array:
-        """Invariants of all pairs, computed for the first kernel that needs them."""
+        """Invariants of all pairs, computed when the first kernel needs them."""
         if key not in self._invariants:
             while len(self._invariants) >= self.kept:
                 self._invariants.popitem(last=False)
@@ -107,10 +109,75 @@ class Grams:
 
 
 def is_shared(kernel: sk.Kernel) -> bool:
-    """Tell whether the kernel is a law applied to invariants that others may share."""
+    """Whether the kernel applies a law to invariants that others may share."""
     return isinstance(kernel, Kernel) and kernel.embedding is not None
 
 
 def sharing(kernel: sk.Kernel) -> Hashable:
-    """What kernels with the same invariants have in common; others are alone."""
+    """A key that kernels with the same invariants have in common."""
     return kernel.embedding_key if is_shared(kernel) else id(kernel)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is held in memory at once."""
+
+    #: Precision of Gram matrices.
+    dtype: Any
+    #: Number of spaces whose invariants are kept.
+    invariants: int
+    #: Number of Gram matrices held at once.
+    batch: int
+    threads: int
+
+
+def fit_bytes(estimator: Any, train: int, test: int) -> float:
+    """Bytes of one fit: its slices, and the solver's own memory.
+
+    libsvm reads the slices in place and keeps a cache; other solvers are assumed to make two copies.
+    """
+    caches = [v for k, v in estimator.get_params().items() if k.endswith("cache_size")]
+    copies = 16.0 * train * train
+    solver = min(4.0 * train * train, caches[0] * 2**20) if caches else copies
+    return 8.0 * train * (train + test) + solver
+
+
+def plan(
+    rows: int, fit: float, *, kernels: int, shared: bool, combined: bool, threads: int, max_memory: float
+) -> Plan:
+    """Choose the precision, batch size and number of threads that fit into memory.
+
+    Parameters
+    ----------
+    rows : int
+        Number of points.
+    fit : float
+        Bytes of the largest fit.
+    kernels : int
+        Number of kernels.
+    shared : bool
+        Whether some kernels share invariants.
+    combined : bool
+        Whether some kernels need a second matrix while they are computed.
+    threads : int
+        Largest number of simultaneous fits.
+    max_memory : float
+        Bytes.
+    """
+    options = [
+        *((np.float64, kept, threads) for kept in ([1, 0] if shared else [0])),
+        *((np.float32, kept, threads) for kept in ([1, 0] if shared else [0])),
+        *((np.float32, 0, fewer) for fewer in range(threads - 1, 0, -1)),
+    ]
+    for dtype, kept, workers in options:
+        size = float(np.dtype(dtype).itemsize) * rows * rows
+        # Invariants and the parts of combined kernels are in double precision.
+        aside = 8.0 * rows * rows * (kept + combined)
+        batch = int((max_memory - workers * fit - aside) // size)
+        if batch >= 1:
+            return Plan(dtype, kept, min(batch, kernels), workers)
+    needed = fit + size + 8.0 * rows * rows * combined
+    raise ValueError(
+        f"a search on {rows} points needs at least {size_text(needed)}, and max_memory allows "
+        f"{size_text(max_memory)}; raise it, or take fewer points (mercer.selection.representatives)"
+    )

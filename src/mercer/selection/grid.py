@@ -1,4 +1,4 @@
-"""What a search tries: kernels at similarities, and parameters of the estimator."""
+"""Candidates of a search: kernels at similarities, and parameters of the estimator."""
 
 from __future__ import annotations
 
@@ -16,22 +16,16 @@ from sklearn.utils import get_tags
 from mercer.kernels.base import has_range
 from mercer.kernels.scale import check_similarity
 from mercer.selection.kinds import kind_of
-from mercer.selection.scales import (
-    ALPHA_GRID,
-    C_GRID,
-    SIMILARITIES,
-    Relative,
-    Template,
-)
+from mercer.selection.scales import ALPHA_GRID, C_GRID, SIMILARITIES, Relative, Template
 
 _PREFIX = "kernel__"
-#: Times that grids are extended about a best setting at their edge.
+#: How often a grid is extended around a best setting at its edge.
 EXTENSIONS = 2
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A template, by its number, at a similarity, and parameters of the estimator."""
+    """The index of a template, a similarity, and parameters of the estimator."""
 
     template: int
     similarity: float | None
@@ -40,58 +34,44 @@ class Setting:
 
 @dataclass(frozen=True)
 class Trials:
-    """All that is tried."""
+    """All candidates of a search."""
 
     templates: list[Template]
     #: Name of each template's family.
     families: list[str]
     settings: list[Setting] = field(default_factory=list)
-    #: Whether a best setting at the edge has others beyond it tried.
+    #: Whether settings beyond the edge are tried if the best one is there.
     extensible: bool = False
 
-    def beyond(self, setting: Setting) -> list[Setting]:
-        """Settings next to one that have not been tried, in the order of the grid."""
-        if not self.extensible:
-            return []
-        template = self.templates[setting.template]
-        near = _neighbours(setting.similarity, template.ladder)
+    def extend(self, bests: Sequence[int]) -> dict[int, list[int]]:
+        """Add the neighbours of some settings; returns the indices of all neighbours of each."""
+        found: dict[int, list[int]] = {}
+        for best in bests:
+            own = self.settings[best]
+            around = self._around(own) if self.extensible else []
+            tried = [s for s in self.settings if s.template == own.template]
+            self.settings.extend(s for s in around if s not in tried)
+            found[best] = [
+                i for i, s in enumerate(self.settings) if s.template == own.template and s in around
+            ]
+        return found
+
+    def _around(self, setting: Setting) -> list[Setting]:
+        """A setting and its neighbours, in the order of the grid."""
+        near = _neighbours(setting.similarity, self.templates[setting.template].ladder)
         names = [name for name, value in setting.params.items() if isinstance(value, Relative)]
         values = [
-            [Relative(v, own.kind, own.of_target) for v in _neighbours(own.value, own.ladder)]
+            [replace(own, value=v) for v in _neighbours(own.value, own.ladder)]
             for own in (setting.params[name] for name in names)
         ]
-        around = [
+        return [
             Setting(setting.template, similarity, {**setting.params, **dict(zip(names, v, strict=True))})
             for similarity in near
             for v in product(*values)
         ]
-        tried = [s for s in self.settings if s.template == setting.template]
-        return [s for s in around if s not in tried]
-
-    def extend(self, bests: Sequence[int]) -> dict[int, list[int]]:
-        """Add what is beyond some settings; for each of them, the numbers of all its neighbours."""
-        found: dict[int, list[int]] = {}
-        for best in bests:
-            for setting in self.beyond(self.settings[best]):
-                self.settings.append(setting)
-            # Others may have added what is beyond this one.
-            found[best] = [i for i, s in enumerate(self.settings) if self._adjacent(s, best)]
-        return found
-
-    def _adjacent(self, setting: Setting, best: int) -> bool:
-        own = self.settings[best]
-        if not self.extensible or setting.template != own.template:
-            return False
-        template = self.templates[own.template]
-        near = setting.similarity in _neighbours(own.similarity, template.ladder)
-        return near and all(
-            value.value in _neighbours(own.params[name].value, value.ladder)
-            for name, value in setting.params.items()
-            if isinstance(value, Relative)
-        )
 
     def edges(self, setting: Setting) -> list[str]:
-        """At which ends of what was tried a setting lies, in words."""
+        """Sentences on the edges of the grid at which a setting lies."""
         if not self.extensible:
             return []
         tried = [s for s in self.settings if s.template == setting.template]
@@ -107,7 +87,7 @@ class Trials:
 
 
 def _neighbours(value: Any, ladder: tuple[float, ...]) -> tuple[Any, ...]:
-    """A value with the ones next to it on a ladder, itself first."""
+    """A value and its neighbours on a ladder, itself first."""
     if value not in ladder:
         return (value,)
     i = ladder.index(value)
@@ -121,7 +101,7 @@ def _ends(name: str, value: Any, tried: set[Any]) -> list[str]:
 
 
 def named_templates(kernels: Any, similarities: Any = None) -> list[tuple[str, Template]]:
-    """Kernels with the names of their families: the keys of a dict, or the names of their classes."""
+    """Kernels with the names of their families: keys of a dict, or names of their classes."""
     if isinstance(kernels, Kernel | Template):
         kernels = [kernels]
     if isinstance(kernels, Mapping):
@@ -140,14 +120,14 @@ def named_templates(kernels: Any, similarities: Any = None) -> list[tuple[str, T
                 f"kernels holds {kernel!r} ({name}), which is not a kernel of mercer.kernels"
             )
     if not named:
-        raise ValueError("kernels is empty; give one kernel at least")
+        raise ValueError("kernels is empty; give at least one kernel")
     scales = check_similarities(similarities)
     given = not isinstance(similarities, str)
     return [(name, _template(kernel, scales, given)) for name, kernel in named]
 
 
 def check_similarities(similarities: Any) -> tuple[float, ...]:
-    """Similarities to try kernels at; none for kernels as they are."""
+    """Similarities to try kernels at; none if kernels are taken as they are."""
     if similarities is None:
         return ()
     if isinstance(similarities, str):
@@ -170,10 +150,10 @@ def _template(kernel: Any, similarities: tuple[float, ...], final: bool) -> Temp
 
 
 def default_templates(X: Any, classifier: bool) -> list[tuple[str, Template]]:
-    """Kernels that fit the kind of data, without those that refuse a point of it.
+    """Kernels that fit the kind of data, without those that refuse one of the points.
 
-    Regression solves with the Gram matrix, so that kernels which are not positive semidefinite are
-    left to classifiers.
+    Regression solves a system with the Gram matrix, so kernels that are not positive semidefinite are
+    only used for classification.
     """
     named = []
     for name, template in named_templates(kind_of(X).families(X)):
@@ -189,7 +169,7 @@ def default_templates(X: Any, classifier: bool) -> list[tuple[str, Template]]:
 
 
 def precomputed(estimator: Any) -> tuple[Any, str]:
-    """The estimator, cloned, taking Gram matrices; and the prefix of its own parameters."""
+    """A clone of the estimator that takes Gram matrices, and the prefix of its parameters."""
     model = clone(estimator)
     params = model.get_params(deep=True)
     names = [name for name in params if name == "kernel" or name.endswith("__kernel")]
@@ -199,7 +179,7 @@ def precomputed(estimator: Any) -> tuple[Any, str]:
         if get_tags(owner).input_tags.pairwise:
             return model, name.removesuffix("kernel")
     raise TypeError(
-        f'estimator must take kernel="precomputed", as SVC(), SVR(), NuSVC() and KernelRidge() do, '
+        f'estimator must take kernel="precomputed", like SVC(), SVR(), NuSVC() and KernelRidge(), '
         f"got {estimator!r}"
     )
 
@@ -238,7 +218,7 @@ def expand(
 
 
 def _default(named: Sequence[tuple[str, Template]], estimator: Any, prefix: str) -> Trials:
-    """C or the ridge, in units of each Gram matrix; what is tried first wins among equals."""
+    """C or the ridge in units of each Gram matrix; the first wins among equal scores."""
     params = estimator.get_params(deep=True)
     classifier = get_tags(estimator).estimator_type == "classifier"
     strengths: list[dict[str, Any]] = [{}]

@@ -1,4 +1,4 @@
-"""Finished fits on disk, so that an interrupted search goes on where it was."""
+"""Finished fits on disk, from which an interrupted search resumes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ from mercer.spaces.base import Space
 
 #: Packages whose code is identified by their version.
 _RELEASED = ("mercer", "sklearn", "numpy", "scipy", "builtins")
-
-
-#: First line of a file, with the version of what follows.
+#: First line of a file, with the version of its format.
 _HEADER = json.dumps({"mercer": "cache", "format": 1})
-#: Folders that a warning has named already, and their lock: a comparison opens many journals.
+#: Folders that a warning has already named, and their lock: a comparison opens many journals.
 _warned: set[str] = set()
 _warning_lock = threading.Lock()
 
@@ -38,17 +36,17 @@ _warning_lock = threading.Lock()
 class Journal:
     """Scores of finished fits in one file of a folder.
 
-    The file's name is a fingerprint of all that the fits have in common: points, target, estimator,
-    scorer and versions.  A line holds the fingerprint of one fit, its scores, its seconds and a checksum
-    of them; lines that do not match it are ignored.  Each is appended in one step, so that
-    several processes can share the file.
+    The file's name is a fingerprint of what the fits have in common: points, target, estimator, scorer
+    and versions.  A line has the fingerprint of one fit, its scores and seconds, and a checksum of them;
+    lines with a wrong checksum are ignored.  Lines are appended atomically, so several processes can
+    share the file.
 
-    Nothing depends on the file: if the folder cannot be used, a warning says so and no fits are kept.
+    If the folder cannot be used, a warning says so and the work goes on without it.
 
     Parameters
     ----------
     folder : path
-        Made if it is not there.
+        Created if it does not exist.
     common : object
         See :func:`fingerprint`.
     """
@@ -88,12 +86,12 @@ class Journal:
         return self._known.get(fit)
 
     def put(self, fit: str, scores: Mapping[str, float], seconds: tuple[float, float]) -> None:
-        """Write down one finished fit."""
+        """Record one finished fit."""
         with self._lock:
             self._known[fit] = (dict(scores), seconds)
             if not self._works:
                 return
-            # A leading line break ends whatever an interruption may have left unfinished.
+            # A leading line break ends a line that an interruption may have left unfinished.
             text = "" if self._begun else f"\n{_HEADER}"
             try:
                 _append(self.path, f"{text}\n{_line(fit, scores, seconds)}".encode())
@@ -104,7 +102,7 @@ class Journal:
                 _warned.discard(str(self.path.parent))
 
     def _give_up(self, error: OSError) -> None:
-        """Go on without the file, and say so once."""
+        """Continue without the file, and warn once."""
         self._works = False
         folder = str(self.path.parent)
         with _warning_lock:
@@ -113,7 +111,7 @@ class Journal:
             _warned.add(folder)
         warnings.warn(
             f"the cache folder {folder} cannot be written ({error.strerror or error}): work goes on, "
-            "and fits are not kept; name another folder (--cache, or cache=)",
+            "but fits are not kept; name another folder (--cache, or cache=)",
             stacklevel=3,
         )
 
@@ -126,7 +124,7 @@ def _line(fit: str, scores: Mapping[str, float], seconds: tuple[float, float]) -
 
 
 def _entry(line: str) -> tuple[str, dict[str, float], tuple[float, float]] | None:
-    """The fit of a line, with its scores and seconds; None unless the line is as it was written."""
+    """The fit, scores and seconds of a line; None if the line is not as it was written."""
     try:
         found = json.loads(line)
         scores = {str(name): float(value) for name, value in found["scores"].items()}
@@ -138,7 +136,7 @@ def _entry(line: str) -> tuple[str, dict[str, float], tuple[float, float]] | Non
 
 
 def _append(path: Path, content: bytes) -> None:
-    """Add to the end of a file in one step: what other processes add comes before it or after it."""
+    """Append to a file in one step, so that lines of several processes do not mix."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         if os.write(handle, content) < len(content):
@@ -148,10 +146,10 @@ def _append(path: Path, content: bytes) -> None:
 
 
 def fingerprint(thing: Any) -> str:
-    """Hexadecimal digest of the values that make up a thing.
+    """Hexadecimal digest of an object's value.
 
-    Kernels, spaces and estimators count by class and parameters, all else by content.  Functions are
-    refused: a changed one could not be distinguished from the old.
+    Kernels, spaces and estimators are identified by class and parameters, other objects by content.
+    Functions of one's own are refused, because a change of their code could not be noticed.
     """
     return hashlib.sha256(repr(_description(thing)).encode()).hexdigest()
 
@@ -167,7 +165,7 @@ def _description(thing: Any) -> Any:
     if isinstance(thing, Kernel | BaseEstimator):
         return (_code(type(thing)), _description(thing.get_params(deep=False)))
     if isinstance(thing, Space):
-        return (_code(type(thing)), joblib.hash(thing))  # as it is pickled: without what it computed
+        return (_code(type(thing)), joblib.hash(thing))  # as pickled, without cached results
     if callable(thing):
         return _callable(thing)
     return (type(thing).__name__, joblib.hash(thing))
@@ -182,7 +180,7 @@ def _callable(thing: Any) -> Any:
     if inspect.isroutine(thing) and _released(thing) and "<" not in thing.__qualname__:
         return ("function", thing.__module__, thing.__qualname__)
     raise ValueError(
-        f"with a cache all functions must be known by name, and {thing!r} could change unseen; "
+        f"with a cache all functions must be identified by name, and {thing!r} could change unseen; "
         "use cache=None, or a scorer by name"
     )
 
@@ -192,11 +190,11 @@ def _released(thing: Any) -> bool:
 
 
 def _code(kind: type) -> Any:
-    """What tells a class from another, or from an earlier state of itself."""
+    """Identity of a class: its name and, unless it was released, its source."""
     name = f"{kind.__module__}.{kind.__qualname__}"
     if _released(kind):
         return name
     try:
         return name, inspect.getsource(kind)
     except (OSError, TypeError):
-        raise ValueError(f"with a cache the source of {name} must be at hand; use cache=None") from None
+        raise ValueError(f"with a cache the source of {name} must be known; use cache=None") from None

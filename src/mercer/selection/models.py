@@ -1,25 +1,17 @@
-"""Models on disk, with what is needed to read tables for them.
-
-Files are written by skops, as JSON and arrays of expected types: nothing is unpickled, and no code of a
-file is run.
-"""
+"""Saved models, with what is needed to read further tables for them."""
 
 from __future__ import annotations
 
-import inspect
-import io
 import json
 import warnings
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import sklearn
-from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.calibration import CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
 from sklearn.kernel_ridge import KernelRidge
@@ -31,49 +23,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 import mercer
-from mercer import kernels, spaces
 from mercer._arrays import count
 from mercer._files import DAMAGE, DamagedFile, atomic_write, one_line, seal, unsealed
-from mercer._npz import Npz
 from mercer.datasets import Table
 from mercer.features import GramTransformer
 from mercer.selection.comparison import Comparison
 from mercer.selection.kinds import ColumnRoles, kind_called
+from mercer.selection.model_files import dumps, loads
 
-#: Version of what is written.
+#: Version of the file format.
 FORMAT = 1
-#: How pickles begin, and those that joblib has compressed.
+#: First bytes of pickles, plain or compressed by joblib.
 _PICKLES = (b"\x80", b"x\x01", b"x^", b"x\x9c", b"x\xda")
-_SCHEMA = "schema.json"
-_PARTS = [getattr(package, name) for package in (kernels, spaces) for name in package.__all__]
-_OBJECTS = [
-    Pipeline, GramTransformer, SVC, TransformedTargetRegressor, KernelRidge, StandardScaler,
-    CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration,
-    *(part for part in _PARTS if inspect.isclass(part)),
-]  # fmt: skip
-_ARRAYS = [np.ndarray, np.float64, np.float32, np.int64, np.int32, np.bool_, np.str_]
-_SPARSE = [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix]
-
-
-def _names(types: list[type]) -> frozenset[str]:
-    return frozenset(f"{kind.__module__}.{kind.__name__}" for kind in types)
-
-
-#: What each loader of skops may make.  There are others, which call functions: they are not used.
-_EXPECTED = {
-    "JsonNode": _names([str]),
-    "DictNode": _names([dict]),
-    "BytesNode": _names([bytes]),
-    "ListNode": _names([list]),
-    "TupleNode": _names([tuple]),
-    "TypeNode": _names([str]),
-    "SliceNode": _names([slice]),
-    "ObjectNode": _names(_OBJECTS),
-    "NdArrayNode": _names(_ARRAYS),
-    "SparseMatrixNode": _names(_SPARSE),
-}
-#: How the files are called that loaders read.
-_ENDINGS = {"NdArrayNode": ".npy", "SparseMatrixNode": ".npz", "BytesNode": ".bin"}
 
 
 def _has(name: str) -> Callable[[SavedModel], bool]:
@@ -81,11 +42,10 @@ def _has(name: str) -> Callable[[SavedModel], bool]:
 
 
 class SavedModel(BaseEstimator):
-    """A fitted model, and how the table looked that it was fitted to.
+    """A fitted model, with a description of the table that it was fitted to.
 
-    It is an estimator itself: points go in as they went into the comparison.  Columns of a data frame
-    are found by their names, in any order; those of the target, of groups and what was dropped are
-    ignored.
+    It is an estimator itself, and takes points as the comparison did.  Columns of a data frame are found
+    by name, in any order; those of the target, of groups and dropped ones are ignored.
 
     Parameters
     ----------
@@ -96,14 +56,14 @@ class SavedModel(BaseEstimator):
     kind : str
         Kind of its points: "table", "strings", "nodes" or "clouds".
     roles : dict, optional
-        Which column plays which part, by the option of ``mercer compare``:
+        Roles of the columns of a file, named after the options of ``mercer compare``:
         ``{"target": "label", "text": "dna"}``.
     columns : tuple of str
-        Features, or coordinates of clouds, in order; empty where the file had no names.
+        Names of the features, or of the coordinates of clouds, in order; empty if they have none.
     nodes : tuple of str
         Names of the nodes of its graph, if it has one.
     version : str
-        Of mercer.
+        Version of Mercer that fitted it.
     calibration : CalibratedClassifierCV, optional
         Turns rows of the Gram matrix into probabilities.
     """
@@ -129,23 +89,23 @@ class SavedModel(BaseEstimator):
         self.calibration = calibration
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model, with its kernel and parameters, to other points; probabilities are given up."""
+        """Fit the same kernel and parameters to other points; the result has no probabilities."""
         self.model.fit(self._points(X), y)
         self.calibration = None
         return self
 
     def predict(self, X: Any) -> Any:
-        """Classes or numbers."""
+        """Predict classes or numbers."""
         return self.model.predict(self._points(X))
 
     @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
-        """How far each point is on the side of each class."""
+        """Decision values of the classes."""
         return self.model.decision_function(self._points(X))
 
     @available_if(lambda self: self.calibration is not None)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes, by a sigmoid that was fitted to inner folds.
+        """Probabilities of the classes, by a sigmoid that was fitted to the inner folds.
 
         The most probable class need not be the predicted one.
         """
@@ -157,8 +117,24 @@ class SavedModel(BaseEstimator):
 
     @property
     def classes_(self) -> Any:
-        """Labels, in the order of probabilities."""
+        """Class labels, in the order of the probabilities."""
         return self.model.classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns, for a model of a table."""
+        return int(self.model.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """Names of the columns of a table that had names."""
+        if not (self.columns and hasattr(self, "n_features_in_")):
+            raise AttributeError("the model knows no names of columns")
+        return np.array(self.columns, dtype=object)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        gram, machine = self.model
+        return f"<SavedModel of {self.kind}, by {self.metric}: {gram.kernel!r}, {machine!r}>"
 
     def __sklearn_is_fitted__(self) -> bool:
         try:
@@ -171,7 +147,7 @@ class SavedModel(BaseEstimator):
         return get_tags(self.model)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file, for :func:`load_model`; an old one is replaced at the end.
+        """Write the model to a file, for :func:`load_model`; an old file is replaced at the end.
 
         The file holds JSON and arrays, by skops, and ends with the version of its format and a checksum.
 
@@ -196,15 +172,22 @@ class SavedModel(BaseEstimator):
             content = dumps(parts)
         except ValueError as error:
             raise ValueError(
-                f"{path} is not written, the model cannot be kept: {one_line(error)}"
+                f"{path} is not written, because the model cannot be saved: {one_line(error)}"
             ) from None
         with atomic_write(path) as file:
             file.write(content)
             seal(file, "model", FORMAT)
 
     def read(self, path: str | Path) -> Table:
-        """Read points from a table like the one that the model was fitted to; a target is not needed."""
-        return kind_called(self.kind).read(path, self.roles, self)
+        """Read points from a file like the one that the model was fitted to; it needs no target."""
+        kind = kind_called(self.kind)
+        for role in kind.needs:
+            if role not in self.roles:
+                raise ValueError(
+                    f"the model does not know which column of {Path(path).name} is the {role}; "
+                    f'save it with roles={{"{role}": COLUMN}}'
+                )
+        return kind.read(path, self.roles, self)
 
     def _points(self, X: Any) -> Any:
         """Points as the model takes them; columns of a data frame are found by name."""
@@ -214,10 +197,43 @@ class SavedModel(BaseEstimator):
 
 
 def save_model(
-    path: str | Path, comparison: Comparison, table: Table, roles: ColumnRoles | None = None
+    path: str | Path,
+    comparison: Comparison,
+    table: Table | None = None,
+    roles: ColumnRoles | None = None,
 ) -> None:
-    """Write the best model of a comparison to a file; see :class:`SavedModel`."""
+    """Write the best model of a comparison to a file, for :func:`load_model` and ``mercer predict``.
+
+    Parameters
+    ----------
+    path : str or Path
+    comparison : Comparison
+        From :func:`compare`.
+    table : Table, optional
+        The table that was compared, if :mod:`mercer.datasets` read it: names of its columns and nodes.
+        By default the columns of the data frame that was compared, if it was one.
+    roles : dict, optional
+        Roles of the columns in files to be read later, see :class:`SavedModel`.  Models of strings,
+        nodes and clouds need it for ``mercer predict``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.selection import compare, load_model, save_model
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> result = compare(X, y, kernels=Gaussian(), folds=3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(Path(folder, "iris.skops"), result)
+    ...     model = load_model(Path(folder, "iris.skops"))
+    >>> model.feature_names_in_[:2].tolist(), model.predict(X[:2]).tolist()
+    (['sepal length (cm)', 'sepal width (cm)'], [0, 0])
+    """
     kind = comparison.data.kind
+    if table is None:
+        table = Table("", None, None, columns=comparison.columns if kind.vectors else ())
     SavedModel(
         comparison.scores[0].search.best_estimator_,
         comparison.metric,
@@ -225,20 +241,20 @@ def save_model(
         kind.saved_roles(roles or {}, table),
         () if table.nodes else table.columns,
         table.nodes,
-        calibration=_calibrated(comparison, table),
+        calibration=_calibrated(comparison),
     ).save(path)
 
 
 def load_model(path: str | Path) -> SavedModel:
     """Read what :func:`save_model` wrote.
 
-    A file that is anything else, or was changed, is refused before any of it is made, and no code in it
-    is run.
+    A file that is anything else, or was changed, is refused before anything is built from it.  No code
+    in it is run.
 
     Raises
     ------
     ValueError
-        In one line that names the file.
+        With one line that names the file.
     """
     path = Path(path)
     if not path.is_file():
@@ -246,8 +262,8 @@ def load_model(path: str | Path) -> SavedModel:
     with path.open("rb") as file:
         if file.read(2).startswith(_PICKLES):
             raise ValueError(
-                f"{path.name} is a pickle, as models once were, and is not loaded because it could run "
-                "any code; save the model again by mercer compare --save-model"
+                f"{path.name} is a pickle, which could run any code, and is not loaded; save the model "
+                "again by mercer compare --save-model"
             )
     try:
         with unsealed(path, "model", FORMAT) as file, warnings.catch_warnings():
@@ -269,24 +285,21 @@ def load_model(path: str | Path) -> SavedModel:
     return saved
 
 
-def _calibrated(comparison: Comparison, table: Table) -> CalibratedClassifierCV | None:
-    """Probabilities from rows of the Gram matrix of the best model, if it has classes.
-
-    A sigmoid is fitted to the inner folds of the search on all points.
-    """
+def _calibrated(comparison: Comparison) -> CalibratedClassifierCV | None:
+    """The best model's machine, calibrated on the inner folds of the search on all points."""
     if not comparison.classes:
         return None
-    search, y = comparison.scores[0].search, comparison.target.y
-    groups = None if table.groups is None else table.groups[comparison.target.known]
-    splits = list(search.cv.split(np.zeros(len(y)), y, groups))
-    if any(len(np.unique(y[train])) < len(comparison.classes) for train, _ in splits):
+    search, target = comparison.scores[0].search, comparison.target
+    splits = list(search.cv.split(np.zeros(len(target.y)), target.y, target.groups))
+    if any(len(np.unique(target.y[train])) < len(comparison.classes) for train, _ in splits):
         return None  # groups leave a class out of a training part
     gram, machine = search.best_estimator_
-    return CalibratedClassifierCV(machine, cv=splits, ensemble=False).fit(gram.transform(gram.X_fit_), y)
+    calibration = CalibratedClassifierCV(machine, cv=splits, ensemble=False)
+    return calibration.fit(gram.transform(gram.X_fit_), target.y)
 
 
 def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
-    """A model of its parts, each checked, and the version of scikit-learn that it was fitted with."""
+    """The model made of checked parts, and the version of scikit-learn that fitted it."""
     about = json.loads(parts["about"])
     roles = dict(about["roles"])
     drop = tuple(roles.pop("drop", ()))
@@ -305,7 +318,7 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
 
 
 def _check_model(model: Any, calibration: Any) -> None:
-    """Refuse what does not predict, and what would lead compiled code astray."""
+    """Refuse models that do not predict, or that would make compiled code read out of bounds."""
     if not (isinstance(model, Pipeline) and len(model) == 2 and isinstance(model[0], GramTransformer)):
         raise ValueError("it holds no pipeline of a GramTransformer and an estimator")
     if model.memory is not None:
@@ -321,7 +334,7 @@ def _check_model(model: Any, calibration: Any) -> None:
 
 
 def _machines(last: Any, calibration: Any) -> list[Any]:
-    """The machines of a model that a comparison can have made, and of no other."""
+    """The machines of a model; refuse models that no comparison makes."""
     machines = [last]
     if isinstance(last, TransformedTargetRegressor):
         machines = [last.regressor_]
@@ -337,7 +350,7 @@ def _machines(last: Any, calibration: Any) -> list[Any]:
 
 
 def _check_machine(machine: SVC, size: int) -> None:
-    """Shapes and numbers of points that libsvm relies on."""
+    """Check the shapes and indices that libsvm relies on."""
     classes, support = len(machine.classes_), machine.support_
     shapes: dict[str, tuple[tuple[int, ...], type]] = {
         "_n_support": ((classes,), np.int32),
@@ -356,105 +369,3 @@ def _check_machine(machine: SVC, size: int) -> None:
     plain = (machine.kernel, machine._sparse, machine._impl) == ("precomputed", False, "c_svc")
     if not (plain and known and counts.min() >= 0 and counts.sum() == len(support)):
         raise ValueError("its support vectors are not those of its training points")
-
-
-def dumps(value: Any) -> bytes:
-    """An object as a zip file of JSON and arrays.
-
-    Raises
-    ------
-    ValueError
-        If it holds a type that :func:`loads` would refuse.
-    """
-    import skops.io  # it takes seconds, and most commands need it not
-
-    try:
-        content = skops.io.dumps(value)
-    except (TypeError, skops.io.exceptions.UnsupportedTypeException) as error:
-        raise ValueError(str(error)) from None
-    return _numbered(content)
-
-
-def loads(content: bytes) -> Any:
-    """What :func:`dumps` wrote.
-
-    Types are looked at before anything is made, sizes of arrays before memory is asked for, and numbers
-    of columns of sparse matrices before compiled loops rely on them.
-
-    Raises
-    ------
-    ValueError
-        If it holds anything else; the message does not name the file.
-    """
-    import skops.io
-
-    archive = Npz(io.BytesIO(content))
-    for node in _nodes(json.loads(archive.raw(_SCHEMA))):
-        _check_node(node)
-    for name in archive.names:
-        if name.endswith(".npz"):
-            _check_sparse(archive.raw(name))
-        elif name.endswith(".bin"):
-            archive.raw(name)
-        elif name != _SCHEMA:
-            archive[name]  # reading it is the check
-    trusted = sorted(frozenset().union(*_EXPECTED.values()))
-    return skops.io.loads(content, trusted=trusted)
-
-
-def _numbered(content: bytes) -> bytes:
-    """The same with numbers in place of addresses in memory and dates: equal objects, equal files."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    tree = json.loads(parts.pop(_SCHEMA))
-    numbers: dict[Any, int] = {}
-    files: dict[str, str] = {}
-    for node in _nodes(tree):
-        _check_node(node)
-        if "__id__" in node:
-            node["__id__"] = numbers.setdefault(node["__id__"], len(numbers) + 1)
-        if "file" in node:
-            ending = _ENDINGS[node["__loader__"]]
-            node["file"] = files.setdefault(node["file"], f"{len(files) + 1}{ending}")
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name, part in {_SCHEMA: json.dumps(tree).encode(), **parts}.items():
-            entry = zipfile.ZipInfo(files.get(name, name))  # of 1980
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, part)
-    return out.getvalue()
-
-
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """All parts of a schema that say how they are made."""
-    left = [tree]
-    while left:
-        part = left.pop()
-        if isinstance(part, dict):
-            left += reversed(part.values())
-            if "__loader__" in part:
-                yield part
-        elif isinstance(part, list):
-            left += reversed(part)
-
-
-def _check_node(node: dict[str, Any]) -> None:
-    """Refuse types that are not expected, by name."""
-    kind, loader = f"{node['__module__']}.{node['__class__']}", node["__loader__"]
-    if kind not in _EXPECTED.get(loader, ()):
-        raise ValueError(
-            f"it holds {kind}, which is none of the types of scikit-learn and Mercer that are expected"
-        )
-    file = node.get("file")
-    if file is not None and not file.endswith(_ENDINGS[loader]):
-        raise ValueError(f"it takes {file} for {kind}")
-
-
-def _check_sparse(content: bytes) -> None:
-    arrays = Npz(io.BytesIO(content))
-    for name in arrays.names:
-        arrays[name]
-    matrix = sparse.load_npz(io.BytesIO(content))
-    if matrix.format not in ("csr", "csc"):
-        raise ValueError(f"it holds a sparse matrix of format {matrix.format}")
-    matrix.check_format(full_check=True)

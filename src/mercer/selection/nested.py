@@ -1,4 +1,4 @@
-"""Nested cross-validation: scores of a choice on data that played no part in it."""
+"""Nested cross-validation: scores of a choice on points that played no part in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.selection.cv_results import described
-from mercer.selection.fits import Evaluation, Index, Outcome, Split, Task
+from mercer.selection.fits import Evaluation, Index, Outcome, Split, Task, by_metric
 from mercer.selection.grid import EXTENSIONS, Setting, Trials
 from mercer.selection.scales import Scales
 from mercer.selection.significance import corrected_interval
@@ -28,13 +28,13 @@ class NestedScores:
     metrics : dict of arrays
         By all metrics.
     chosen : list of dicts
-        Kernel, its similarity if that was chosen, and parameters of the estimator, per outer fold.
+        Kernel, its similarity if one was chosen, and parameters of the estimator, per outer fold.
     settings : list of Setting
         The same in the units of the grid.
     inner_scores : array of shape (folds,)
-        Mean score of the chosen candidate on the inner folds: too good, because it was chosen by it.
+        Mean score of the chosen candidate on the inner folds: optimistic, because it decided the choice.
     tests, predictions : lists of arrays
-        Indices of the test points and what was predicted for them, per outer fold.
+        Indices of the test points and the predictions for them, per outer fold.
     overlap : float
         Test points per training point.
     families : dict
@@ -68,24 +68,6 @@ class NestedScores:
         return corrected_interval(self.scores, self.overlap, level)
 
 
-@dataclass(frozen=True)
-class NestedSplits:
-    """Outer folds and the inner folds of each training part, as indices of all points."""
-
-    outer: list[Split]
-    inner: list[list[Split]]
-
-    @property
-    def flat(self) -> list[Split]:
-        """All inner folds."""
-        return [split for folds in self.inner for split in folds]
-
-    @property
-    def owners(self) -> NDArray[np.intp]:
-        """Outer fold of each inner one."""
-        return np.repeat(np.arange(len(self.outer)), [len(folds) for folds in self.inner])
-
-
 @dataclass
 class Nested:
     """A choice on inner folds for each outer one, and the fit of what was chosen."""
@@ -93,7 +75,9 @@ class Nested:
     evaluation: Evaluation
     trials: Trials
     scales: Scales
-    splits: NestedSplits
+    #: Outer folds, and the inner folds of each of their training parts, as indices of all points.
+    outer: list[Split]
+    inner: list[list[Split]]
     metric: str
     #: Mean inner score by setting and outer fold.
     means: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -102,8 +86,8 @@ class Nested:
         """Choose on the inner folds, then fit and score each choice on its outer fold."""
         names = list(dict.fromkeys(self.trials.families))
         groups: list[str | None] = [None, *names] if len(names) > 1 else [None]
-        everywhere = range(len(self.splits.outer))
-        self.evaluation.work.total = len(groups) * len(self.splits.outer)
+        everywhere = range(len(self.outer))
+        self.evaluation.work.total = len(groups) * len(self.outer)
         self._evaluate([(s, fold) for s in range(len(self.trials.settings)) for fold in everywhere])
         for _ in range(EXTENSIONS):
             bests = {(self._best(group, fold), fold) for group in groups for fold in everywhere}
@@ -119,14 +103,11 @@ class Nested:
         return NestedScores(**{**vars(results[0]), "families": families})
 
     def _evaluate(self, wanted: list[tuple[int, int]]) -> None:
-        """Mean scores of settings on the inner folds of outer ones."""
-        owners, flat = self.splits.owners, self.splits.flat
-        places = [np.flatnonzero(owners == fold) for fold in range(len(self.splits.outer))]
-        tasks = [
-            self._task(setting, flat[inner], int(inner))
-            for setting, fold in wanted
-            for inner in places[fold]
-        ]
+        """Mean scores of settings on the inner folds, for pairs of a setting and an outer fold."""
+        flat = [split for folds in self.inner for split in folds]
+        ends = np.cumsum([len(folds) for folds in self.inner])
+        places = [range(end - len(folds), end) for end, folds in zip(ends, self.inner, strict=True)]
+        tasks = [self._task(s, flat[place], place) for s, fold in wanted for place in places[fold]]
         self.evaluation.work.total += len(tasks)
         outcomes = iter(self.evaluation.run(tasks, flat))
         for setting, fold in wanted:
@@ -146,28 +127,24 @@ class Nested:
             for s, setting in enumerate(trials.settings)
             if (s, fold) in self.means and family in (None, trials.families[setting.template])
         ]
-        return max(own, key=lambda s: (self.means[s, fold], -s))
+        return max(own, key=lambda s: self.means[s, fold])
 
     def _outer_fits(self, choices: list[list[int]]) -> dict[tuple[int, int], Outcome]:
-        """Fit what was chosen, once where several chose the same."""
+        """Fit the chosen settings, each once even if several families chose it."""
         wanted = sorted({(s, fold) for choice in choices for fold, s in enumerate(choice)})
-        outer = self.splits.outer
-        tasks = [self._task(s, outer[fold], fold) for s, fold in wanted]
-        self.evaluation.work.total += len(tasks) - len(choices) * len(outer)
-        return dict(zip(wanted, self.evaluation.run(tasks, outer, predictions=True), strict=True))
+        tasks = [self._task(s, self.outer[fold], fold) for s, fold in wanted]
+        self.evaluation.work.total += len(tasks) - len(choices) * len(self.outer)
+        return dict(zip(wanted, self.evaluation.run(tasks, self.outer, predictions=True), strict=True))
 
     def _collect(self, choice: list[int], fits: dict[tuple[int, int], Outcome]) -> NestedScores:
         outcomes = [fits[s, fold] for fold, s in enumerate(choice)]
-        metrics = {
-            name: np.array([outcome.scores[name] for outcome in outcomes]) for name in outcomes[0].scores
-        }
+        metrics = by_metric(outcomes)
         settings = [self.trials.settings[s] for s in choice]
-        outer = self.splits.outer
         kernels = [
             self.scales.kernels[self.scales.number(setting.template, setting.similarity, train)]
-            for setting, (train, _) in zip(settings, outer, strict=True)
+            for setting, (train, _) in zip(settings, self.outer, strict=True)
         ]
-        train, test = (np.mean([len(split[side]) for split in outer]) for side in (0, 1))
+        train, test = (np.mean([len(split[side]) for split in self.outer]) for side in (0, 1))
         return NestedScores(
             scores=metrics[self.metric],
             metrics=metrics,
@@ -177,7 +154,7 @@ class Nested:
             ],
             settings=settings,
             inner_scores=np.array([self.means[s, fold] for fold, s in enumerate(choice)]),
-            tests=[test for _, test in outer],
+            tests=[test for _, test in self.outer],
             predictions=[outcome.prediction for outcome in outcomes],
             overlap=float(test / train),
         )

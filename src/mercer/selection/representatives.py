@@ -1,4 +1,4 @@
-"""Balanced classes: the rows that k-means comes back to most often."""
+"""Balanced classes: the points that k-means chooses most often."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mercer.kernels.euclidean import Linear
 
 #: Iterations of one run of k-means.
 MAX_ITER = 300
-#: Largest class, by its points: its Gram matrix takes 8 bytes for each pair of them.
+#: Largest class: its Gram matrix takes 8 bytes for each pair of points.
 MOST_POINTS = 20_000
 
 
@@ -32,29 +32,29 @@ def representatives(
 ) -> NDArray[np.intp]:
     """Choose the same number of typical points from every class.
 
-    In each class k-means with ``per_class`` clusters is run ``n_init`` times from random starts.  Each
-    run names, for every cluster, the point nearest to its centre.  Those named most often are the
-    representatives.  Where points are level a random draw decides, between the two of a cluster as well
-    as among points named equally often: their order in X does not matter.
+    In each class, k-means with ``per_class`` clusters is run ``n_init`` times from random starts.  Each
+    run names the point nearest to the centre of every cluster.  The points named most often are the
+    representatives.  Ties are broken at random, both within a cluster and among points named equally
+    often, so that the order of X does not matter.
 
-    The Gram matrix of a class is computed once and serves all runs: one iteration costs a sum over the
-    rows that changed their cluster, whatever the number of columns.  Memory is ``8 m^2`` bytes for the
+    The Gram matrix of a class is computed once for all runs: one iteration costs a sum over the rows
+    that changed their cluster, whatever the number of columns.  Memory is ``8 m^2`` bytes for the
     largest class.  Results do not depend on the number of threads.
 
     Parameters
     ----------
     X : points
-        Rows of numbers, dense or sparse, or with a ``kernel`` of their own strings, nodes or clouds.
+        Rows of numbers, dense or sparse; with a ``kernel`` for them also strings, nodes or clouds.
     y : array of shape (m,)
         Class labels.
     per_class : int
-        At most the size of the smallest class.  A class of just that size is taken whole.
+        At most the size of the smallest class.  A class of exactly that size is taken whole.
     n_init : int
         Runs of k-means.
     random_state : int
-        Seed of starts and draws.
+        Seed of the starts and of the draws among ties.
     kernel : Kernel, optional
-        k-means in the feature space of this kernel, instead of the rows' own space.
+        Run k-means in the feature space of this kernel instead of the space of the rows.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def _check_sizes(labels: NDArray[Any], sizes: NDArray[np.intp], per_class: int) 
         if size < per_class:
             raise ValueError(
                 f"class {label.item()!r} has {size} points, fewer than per_class={per_class}; "
-                f"take {sizes.min()} of each class at most, or drop small classes"
+                f"take at most {sizes.min()} of each class, or drop small classes"
             )
         if size > MOST_POINTS and size > per_class:
             raise ValueError(
@@ -146,7 +146,7 @@ def _one_run(
 
 
 def _centred(K: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gram matrix about the mean of the points, which costs no digits where they are far out."""
+    """Centred Gram matrix, which loses no digits if the points are far from the origin."""
     means = K.mean(axis=0)
     K -= means
     K -= (means - means.mean())[:, None]

@@ -1,4 +1,4 @@
-"""Ranges of kernels and strengths of machines in the data's own units, learnt from training parts."""
+"""Ranges of kernels and strengths of machines in units of the data, learnt from training parts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mercer.kernels.scale import Survey, Unreachable
 from mercer.spaces.realisations.sampling import NoPairs
 
 Index = NDArray[np.intp]
-#: Median similarities at which kernels with a range are tried, and those beyond, for a best at an end.
+#: Median similarities at which kernels with a range are tried, and further ones for a best at an end.
 SIMILARITIES = (0.02, 0.1, 0.3, 0.6, 0.9, 0.98)
 _BEYOND = (1e-9, 1e-6, 1e-3, 0.996)
 #: C times the total variance of the training Gram matrix, and the ridge over it, likewise.
 C_GRID, _MORE_C = (0.1, 1.0, 10.0, 100.0, 1000.0), (0.001, 0.01, 1e4, 1e5)
 ALPHA_GRID, _MORE_ALPHA = (1e-4, 1e-3, 1e-2, 1e-1, 1.0), (1e-6, 1e-5, 10.0, 100.0)
-#: Points from which a range is learnt: what is tried need not be exact.
+#: Number of points from which a range is learnt: the values tried need not be exact.
 _SAMPLE = 300
-#: A total variance below this part of the mean k(x, x) is rounding.
+#: A total variance below this share of the mean k(x, x) is a rounding error.
 _LEAST_VARIANCE = 1e-9
 
 
@@ -37,15 +37,15 @@ class Template:
     ----------
     kernel : Kernel
     similarities : tuple of floats
-        Empty for a kernel that is tried as it is.
+        Empty for a kernel that is taken as it is.
     base : float, optional
-        Similarity that the base kernel of clouds is to give to points.
+        Median similarity of points under the base kernel of a kernel of clouds.
     """
 
     kernel: sk.Kernel
     similarities: tuple[float, ...] = ()
     base: float | None = None
-    #: Whether no others are tried where the best is at an end.
+    #: Whether no further similarities are tried if the best is at an end.
     final: bool = False
 
     @property
@@ -60,14 +60,14 @@ class Template:
 class Relative:
     """C or a ridge in units of a training Gram matrix: ``C = value / v``, ``alpha = value v``.
 
-    v is the total variance, the mean of the diagonal less the mean of all.  What a machine with a bias
-    sees of a wide kernel falls with it, and C must grow.  The width ``epsilon`` of the tube of a support
-    vector regression is in units of the target's standard deviation.
+    v is the total variance: the mean of the diagonal minus the mean of all entries.  A machine with a
+    bias sees less of a kernel with a small one, and needs a larger C.  The width ``epsilon`` of the tube
+    of a support vector regression is in units of the target's standard deviation.
     """
 
     value: float
     kind: Literal["C", "alpha", "epsilon"]
-    #: Whether C is in units of the target's standard deviation too.
+    #: Whether C is also in units of the target's standard deviation.
     of_target: bool = False
 
     @property
@@ -77,7 +77,7 @@ class Relative:
         return tuple(sorted(grids.get(self.kind, (self.value,))))
 
     def resolve(self, variance: float, spread: float) -> float:
-        """The value itself, to three digits."""
+        """The absolute value, to three digits."""
         if self.kind == "alpha":
             found = self.value * variance
         elif self.kind == "epsilon":
@@ -96,28 +96,28 @@ def resolved(params: dict[str, Any], variance: float, spread: float) -> dict[str
 
 
 def variance_unit(K: Any) -> float:
-    """Mean of the diagonal less the mean of all, at least a rounding of it; 1 for a matrix of zeros."""
+    """Total variance of a Gram matrix, no less than a rounding error; 1 for a matrix of zeros."""
     diagonal = float(np.diagonal(K).mean(dtype=float))
     variance = max(diagonal - float(K.mean(dtype=float)), _LEAST_VARIANCE * diagonal)
     return variance if 0 < variance < np.inf else 1.0
 
 
 def spread(y: Any) -> float:
-    """Standard deviation of a target of numbers; 1 of other targets."""
+    """Standard deviation of a numeric target; 1 for other targets."""
     found = float(np.std(y)) if np.asarray(y).dtype.kind == "f" else 1.0
     return found if 0 < found < np.inf else 1.0
 
 
 class Scales:
-    """Kernels of templates at similarities, as training parts have them; equal ones are the same.
+    """Kernels of templates at similarities, scaled to training parts; equal kernels are stored once.
 
-    Parameters are rounded to the fewest digits that come near the similarity, so that parts which are
-    alike share Gram matrices.
+    Parameters are rounded to the fewest digits that come near the similarity, so that similar training
+    parts share Gram matrices.
 
     Attributes
     ----------
     kernels : list
-        All that came up.
+        All kernels so far.
     """
 
     def __init__(self, X: Any, templates: list[Template], random_state: int) -> None:
@@ -127,7 +127,7 @@ class Scales:
         self._surveys: dict[Any, tuple[Any, Survey | None, Any]] = {}
 
     def number(self, template: int, similarity: float | None, rows: Index | None = None) -> int:
-        """Number of the kernel for a training part, or for all points."""
+        """Index of the kernel for a training part, or for all points."""
         part = None if rows is None else hash(rows.tobytes())
         asked = (template, similarity, part)
         if asked not in self._numbers:
@@ -141,7 +141,7 @@ class Scales:
     def _kernel(
         self, template: int, similarity: float | None, rows: Index | None, part: Any
     ) -> tuple[Any, Any]:
-        """The kernel, and what tells it from others of the template."""
+        """The kernel, and a key that identifies it."""
         kernel = self.templates[template].kernel
         if not isinstance(kernel, Kernel):
             return kernel, (template,)
@@ -165,7 +165,7 @@ class Scales:
     def _survey(
         self, template: int, similarity: float | None, rows: Index | None, part: Any
     ) -> tuple[Any, Survey | None, Any]:
-        """The kernel with what it learns from a part, its ranges there, and what tells it apart."""
+        """The kernel with what it learns from a part, its ranges there, and a key for it."""
         place = (template, similarity is None, part)
         if place not in self._surveys:
             X = self._part(rows)
@@ -182,7 +182,7 @@ class Scales:
         return self._surveys[place]
 
     def _based(self, template: Template, X: Any) -> Any:
-        """The kernel of the template, with its base kernel brought to the points."""
+        """The kernel of the template, with its base kernel scaled to the points."""
         kernel = template.kernel
         if template.base is None:
             return kernel

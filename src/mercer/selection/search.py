@@ -1,4 +1,4 @@
-"""Search of kernels, their parameters and those of an estimator, by cross-validation."""
+"""Cross-validated search over kernels, their parameters and those of an estimator."""
 
 from __future__ import annotations
 
@@ -23,15 +23,7 @@ from mercer._validation import refuse_complex
 from mercer.features import GramTransformer
 from mercer.rkhs import warn_if_degenerate
 from mercer.selection.cv_results import best_index, described, tabulate
-from mercer.selection.fits import (
-    WHOLE,
-    Evaluation,
-    Outcome,
-    Split,
-    Task,
-    choose_scorer,
-    threads_for,
-)
+from mercer.selection.fits import WHOLE, Evaluation, Outcome, Split, Task, choose_scorer, threads_for
 from mercer.selection.gram_cache import Grams
 from mercer.selection.grid import (
     EXTENSIONS,
@@ -43,13 +35,13 @@ from mercer.selection.grid import (
 )
 from mercer.selection.journal import Journal
 from mercer.selection.kinds import kind_of
-from mercer.selection.nested import Nested, NestedScores, NestedSplits
+from mercer.selection.nested import Nested, NestedScores
 from mercer.selection.scales import Relative, Scales, resolved, spread
 from mercer.selection.target import check_splits, check_target
 
 
 def _has(method: str) -> Callable[[Any], bool]:
-    """Tell whether the estimator has a method; for ``available_if``."""
+    """Whether the estimator has a method; for ``available_if``."""
 
     def check(search: KernelSearchCV) -> bool:
         fitted = getattr(search, "best_estimator_", None)
@@ -60,36 +52,36 @@ def _has(method: str) -> Callable[[Any], bool]:
 
 
 class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
-    """Cross-validated search of kernels and of an estimator's parameters.
+    """Cross-validated search over kernels and an estimator's parameters.
 
-    As scikit-learn's ``GridSearchCV(SVC(), {"kernel": kernels, "C": [...]})``, with the same order,
-    scores and choice, but each Gram matrix is computed once: the matrix product once per space, the law
-    of each kernel applied to it, and the folds cut out of that.  What remains is the solver's time, see
-    ``timings_``.  The points may be of any kind that the kernels take: rows of numbers, sparse or
-    not, strings, nodes of a graph, clouds.
+    It gives the same order, scores and choice as scikit-learn's
+    ``GridSearchCV(SVC(), {"kernel": kernels, "C": [...]})``, but computes each Gram matrix once: the
+    matrix product once per space, the law of each kernel applied to it, and the folds cut out of the
+    result.  What remains is the solver's time, see ``timings_``.  The points may be of any kind that the
+    kernels take: dense or sparse rows of numbers, strings, nodes of a graph, clouds.
 
-    Memory: ``8 m^2`` bytes for each of the Gram matrices that are held at a time, and for the slices of
-    the folds under way.  Within ``max_memory`` as many are held as there is room for; where there is
-    little, one at a time, in single precision if need be.
+    Memory: ``8 m^2`` bytes for each Gram matrix held at once, and for the slices of the folds being
+    fitted.  As many are held as fit into ``max_memory``; if there is little room, one at a time, in
+    single precision if necessary.
 
     Parameters
     ----------
     kernels : Kernel, list of kernels, or dict of lists of them, optional
-        What to try; the keys of a dict name families.  By default kernels that fit the kind of data,
+        Kernels to try; the keys of a dict name families.  By default kernels that fit the kind of data,
         each at six similarities.
     estimator : estimator, optional
-        Any that takes ``kernel="precomputed"``: ``SVC()`` (the default), ``SVR()``, ``KernelRidge()``,
-        ``CalibratedClassifierCV(SVC())``, ...  Whether the search is a classifier or a regressor
-        follows from it.
+        Any estimator that takes ``kernel="precomputed"``: ``SVC()`` (the default), ``SVR()``,
+        ``KernelRidge()``, ``CalibratedClassifierCV(SVC())``, ...  It determines whether the search is a
+        classifier or a regressor.
     similarities : "auto" or list of floats, optional
         Scales to try for each of the ``kernels`` with a range: median similarities of distinct points
         (:meth:`~mercer.kernels.Kernel.scaled_to`), learnt in each training part; "auto" stands for 0.02,
         0.1, 0.3, 0.6, 0.9 and 0.98.  By default kernels are taken as they are.
     param_grid : dict or list of dicts, optional
-        Lists of values of the estimator's parameters and, by names that begin with ``kernel__``,
-        of the kernels'.  By default five values of ``C``, 0.1 to 1000 over the total variance of the
-        training Gram matrix (and, in regression, times the standard deviation of y), or of ``alpha``,
-        1e-4 to 1 times it.  If the best of such a grid is at its edge, what lies beyond is tried too.
+        Lists of values of the estimator's parameters and, with the prefix ``kernel__``, of the kernels'.
+        By default five values of ``C``, 0.1 to 1000 divided by the total variance of the training Gram
+        matrix (and, in regression, times the standard deviation of y), or of ``alpha``, 1e-4 to 1 times
+        it.  If the best of such a grid is at its edge, values beyond it are tried too.
     scoring : str, callable, list or dict, optional
         As in scikit-learn.  With several metrics, ``refit`` names the one that decides.
     cv : int, splitter or iterable
@@ -101,11 +93,12 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     max_memory : float
         Gigabytes for Gram matrices, slices and the solver's cache.
     cache : path, optional
-        Folder where the score of each finished fit is written.  A search that was interrupted goes on
-        from there.  Nothing is taken from it if points, target, folds, kernel, estimator, metric or
-        versions are other than they were.
+        Folder where the score of each finished fit is recorded.  An interrupted search resumes from
+        there.  Nothing is taken from it if points, target, folds, kernel, estimator, metric or versions
+        have changed.
     progress : callable, optional
-        Called with the number of fits done and their total number.  By default a terminal shows a bar.
+        Called with the number of finished fits and their total number.  By default a terminal shows a
+        bar.
     random_state : int
         Seed of the points from which scales are learnt.
 
@@ -117,14 +110,14 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     best_params_, best_kernel_, best_similarity_, best_family_, best_score_, best_index_
         The choice.
     edges_ : list of str
-        At which ends of what was tried the best is, in words; empty for grids that are given.
+        Edges of the grid at which the best candidate lies, in words; empty for grids that are given.
     best_estimator_ : Pipeline
         :class:`~mercer.features.GramTransformer` and estimator, fitted to all points.
     kernels_ : list of kernels
-        All that were tried.
+        All kernels that were tried.
     timings_ : dict
-        Processor seconds of all threads in matrix products (``"products"``, and in kernels that are no
-        function of one), ``"laws"``, ``"slices"``, ``"fits"`` and ``"scores"``.
+        Processor seconds of all threads in matrix products (``"products"``, which includes kernels that
+        are not functions of one), ``"laws"``, ``"slices"``, ``"fits"`` and ``"scores"``.
     n_splits_, scorer_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         As in ``GridSearchCV``.
 
@@ -210,7 +203,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _try(
         self, evaluation: Evaluation, trials: Trials, scales: Scales, splits: list[Split]
     ) -> list[list[Outcome]]:
-        """Outcomes of all settings on all folds, those beyond an edge with the best included."""
+        """Outcomes of all settings on all folds, including those tried beyond an edge."""
         outcomes: list[list[Outcome]] = []
         for _ in range(EXTENSIONS + 1):
             new = trials.settings[len(outcomes) :]
@@ -235,7 +228,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _describe(
         self, evaluation: Evaluation, trials: Trials, scales: Scales, outcomes: list[list[Outcome]]
     ) -> None:
-        """Kernels and parameters of all settings, as all points together have them."""
+        """Tabulate kernels and parameters of all settings, as scaled to all points."""
         numbers = [scales.number(s.template, s.similarity) for s in trials.settings]
         used = sorted(set(numbers))
         variances = dict.fromkeys(used, 1.0)
@@ -256,19 +249,19 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def nested_scores(
         self, X: Any, y: Any = None, *, outer_cv: Any = 5, groups: Any = None
     ) -> NestedScores:
-        """Score the whole search on outer folds that have no part in it.
+        """Score the whole search on outer folds that play no part in it.
 
         In each outer fold a search on the training part chooses a candidate, which is fitted to that
-        part and scored on the rest.  All folds are cut out of the same Gram matrices.  Where kernels
-        come as a dict, or are of several classes, each family is scored alone too.  The search itself
-        is left as it is.
+        part and scored on the rest.  All folds are cut out of the same Gram matrices.  If kernels come
+        as a dict, or are of several classes, each family is also scored alone.  The search itself is
+        not changed.
 
         Parameters
         ----------
         X, y, groups
             See :meth:`fit`.
         outer_cv : int, splitter or iterable
-            Folds to score on; repeated ones too.
+            Folds to score on, which may be repeated.
 
         Returns
         -------
@@ -287,8 +280,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         if isinstance(self.cv, Iterable):
             raise ValueError(
-                "nested_scores draws the folds of cv anew in each training part, and cv holds indices; "
-                "give a number or a splitter"
+                "nested_scores draws the folds of cv in each training part, and cv holds indices of all "
+                "points; give a number or a splitter"
             )
         other = clone(self)
         other._check_refit()
@@ -299,7 +292,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         scales = Scales(X, trials.templates, self.random_state)
         evaluation = other._evaluation(X, y, scales)
         metric = str(self.refit) if self._several else "score"
-        nested = Nested(evaluation, trials, scales, NestedSplits(outer, inner), metric)
+        nested = Nested(evaluation, trials, scales, outer, inner, metric)
         result = watched(nested.scores, evaluation.work, "nested kernel search")
         return replace(result, timings=evaluation.seconds)
 
@@ -343,7 +336,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _evaluation(self, X: Any, y: Any, scales: Scales) -> Evaluation:
         estimator, _ = self._prototype()
         scorer = choose_scorer(estimator, self.scoring)
-        # More than a million gigabytes are bytes.
+        # A number above a million is surely meant in bytes.
         if not isinstance(self.max_memory, int | float) or not 0 < self.max_memory <= 1e6:
             raise ValueError(
                 f"max_memory must be a positive number of gigabytes, got {self.max_memory!r}"
@@ -363,21 +356,24 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         return isinstance(self.scoring, list | tuple | set | Mapping)
 
     def _check_refit(self) -> None:
-        """Whether it is known what decides, before there is work to decide about."""
+        """Refuse, before the work, a refit that does not say which metric decides."""
         if not isinstance(self.refit, bool | str):
             raise ValueError(f"refit must be True, False or the name of a metric, got {self.refit!r}")
-        if self._several and self.refit and self.refit not in self.scoring:
-            known = ", ".join(map(repr, self.scoring))
-            raise ValueError(f"with several metrics refit must name one of {known}, got {self.refit!r}")
+        if self._several and self.refit:
+            self._check_names(self.scoring)
 
     def _metric(self, scores: dict[str, float]) -> str:
         """Name of the metric that decides."""
         if "score" in scores:
             return "score"
-        if self.refit not in scores:
-            known = ", ".join(map(repr, scores))
-            raise ValueError(f"with several metrics refit must name one of {known}, got {self.refit!r}")
+        self._check_names(scores)
         return str(self.refit)
+
+    def _check_names(self, known: Any) -> None:
+        """Refuse a refit that is not the name of a metric."""
+        if self.refit not in known:
+            names = ", ".join(map(repr, known))
+            raise ValueError(f"with several metrics refit must name one of {names}, got {self.refit!r}")
 
     def _choose(self, trials: Trials, metric: str) -> None:
         self.best_index_ = best_index(self.cv_results_, metric)
@@ -438,7 +434,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         )  # fmt: skip
 
     def _output(self, method: str, X: Any) -> Any:
-        """What the model says of new points, a block of the Gram matrix at a time."""
+        """Output of the model for new points, a block of the Gram matrix at a time."""
         X = self._new_points(X)
         call = getattr(self.best_estimator_, method)
         rows = max(1, int(1e9 * self.max_memory / 16 / count(self.best_estimator_[0].X_fit_)))
@@ -451,10 +447,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = get_tags(SVC() if self.estimator is None else self.estimator)
-        tags.estimator_type = inner.estimator_type
-        tags.classifier_tags = inner.classifier_tags
-        tags.regressor_tags = inner.regressor_tags
-        tags.target_tags = inner.target_tags
-        tags.input_tags.sparse = True
-        tags.input_tags.string = True
+        for name in ("estimator_type", "classifier_tags", "regressor_tags", "target_tags"):
+            setattr(tags, name, getattr(inner, name))
+        tags.input_tags.sparse = tags.input_tags.string = True
         return tags

@@ -12,9 +12,9 @@ Array = NDArray[np.float64]
 def corrected_interval(scores: Array, overlap: float, level: float = 0.95) -> tuple[float, float]:
     """Confidence interval of a mean over folds, with Nadeau and Bengio's correction.
 
-    Scores of folds depend on each other, because their training parts overlap: the variance of the mean
-    is taken as ``(1 / folds + overlap)`` times that of the scores, overlap being test points per
-    training point.
+    Scores of folds depend on each other because their training parts overlap: the variance of the mean
+    is taken as ``(1 / folds + overlap)`` times that of the scores, where overlap is the number of test
+    points per training point.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def corrected_test(differences: Array, overlap: float) -> float:
 
 
 def holm(p_values: Array) -> Array:
-    """P-values adjusted for there being several, by Holm's step-down method.
+    """P-values adjusted for multiple tests by Holm's step-down method.
 
     Examples
     --------
@@ -64,5 +64,5 @@ def holm(p_values: Array) -> Array:
 def _spread(scores: Array, overlap: float) -> float:
     """Standard error of the mean."""
     if len(scores) < 2:
-        raise ValueError("one fold tells nothing about the spread of scores; use two folds at least")
+        raise ValueError("one fold tells nothing about the spread of scores; use at least two folds")
     return float(scores.std(ddof=1)) * float(np.sqrt(1 / len(scores) + overlap))

@@ -1,4 +1,4 @@
-"""What is to be predicted, and the folds to predict it on, checked in one place."""
+"""Checks of the target and of the folds."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from mercer._validation import LARGEST, refuse_complex
 from mercer.selection.fits import Index, Split
 
 TASKS = ("auto", "classification", "regression")
-#: A target of more different numbers is taken as numbers, not as classes.
+#: A target with more distinct numbers is a regression.
 MOST_CLASSES = 20
-#: Classes are unbalanced if one is more times as frequent as another.
+#: Ratio of class frequencies above which classes are unbalanced.
 UNBALANCED = 3.0
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A target, complete, and the points that have it."""
+    """The target of the points that have one."""
 
     task: Literal["classification", "regression"]
     y: np.ndarray
-    #: Numbers of the points with a target.
+    #: Indices of the points with a target, and the number of points without one.
     known: np.ndarray
-    #: Points without one.
     missing: int
+    #: Group of each point, as a number, if there are groups that folds keep together.
+    groups: np.ndarray | None = None
 
     @property
     def classes(self) -> dict[str, int]:
@@ -66,7 +67,7 @@ class Target:
         )
 
     def splitter(self, folds: int, random_state: int, grouped: bool = False) -> Any:
-        """Folds that keep the frequencies of classes and, if grouped, the points of a group together."""
+        """Folds that preserve class frequencies and, if grouped, do not split groups."""
         kind = {
             ("classification", False): StratifiedKFold,
             ("classification", True): StratifiedGroupKFold,
@@ -77,7 +78,7 @@ class Target:
 
 
 def read_target(y: Any, rows: int, noun: str, task: str, folds: int, inner_folds: int) -> Target:
-    """Read the target of a comparison: classes or numbers, of the points that have one."""
+    """Check the target of a comparison: classes or numbers, of the points that have one."""
     if task not in TASKS:
         raise ValueError(f"task must be one of {TASKS}, got {task!r}")
     values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
@@ -131,7 +132,7 @@ def check_target(y: Any, rows: int, tags: Any) -> Any:
 
 
 def check_metric(scoring: str | None, target: Target) -> str:
-    """Name of a scorer that is known to scikit-learn and suits the target."""
+    """Name of a scikit-learn scorer; by default one that suits the target."""
     if scoring is None:
         return target.usual_metric
     if not isinstance(scoring, str):
@@ -141,7 +142,7 @@ def check_metric(scoring: str | None, target: Target) -> str:
 
 
 def check_splits(splits: list[Any], y: Any, classifier: bool) -> list[Split]:
-    """Folds as numbers of points; raise for those that cannot be fitted or scored."""
+    """Folds as indices of points; refuse those that cannot be fitted or scored."""
     if not splits:
         raise ValueError("cv gives no folds")
     numbered = [
@@ -161,7 +162,7 @@ def check_splits(splits: list[Any], y: Any, classifier: bool) -> list[Split]:
 
 
 def counted(number: int, noun: str) -> str:
-    """So many rows, or one row."""
+    """A number with a noun: "3 rows", "1 row"."""
     return f"{number} {noun if number != 1 else noun.removesuffix('s')}"
 
 
@@ -189,7 +190,7 @@ def _of_one_type(values: np.ndarray) -> np.ndarray:
 
 
 def _type_name(value: Any) -> str:
-    """What values of a target must have in common."""
+    """Name of a type; all values of a target must share it."""
     if isinstance(value, str | bytes):
         return "string"
     return "number" if isinstance(value, int | float | np.number | np.bool_) else type(value).__name__
@@ -204,11 +205,11 @@ def _task(values: np.ndarray) -> str:
 
 
 def _classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and their frequencies, two of them at least."""
+    """Labels and their frequencies; refuse a single class."""
     labels, counts = np.unique(y, return_counts=True)
     if len(labels) < 2:
         raise ValueError(
-            f"the target has one class only: {labels.tolist()[0]!r}; give two classes at least"
+            f"the target has one class only: {labels.tolist()[0]!r}; give at least two classes"
         )
     return labels, counts
 
@@ -227,7 +228,7 @@ def _numbers(values: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _refuse_range(y: np.ndarray, known: np.ndarray | None = None) -> None:
-    """Raise for numbers whose squares leave the floating range; known are the rows that they are of."""
+    """Refuse numbers whose squares leave the floating-point range; known are their rows."""
     row = int(np.argmax(np.abs(y).reshape(len(y), -1).max(axis=1)))
     largest = float(np.abs(y[row]).max())
     if largest > LARGEST or 0 < largest < 1 / LARGEST:
@@ -238,7 +239,7 @@ def _refuse_range(y: np.ndarray, known: np.ndarray | None = None) -> None:
 
 
 def _indices(part: Any, fold: int, rows: int) -> Index:
-    """Numbers of the points of one part, which may come as a mask."""
+    """Indices of the points of one part, which may be given as a mask."""
     chosen = np.asarray(part)
     if chosen.dtype == bool and len(chosen) == rows:
         return np.flatnonzero(chosen)

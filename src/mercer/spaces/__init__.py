@@ -4,18 +4,13 @@ from mercer.spaces.base import RadialSpace, RowSpace, Space
 from mercer.spaces.categories import Categories
 from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.graph import Graph
-from mercer.spaces.hyperbolic import Hyperbolic, HyperbolicSpace, NormalFamily
-from mercer.spaces.normal_products import NormalProduct
+from mercer.spaces.hyperbolic import Hyperbolic, HyperbolicSpace
+from mercer.spaces.normals import NormalFamily, NormalProduct
 from mercer.spaces.product import ProductSpace
 from mercer.spaces.projective import Projective
 from mercer.spaces.rotations import Rotations
-from mercer.spaces.spherical import (
-    EARTH_RADIUS_KM,
-    Simplex,
-    Sphere,
-    SphericalSpace,
-    great_circle_km,
-)
+from mercer.spaces.simplex import Simplex
+from mercer.spaces.sphere import EARTH_RADIUS_KM, Sphere, SphericalSpace, great_circle_km
 from mercer.spaces.torus import Torus
 
 __all__ = [

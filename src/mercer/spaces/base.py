@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from array_api_compat import array_namespace
+from scipy import sparse
 
-from mercer._arrays import finite_rows, in_one_precision
+from mercer._arrays import finite_rows, in_one_precision, is_single, to_single
 from mercer._repr import constructor_call
 from mercer._validation import as_rows, refuse_rows
 from mercer.engine import Engine, engine_for
@@ -42,13 +44,10 @@ class Space(ABC):
 
     #: Whether points are rows of numbers, which scikit-learn may check.
     requires_vector_input = True
+    #: Whether rows may come as a sparse matrix.
+    takes_sparse = False
     #: Whether single precision is too little for the space's arithmetic.
     computes_in_double = False
-    #: Whether points are unit vectors; whether rows may have any length then; and whether rows may be
-    #: columns of a table, centred and scaled.
-    has_directions = False
-    takes_any_length = False
-    takes_table = True
 
     @abstractmethod
     def check(self, X: Any, name: str = "X") -> Any:
@@ -75,13 +74,21 @@ class Space(ABC):
         """The engine that computes with checked points."""
         return engine_for(P)
 
-    def fixed_columns(self) -> int:
-        """The number of columns where it does not depend on the data; 0 of points without columns."""
+    def in_precision_of(self, X: Any, values: Any) -> Any:
+        """Results in single precision if points were, where the space computes in double precision."""
+        return to_single(values) if self.computes_in_double and is_single(X) else values
+
+    def fixed_columns(self, given: int | None = None) -> int:
+        """The number of columns: that of the space or else of the data; 0 of points without columns."""
         return 0
 
     def natural_time(self, n: int) -> float | None:
         """Unit of diffusion times for n columns, around which points go from alone to alike, or None."""
         return None
+
+    def in_natural_units(self) -> Space:
+        """The space for times in natural units; in a product each factor then has its own."""
+        return self
 
     @property
     def whole(self) -> Space:
@@ -103,6 +110,14 @@ class Space(ABC):
     def require_unit_vectors(self) -> None:
         """Raise unless points are unit vectors, so that kernels may be functions of an angle."""
         raise TypeError(f"space must be Sphere() or Simplex(), got {self!r}")
+
+    def directions(self) -> Space:
+        """The space of unit vectors that rows point to: itself, if points are unit vectors."""
+        raise TypeError(f"space must be Euclidean(), Sphere() or Simplex(), got {self!r}")
+
+    def of_table(self) -> Space | None:
+        """The space of rows whose columns are centred and scaled; None if columns must stay as given."""
+        return None
 
     def check_time(self, t: float) -> None:  # noqa: B027 (most spaces take all)
         """Raise for diffusion times at which the space's arithmetic has no digits left."""
@@ -137,17 +152,27 @@ class Space(ABC):
             f"{self!r} has no Laplacian whose spectrum a law could weigh; use a kernel of it"
         )
 
-    def eigenfunctions(self, count: int | None, log_weights: LogWeights) -> Eigenfunctions | None:
+    def eigenfunctions(
+        self, n: int, count: int | None, log_weights: LogWeights
+    ) -> Eigenfunctions | None:
         """Eigenfunctions of the Laplacian that are heaviest under a law; None if none are known here.
 
         Parameters
         ----------
+        n : int
+            Number of columns.
         count : int or None
             How many, at most; None for all, or a usual number where there are too many.
         log_weights : callable
             From eigenvalues to the logarithms of the law's weights.
         """
         return None
+
+    def factor_eigenfunctions(
+        self, n: Any, count: int, log_weights: LogWeights
+    ) -> Eigenfunctions | None:
+        """The same, as functions of a factor of a product."""
+        return self.eigenfunctions(n, count, log_weights)
 
 
 class RowSpace(Space):
@@ -157,14 +182,13 @@ class RowSpace(Space):
     n: int | None
     #: Fewest columns that make sense.
     least_dimension = 1
-    #: Whether rows may come as a sparse matrix.
     takes_sparse = True
     #: Columns of sampled points, unless the space has a number of its own.
     sampled_columns = 5
 
     @abstractmethod
     def _check_rows(self, X: Any, name: str) -> None:
-        """Raise for rows of finite numbers that are no points of the space."""
+        """Raise for rows of finite numbers that are not points of the space."""
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Validate rows and return them as a floating array (dense or CSR).
@@ -179,20 +203,27 @@ class RowSpace(Space):
         Returns
         -------
         array of shape (m, n), float32 or float64
+            The latter where single precision is too little for the space.
         """
+        if sparse.issparse(X) and not self.takes_sparse:
+            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
         X = as_rows(X, name)
         self._check_dimension(int(X.shape[1]), name)
         refuse_rows(~finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
         self._check_rows(X, name)
-        return X
+        if not self.computes_in_double:
+            return X
+        xp = array_namespace(X)
+        return xp.astype(X, xp.float64, copy=False)
 
-    def fixed_columns(self) -> int:
+    def fixed_columns(self, given: int | None = None) -> int:
         """See :class:`Space`."""
-        if self.n is None:
+        n = given if self.n is None else self.n
+        if n is None:
             raise ValueError(
                 f"{self!r} has no dimension of its own: give it the number of columns, n, or give X"
             )
-        return int(self.n)
+        return int(n)
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
         """See :class:`Space`."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import numbers
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import brentq
@@ -21,24 +18,14 @@ from scipy.optimize import brentq
 from mercer._arrays import constant_rows, finite_rows
 from mercer._validation import as_rows, is_whole, refuse_rows
 from mercer.engine import engine_for
-from mercer.laws import Law, mixture_shares
-from mercer.profiles import Profile
+from mercer.laws import Law
 from mercer.spaces.base import Embedding, Space
-from mercer.spaces.realisations.base import Radial, Slope
-from mercer.spaces.realisations.zonal import absolute_factor
+from mercer.spaces.realisations.eigenfunctions import USUAL, LogWeights
+from mercer.spaces.realisations.labels import CategoryTable, Groups, LabelFunctions
+from mercer.spaces.realisations.tables import label_columns, numbered
 
 Array = NDArray[np.float64]
-#: Numbers of labels q, and how many columns have each.
-Groups = tuple[tuple[int, int], ...]
-
-#: Bits of the number that stands for a label: floats hold whole numbers up to 53 bits.
-_BITS = 52
-#: Values of a kernel that are tabulated, at most.
-_MOST_VALUES = 2**18
-#: Columns up to which the spectrum is summed.
-_MOST_COLUMNS = 256
 _SAMPLED_COLUMNS, _SAMPLED_LABELS = 4, 5
-_MISSING = "has a missing label; drop such rows, or give missing labels a name of their own"
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,8 +48,10 @@ class Categories(Space, Embedding):
 
     Parameters
     ----------
-    levels : int or sequence of int, optional
-        Number q of possible labels, one for all columns or one for each.  A column with more is refused.
+    levels : int, sequence of int or sequence of sequences of labels, optional
+        Number q of possible labels, one for all columns or one for each; or the labels of each column
+        themselves, which features and sparse Gaussian processes need.  A column with more labels, or
+        with others, is refused.
 
     Examples
     --------
@@ -82,13 +71,35 @@ class Categories(Space, Embedding):
     def __post_init__(self) -> None:
         if self.levels is None:
             return
-        each = np.atleast_1d(np.asarray(self.levels, dtype=object)).tolist()
+        given = self.levels
+        if isinstance(given, list | tuple) and given and all(isinstance(q, list | tuple) for q in given):
+            object.__setattr__(self, "levels", tuple(tuple(labels) for labels in given))
+            each = [len(codes) for codes in self._codes]
+            if each != [len(np.unique(codes)) for codes in self._codes]:
+                raise ValueError(f"labels of a column must be different, got {given!r}")
+        else:
+            each = np.atleast_1d(np.asarray(given, dtype=object)).tolist()
         if not each or not all(is_whole(q) and q >= 2 for q in each):
             raise ValueError(
-                f"levels must be a whole number from 2 on, or one for each column, got {self.levels!r}"
+                f"levels must be a whole number from 2 on, or one for each column, got {given!r}"
             )
-        whole = tuple(int(q) for q in each)
-        object.__setattr__(self, "levels", whole[0] if is_whole(self.levels) else whole)
+        if not self._codes:
+            whole = tuple(int(q) for q in each)
+            object.__setattr__(self, "levels", whole[0] if is_whole(given) else whole)
+
+    @cached_property
+    def _codes(self) -> tuple[Array, ...]:
+        """Numbers of the labels of each column, sorted; none unless labels are stated."""
+        stated = isinstance(self.levels, tuple) and all(isinstance(q, tuple) for q in self.levels)
+        if not stated:
+            return ()
+        columns = (np.fromiter(labels, dtype=object, count=len(labels)) for labels in self.levels)
+        return tuple(np.sort(numbered(column, "levels")) for column in columns)
+
+    @property
+    def sizes(self) -> Any:
+        """Number of labels of all columns, or of each, or None."""
+        return tuple(map(len, self._codes)) or self.levels
 
     @property
     def embedding(self) -> Categories:
@@ -107,15 +118,25 @@ class Categories(Space, Embedding):
         >>> points[0] == points[1]
         array([ True, False])
         """
-        if engine_for(X) is not engine_for(np.empty(0)):
+        if not engine_for(X).takes_operands:
+            if self._codes:
+                raise TypeError(f"{name} is a tensor of numbers, but {self!r} states labels")
             P = as_rows(X, name)
             refuse_rows(~finite_rows(P), name, "contains NaN or infinity; drop such rows")
             return self._with_columns(P, name)
         labels = label_columns(X, name)
         P = np.empty((len(labels[0]), len(labels)))
         for j, column in enumerate(labels):
-            P[:, j] = _numbered(column, name)
-        return self._with_columns(P, name)
+            P[:, j] = numbered(column, name)
+        self._with_columns(P, name)
+        for j, codes in enumerate(self._codes):
+            other = np.flatnonzero(~np.isin(P[:, j], codes))
+            if other.size:
+                raise ValueError(
+                    f"row {other[0]} of {name} has the label {labels[j][other[0]]!r} in column {j}, "
+                    f"which is not among its levels {self.levels[j]!r}"
+                )
+        return P
 
     def _with_columns(self, P: Any, name: str) -> Any:
         """The same, if there are as many columns as levels."""
@@ -132,6 +153,14 @@ class Categories(Space, Embedding):
             raise ValueError(f"X has {P.shape[1]} columns, Y has {Q.shape[1]}; they must agree")
         return P, Q
 
+    def fixed_columns(self, given: int | None = None) -> int:
+        """See :meth:`Space.fixed_columns`."""
+        if isinstance(self.levels, tuple):
+            return len(self.levels)
+        if given is None:
+            raise ValueError(f"{self!r} does not know the number of columns; give X, or levels for each")
+        return given
+
     def dimension(self, n: int) -> int:
         """Zero, as on other graphs: see :meth:`Space.dimension`."""
         return 0
@@ -141,7 +170,7 @@ class Categories(Space, Embedding):
 
         With ``levels`` the time at which the sum of ``q e^(-q t)`` over the columns is 1.
         """
-        groups = self._groups(n)
+        groups = self.groups(n)
         columns = sum(p for _, p in groups)
         latest = max(math.log(q * columns) / q for q, _ in groups)
         if len(groups) == 1:
@@ -149,21 +178,21 @@ class Categories(Space, Embedding):
         counts = np.array(groups)
         return float(brentq(lambda t: counts.prod(1) @ np.exp(-counts[:, 0] * t) - 1, 0.0, latest))
 
-    def _groups(self, n: int) -> Groups:
+    def groups(self, n: int) -> Groups:
         """Columns with as many labels each."""
-        if isinstance(self.levels, tuple):
-            return tuple(sorted(Counter(self.levels).items()))
-        return ((self.levels or 2, n),)
+        if isinstance(self.sizes, tuple):
+            return tuple(sorted(Counter(self.sizes).items()))
+        return ((self.sizes or 2, n),)
 
     def _steps(self, n: int) -> list[int]:
         """What agreement in each column counts, so that the sum tells how many of each group agree."""
-        if not isinstance(self.levels, tuple):
+        if not isinstance(self.sizes, tuple):
             return [1] * n
         steps, step = {}, 1
-        for q, p in self._groups(n):
+        for q, p in self.groups(n):
             steps[q] = step
             step *= p + 1
-        return [steps[q] for q in self.levels]
+        return [steps[q] for q in self.sizes]
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """Indicators of the labels of each column: see :meth:`Embedding.embed`.
@@ -172,8 +201,8 @@ class Categories(Space, Embedding):
         number that tells how many columns with q labels agree, for each q.
         """
         steps = self._steps(int(X.shape[1]))
-        join = _dense_indicators if engine_for(X) is not engine_for(np.empty(0)) else _indicators
-        limits = self.levels if isinstance(self.levels, tuple) else [self.levels] * len(steps)
+        join = _indicators if engine_for(X).takes_operands else _dense_indicators
+        limits = self.sizes if isinstance(self.sizes, tuple) else [self.sizes] * len(steps)
         return join(X, X if Y is None else Y, steps, limits)
 
     def self_invariant(self, X: Any) -> Any:
@@ -186,11 +215,22 @@ class Categories(Space, Embedding):
             raise TypeError("weights on categories must be a function of the Laplacian's eigenvalues")
         return CategoryTable(self, law, n, normalized)
 
+    def eigenfunctions(self, n: int, count: int | None, log_weights: LogWeights) -> LabelFunctions:
+        """Products of contrasts of labels: see :meth:`Space.eigenfunctions`."""
+        if not self._codes:
+            raise TypeError(
+                "features of categories need the labels of each column, such as "
+                f"Categories(levels=[['a', 'b'], ['x', 'y', 'z']]), got {self!r}"
+            )
+        return LabelFunctions.of(self, self._codes, USUAL if count is None else count, log_weights)
+
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
         """See :meth:`Space.sample`; strings, and the same row many times in clusters."""
-        levels = self.levels if isinstance(self.levels, tuple) else [self.levels] * _SAMPLED_COLUMNS
-        columns = [rng.integers(0, min(q or _SAMPLED_LABELS, _SAMPLED_LABELS), size) for q in levels]
-        rows = np.array([[f"label {k}" for k in column] for column in columns], dtype=object).T.copy()
+        levels = self.sizes if isinstance(self.sizes, tuple) else [self.sizes] * _SAMPLED_COLUMNS
+        counts = [min(q or _SAMPLED_LABELS, _SAMPLED_LABELS) for q in levels]
+        names = self.levels if self._codes else [[f"label {k}" for k in range(q)] for q in counts]
+        columns = [[labels[k] for k in rng.integers(0, len(labels), size)] for labels in names]
+        rows = np.array(columns, dtype=object).T.copy()
         return rows if clusters is None else rows[rng.integers(0, clusters, size=size)]
 
     def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any]:
@@ -198,260 +238,13 @@ class Categories(Space, Embedding):
 
         def renamed(X: Any) -> Any:
             Y = X.copy()
-            for column in Y.T:
+            for j, column in enumerate(Y.T):
                 labels, codes = np.unique(column.astype(str), return_inverse=True)
-                column[:] = np.char.add("new ", rng.permutation(labels))[codes]
-            return Y if isinstance(self.levels, tuple) else Y[:, rng.permutation(Y.shape[1])]
+                new = np.char.add("new ", rng.permutation(labels))
+                column[:] = (rng.permutation(self.levels[j]) if self._codes else new)[codes]
+            return Y if isinstance(self.sizes, tuple) else Y[:, rng.permutation(Y.shape[1])]
 
         return renamed
-
-
-@dataclass(frozen=True, eq=False)
-class WholeProfile:
-    """A profile of whole numbers from 0 on, as the list of its values."""
-
-    values: Array
-    error: float = 0.0
-
-    def apply(self, tile: NDArray[Any]) -> None:
-        """See :class:`~mercer.profiles.Profile`."""
-        tile[...] = self.values[np.rint(tile).astype(np.intp)]
-
-    def evaluate(self, w: Any) -> Any:
-        """See :class:`~mercer.profiles.Profile`."""
-        xp = array_namespace(w)
-        values = xp.asarray(self.values, dtype=w.dtype, device=device(w))
-        places = xp.astype(xp.round(xp.reshape(w, (-1,))), xp.int64)
-        return xp.reshape(xp.take(values, places), w.shape)
-
-
-class CategoryTable(Radial):
-    """A law on the Hamming graph, as the values at all numbers of columns that agree."""
-
-    def __init__(self, space: Categories, law: Law, n: int, normalized: bool) -> None:
-        self.embedding = space
-        self._space, self._law, self._n, self._normalized = space, law, n, normalized
-        self._groups = space._groups(n)
-        count = math.prod(p + 1 for _, p in self._groups)
-        if count > _MOST_VALUES:
-            raise ValueError(
-                f"{space!r} has {len(self._groups)} different numbers of levels, too many for a table "
-                f"of {count} values; give a product of spaces, ProductSpace(Categories(2), ...)"
-            )
-
-    @cached_property
-    def _table(self) -> _Diffusions | _Levels:
-        try:
-            times = self._law.times(0)
-        except TypeError:  # the law mixes no diffusions
-            return _Levels(self._space, self._law, self._n)
-        return _Diffusions(self._groups, *times)
-
-    @property
-    def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
-        return self._table.log_total
-
-    def profile(self) -> Profile:
-        """See :class:`Radial`."""
-        return self._scaled(self._table.values)
-
-    def slope_profile(self, slope: Slope) -> Profile:
-        """See :class:`Radial`."""
-        return self._scaled(self._table.slopes(slope, self._normalized))
-
-    def _scaled(self, values: Array) -> Profile:
-        log_value = None if self._normalized else self.log_self_similarity
-        return WholeProfile(absolute_factor(log_value, self._n) * values)
-
-    def log_profile(self) -> Profile:
-        """See :class:`Radial`."""
-        logs = self._table.logs()
-        if logs is None:
-            return super().log_profile()
-        return WholeProfile(logs + (0.0 if self._normalized else self.log_self_similarity))
-
-
-class _Diffusions:
-    """Heat kernels ``prod_j c_j r_j^(differs in column j)``, mixed over times."""
-
-    def __init__(self, groups: Groups, times: Array, logs: Array, growth: float) -> None:
-        self._growth = growth
-        q, self._columns = np.array(groups, dtype=float).T
-        x = np.multiply.outer(times, q)
-        e = np.exp(-x)
-        whole = np.log1p((q - 1) * e)
-        # log(1 - e^-x), with all digits at both ends.
-        with np.errstate(divide="ignore"):  # of the end that is not taken
-            self._ratios = np.where(x > 0.7, np.log1p(-e), np.log(-np.expm1(-x))) - whole
-        self._ratio_rises = x * e * q / (-np.expm1(-x) * (1 + (q - 1) * e))
-        logs = logs + (whole - np.log(q)) @ self._columns
-        self._rises = -(x * (q - 1) * e / (1 + (q - 1) * e)) @ self._columns + growth
-        self.log_total, self._shares, self._heavy = mixture_shares(logs)
-        # Columns of each group that differ, in the order of the invariant.
-        places = np.arange(math.prod(p + 1 for _, p in groups))
-        self._differ = np.empty((len(groups), len(places)))
-        for g, (_, p) in enumerate(groups):
-            places, agree = np.divmod(places, p + 1)
-            self._differ[g] = p - agree
-
-    @cached_property
-    def values(self) -> Array:
-        """The normalised kernel."""
-        found = sum(self._shares[k] * np.exp(self._ratios[k] @ self._differ) for k in self._heavy)
-        found[-1] = 1.0
-        return found
-
-    def slopes(self, slope: Slope, normalized: bool) -> Array:
-        """Derivatives of the kernel, divided by its value at equal points."""
-        found = np.zeros(self._differ.shape[1])
-        for k in self._heavy:
-            rises = self._ratio_rises[k] @ self._differ + self._rises[k]
-            found += self._shares[k] * np.exp(self._ratios[k] @ self._differ) * rises
-        if normalized:
-            found -= self.values * found[-1]
-        return slope.chain * found
-
-    def logs(self) -> Array | None:
-        """Logarithms of the normalised kernel, if there is one time."""
-        return self._ratios[0] @ self._differ if len(self._ratios) == 1 else None
-
-
-class _Levels:
-    """Weights of a law on the levels of the Hamming graph, ``q^-p sum_j a(q j) K_j(m)``."""
-
-    def __init__(self, space: Categories, law: Law, n: int) -> None:
-        groups = space._groups(n)
-        if space.levels is None or len(groups) > 1:
-            raise TypeError(
-                f"{law.name} on categories needs one number of labels for all columns, such as "
-                f"Categories(levels=3), got {space!r}; Heat and Matern do without"
-            )
-        ((q, p),) = groups
-        if p > _MOST_COLUMNS:
-            raise ValueError(f"{law.name} is for at most {_MOST_COLUMNS} columns of labels, got {p}")
-        self._eigenvalues = q * np.arange(p + 1.0)
-        self._functions, log_sizes = _krawtchouk(q, p)
-        logs = np.asarray(law.log_weights(self._eigenvalues, 0), dtype=float) + log_sizes
-        largest = logs.max()
-        if not largest > -np.inf:
-            raise ValueError("all weights are zero: the kernel is zero")
-        weights = np.exp(logs - largest)
-        self._shares = weights / weights.sum()
-        self.log_total = float(largest + np.log(weights.sum()) - p * math.log(q))
-        self.values = self._shares @ self._functions
-
-    def slopes(self, slope: Slope, normalized: bool) -> Array:
-        """Derivatives of the kernel, divided by its value at equal points."""
-        scores = np.asarray(slope.scores(self._eigenvalues), dtype=float)
-        if normalized:
-            scores = scores - self._shares @ scores
-        return (self._shares * scores) @ self._functions
-
-    def logs(self) -> None:
-        """Not known."""
-
-
-@lru_cache(maxsize=32)
-def _krawtchouk(q: int, p: int) -> tuple[Array, Array]:
-    """Krawtchouk polynomials ``K_j(m) / K_j(0)`` at p - m = 0 .. p, and ``log K_j(0)``.
-
-    By their recurrence in whole numbers: in floating point it is not stable.
-    """
-    rows = [[math.comb(p, j) * (q - 1) ** j for j in range(p + 1)]]
-    for _ in range(p):
-        before, row = rows[-1], [1]
-        for j in range(1, p + 1):
-            row.append(before[j] - before[j - 1] - (q - 1) * row[j - 1])
-        rows.append(row)
-    ratios = [[value / size for value, size in zip(row, rows[0], strict=True)] for row in rows]
-    return np.array(ratios[::-1]).T, np.array([math.log(size) for size in rows[0]])
-
-
-def label_columns(X: Any, name: str) -> list[Any]:
-    """Columns of a table of labels, each an array, or an error that says what is wrong with it."""
-    if isinstance(X, str | bytes) or sparse.issparse(X):
-        raise TypeError(f"{name} is a {type(X).__name__}; give labels as a list of rows or an array")
-    if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2 and 0 not in X.shape:
-        return [X.iloc[:, j].to_numpy(dtype=object) for j in range(X.shape[1])]
-    table = as_table(X.to_numpy() if hasattr(X, "to_numpy") else X, name)
-    return [table[:, j] for j in range(table.shape[1])]
-
-
-def as_table(X: Any, name: str) -> NDArray[Any]:
-    """Rows of anything as an array with two axes."""
-    if not isinstance(X, np.ndarray):
-        if not isinstance(X, Iterable):
-            raise TypeError(f"{name} is a {type(X).__name__}; give a list of rows")
-        rows = list(X)
-        for i, row in enumerate(rows):
-            if not isinstance(row, list | tuple | np.ndarray) or len(row) != len(rows[0]):
-                raise ValueError(
-                    f"Expected a 2D array: row {i} of {name} is {row!r}; give a list of rows of equal "
-                    "length, such as [['a'], ['b']]"
-                )
-        X = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
-        for place in np.ndindex(X.shape):
-            X[place] = rows[place[0]][place[1]]
-    if X.ndim != 2:
-        raise ValueError(f"Expected a 2D array, got {name} of shape {X.shape}; one row per point")
-    if 0 in X.shape:
-        raise ValueError(f"{name} of shape {X.shape} has no rows or no columns")
-    return X
-
-
-def _numbered(column: NDArray[Any], name: str) -> Array:
-    """Numbers that stand for the labels of a column."""
-    if column.dtype.kind == "O":
-        codes: dict[Any, int] = {}
-        try:
-            places = np.fromiter((codes.setdefault(label, len(codes)) for label in column), np.intp)
-        except TypeError:
-            row = next(i for i, label in enumerate(column) if type(label).__hash__ is None)
-            raise TypeError(
-                f"row {row} of {name} has the label {column[row]!r}, which cannot be hashed; give "
-                "strings, numbers, dates or tuples"
-            ) from None
-        labels: Any = list(codes)
-    else:
-        if column.dtype.kind in "fcmM":
-            refuse_rows(column != column, name, _MISSING)
-        labels, places = np.unique(column, return_inverse=True)
-        labels = labels.tolist() if column.dtype.kind not in "mM" else list(labels)
-    missing = np.array([_is_missing(label) for label in labels])
-    refuse_rows(missing[places], name, _MISSING)
-    digests = [hashlib.blake2b(_encoded(label), digest_size=8).digest() for label in labels]
-    return np.array([int.from_bytes(d, "big") >> (64 - _BITS) for d in digests], dtype=float)[places]
-
-
-def _is_missing(label: Any) -> bool:
-    if label is None:
-        return True
-    try:
-        return bool(label != label)
-    except (TypeError, ValueError):  # pandas.NA is neither true nor false
-        return type(label).__name__ == "NAType"
-
-
-def _encoded(label: Any) -> bytes:
-    """Bytes that equal labels have in common, and others do not."""
-    if isinstance(label, str):
-        return b"s" + label.encode("utf-8", "surrogatepass")
-    if isinstance(label, bytes):
-        return b"b" + label
-    if isinstance(label, bool | np.bool_ | numbers.Integral):
-        return b"n%d" % int(label)
-    if isinstance(label, numbers.Number) and not isinstance(label, complex):
-        value = float(label)  # type: ignore[arg-type]
-        return b"n%d" % int(value) if value.is_integer() else b"n" + repr(value).encode()
-    if isinstance(label, tuple):
-        parts = [_encoded(part) for part in label]
-        return b"t" + b"".join(b"%d " % len(part) + part for part in parts)
-    if isinstance(label, date):
-        return b"d" + label.isoformat().encode()
-    if type(label).__repr__ is object.__repr__:  # type: ignore[comparison-overlap]
-        raise TypeError(f"labels of {type(label)} are not known; give strings, numbers, dates or tuples")
-    return f"o{type(label).__qualname__} {label!r}".encode("utf-8", "surrogatepass")
 
 
 def _indicators(X: Array, Y: Array, steps: list[int], limits: Any) -> tuple[Any, Any]:

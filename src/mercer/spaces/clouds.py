@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,98 +12,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._validation import refuse_complex
+from mercer.engine.clouds import Array, Clouds, Index
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 #: Weights must sum to 1 up to this, or up to some roundings of their own precision.
 _TOLERANCE = 1e-9
 _ROUNDINGS = 8
 _TUPLE = "a tuple of two means (points, weights); use a list for a cloud of two points"
-
-
-@dataclass(frozen=True)
-class Clouds:
-    """Checked clouds, one after the other.
-
-    Attributes
-    ----------
-    points : array of shape (N, d), or list of N points of another kind
-    weights : array of shape (N,)
-    starts : array of shape (m + 1,)
-        Cloud i holds the points ``starts[i]`` to ``starts[i + 1]``.
-    single : bool
-        All points came in single precision; so should results go.
-    """
-
-    points: Any
-    weights: Array
-    starts: Index
-    single: bool = False
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    @property
-    def sizes(self) -> Index:
-        """Number of points in each cloud."""
-        return np.diff(self.starts)
-
-    def take(self, index: Index) -> Any:
-        """Points by their numbers."""
-        if isinstance(self.points, np.ndarray):
-            return self.points[index]
-        return [self.points[i] for i in index.tolist()]
-
-    def select(self, group: Index) -> Clouds:
-        """Some of the clouds."""
-        index, places = self.joined(group)
-        starts = np.array([0, *(place.stop for place in places)])
-        return Clouds(self.take(index), self.weights[index], starts, self.single)
-
-    def pieces(self, limit: int) -> tuple[Clouds, Index]:
-        """The clouds cut into pieces of at most ``limit`` points, and the first piece of each."""
-        counts = -(-self.sizes // limit)
-        owners = np.cumsum(counts) - counts
-        steps = np.arange(counts.sum()) - np.repeat(owners, counts)
-        starts = np.append(np.repeat(self.starts[:-1], counts) + limit * steps, self.starts[-1])
-        return replace(self, starts=starts), owners
-
-    def groups(self, limit: int, most: int | None = None) -> list[Index]:
-        """Numbers of clouds that go together: of similar size, ``limit`` points at most, or one.
-
-        There are no more than ``most`` in a group.
-        """
-        order = np.argsort(self.sizes, kind="stable")
-        ends = np.cumsum(self.sizes[order])
-        found, first, done = [], 0, 0
-        while first < len(order):
-            last = max(int(np.searchsorted(ends, done + limit, side="right")), first + 1)
-            last = last if most is None else min(last, first + most)
-            found.append(order[first:last])
-            first, done = last, int(ends[last - 1])
-        return found
-
-    def joined(self, group: Index) -> tuple[Index, list[slice]]:
-        """Numbers of the points of some clouds, one after the other, and the place of each cloud."""
-        sizes = self.sizes[group]
-        ends = np.cumsum(sizes)
-        index = np.arange(ends[-1]) + np.repeat(self.starts[group] - ends + sizes, sizes)
-        return index, [slice(int(e - n), int(e)) for e, n in zip(ends, sizes, strict=True)]
-
-    def padded(self, group: Index) -> tuple[Index, Array]:
-        """Numbers of the points of some clouds as a rectangle, and their weights.
-
-        Shorter clouds repeat their first point, with weight zero.
-        """
-        sizes = self.sizes[group, None]
-        place = np.arange(sizes.max())
-        index = self.starts[group, None] + np.where(place < sizes, place, 0)
-        return index, np.where(place < sizes, self.weights[index], 0.0)
-
-    def sums(self, values: Array) -> Array:
-        """Weighted sum of the values of its points, for each cloud."""
-        weighted = values * self.weights.reshape(-1, *[1] * (values.ndim - 1))
-        return np.add.reduceat(weighted, self.starts[:-1], axis=0)
 
 
 def check_clouds(X: Any, name: str, *, vectors: bool, rescale: bool) -> Clouds:
@@ -150,7 +63,7 @@ def check_clouds(X: Any, name: str, *, vectors: bool, rescale: bool) -> Clouds:
 
 
 def _sequence(X: Any, name: str) -> Any:
-    """The clouds in X, with advice for what is no set of clouds."""
+    """The clouds in X, with advice for other input."""
     if isinstance(X, np.ndarray) and X.dtype != object and X.ndim != 3:
         raise ValueError(
             f"{name} is an array of shape {X.shape}; give a list of clouds, one array each "
@@ -199,7 +112,7 @@ def _rows(inside: Any, where: str) -> NDArray[Any]:
                 raise TypeError
             rows = rows.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise ValueError(f"{where} is no array of real numbers of shape (k, d)") from None
+        raise ValueError(f"{where} is not an array of real numbers of shape (k, d)") from None
     if rows.ndim != 2:
         raise ValueError(
             f"{where} has points of shape {rows.shape}; k points are an array of shape (k, d)"
@@ -238,7 +151,7 @@ def _weights(given: Any, size: int, where: str, rescale: bool) -> Array:
             tolerance = max(_TOLERANCE, _ROUNDINGS * float(np.finfo(weights.dtype).eps))
         weights = weights.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{where} has weights that are no numbers; {_TUPLE}") from None
+        raise ValueError(f"{where} has weights that are not numbers; {_TUPLE}") from None
     if weights.shape != (size,):
         raise ValueError(
             f"{where} has {size} points and weights of shape {weights.shape}; one weight per point"

@@ -13,6 +13,7 @@ from mercer._arrays import constant_rows, squared_lengths
 from mercer._validation import refuse_rows
 from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace
+from mercer.spaces.sphere import Sphere
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,6 +56,14 @@ class Euclidean(RadialSpace):
 
     def require_vectors(self) -> None:
         """See :meth:`Space.require_vectors`."""
+
+    def directions(self) -> Sphere:
+        """See :meth:`Space.directions`."""
+        return Sphere()
+
+    def of_table(self) -> Sphere:
+        """See :meth:`Space.of_table`."""
+        return Sphere()
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """Augment rows with their squared lengths; see :meth:`RadialSpace.embed`."""

@@ -15,10 +15,11 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import eigsh
 
-from mercer._arrays import is_foreign
+from mercer._validation import refuse_foreign
 from mercer.laws import Law
 from mercer.spaces.base import Space
-from mercer.spaces.realisations.eigenfunctions import Eigenvectors, LogWeights
+from mercer.spaces.realisations.eigenfunctions import LogWeights
+from mercer.spaces.realisations.graph_features import Eigenvectors
 from mercer.spaces.realisations.graphs import NodeFunction
 
 Array = NDArray[np.float64]
@@ -164,7 +165,7 @@ class Graph(Space):
         positive = self._normalized_laplacian() if normalized else self._plain_laplacian()
         return Operator(-positive.matrix, -positive.high, 0.0, positive.null)
 
-    def eigenfunctions(self, count: int | None, log_weights: LogWeights) -> Eigenvectors:
+    def eigenfunctions(self, n: int, count: int | None, log_weights: LogWeights) -> Eigenvectors:
         """Eigenvectors of the Laplacian; see :class:`Space`.
 
         All of them up to 4000 nodes; of larger graphs those of the least eigenvalues, and what they
@@ -227,8 +228,7 @@ class Graph(Space):
         """
         if isinstance(X, str | bytes):
             raise TypeError(f"{name} is one string; give a list of nodes")
-        if is_foreign(X):
-            raise TypeError(f"{name} is a {type(X).__name__}; give nodes as a list or a NumPy array")
+        refuse_foreign(X, f"{name} is a {type(X).__name__}; give nodes as a list or a NumPy array")
         if hasattr(X, "to_numpy"):
             X = X.to_numpy()
         if not isinstance(X, Iterable) or getattr(X, "ndim", 1) == 0:
@@ -332,7 +332,7 @@ class Operator:
 
     @property
     def decomposable(self) -> bool:
-        """Whether the matrix is small enough to be decomposed once and for all."""
+        """Whether the matrix is small enough to be decomposed."""
         return bool(self.matrix.shape[0] <= DECOMPOSED)
 
     @cached_property
@@ -380,10 +380,9 @@ def _from_networkx(graph: Any) -> sparse.csr_array:
 def _check_adjacency(given: Any, labels: list[Any] | None) -> sparse.csr_array:
     """Adjacency matrix in canonical form, or an error that names an edge."""
     if not sparse.issparse(given):
-        if is_foreign(given):
-            raise TypeError("give the adjacency matrix as a NumPy or SciPy array, or a networkx graph")
+        refuse_foreign(given, "give the adjacency matrix as a NumPy or SciPy array, or a networkx graph")
         if isinstance(given, list | tuple) and any(isinstance(row, tuple) for row in given):
-            raise ValueError(f"this is no matrix but a list of tuples; {_FROM_EDGES}")
+            raise ValueError(f"this is a list of tuples, not a matrix; {_FROM_EDGES}")
         given = np.asarray(given)
     if given.ndim != 2 or given.shape[0] != given.shape[1]:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Hyperbolic space, as itself and as the home of normal distributions."""
+"""Hyperbolic space."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
-from scipy import sparse
+from array_api_compat import array_namespace
 
 from mercer._arrays import constant_rows, squared_lengths
 from mercer._validation import refuse_rows
-from mercer.engine.operands import Differences, Normals
+from mercer.engine import engine_for
+from mercer.engine.operands import Differences
 from mercer.laws import Law
 from mercer.profiles import ProductProfile, Profile, Separation, TableProfile
 from mercer.spaces.base import RadialSpace, random_rotation
 from mercer.spaces.realisations.base import Radial, Slope
-from mercer.spaces.realisations.divergences import DistributionSpace, embed_normals
 from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special.hyperbolic_tables import FARTHEST, LEAST_LENGTH, LEAST_TIME, HyperbolicTables
 
@@ -90,7 +89,7 @@ class HyperbolicSpace(RadialSpace):
         _refuse_far(first, first, "X")
         if second is not first:
             _refuse_far(first, second, "Y")
-        if is_numpy_array(X):
+        if engine_for(X).takes_operands:
             left = Differences(*first)
             return left, left if second is first else Differences(*second)
         return _product_rows(*first, left=True), _product_rows(*second, left=False)
@@ -110,14 +109,6 @@ class HyperbolicSpace(RadialSpace):
         for i in range(len(p)):
             out[i] = np.sqrt(((q - p[i]) ** 2).sum(axis=1) * (s[i] * r) / 2)
         return 2 * np.arcsinh(out)
-
-    def check(self, X: Any, name: str = "X") -> Any:
-        """Validate dense rows, in double precision: tables reach beyond the range of the single one."""
-        if sparse.issparse(X):
-            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
-        X = super().check(X, name)
-        xp = array_namespace(X)
-        return X if X.dtype == xp.float64 else xp.astype(X, xp.float64)
 
 
 @dataclass(frozen=True, repr=False)
@@ -188,12 +179,12 @@ class Hyperbolic(HyperbolicSpace):
         if self.coordinates == "hyperboloid":
             first = np.sqrt(1 + (rows[:, 1:] ** 2).sum(axis=1, keepdims=True))
             return np.concatenate([first, rows[:, 1:]], axis=1)
-        return _halfspace(rows)
+        return onto_halfspace(rows)
 
     def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any]:
         """See :meth:`Space.isometry`; a scaling and a shift, or a rotation."""
         if self.coordinates == "halfspace":
-            return partial(_scaled_and_shifted, rng)
+            return partial(scaled_and_shifted, rng)
 
         def turned(X: Any) -> Any:
             first = 1 if self.coordinates == "hyperboloid" else 0
@@ -214,73 +205,14 @@ class Hyperbolic(HyperbolicSpace):
         return X[:, 1:] / (1.0 + X[:, :1]), (1.0 + X[:, 0]) / root
 
 
-@dataclass(frozen=True, repr=False)
-class NormalFamily(HyperbolicSpace, DistributionSpace):
-    """Normal distributions N(mu, sigma^2 I_k), as rows ``(mu_1, ..., mu_k, sigma)``; Fisher metric.
-
-    The metric ``(|d mu|^2 + 2 k d sigma^2) / sigma^2`` is 2 k times that of hyperbolic space at the
-    points ``(mu / sqrt(2 k), sigma)``.  Times and length scales are at curvature -1: a Fisher time is
-    2 k times as long.  Invariant under shifts, rotations and scalings of the sample space.
-
-    Parameters
-    ----------
-    n : int, optional
-        Number of columns, k + 1; by default that of the data.
-
-    Examples
-    --------
-    >>> from mercer.spaces import NormalFamily
-    >>> family = NormalFamily()
-    >>> family.fisher_distances([[0.0, 1.0]], [[1.0, 1.0]]).round(4)    # N(0, 1) and N(1, 1)
-    array([[0.9803]])
-    """
-
-    n: int | None = None
-    least_dimension = 2
-
-    def _check_rows(self, X: Any, name: str) -> None:
-        check_scales(X[:, -1], name, "the standard deviation, in the last column,")
-
-    def _onto(self, rows: np.ndarray) -> np.ndarray:
-        return _halfspace(rows)
-
-    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any]:
-        """See :meth:`Space.isometry`; another unit and origin of what is measured."""
-        return partial(_scaled_and_shifted, rng)
-
-    def chart(self, X: Any) -> tuple[Any, Any]:
-        """See :class:`HyperbolicSpace`."""
-        k = int(X.shape[1]) - 1
-        points = array_namespace(X).concat([X[:, :-1] / math.sqrt(2 * k), X[:, -1:]], axis=1)
-        return points, 1.0 / (math.sqrt(2.0) * X[:, -1])
-
-    def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`DistributionSpace`."""
-        left = _normals(X)
-        return embed_normals(left, left if Y is None or Y is X else _normals(Y))
-
-    def divergence_unit(self, n: int) -> float:
-        """``8 k``: see :class:`DistributionSpace`."""
-        return 8.0 * (n - 1)
-
-    def fisher_distances(self, X: Any, Y: Any = None) -> np.ndarray:
-        """Distances in the Fisher metric, ``sqrt(2 k) rho``."""
-        distances = self.distances(X, Y)
-        k = int(np.shape(X)[1]) - 1
-        return math.sqrt(2 * k) * distances
-
-
-def _halfspace(rows: np.ndarray) -> np.ndarray:
+def onto_halfspace(rows: np.ndarray) -> np.ndarray:
+    """Rows of any numbers moved to the upper half-space."""
     return np.concatenate([rows[:, :-1], np.exp(rows[:, -1:])], axis=1)
 
 
-def _scaled_and_shifted(rng: np.random.Generator, X: Any) -> Any:
+def scaled_and_shifted(rng: np.random.Generator, X: Any) -> Any:
+    """Points of the upper half-space after a scaling and a shift."""
     return 3.0 * X + np.append(rng.normal(size=X.shape[1] - 1), 0.0)
-
-
-def _normals(X: Any) -> Normals:
-    means = X[:, :-1]
-    return Normals(means, X[:, -1:] + 0.0 * means)
 
 
 class HyperbolicRealisation(Radial):

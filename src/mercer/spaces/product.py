@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial, reduce
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace, device
-from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import count
-from mercer._validation import is_number, is_whole
-from mercer.engine import Engine, engine_for
-from mercer.engine.equal import row_keys
-from mercer.laws import Diffusion, Law, mixture_shares
+from mercer._validation import is_number
+from mercer.engine import Engine
+from mercer.laws import Diffusion, Law
 from mercer.spaces.base import Space
-from mercer.spaces.categories import as_table
-from mercer.spaces.realisations import sampling
-from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope
-from mercer.spaces.realisations.normalisation import normalised, normalised_slope, positive
-from mercer.spaces.realisations.zonal import absolute_factor
+from mercer.spaces.realisations import tables
+from mercer.spaces.realisations.base import Realisation
+from mercer.spaces.realisations.eigenfunctions import USUAL, Eigenfunctions, LogWeights
+from mercer.spaces.realisations.eigenmaps import ProductFunctions
+from mercer.spaces.realisations.products import ProductPoints, ProductRealisation
 
-Array = NDArray[np.float64]
-#: Columns of a factor: positions, names, or a slice.
-Columns = tuple[Any, ...] | slice
-
-#: Points from which the range of a mixture is learnt, and pairs of rows of a block of a product.
-_MIXTURE_SAMPLE, _BLOCK = 200, 2_000_000
-_product_of = partial(reduce, operator.mul)
-#: Step of the logarithm of a time, for derivatives of the value at equal points.
-_STEP = 4e-3
+#: Columns that no factor takes and that a message names.
+_NAMED = 5
 
 
 class ProductSpace(Space):
@@ -41,9 +28,13 @@ class ProductSpace(Space):
 
     Heat flows in each factor on its own.  ``Matern`` is the mixture of these products over times of a
     Gamma distribution with the shape ``nu + d / 2``, d the sum of the factors' dimensions; it takes
-    about a hundred times as long.  Laws that are not mixtures of diffusions are refused.
+    fifty to two hundred times as long.  Laws that are not mixtures of diffusions are refused.
 
-    The natural unit of time is the largest of the factors', where all have one.
+    ``Heat(space, t=t)`` is the product of the factors' ``Heat(factor, t=t)``, and ``Heat(space,
+    t_star=s)`` that of ``Heat(factor, t_star=s)``: an absolute time is the same in all factors, and a
+    time in natural units is in the unit of each.  These units depend on the numbers of columns, so that
+    a factor with thousands of columns does not drown one with two.  Where a factor has no natural unit,
+    the product has none.
 
     Parameters
     ----------
@@ -51,10 +42,13 @@ class ProductSpace(Space):
         The factors.
     columns : sequence, one for each factor
         Its columns: a list of positions, a slice, or, for data frames, a list of names; one position or
-        name stands for a list of it.  Other columns are not looked at.
-    times : sequence of float, optional
+        name stands for a list of it.
+    times : sequence of float or "natural", optional
         Factors of the time, one for each space: the heat kernel at time t is that of ``times[j] * t`` in
-        factor j.  By default 1 for all.
+        factor j.  The natural unit is then the largest of the factors' units divided by these numbers.
+        "natural" takes the unit of each factor, also for absolute times.
+    remainder : {"error", "drop"}
+        What to do with columns that no factor takes: refuse such tables, or leave these columns out.
 
     Examples
     --------
@@ -70,21 +64,29 @@ class ProductSpace(Space):
            [0.0622, 0.1151, 1.    ]])
     """
 
-    def __init__(self, *spaces: Space, columns: Sequence[Any], times: Any = None) -> None:
+    def __init__(
+        self,
+        *spaces: Space,
+        columns: Sequence[Any],
+        times: Any = None,
+        remainder: Literal["error", "drop"] = "error",
+    ) -> None:
         if not spaces or not all(isinstance(space, Space) for space in spaces):
             raise TypeError(f"give the spaces that the product is of, got {spaces!r}")
         if isinstance(columns, str) or not isinstance(columns, Sequence):
             raise TypeError(f"columns must be a list with an entry for each space, got {columns!r}")
         if len(columns) != len(spaces):
             raise ValueError(f"{len(spaces)} spaces need columns each, got {len(columns)} of them")
-        self.spaces = spaces
-        self.times = _check_times([1.0] * len(spaces) if times is None else times, len(spaces))
-        self._columns = tuple(_check_columns(given) for given in columns)
+        if remainder not in ("error", "drop"):
+            raise ValueError(f"remainder must be 'error' or 'drop', got {remainder!r}")
+        self.spaces, self.remainder = spaces, remainder
+        self.times = _check_times(times, spaces)
+        self._columns = tuple(tables.check_columns(given) for given in columns)
         # Rows of numbers throughout, in columns without names.
         numbers = all(space.requires_vector_input for space in spaces)
-        self.requires_vector_input = numbers and not any(map(_is_named, self._columns))
+        self.requires_vector_input = numbers and not any(map(tables.is_named, self._columns))
         self.computes_in_double = any(space.computes_in_double for space in spaces)
-        self.takes_sparse = all(getattr(space, "takes_sparse", False) for space in spaces)
+        self.takes_sparse = all(space.takes_sparse for space in spaces)
 
     def check(self, X: Any, name: str = "X") -> ProductPoints:
         """Rows of a table, data frame, sparse matrix or tensor as checked points of each factor."""
@@ -103,18 +105,34 @@ class ProductSpace(Space):
     def _split(self, X: Any, name: str) -> list[tuple[int, Any]]:
         """Columns of each factor."""
         if not hasattr(X, "shape"):
-            X = as_table(X, name)
+            X = tables.as_table(X, name)
         if len(X.shape) != 2:
             raise ValueError(f"Expected a 2D array, got {name} of shape {tuple(X.shape)}")
         X = X.tocsc() if sparse.issparse(X) else X
         names = list(X.columns) if hasattr(X, "columns") else None
+        places = self._places(int(X.shape[1]), names, name)
         parts = []
         for j, space in enumerate(self.spaces):
-            where = self._ask(j, _positions, self._columns[j], int(X.shape[1]), names, name)
-            part = _take(X, where)
+            part = tables.take_columns(X, places[j])
             numbers = space.requires_vector_input
-            parts.append((j, self._ask(j, _as_numbers, part, name) if numbers else part))
+            parts.append((j, self._ask(j, tables.as_numbers, part, name) if numbers else part))
         return parts
+
+    def _places(self, width: int, names: list[Any] | None, name: str) -> list[list[int]]:
+        """Positions of the columns of each factor in a table."""
+        places = [
+            self._ask(j, tables.positions, columns, width, names, name)
+            for j, columns in enumerate(self._columns)
+        ]
+        taken = {place % width for where in places for place in where}
+        if self.remainder == "error" and len(taken) < width:
+            left = [names[i] if names else i for i in range(width) if i not in taken]
+            shown = ", ".join(map(repr, left[:_NAMED])) + ", ..." * (len(left) > _NAMED)
+            raise ValueError(
+                f"{name} has columns that no factor takes: {shown}; name them in columns, drop them, or "
+                "use ProductSpace(..., remainder='drop')"
+            )
+        return places
 
     def _ask(self, j: int, call: Callable[..., Any], *arguments: Any) -> Any:
         """Call something of a factor, and name the factor in its complaints."""
@@ -122,7 +140,7 @@ class ProductSpace(Space):
             return call(*arguments)
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
-            where = _shown(self._columns[j])
+            where = tables.shown(self._columns[j])
             raise kind(f"{error} (factor {j}, {self.spaces[j]!r} on columns {where})") from error
 
     def columns(self, P: Any) -> Any:
@@ -130,15 +148,40 @@ class ProductSpace(Space):
         parts = zip(self.spaces, P.parts, strict=True)
         return tuple(space.columns(part) for space, part in parts)
 
+    def fixed_columns(self, given: int | None = None) -> Any:
+        """Those of the factors, as a tuple: see :meth:`Space.fixed_columns`."""
+        sizes = [None if given is None else tables.size(columns, given) for columns in self._columns]
+        factors = zip(self.spaces, sizes, strict=True)
+        return tuple(self._ask(j, space.fixed_columns, n) for j, (space, n) in enumerate(factors))
+
     def engine(self, P: ProductPoints) -> Engine:
         """See :meth:`Space.engine`; that of the first factor."""
         return self.spaces[0].engine(P.parts[0])
 
     def natural_time(self, n: Any) -> float | None:
-        """The largest of the factors', if all have one: see :meth:`Space.natural_time`."""
+        """One, or the largest unit where ``times`` are numbers: see :meth:`Space.natural_time`."""
         units = [space.natural_time(size) for space, size in self._each(n)]
-        known = [unit / time for unit, time in zip(units, self.times, strict=True) if unit is not None]
-        return max(known) if len(known) == len(units) else None
+        if None in units:
+            return None
+        if not isinstance(self.times, tuple):
+            return 1.0
+        return max(unit / time for unit, time in zip(units, self.times, strict=True) if unit is not None)
+
+    def in_natural_units(self) -> ProductSpace:
+        """The product with a unit of its own for each factor, unless ``times`` are numbers."""
+        if self.natural_time(2) is None:
+            return self
+        spaces = [space.in_natural_units() for space in self.spaces]
+        times = "natural" if self.times is None else self.times
+        return ProductSpace(*spaces, columns=self._columns, times=times, remainder=self.remainder)
+
+    def factor_times(self, n: Any) -> tuple[float, ...]:
+        """What a time of the product is multiplied with in each factor."""
+        if self.times is None:
+            return (1.0,) * len(self.spaces)
+        if isinstance(self.times, tuple):
+            return self.times
+        return tuple(space.natural_time(size) or 1.0 for space, size in self._each(n))
 
     def dimension(self, n: Any) -> int:
         """The sum of the factors': see :meth:`Space.dimension`."""
@@ -150,8 +193,12 @@ class ProductSpace(Space):
         return list(zip(self.spaces, sizes, strict=True))
 
     def check_time(self, t: float) -> None:
-        """See :meth:`Space.check_time`."""
-        for j, (space, time) in enumerate(zip(self.spaces, self.times, strict=True)):
+        """See :meth:`Space.check_time`; natural units are known with the columns only."""
+        if self.times != "natural":
+            self._check_factor_times(t, self.factor_times(0))
+
+    def _check_factor_times(self, t: float, times: Sequence[float]) -> None:
+        for j, (space, time) in enumerate(zip(self.spaces, times, strict=True)):
             self._ask(j, space.check_time, t * time)
 
     def realise(self, law: Law, n: Any, normalized: bool = True) -> ProductRealisation:
@@ -160,15 +207,46 @@ class ProductSpace(Space):
 
     def factor_heat(self, t: float, n: Any, normalized: bool) -> list[Realisation]:
         """Heat kernels of the factors at a time of the product."""
-        self.check_time(t)
+        times = self.factor_times(n)
+        self._check_factor_times(t, times)
         return [
             self._ask(j, space.realise, Diffusion(t * time), size, normalized)
-            for j, ((space, size), time) in enumerate(zip(self._each(n), self.times, strict=True))
+            for j, ((space, size), time) in enumerate(zip(self._each(n), times, strict=True))
         ]
+
+    def eigenfunctions(self, n: Any, count: int | None, log_weights: LogWeights) -> ProductFunctions:
+        """Products of those of the factors: see :meth:`Space.eigenfunctions`."""
+        times, most = self.factor_times(n), USUAL if count is None else count
+        factors = [
+            self._ask(j, self._of_factor, *each, most, partial(_slowed, log_weights, time))
+            for j, (each, time) in enumerate(zip(self._each(n), times, strict=True))
+        ]
+        return ProductFunctions.of(self, factors, times, most)
+
+    @staticmethod
+    def _of_factor(space: Space, n: Any, count: int, log_weights: LogWeights) -> Eigenfunctions:
+        found = space.factor_eigenfunctions(n, count, log_weights)
+        if found is None or found.n_points is not None:
+            raise TypeError(
+                "a product has eigenfunctions if all factors have them and look alike at all points: "
+                "spheres of few columns, tori, rotations, and categories with stated labels"
+            )
+        return found
+
+    def discrete_heat(self, t: float, n: Any) -> list[Realisation]:
+        """Those of the factors of dimension 0, also of products among the factors."""
+        found: list[Realisation] = []
+        kernels = zip(self._each(n), self.factor_times(n), self.factor_heat(t, n, True), strict=True)
+        for (space, size), time, kernel in kernels:
+            if isinstance(space, ProductSpace):
+                found += space.discrete_heat(t * time, size)
+            elif space.dimension(size) == 0:
+                found.append(kernel)
+        return found
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
         """See :meth:`Space.sample`; factors without columns of a number of their own have any."""
-        if any(map(_is_named, self._columns)):
+        if any(map(tables.is_named, self._columns)):
             raise TypeError(f"{self!r} names columns and cannot be sampled; give points")
         parts = [np.asarray(s.sample(size, rng, clusters)).reshape(size, -1) for s in self.spaces]
         places: list[Any] = []
@@ -193,15 +271,16 @@ class ProductSpace(Space):
 
         def moved(X: Any) -> Any:
             Y = X.copy()
+            places = self._places(X.shape[1], None, "X")
             for (j, part), move in zip(self._split(X, "X"), moves, strict=True):
                 if move is not None:
-                    Y[:, _positions(self._columns[j], X.shape[1], None, "X")] = move(part)
+                    Y[:, places[j]] = move(part)
             return Y
 
         return moved
 
     def _identity(self) -> tuple[Any, ...]:
-        return self.spaces, tuple(map(_shown, self._columns)), self.times
+        return self.spaces, tuple(map(tables.shown, self._columns)), self.times, self.remainder
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ProductSpace) and self._identity() == other._identity()
@@ -210,286 +289,30 @@ class ProductSpace(Space):
         return hash(self._identity())
 
     def __repr__(self) -> str:
-        spaces = ", ".join(map(repr, self.spaces))
-        columns = ", ".join(map(_shown, self._columns))
-        times = "" if set(self.times) == {1.0} else f", times={list(self.times)}"
-        return f"ProductSpace({spaces}, columns=[{columns}]{times})"
+        parts = [*map(repr, self.spaces), f"columns=[{', '.join(map(tables.shown, self._columns))}]"]
+        if self.times is not None:
+            parts.append(f"times={list(self.times) if isinstance(self.times, tuple) else self.times!r}")
+        if self.remainder != "error":
+            parts.append(f"remainder={self.remainder!r}")
+        return f"ProductSpace({', '.join(parts)})"
 
 
-class ProductPoints:
-    """Checked points of a product: those of each factor, which are cut and counted together."""
-
-    def __init__(self, parts: Sequence[Any]) -> None:
-        self.parts = tuple(parts)
-
-    def __len__(self) -> int:
-        return count(self.parts[0])
-
-    def __getitem__(self, rows: Any) -> ProductPoints:
-        return ProductPoints([part[rows] for part in self.parts])
+def _slowed(log_weights: LogWeights, time: float, eigenvalues: Any) -> Any:
+    return log_weights(time * eigenvalues)
 
 
-class ProductRealisation(Realisation):
-    """``K = sum_k omega_k prod_j K_jk(x_j, y_j)``, K_jk the heat kernel of factor j at time t_k.
-
-    A diffusion has one time.  In a mixture, factors whose kernel is constant on the diagonal are
-    normalised, and their values there are parts of the weights, so that nothing overflows.
-    """
-
-    def __init__(self, space: ProductSpace, law: Law, n: Any, normalized: bool) -> None:
-        self._space, self._n, self._normalized = space, n, normalized
-        self._times, self._logs, self._growth = law.times(space.dimension(n))
-        self._single = len(self._times) == 1
-
-    @cached_property
-    def heat(self) -> list[Realisation]:
-        """Kernels of the factors of a diffusion."""
-        return self._space.factor_heat(float(self._times[0]), self._n, self._normalized)
-
-    def _at(self, t: float) -> tuple[list[Realisation], list[float | None]]:
-        """Kernels at a time, normalised where the diagonal is constant, and its logarithm there."""
-        even, plain = (self._space.factor_heat(t, self._n, normalized) for normalized in (True, False))
-        logs = [_log_value(kernel) for kernel in even]
-        kernels = [p if log is None else e for e, p, log in zip(even, plain, logs, strict=True)]
-        return kernels, logs
-
-    @cached_property
-    def _mixture(self) -> tuple[float, list[tuple[float, float, list[Realisation]]]]:
-        """Logarithm of the sum of weights; time, share and kernels of the diffusions that matter."""
-        times = self._times.tolist()
-        logs = self._logs + np.array([self._log_value(t) for t in times])
-        total, shares, heavy = mixture_shares(logs)
-        return total, [(times[k], float(shares[k]), self._at(times[k])[0]) for k in heavy]
-
-    def _log_value(self, t: float) -> float:
-        """Logarithm of the values at equal points, of factors where these are constant."""
-        return sum(value or 0.0 for value in self._at(t)[1])
-
-    @cached_property
-    def _divides(self) -> bool:
-        """Whether values have to be divided by lengths of points."""
-        return not self._single and self._normalized and None in self._at(float(self._times[-1]))[1]
-
-    @property
-    def _factor(self) -> float:
-        log_value = None if self._normalized else self._mixture[0]
-        return absolute_factor(log_value, self._space.dimension(self._n))
-
-    @property
-    def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
-        logs = self._at(float(self._times[-1]))[1]
-        if None in logs:
-            return super().log_self_similarity
-        return self._log_value(float(self._times[0])) if self._single else self._mixture[0]
-
-    def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
-        if self._single:
-            return self._product(self.heat, P, Q, moving)
-        K = self._factor * self._mixed(lambda kernels: self._product(kernels, P, Q, moving), moving)
-        return normalised(K, P, Q, self._plain_diagonal)[0] if self._divides else K
-
-    def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
-        values = self._plain_diagonal(P, moving)
-        return values / positive(values, "X") if self._divides else values
-
-    def _plain_diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
-        def diagonals(kernels: list[Realisation]) -> Any:
-            parts = enumerate(zip(kernels, P.parts, strict=True))
-            return _product_of(k.diagonal(x, self._factor_moving(moving, j)) for j, (k, x) in parts)
-
-        return diagonals(self.heat) if self._single else self._factor * self._mixed(diagonals, moving)
-
-    def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`; block by block of rows."""
-        if self._space.engine(P) is not engine_for(np.empty(0)):
-            return None
-        others = P if Q is None else Q
-        size = max(1, _BLOCK // len(others))
-        blocks = (P[start : start + size] for start in range(0, len(P), size))
-        return np.concatenate([self.gram(block, others) @ v for block in blocks])
-
-    def log(self, P: Any, Q: Any = None) -> Any:
-        """See :class:`Realisation`; the sum of those of the factors."""
-        if not self._single:
-            raise TypeError("logarithms are known of heat kernels only")
-        logs = [kernel.log(x, y) for kernel, x, y in zip(self.heat, *_both(P, Q), strict=True)]
-        return reduce(operator.add, logs)
-
-    def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
-        """See :class:`Realisation`; all are multiples of the derivative by the time."""
-        if self._space.engine(P) is not engine_for(np.empty(0)):
-            raise TypeError("eval_gradient is for NumPy and SciPy rows; tensors have autograd")
-        if self._single:
-            K, rise = self._with_rise(self.heat, float(self._times[0]), P)
-        else:
-            K, rise = self._mixed_rise(P)
-        return K, [slope.chain * rise for slope in slopes]
-
-    def _mixed_rise(self, P: Any) -> tuple[Array, Array]:
-        K = np.zeros((len(P), len(P)))
-        rise = np.zeros_like(K)
-        common = 0.0
-        for t, share, kernels in self._mixture[1]:
-            values, slope = self._with_rise(kernels, t, P)
-            ends = [self._log_value(t * math.exp(k * _STEP)) for k in (-2, -1, 1, 2)]
-            own = self._growth + float(np.dot([1, -8, 8, -1], ends)) / (12 * _STEP)
-            K += share * values
-            rise += share * (slope + own * values)
-            common += share * own
-        if self._divides:
-            K, squares = normalised(K, P, None, self._plain_diagonal)
-            return K, normalised_slope(rise, K, squares)
-        factor = self._factor
-        if self._normalized:
-            rise -= common * K
-            np.fill_diagonal(rise, 0.0)
-        return factor * K, factor * rise
-
-    def _with_rise(self, kernels: list[Realisation], t: float, P: Any) -> tuple[Array, Array]:
-        """Product of the factors' Gram matrices, and its derivative by the logarithm of the time."""
-        pairs = []
-        for kernel, part, time in zip(kernels, P.parts, self._space.times, strict=True):
-            K, (slope,) = kernel.slopes(part, [_time_slope("t", 1.0, t * time)])
-            pairs.append((K, slope))
-        grams = [K for K, _ in pairs]
-        terms = (_product_of([*grams[:j], s, *grams[j + 1 :]]) for j, (_, s) in enumerate(pairs))
-        return _product_of(grams), reduce(operator.add, terms)
-
-    def pair_similarities(
-        self, P: Any, max_rows: int, rng: np.random.Generator
-    ) -> tuple[Similarities, int]:
-        """See :class:`Realisation`; from the Gram matrix of a sample."""
-        most = max_rows if self._single else min(max_rows, _MIXTURE_SAMPLE)
-        rows, keys = sampling.distinct_sample(len(P), lambda rows: _keys(P[rows]), most, rng)
-        chosen = P[rows]
-        i, j = sampling.different_pairs(keys)
-
-        def similarities(other: ProductRealisation) -> Array:
-            K, lengths = other.gram(chosen), np.sqrt(other.diagonal(chosen))
-            return np.asarray(K[i, j] / (lengths[i] * lengths[j]), dtype=float)
-
-        return similarities, len(rows)
-
-    def _mixed(self, call: Callable[[list[Realisation]], Any], moving: Sequence[Moving]) -> Any:
-        if moving:
-            raise TypeError("a mixture over times is not differentiable in its range; detach it")
-        return reduce(operator.add, (share * call(kernels) for _, share, kernels in self._mixture[1]))
-
-    def _product(self, kernels: Any, P: Any, Q: Any, moving: Sequence[Moving]) -> Any:
-        parts = enumerate(zip(kernels, *_both(P, Q), strict=True))
-        return _product_of(k.gram(x, y, self._factor_moving(moving, j)) for j, (k, x, y) in parts)
-
-    def _factor_moving(self, moving: Sequence[Moving], j: int) -> list[Moving]:
-        """Hyperparameters as tensors, for one factor of a diffusion."""
-
-        def moved(move: Any, shift: float) -> tuple[Realisation, Slope]:
-            whole, slope = move(shift)
-            time = float(whole._times[0]) * self._space.times[j]
-            return whole.heat[j], _time_slope(slope.name, slope.chain, time)
-
-        return [(tensor, partial(moved, move)) for tensor, move in moving]
-
-
-def _time_slope(name: str, chain: float, t: float) -> Slope:
-    """How a diffusion changes with the logarithm of a hyperparameter of its time."""
-    return Slope(name, chain, lambda eigenvalues: -chain * t * eigenvalues)
-
-
-def _log_value(kernel: Realisation) -> float | None:
-    """Logarithm of the value at equal points, if it is the same for all."""
-    try:
-        return kernel.log_self_similarity
-    except TypeError:
+def _check_times(times: Any, spaces: Sequence[Space]) -> tuple[float, ...] | Literal["natural"] | None:
+    if times is None:
         return None
-
-
-def _both(P: Any, Q: Any) -> tuple[Any, Any]:
-    return P.parts, [None] * len(P.parts) if Q is None else Q.parts
-
-
-def _keys(part: Any) -> NDArray[Any]:
-    """Numbers that equal points have in common."""
-    if not isinstance(part, ProductPoints):
-        return row_keys(part if len(part.shape) == 2 else part[:, None])
-    found = np.stack([_keys(each) for each in part.parts], axis=1)
-    return np.unique(found, axis=0, return_inverse=True)[1].ravel().astype(np.uint64)
-
-
-def _check_columns(given: Any) -> Columns:
-    if isinstance(given, slice):
-        return given
-    if isinstance(given, str) or is_whole(given):
-        return (given,)
-    if isinstance(given, Sequence | np.ndarray) and len(given):
-        columns = tuple(int(c) if is_whole(c) else c for c in given)
-        if len({isinstance(c, int) for c in columns}) == 1 and len(set(columns)) == len(columns):
-            return columns
-    raise ValueError(f"columns of a factor are different positions, names or a slice, got {given!r}")
-
-
-def _check_times(times: Any, number: int) -> tuple[float, ...]:
+    if isinstance(times, str) and times == "natural":
+        alone = [space for space in spaces if space.natural_time(2) is None]
+        if alone:
+            raise ValueError(f"{alone[0]!r} has no natural unit of time; give times as numbers")
+        return "natural"
     each = tuple(times) if isinstance(times, Iterable) else ()
-    if len(each) != number or not all(is_number(t) and 0 < float(t) < np.inf for t in each):
-        raise ValueError(f"times must be {number} positive numbers, one for each space, got {times!r}")
+    if len(each) != len(spaces) or not all(is_number(t) and 0 < float(t) < np.inf for t in each):
+        raise ValueError(
+            f"times must be 'natural', or {len(spaces)} positive numbers, one for each space, got "
+            f"{times!r}"
+        )
     return tuple(float(t) for t in each)
-
-
-def _is_named(columns: Columns) -> bool:
-    return not isinstance(columns, slice) and not isinstance(columns[0], int)
-
-
-def _shown(columns: Columns) -> str:
-    return repr(columns if isinstance(columns, slice) else list(columns))
-
-
-def _positions(columns: Columns, width: int, names: list[Any] | None, name: str) -> list[int]:
-    """Positions of a factor's columns among those of a table."""
-    if _is_named(columns):
-        if names is None:
-            raise ValueError(
-                f"columns have names, but {name} has none: give a data frame, or positions (estimators "
-                "of scikit-learn hand arrays on)"
-            )
-        named: Any = columns
-        if not set(named) <= set(names):
-            raise ValueError(f"{name} has no column {next(c for c in named if c not in names)!r}")
-        return [names.index(column) for column in named]
-    where = list(range(*columns.indices(width))) if isinstance(columns, slice) else list(columns)
-    ends = (
-        [columns.stop or 0] if isinstance(columns, slice) else [p + 1 if p >= 0 else -p for p in where]
-    )
-    if not where or max(ends) > width:
-        raise ValueError(f"{name} has {width} columns, too few")
-    return where
-
-
-def _take(X: Any, where: list[int]) -> Any:
-    """Columns of an array, sparse matrix, tensor or data frame."""
-    if hasattr(X, "iloc"):
-        return X.iloc[:, where]
-    if isinstance(X, np.ndarray) or sparse.issparse(X):
-        return X[:, where]
-    if hasattr(X, "columns"):
-        return X[:, where].to_numpy()
-    xp = array_namespace(X)
-    return xp.take(X, xp.asarray([w % X.shape[1] for w in where], device=device(X)), axis=1)
-
-
-def _as_numbers(part: Any, name: str) -> Any:
-    """Objects of a mixed table that are to be numbers; other arrays and data frames as they are."""
-    kinds = getattr(part, "dtypes", [getattr(part, "dtype", None)])
-    if not any(isinstance(kind, np.dtype) and kind.kind == "O" for kind in kinds):
-        return part
-    part = np.asarray(part, dtype=object)
-    try:
-        return part.astype(float)
-    except (TypeError, ValueError):
-        for (row, _), value in np.ndenumerate(part):
-            try:
-                float(value)
-            except (TypeError, ValueError):
-                raise ValueError(f"row {row} of {name} has {value!r}, not a number") from None
-        raise

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from mercer.laws import Law
 from mercer.profiles import Separation
-from mercer.spaces.base import RadialSpace
+from mercer.spaces.base import RadialSpace, Space
 from mercer.spaces.realisations.zonal import ZonalRealisation
-from mercer.spaces.spherical import Sphere, SphericalSpace
+from mercer.spaces.sphere import Sphere, SphericalSpace
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,6 +90,14 @@ class Projective(RadialSpace):
 
     def require_unit_vectors(self) -> None:
         """See :meth:`Space.require_unit_vectors`."""
+
+    def directions(self) -> Projective:
+        """See :meth:`Space.directions`; up to their signs."""
+        return self
+
+    def of_table(self) -> Space | None:
+        """See :meth:`Space.of_table`."""
+        return self.base.of_table()
 
     def natural_time(self, n: int) -> float:
         """That of the sphere."""

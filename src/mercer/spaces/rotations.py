@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
-from scipy import sparse
 
 from mercer._arrays import constant_rows, plain_lengths, row_maxima, unit_rows
 from mercer._validation import refuse_rows
@@ -18,8 +17,9 @@ from mercer.laws import Law
 from mercer.profiles import Profile, Separation
 from mercer.spaces.base import RadialSpace
 from mercer.spaces.realisations.base import Slope
-from mercer.spaces.realisations.harmonic_features import HarmonicMap
-from mercer.spaces.realisations.zonal import LevelWeights, ZonalRealisation
+from mercer.spaces.realisations.eigenfunctions import USUAL, LogWeights
+from mercer.spaces.realisations.eigenmaps import HarmonicFunctions
+from mercer.spaces.realisations.zonal import HarmonicMap, LevelWeights, ZonalRealisation
 from mercer.special import zonal
 from mercer.special.heat_short_time import ClosedForm
 
@@ -80,8 +80,6 @@ class Rotations(RadialSpace):
 
         The first of their numbers that is not zero is positive.  See :meth:`RowSpace.check`.
         """
-        if sparse.issparse(X):
-            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
         X = super().check(X, name)
         X = unit_rows(X if X.shape[1] == 4 else _quaternions(X))
         sign = array_namespace(X).zeros_like(X[:, 0])
@@ -153,6 +151,11 @@ class Rotations(RadialSpace):
         """Even levels of S^3: see :meth:`Space.realise`."""
         return RotationKernel(self, self.separation, _Quaternionic(law), n, normalized)
 
+    def eigenfunctions(self, n: int, count: int | None, log_weights: LogWeights) -> HarmonicFunctions:
+        """Harmonics of the even levels of S^3: see :meth:`Space.eigenfunctions`."""
+        most = USUAL if count is None else count
+        return HarmonicFunctions.of(self, 4, most, log_weights, step=2, scale=_SCALE, volume=1.0)
+
 
 def _quaternions(X: Any) -> Any:
     """Quaternions q of rotation matrices, as the row of ``4 q q'`` with the largest diagonal entry."""
@@ -181,19 +184,9 @@ class RotationKernel(ZonalRealisation):
         """See :class:`ZonalRealisation`; levels are those of S^3."""
         return super().level_weights(numbers, [_of_rotations(slope) for slope in slopes])
 
-    def features(self, size: int, seed: int) -> _RotationMap:
+    def features(self, size: int, seed: int) -> HarmonicMap:
         """See :class:`Realisation`; harmonics of the even levels of S^3."""
-        found = super().features(size, seed)
-        return _RotationMap(found.embedding, found.harmonics, found.roots, found.error)
-
-
-class _RotationMap(HarmonicMap):
-    """Harmonics of the quaternions, with the eigenvalues of the rotations."""
-
-    @property
-    def eigenvalues(self) -> Array:  # type: ignore[override]
-        """``l (l + 1)`` for each feature."""
-        return super().eigenvalues / _SCALE
+        return replace(super().features(size, seed), scale=_SCALE)
 
 
 def _of_rotations(slope: Slope) -> Slope:

@@ -1,22 +1,34 @@
-"""Ball arithmetic with a precision of one's own."""
+"""Ball arithmetic in a chosen precision."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
+from typing import Any
 
 _LOCK = RLock()
+
+
+class _Flint:
+    """python-flint, imported when it is first used: most laws do without."""
+
+    def __getattr__(self, name: str) -> Any:
+        import flint
+
+        setattr(self, name, getattr(flint, name))
+        return getattr(flint, name)
+
+
+flint = _Flint()
 
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
     """Set the precision of python-flint, which all threads share, for a block of code."""
-    from flint import ctx
-
     with _LOCK:
-        before, ctx.prec = ctx.prec, bits
+        before, flint.ctx.prec = flint.ctx.prec, bits
         try:
             yield
         finally:
-            ctx.prec = before
+            flint.ctx.prec = before

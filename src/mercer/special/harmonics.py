@@ -12,18 +12,14 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg import lapack, solve_triangular
 
-from mercer._arrays import is_foreign
 from mercer._repr import constructor_call
-from mercer._threads import run
+from mercer._validation import is_whole
 
 Array = NDArray[np.float64]
 
-#: Rows of one task of a thread.
-_ROWS = 1024
-#: More functions than this at a time are a mistake, not a wish.
+#: Asking for more functions than this is taken for a mistake.
 _MOST = 10**6
 
 
@@ -108,18 +104,16 @@ class HarmonicBasis:
         return np.repeat(self.level_numbers, self.counts)
 
     def evaluate(self, points: Any) -> Any:
-        """Values at rows that are known to be unit vectors."""
-        if is_foreign(points):
-            return self._evaluate_foreign(points)
-        out = np.empty((points.shape[0], self.n_features), dtype=points.dtype)
-
-        def job(start: int) -> None:
-            block = points[start : start + _ROWS]
-            block = block.toarray() if sparse.issparse(block) else block
-            self.write(np.ascontiguousarray(block, dtype=float), out[start : start + _ROWS])
-
-        run(job, [(start,) for start in range(0, points.shape[0], _ROWS)], what="harmonics")
-        return out
+        """Values at unit vectors, the rows of an array of any library."""
+        xp = array_namespace(points)
+        parts = self._full.evaluate(points, self.level_numbers) if self._full.levels else []
+        if self._zonal is not None:
+            directions, mix = (
+                xp.asarray(a, dtype=points.dtype, device=device(points))
+                for a in (self._zonal.directions, self._zonal.mix)
+            )
+            parts.append(self._zonal.polynomial(points @ directions.T) @ mix.T)
+        return xp.concat(parts, axis=1)
 
     def write(self, points: Array, out: NDArray[Any]) -> None:
         """Write the values at unit vectors, in this thread and without further memory."""
@@ -133,17 +127,6 @@ class HarmonicBasis:
         if self._zonal is not None:
             zonal = self._zonal
             out[:, zonal.place :] = zonal.polynomial(points @ zonal.directions.T) @ zonal.mix.T
-
-    def _evaluate_foreign(self, points: Any) -> Any:
-        xp = array_namespace(points)
-        parts = self._full.evaluate(points, self.level_numbers) if self._full.levels else []
-        if self._zonal is not None:
-            directions, mix = (
-                xp.asarray(a, dtype=points.dtype, device=device(points))
-                for a in (self._zonal.directions, self._zonal.mix)
-            )
-            parts.append(self._zonal.polynomial(points @ directions.T) @ mix.T)
-        return xp.concat(parts, axis=1)
 
     @cached_property
     def _partial(self) -> int | None:
@@ -291,7 +274,7 @@ class _Zonal:
 
 
 def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+    return is_whole(value) and bool(value >= least)
 
 
 def _level_numbers(levels: Any) -> tuple[int, ...]:

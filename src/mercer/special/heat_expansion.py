@@ -20,7 +20,7 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 from scipy.special import zeta
 
-from mercer.special.balls import precision
+from mercer.special.balls import flint, precision
 
 Array = NDArray[np.float64]
 
@@ -155,14 +155,12 @@ class Combination:
 
     def _law(self) -> Callable[[float, bool], Any]:
         """One value as a ball, in the precision in force, near the pole or far from it."""
-        from flint import arb, arb_poly
-
-        poles, pi = self.poles, arb.pi()
-        near = arb_poly(self._near)
-        columns = [arb_poly(column) for column in reversed(self._columns)]
+        poles, pi = self.poles, flint.arb.pi()
+        near = flint.arb_poly(self._near)
+        columns = [flint.arb_poly(column) for column in reversed(self._columns)]
 
         def law(u: float, far: bool) -> Any:
-            separation = arb(u)
+            separation = flint.arb(u)
             r = 2 * (separation / 2).sqrt().asin()
             if not far and r < _SERIES_BELOW:
                 return near(r * r) * r.sinc() ** poles
@@ -170,7 +168,7 @@ class Combination:
             if far:
                 r, cosine = pi - r, -cosine
             # sum_j q_j(1/r) cos^j sin^(p-j) / r^p: no pole is met on the way.
-            inverse, total, power = 1 / r, arb(0), arb(1)
+            inverse, total, power = 1 / r, flint.arb(0), flint.arb(1)
             for column in columns:
                 total = total * cosine + column(inverse) * power
                 power = power * sine
@@ -181,29 +179,23 @@ class Combination:
 
 def _combined(ratios: Sequence[Sequence[Any]], weights: Sequence[Fraction]) -> list[Any]:
     """``sum_k weights[k] v_k``, row by row."""
-    from flint import fmpq, fmpq_poly
-
-    rows = [fmpq_poly() for _ in ratios[-1]]
+    rows = [flint.fmpq_poly() for _ in ratios[-1]]
     for ratio, weight in zip(ratios, weights, strict=True):
         for i, row in enumerate(ratio):
-            rows[i] += row * fmpq(weight.numerator, weight.denominator)
+            rows[i] += row * flint.fmpq(weight.numerator, weight.denominator)
     return rows
 
 
 def _transposed(rows: Sequence[Any], degree: int = 0) -> list[Any]:
     """Polynomials in 1/r, one for each power of cot r, at least up to the degree."""
-    from flint import fmpq_poly
-
     degree = max(degree, *(row.degree() for row in rows))
-    return [fmpq_poly([row[j] for row in rows]) for j in range(degree + 1)]
+    return [flint.fmpq_poly([row[j] for row in rows]) for j in range(degree + 1)]
 
 
 @lru_cache(maxsize=64)
 def _ratios(d: int, order: int) -> list[list[Any]]:
     """``v_0 .. v_order`` on S^d; ``v_k[i]`` is the polynomial in cot r that goes with ``r^-i``."""
-    from flint import fmpq_poly
-
-    ratios = [[fmpq_poly([1])]]
+    ratios = [[flint.fmpq_poly([1])]]
     for k in range(order):
         ratios.append(_next_ratio(int(d), k, ratios[-1]))  # python-flint knows no integers of NumPy
     return ratios
@@ -217,10 +209,8 @@ def _next_ratio(d: int, k: int, v: Sequence[Any]) -> list[Any]:
     constant term of p at r^(m+1).  The constant term at r^0 is that of the integral: the one
     that leaves v_(k+1) regular at r = 0.
     """
-    from flint import fmpq_poly
-
-    divisor = fmpq_poly([1, 0, 1])
-    p = [fmpq_poly()]
+    divisor = flint.fmpq_poly([1, 0, 1])
+    p = [flint.fmpq_poly()]
     for i, source in enumerate(_laplacian(d, v)):
         m = k - i
         quotient, remainder = divmod((m + 1) * p[i] - source, divisor)
@@ -235,25 +225,21 @@ def _next_ratio(d: int, k: int, v: Sequence[Any]) -> list[Any]:
 
 def _laplacian(d: int, v: Sequence[Any]) -> list[Any]:
     """``u_0^-1 Delta(u_0 v) = v'' + 2a/r v' + (a + a (a-1) (1/r^2 - cot^2 r)) v``, a = (d-1)/2."""
-    from flint import fmpq, fmpq_poly
-
-    a = fmpq(d - 1, 2)
+    a = flint.fmpq(d - 1, 2)
     slope = _derivative(v)
     total = _derivative(slope)
     for i, row in enumerate(slope):
         total[i + 1] += (d - 1) * row
     for i, row in enumerate(v):
-        total[i] += row * fmpq_poly([a, 0, a * (1 - a)])
+        total[i] += row * flint.fmpq_poly([a, 0, a * (1 - a)])
         total[i + 2] += row * (a * (a - 1))
     return total
 
 
 def _derivative(v: Sequence[Any]) -> list[Any]:
     """Derivative by r of ``sum_i r^-i v_i(cot r)``."""
-    from flint import fmpq_poly
-
-    square = fmpq_poly([1, 0, 1])
-    total = [-square * row.derivative() for row in v] + [fmpq_poly()]
+    square = flint.fmpq_poly([1, 0, 1])
+    total = [-square * row.derivative() for row in v] + [flint.fmpq_poly()]
     for i, row in enumerate(v):
         total[i + 1] -= i * row
     return total
@@ -267,15 +253,13 @@ def _power_series(v: Sequence[Any], terms: int) -> Any:
 
 def _laurent(v: Sequence[Any], terms: int) -> Any:
     """``z^k sum_i r^-i v_i(cot r)`` for the order k, as a polynomial in z = r^2 of k + terms terms."""
-    from flint import fmpq_poly
-
     order = (len(v) - 1) // 2
     length = order + terms
     cotangent = _cotangent(length)
-    total = fmpq_poly()
+    total = flint.fmpq_poly()
     for j in range(max(row.degree() for row in v), -1, -1):
         # r^-i cot^j r = z^(-(i + j) / 2) (r cot r)^j, and i + j is even and at most 2 k
-        column = fmpq_poly([v[i][j] for i in range(2 * order - j, -1, -2)])
+        column = flint.fmpq_poly([v[i][j] for i in range(2 * order - j, -1, -2)])
         total = total.mul_low(cotangent, length) + column
     return total.truncate(length)
 
@@ -283,6 +267,5 @@ def _laurent(v: Sequence[Any], terms: int) -> Any:
 @cache
 def _cotangent(length: int) -> Any:
     """``r cot r = sum_k (-4)^k B_2k / (2k)! z^k`` in z = r^2."""
-    from flint import fmpq, fmpq_poly, fmpz
-
-    return fmpq_poly([(-4) ** k * fmpq.bernoulli(2 * k) / fmpz.fac_ui(2 * k) for k in range(length)])
+    terms = ((-4) ** k * flint.fmpq.bernoulli(2 * k) / flint.fmpz.fac_ui(2 * k) for k in range(length))
+    return flint.fmpq_poly(list(terms))

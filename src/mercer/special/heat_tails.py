@@ -15,7 +15,7 @@ from mercer.special.zonal import Array, Function
 
 #: Values above this have a relative error near 1e-13 when summed in doubles.
 _RELIABLE = 1e-2
-#: Correct bits asked of a value.
+#: Correct bits required of a value.
 _BITS = 60
 #: Elementary operations on 64-bit words before giving up.
 _BUDGET = 4e10

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.special.balls import precision
+from mercer.special.balls import flint, precision
 
 Array = NDArray[np.float64]
 #: Values at distances.
@@ -60,9 +60,7 @@ class GaussianGenerator(Generator):
 
     def compose(self, y: list[Any]) -> Any:
         """See :class:`Generator`."""
-        from flint import arb, arb_series
-
-        exponent = arb_series(y, len(y)) * (1 / (4 * arb(self._t)))
+        exponent = flint.arb_series(y, len(y)) * (1 / (4 * flint.arb(self._t)))
         value = (-exponent).exp()
         return exponent * value if self._slope else value
 
@@ -83,25 +81,21 @@ class BesselGenerator(Generator):
 
     def compose(self, y: list[Any]) -> Any:
         """See :class:`Generator`."""
-        from flint import arb, arb_series
-
-        rate = arb(self._rate)
+        rate = flint.arb(self._rate)
         values = self._powers(y[0] * rate, len(y))
-        outer, factor = [], arb(1)
+        outer, factor = [], flint.arb(1)
         for k in range(len(y)):
             outer.append(factor * values[-1 - k])
             factor = factor * -rate / (2 * (k + 1))
         if len(y) == 1:
-            return arb_series(outer, 1)
-        return arb_series(outer, len(y))(arb_series([0, *y[1:]], len(y)))
+            return flint.arb_series(outer, 1)
+        return flint.arb_series(outer, len(y))(flint.arb_series([0, *y[1:]], len(y)))
 
     def _powers(self, square: Any, count: int) -> list[Any]:
         """``w_p = z^p K_p(z)`` for p = q - count + 1, ..., q, by ``w_(p+1) = z^2 w_(p-1) + 2 p w_p``."""
-        from flint import arb
-
-        lowest = arb(self._q) - (count - 1)
+        lowest = flint.arb(self._q) - (count - 1)
         if square == 0:
-            return [arb(2) ** (lowest + k - 1) * (lowest + k).gamma() for k in range(count)]
+            return [flint.arb(2) ** (lowest + k - 1) * (lowest + k).gamma() for k in range(count)]
         z = square.sqrt()
         values = [z ** (lowest + k) * z.bessel_k(lowest + k) for k in range(min(count, 2))]
         for k in range(1, count - 1):
@@ -152,10 +146,8 @@ class Ladder:
         return float(self._to_accuracy(log, rho).mid())
 
     def _log_value(self, rho: float, y: list[Any]) -> Any:
-        from flint import arb
-
         value = self._coefficient(rho, y) * math.factorial(self._m)
-        return value.log() - self._m * (2 * arb.pi()).log() if value > 0 else None
+        return value.log() - self._m * (2 * flint.arb.pi()).log() if value > 0 else None
 
     def _ratio(self, rho: float, other: Generator) -> float:
         if rho == 0 and self.power_at_zero:
@@ -171,19 +163,17 @@ class Ladder:
         self, compute: Callable[[float, list[Any]], Any], rho: float, wanted: int = _BITS
     ) -> Any:
         """Compute from the series of rho^2 with more and more digits until enough are right."""
-        from flint import ctx
-
         count = self._m + 1
         lost = lost_bits(rho, count)
         recursive = lost <= _MOST_LOST
         bits = _LEAST_PRECISION + count // 2 + (math.ceil(lost) if recursive else 0)
         while bits <= _MOST_PRECISION:
             with precision(bits):
-                cap, ctx.cap = ctx.cap, count
+                cap, flint.ctx.cap = flint.ctx.cap, count
                 try:
                     value = compute(rho, squared_distance(rho, count, None if recursive else bits))
                 finally:
-                    ctx.cap = cap
+                    flint.ctx.cap = cap
                 # Errors that count are those of values near 1: logarithms and ratios may be zero.
                 if value is not None and value.rel_one_accuracy_bits() > wanted:
                     return value
@@ -191,11 +181,9 @@ class Ladder:
         raise ValueError(f"the radial function is not resolved at the distance {rho:.6g}")
 
     def _coefficient(self, rho: float, y: list[Any]) -> Any:
-        from flint import ctx
-
-        if (rho, ctx.prec) not in self._known:
-            self._known[rho, ctx.prec] = _coefficient(self._generator, y)
-        return self._known[rho, ctx.prec]
+        if (rho, flint.ctx.prec) not in self._known:
+            self._known[rho, flint.ctx.prec] = _coefficient(self._generator, y)
+        return self._known[rho, flint.ctx.prec]
 
 
 def _coefficient(generator: Generator, y: list[Any]) -> Any:
@@ -215,17 +203,15 @@ def squared_distance(rho: float, count: int, bits: int | None) -> list[Any]:
     By ``(x^2 - 1) y'' + x y' = 2``; with ``bits`` of precision given, by moving the centre of the series
     at x = 1, for small rho.
     """
-    from flint import arb, arb_poly
-
-    half = (arb(rho) / 2).sinh()
+    half = (flint.arb(rho) / 2).sinh()
     u = 2 * half * half
     if bits is not None:
         # A term gains at least log2(2 / u) - 1 bits on the one before, once binomials have peaked.
         terms = count + math.ceil((bits + 2 * count) / (1 - 2 * math.log2(max(rho, 1e-150))))
-        moved = _at_one(64 * -(-terms // 64), bits)(arb_poly([u, 1]))
+        moved = _at_one(64 * -(-terms // 64), bits)(flint.arb_poly([u, 1]))
         return [moved[k] for k in range(count)]
     x, square = u + 1, u * (u + 2)
-    y = [arb(rho) ** 2, 2 * arb(rho) / square.sqrt()]
+    y = [flint.arb(rho) ** 2, 2 * flint.arb(rho) / square.sqrt()]
     for j in range(count - 2):
         rest = (2 if j == 0 else 0) - x * ((j + 1) * (2 * j + 1)) * y[j + 1] - j * j * y[j]
         y.append(rest / (square * ((j + 2) * (j + 1))))
@@ -235,12 +221,10 @@ def squared_distance(rho: float, count: int, bits: int | None) -> list[Any]:
 @cache
 def _at_one(count: int, bits: int) -> Any:
     """The series of ``arcosh(1 + u)^2`` in u, as a polynomial, in the precision given and in force."""
-    from flint import arb, arb_poly
-
-    y = [arb(0), arb(2)]
+    y = [flint.arb(0), flint.arb(2)]
     for j in range(1, count):
         y.append(-j * j * y[j] / ((j + 1) * (2 * j + 1)))
-    return arb_poly(y)
+    return flint.arb_poly(y)
 
 
 class HalfStep:

@@ -45,9 +45,9 @@ class LineFunction:
 class HyperbolicTables:
     """A kernel on H^d as a function of the separation ``u = cosh(rho) - 1``.
 
-    Values in ball arithmetic are dear.  They are taken at a few hundred distances, where tables of the
-    distance rho need them; the profiles of the separation, which reach over many more octaves, are
-    compiled from these tables.
+    Values in ball arithmetic are expensive.  They are computed at a few hundred distances, for tables
+    of the distance rho.  The profiles of the separation, which span many more octaves, are compiled from
+    these tables.
     """
 
     def __init__(self, line: LineFunction, d: int) -> None:

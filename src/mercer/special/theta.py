@@ -80,7 +80,7 @@ def _images(t: float) -> list[float]:
 
 
 def _exponents(angle: Any, t: float) -> list[Any]:
-    """By how much the exponents of the wrapped Gaussians differ from the first one's."""
+    """Exponents of the other wrapped Gaussians, less that of the first."""
     found = []
     for j in (1, -1, 2, -2):
         # The least exponent of a pair is found at |x| = pi.
@@ -146,7 +146,7 @@ def remaining_levels(p: int, taken: NDArray[np.int64]) -> tuple[Array, Array]:
     """Eigenvalues of the torus that were not taken, and how often each occurs.
 
     One by one at first, then in blocks that grow (as two eigenvalues, of the block's mean and variance),
-    and at last as many as the volume of a ball says.
+    and finally as many as the volume of a ball predicts.
     """
     counts = level_counts(p, _COUNTED)
     counts[taken[taken <= _COUNTED]] = 0

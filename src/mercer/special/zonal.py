@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from mercer._threads import run
 
 Array = NDArray[np.float64]
-#: logarithm of a law's weight as a function of the eigenvalue (extended precision in and out)
-#: values of a function on both hemispheres at separations u, shape (2, u.size)
+#: Values of a function on both hemispheres at separations u, shape (2, u.size).
 Function = Callable[[Array], Array]
+#: Logarithm of a law's weight as a function of the eigenvalue, in extended precision.
 LogWeights = Callable[[NDArray[np.longdouble]], NDArray[np.longdouble]]
 
 #: No series is summed beyond this level (n = 10^6 at t* = 0.02 needs 8 * 10^5).
 MAX_LEVELS = 4_000_000
 #: Weight left out of a truncated series, relative to the whole.
 TRUNCATION = 1e-16
-#: Levels after which it is asked whether the last one that is allowed can be the last that matters.
+#: Levels after which a law is refused if its weights still grow at the last level allowed.
 _LOOK_AHEAD = 4096
 #: Series shorter than this many node-levels are summed in one thread.
 _SERIAL_WORK = 20_000_000

@@ -105,6 +105,10 @@ class InducingFeatures(SphericalFeatures):
         gram[np.diag_indices_from(gram)] = self.zonal.total * (1 + JITTER)
         return inverse_factor(gram)[0]
 
+    def serves(self, kernel: Any, inputs: str) -> bool:
+        """See :class:`Features`."""
+        raise ValueError("inducing points go with their kernel; call fit instead")
+
     def _write(self, points: Array, out: Array) -> None:
         buffer = np.empty((TILE, len(self.points)))
         for start in range(0, len(points), TILE):

@@ -54,15 +54,13 @@ _TRIAL_STEPS = 10
 #: Widest kernel, as an angle, that scales are learnt with: the cap of the sphere that rows fill is then
 #: nearly flat, and scales can make up for everything else.
 _WIDEST = 0.3
-#: Numbers in an array that the C library learns from how much memory to retain (32 MB at most).
-_RETAINED = 4_000_000
 #: Steps that L-BFGS remembers at least and at most, and numbers that it may remember.
 _MEMORY, _NUMBERS = (5, 30), 10**7
 
 
 @dataclass(frozen=True, eq=False)
 class InducingEvidence:
-    """The bound of some rows as a function of everything that zonal features depend on.
+    """The bound of some rows as a function of everything that inducing points go with.
 
     ``theta`` holds the logarithms of column factors (if ``scaled``), then those of :class:`Evidence`
     (amplitude, noise, the kernel's free hyperparameters), then the inducing points, row by row in
@@ -312,7 +310,7 @@ class _SlopeAccumulator:
 def learn_inducing_points(
     inputs: InputMap, kernel: Any, own: Array, rows: Block, size: int, scaled: bool, seed: int
 ) -> tuple[Array, InducingFeatures]:
-    """Zonal features that maximise the bound of some rows, and the factors of columns they go with.
+    """Inducing points that maximise the bound of some rows, and the factors of columns they go with.
 
     The points begin at random rows.  The search begins with a few rows and goes on with all of them.
 
@@ -347,9 +345,6 @@ def learn_inducing_points(
     # A row that occurs several times is no likelier than others, and is one point.
     inducing = rng.permutation(np.unique(points, axis=0))[:size]
     steps = STEPS if len(rows.y) <= FEW else MORE_STEPS
-    # The C library gives freed arrays back to the system, and a step would wait for all of them anew,
-    # unless one as large has been freed before; this one is never touched.
-    np.empty(_RETAINED)
     with threads_for_runs(), progress(FIRST_STEPS + steps, "inducing points") as advance:
         theta = _begin(few, own, inducing[:SCOUTS])
         few, theta = _with_units(few, theta)

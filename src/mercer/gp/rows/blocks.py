@@ -166,7 +166,7 @@ def choice(rows: int, columns: int, seed: int) -> NDArray[np.int64]:
 
 
 def as_floats(X: Any) -> Any:
-    """Rows in double precision; labels, which are no numbers, as they are."""
+    """Rows in double precision; labels as they are."""
     _refuse_dates(X.dtype)
     if X.dtype.kind in "OUS":
         return X
@@ -187,7 +187,7 @@ def columns(y: Any) -> Array:
 def _refuse_dates(dtype: Any) -> None:
     """NumPy would take dates for numbers of nanoseconds, or of days."""
     if dtype.kind in "mM":
-        raise ValueError(f"{dtype} is no number; encode dates and times")
+        raise ValueError(f"{dtype} is not a number; encode dates and times")
 
 
 def one_column(y: NDArray[Any]) -> None:

@@ -32,7 +32,7 @@ class ColumnCheck:
     options : dict
         Of scikit-learn's ``validate_data``, for arrays.
     vectors : bool
-        Whether rows are vectors of numbers; otherwise each is one thing of any kind, such as a node.
+        Whether rows are vectors of numbers; otherwise each is one object, such as a node's label.
     """
 
     estimator: Any
@@ -75,14 +75,14 @@ class ColumnCheck:
 
 
 def _column(X: Any) -> Any:
-    """Things of any kind as an array of one column."""
+    """Objects of any kind as an array of one column."""
     if getattr(X, "ndim", 1) != 1:
         return X
-    if all(isinstance(thing, Number) for thing in X):
+    if all(isinstance(one, Number) for one in X):
         return np.asarray(X)[:, None]
     found = np.empty((len(X), 1), dtype=object)
-    for i, thing in enumerate(X):  # NumPy would make a matrix of tuples
-        found[i, 0] = thing
+    for i, one in enumerate(X):  # NumPy would make a matrix of tuples
+        found[i, 0] = one
     return found
 
 

@@ -37,10 +37,13 @@ class DaskRows(RowSource):
         y = _beside(X, y, "y", (1, 2))
         weight = None if weight is None else _beside(X, weight, "sample_weight", (1,))
         parts = _delayed(X)
-        super().__init__(parts, _delayed(y), [None] * len(parts) if weight is None else _delayed(weight))
+        weights = [None] * len(parts) if weight is None else _delayed(weight)
+        super().__init__(X, y, weight)
         self.flat = y.ndim == 1
         self.length = len(parts)  # partitions
-        self._columns, self._token = int(X.shape[1]), tokenize(X, y, weight)
+        self._token = tokenize(X, y, weight)
+        #: Number, rows, targets and weights of each partition.
+        self._parts = list(zip(range(len(parts)), parts, _delayed(y), weights, strict=True))
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
@@ -56,7 +59,7 @@ class DaskRows(RowSource):
     @property
     def columns(self) -> int:
         """See :class:`RowSource`."""
-        return self._columns
+        return int(self.X.shape[1])
 
     def fingerprint(self) -> str:
         """What Dask calls the same computations; see :class:`RowSource`."""
@@ -69,8 +72,8 @@ class DaskRows(RowSource):
         """See :class:`RowSource`; from a certain partition on, each computed when its turn comes."""
         import dask
 
-        for i in range(start, len(self.X)):
-            block = dask.compute(dask.delayed(_checked)(i, self.X[i], self.y[i], self.weight[i]))[0]
+        for part in self._parts[start:]:
+            block = dask.compute(dask.delayed(_checked)(*part))[0]
             if block is not None:
                 yield block
 
@@ -80,16 +83,13 @@ class DaskRows(RowSource):
         """See :class:`RowSource`; positions are numbers of partitions."""
         import dask
 
-        count = len(self.X)
+        count = len(self._parts)
         step = ROUND if in_rounds else count
         for first in range(start, count, step):
             last = min(first + step, count)
             # A node of its own: it is sent once to each worker, not with every partition.
             shared = dask.delayed(job, pure=False, traverse=False)
-            parts = [
-                dask.delayed(_part)(shared, i, self.X[i], self.y[i], self.weight[i])
-                for i in range(first, last)
-            ]
+            parts = [dask.delayed(_part)(shared, *part) for part in self._parts[first:last]]
             while len(parts) > 1:
                 parts = [
                     dask.delayed(_sum)(parts[i : i + SPLIT_EVERY])
@@ -105,18 +105,13 @@ class DaskRows(RowSource):
         """See :class:`RowSource`; only rows that were chosen travel."""
         import dask
 
-        counts = dask.compute(
-            *[dask.delayed(_count)(*part) for part in zip(self.X, self.weight, strict=True)]
-        )
+        counts = dask.compute(*[dask.delayed(_count)(X, weight) for _, X, _, weight in self._parts])
         ends = np.cumsum(counts)
         chosen = choice(int(ends[-1]), self.columns, seed)
         parts = [
-            dask.delayed(_take)(
-                i, self.X[i], self.y[i], self.weight[i],
-                chosen[(chosen >= end - count) & (chosen < end)] - end + count,
-            )
-            for i, (end, count) in enumerate(zip(ends, counts, strict=True))
-        ]  # fmt: skip
+            dask.delayed(_take)(*part, chosen[(chosen >= end - count) & (chosen < end)] - end + count)
+            for part, end, count in zip(self._parts, ends, counts, strict=True)
+        ]
         found = [block for block in dask.compute(*parts) if block is not None]
         if not found:
             raise ValueError("there are no rows")
@@ -194,8 +189,8 @@ def _beside(X: Any, y: Any, name: str, dimensions: tuple[int, ...]) -> Any:
         y = np.asarray(y)
         if np.isnan(_sizes(X)).any():
             raise ValueError(
-                f"{name} is no Dask collection, and the numbers of rows in the partitions of X are not "
-                "known; take both from the same data frame"
+                f"{name} is not a Dask collection, and the numbers of rows in the partitions of X are "
+                "unknown; take both from the same data frame"
             )
         y = da.from_array(y, chunks=-1)
     if y.ndim not in dimensions:

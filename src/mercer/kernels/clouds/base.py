@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from mercer._arrays import number
 from mercer._validation import check_choice
-from mercer.engine.clouds import Base
+from mercer.engine.clouds import Base, Clouds
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel
 from mercer.kernels.euclidean import Gaussian
 from mercer.kernels.structured import StructuredKernel
-from mercer.spaces.clouds import Clouds, check_clouds, naming_clouds
+from mercer.spaces.clouds import check_clouds, naming_clouds
 from mercer.spaces.realisations import sampling
 
 Array = NDArray[np.float64]
@@ -58,6 +58,14 @@ class CloudKernel(StructuredKernel):
         if deep and hasattr(self.base, "get_params"):
             params.update((f"base__{k}", v) for k, v in self.base.get_params().items())
         return params
+
+    def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> list[Any]:
+        """See :class:`Kernel`; clouds of up to seven points, every second one with weights."""
+        points, clouds = self.base.sample(2 * size, rng, clusters), []
+        for i, k in enumerate(rng.integers(1, 8, size=size)):
+            cloud = [points[j] for j in rng.choice(len(points), size=k, replace=False)]
+            clouds.append((cloud, rng.dirichlet(np.ones(k))) if i % 2 else cloud)
+        return clouds
 
     @abstractmethod
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
@@ -108,9 +116,10 @@ class CloudKernel(StructuredKernel):
             self.base.diag(P.points)
         return P
 
-    def _pair_similarities(
+    def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
+        """See :class:`Kernel`."""
         self._validate()
         P, most = self._check_one(X, "X"), min(max_rows, self._range_rows)
         rows, keys = sampling.distinct_sample(len(P), lambda rows: _cloud_keys(P, rows), most, rng)
@@ -130,12 +139,12 @@ class CloudKernel(StructuredKernel):
         logs = logarithms(self)
         return lambda kernel: np.exp(logs * (getattr(kernel, name) / unit) ** power), len(rows)
 
-    def _points_gram(self, P: Clouds) -> Base:
+    def points_gram(self, P: Clouds) -> Base:
         """A function that computes the Gram matrix of the base kernel between points of clouds."""
         base = self.base
         plain = type(base) is Gaussian and base.column_scales is None
         if plain and P.points.shape[1] <= _FEW_COORDINATES:
-            rate = 0.5 * base._inverse_square()
+            rate = 0.5 * base.inverse_square()
 
             def gram(X: Array, Y: Array, out: Array | None = None) -> Array:
                 from mercer.compiled.measures import gaussian_block
@@ -156,7 +165,7 @@ class CloudKernel(StructuredKernel):
             return replace(P, points=features), None
         return replace(P, points=features), replace(Q, points=self.base.explicit_features(Q.points))
 
-    def _centred(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
+    def centred(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
         """The same, shifted to the origin to avoid rounding errors, for shift-invariant kernels."""
         featured = self._featured(P, Q)
         if featured is None:
@@ -165,7 +174,7 @@ class CloudKernel(StructuredKernel):
         shift = (F if G is None else G).points.mean(axis=0)
         return replace(F, points=F.points - shift), G and replace(G, points=G.points - shift)
 
-    def _check_variance(
+    def check_variance(
         self, variance: float, P: Clouds, Q: Clouds | None, featured: tuple[Clouds, Clouds | None] | None
     ) -> None:
         """Raise for a variance that is lost in rounding errors of the base kernel or its features."""

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from mercer._arrays import number
-from mercer.engine.clouds import mean_products, mean_squares
+from mercer.engine.clouds import Clouds, mean_products, mean_squares
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import Array, CloudKernel
-from mercer.spaces.clouds import Clouds
 
 
 @dataclass(eq=False, repr=False)
@@ -53,7 +52,7 @@ class MeanEmbedding(CloudKernel):
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         featured = self._featured(P, Q)
         if featured is None:
-            K = mean_products(P, Q, self._points_gram(P))
+            K = mean_products(P, Q, self.points_gram(P))
         else:
             means = featured[0].sums(featured[0].points)
             K = means @ (means if featured[1] is None else featured[1].sums(featured[1].points)).T
@@ -64,7 +63,7 @@ class MeanEmbedding(CloudKernel):
     def _own(self, P: Clouds) -> Array:
         featured = self._featured(P, None)
         if featured is None:
-            return mean_squares(P, self._points_gram(P))
+            return mean_squares(P, self.points_gram(P))
         means = featured[0].sums(featured[0].points)
         return np.vecdot(means, means)
 
@@ -198,7 +197,7 @@ class TraceKernel(CloudKernel):
         if featured is None:
             squares = np.asarray(self.base.diag(P.points), dtype=np.float64)
             # Variances below zero are rounding errors.
-            return np.maximum(P.sums(squares) - mean_squares(P, self._points_gram(P)), 0)
+            return np.maximum(P.sums(squares) - mean_squares(P, self.points_gram(P)), 0)
         F = featured[0]
         centred = F.points - np.repeat(F.sums(F.points), F.sizes, axis=0)
         return F.sums(np.vecdot(centred, centred))
@@ -206,10 +205,10 @@ class TraceKernel(CloudKernel):
 
 def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance: float) -> Array:
     """Squared distances between the mean embeddings of clouds; ``variance`` is their unit."""
-    featured = kernel._centred(P, Q)
-    kernel._check_variance(variance, P, Q, featured)
+    featured = kernel.centred(P, Q)
+    kernel.check_variance(variance, P, Q, featured)
     if featured is None:
-        base = kernel._points_gram(P)
+        base = kernel.points_gram(P)
         squares = mean_squares(P, base)
         others = squares if Q is None else mean_squares(Q, base)
         D = mean_products(P, Q, base)

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from mercer._arrays import number
 from mercer._validation import check_choice, is_whole
-from mercer.engine.clouds import inner_products, matrix
+from mercer.engine.clouds import Clouds, Index, inner_products, matrix
 from mercer.engine.mixtures import ExplicitMixtures, KernelMixtures, Mixtures
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import Array, CloudKernel
 from mercer.kernels.euclidean import Linear
-from mercer.spaces.clouds import Clouds, Index
 
 
 @dataclass(eq=False, repr=False)
@@ -143,7 +142,7 @@ class MixtureMoment(CloudKernel):
     rescale_weights: bool = False
     delta_bounds: Any = (1e-5, 1e5)
 
-    _range_sense = -1
+    range_sense = -1
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
         return determinant_logarithms(self, P, Q, 1 / number(self.delta))
@@ -307,13 +306,13 @@ class RegularizedMoment(CloudKernel):
         return matrix(P, None, tile, "covariances", most=mixtures.most)
 
     def _mixtures(self, P: Clouds, Q: Clouds | None) -> ExplicitMixtures:
-        featured = self._centred(P, Q)
+        featured = self.centred(P, Q)
         if featured is None:
             raise ValueError(
                 f"base of RegularizedMoment must have explicit features, as Linear() or Cosine() have; "
                 f"{self.base!r} has none"
             )
-        self._check_variance(number(self.eps), P, Q, featured)
+        self.check_variance(number(self.eps), P, Q, featured)
         return ExplicitMixtures(*featured, 1.0)
 
     def _logarithm(self, spectra: Array) -> Array:
@@ -360,10 +359,10 @@ def determinant_slope(kernel: CloudKernel, P: Clouds, eta: float) -> Array:
 
 def _mixtures(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta: float) -> Mixtures:
     """Covariances of mixtures: explicit ones if they are smaller than the clouds."""
-    featured = kernel._centred(P, Q)
-    kernel._check_variance(eta, P, Q, featured)
+    featured = kernel.centred(P, Q)
+    kernel.check_variance(eta, P, Q, featured)
     if featured is None:
-        return KernelMixtures(P, Q, kernel._points_gram(P), eta)
+        return KernelMixtures(P, Q, kernel.points_gram(P), eta)
     points = len(P.weights) + (0 if Q is None else len(Q.weights))
     clouds = len(P) + (0 if Q is None else len(Q))
     if featured[0].points.shape[1] * clouds <= points:

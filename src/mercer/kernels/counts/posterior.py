@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mercer._arrays import is_foreign, number, on_cpu, row_any
-from mercer._validation import check_positive, is_whole, refuse_rows
+from mercer._arrays import number, on_cpu, row_any
+from mercer._validation import check_positive, is_whole, refuse_foreign, refuse_rows
 from mercer.engine.dirichlet import (
     Array,
     Moments,
@@ -26,7 +26,7 @@ from mercer.kernels.structured import StructuredKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.profiles import Profile
 from mercer.spaces import Simplex
-from mercer.spaces.counts import Counts
+from mercer.spaces.simplex import Counts
 from mercer.special import heat_short_time
 
 #: Longest polynomial that is averaged exactly; larger factorials overflow.
@@ -108,6 +108,11 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
     space = Simplex()
     normalized = False
 
+    @property
+    def point_space(self) -> Simplex:
+        """See :class:`Kernel`."""
+        return self.space
+
     def _validate(self) -> None:
         self._check_time()
         check_positive(self, "alpha")
@@ -137,8 +142,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         return P, Q
 
     def _check_counts(self, X: Any, name: str) -> Any:
-        if is_foreign(X):
-            raise TypeError(f"PosteriorHeat takes NumPy and SciPy rows; convert {name} to one of them")
+        refuse_foreign(X, f"PosteriorHeat takes NumPy and SciPy rows; convert {name} to one of them")
         X = Counts().check(X, name)
         with np.errstate(over="ignore"):
             totals = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
@@ -203,13 +207,14 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
             )
         return polynomial
 
-    def _pair_similarities(
+    def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[Similarities, int]:
+        """See :class:`Kernel`."""
         # The cost of a pair grows with the number of columns.
         counts = self._check_counts(on_cpu(X), "X")
         most = min(max(int(_RANGE_COST / counts.shape[1] ** 0.5), 32), 300)
-        return super()._pair_similarities(counts, min(max_rows, most), rng)
+        return super().pair_similarities(counts, min(max_rows, most), rng)
 
     def _gram(self, P: Any, Q: Any) -> Any:
         return self._average(P, Q)

@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from mercer._arrays import on_cpu, unit_rows
 from mercer._validation import check_choice
-from mercer.kernels.counts import columns
+from mercer.kernels import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import Simplex

@@ -283,8 +283,9 @@ class VonNeumann(NodeKernel):
     normalized: bool = False
     beta_bounds: Any = (1e-4, 1e2)
 
-    def _range_start(self) -> float:
-        start = super()._range_start()
+    def range_start(self) -> float:
+        """See :class:`Kernel`."""
+        start = super().range_start()
         if self.space.similarity != "adjacency":
             return start
         return min(start, 0.5 / max(self._radius, 1e-300))

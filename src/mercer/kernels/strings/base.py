@@ -32,6 +32,11 @@ class StringKernel(StructuredKernel):
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
         return encode(X, Y)
 
+    def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> list[str]:
+        """See :class:`Kernel`; strings of twelve letters, or a few that are repeated."""
+        strings = ["".join(row) for row in rng.choice(list("ACGT"), size=(size, 12)).tolist()]
+        return strings if clusters is None else [strings[i % clusters] for i in range(size)]
+
 
 def mirror(K: NDArray[Any]) -> None:
     """Copy the part above the diagonal below it."""
@@ -237,7 +242,6 @@ class WeightedDegree(StringKernel):
 
 
 def _check_aligned(P: Sequences, length: int, name: str) -> None:
-    """Raise unless all strings have the length."""
     other = np.flatnonzero(P.lengths != length)
     if other.size:
         raise ValueError(

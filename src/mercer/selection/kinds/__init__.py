@@ -1,4 +1,4 @@
-"""Kinds of data, and the one place where it is decided which kind some data is of."""
+"""Kinds of data, and the one place that decides which kind some data is."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ __all__ = [
     "register",
 ]
 
-#: All kinds, in the order in which they are asked: tables take what nothing else is.
+#: All kinds, in the order in which they are asked: tables take what no other kind recognises.
 _KINDS: list[Kind] = [Nodes(), Strings(), Clouds(), Rows()]
 
 
 def register(kind: Kind) -> None:
-    """Let a kind take part: in place of the one of its name, or else asked before all others."""
+    """Register a kind: in place of the one with the same name, or else before all others."""
     names = [other.name for other in _KINDS]
     place = names.index(kind.name) if kind.name in names else 0
     _KINDS[place : place + (kind.name in names)] = [kind]
 
 
 def kind_of(X: Any, space: Any = "auto") -> Kind:
-    """The kind of points X: that of the space if one is given, else the first that recognises them."""
+    """The kind of points X: that of a given space, else the first that recognises them."""
     names = [name for kind in _KINDS for name in kind.spaces]
     found = None
     if isinstance(space, Space):
@@ -50,12 +50,12 @@ def kind_of(X: Any, space: Any = "auto") -> Kind:
 
 
 def candidates(X: Any, space: Any = "auto") -> Candidates:
-    """Find out what kind of points X holds, check them and choose kernels."""
+    """Recognise the kind of points X, check them and choose kernels."""
     return kind_of(X, space).candidates(X, space)
 
 
 def kind_called(name: str) -> Kind:
-    """The kind of this name, as the file of a model has it."""
+    """The kind with this name, as model files have it."""
     found = next((kind for kind in _KINDS if kind.name == name), None)
     if found is None:
         raise ValueError(f"its points are {name}, a kind of data that is not registered")
@@ -63,7 +63,7 @@ def kind_called(name: str) -> Kind:
 
 
 def kind_by_options(given: Mapping[str, Any]) -> Kind:
-    """The kind that options of the command name; raise where they do not go together."""
+    """The kind that the options of the command name; raise if they contradict each other."""
     named = [kind for kind in _KINDS if kind.option in given]
     if len(named) > 1:
         options = " and ".join(f"--{option}" for option in given if option in {k.option for k in named})

@@ -1,4 +1,4 @@
-"""What a comparison must know about one kind of data."""
+"""The interface of a kind of data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mercer.spaces import Space
 if TYPE_CHECKING:
     from mercer.selection.models import SavedModel
 
-#: Which column plays which part, by the option of the command: ``{"target": "label", "text": "dna"}``.
+#: Roles of columns, named after the options of the command: ``{"target": "label", "text": "dna"}``.
 ColumnRoles = Mapping[str, Any]
 
 
@@ -27,62 +27,63 @@ class Candidates:
     """Points of one kind, and the families of kernels to compare on them."""
 
     kind: Kind
-    #: What the points were taken as, and what is known about them, in words.
+    #: What the points were taken as, and facts about them, in words.
     taken_as: str
     facts: str
     X: Any
     rows: int
     families: dict[str, list[Template]]
-    #: Families that make no use of the data's structure, and a word for them and for the others.
+    #: Families that do not use the structure of the data, and words for them and for the others.
     plain: tuple[str, ...]
     plain_word: str
     rich_word: str
     columns: int | None = None
-    #: The argument ``space`` that takes points this way, as it is written in Python.
+    #: The argument ``space`` that takes points this way, as Python code.
     space: str = ""
     #: What was left out, and why.
     notes: tuple[str, ...] = ()
 
     @property
     def noun(self) -> str:
-        """What several of the points are called."""
+        """Name of the points, in the plural."""
         return self.kind.noun
 
 
 class Kind(ABC):
-    """A kind of data: how it is recognised, which kernels compete on it, how it is read and shown.
+    """A kind of data: how to recognise it, which kernels to compare on it, how to read and show it.
 
     To add one, write a subclass and :func:`~mercer.selection.kinds.register` an instance of it.
     """
 
-    #: What the kind is called in files of models, and what several of its points are called.
+    #: Name of the kind in model files, and of its points in the plural.
     name: str
     noun: str
-    #: What the points are called in Python, and what a verdict is about.
+    #: Name of the points in Python code, and the subject of a verdict.
     variable: str
-    #: What a model takes, where it takes no data frame.
-    form = "a list of points"
     subject = "Structure"
-    #: What plain kernels are there for.
+    #: What a model takes, if it takes no data frame.
+    form = "a list of points"
+    #: Purpose of the plain kernels, in the report.
     contrast = "for comparison"
     #: Whether points are rows of numbers.
     vectors = False
-    #: Names that the argument ``space`` may have for this kind, or the class that it must be of.
+    #: Values of the argument ``space`` for this kind, or the class that it must have.
     spaces: tuple[str, ...] = ()
     space_class: str | None = None
-    #: Option of the command that names this kind, options that go with it alone, and shared ones.
+    #: Option of the command that names this kind, options for it alone, and options shared with others.
     option: str | None = None
     own_options: tuple[str, ...] = ()
     shared_options: tuple[str, ...] = ()
-    #: Those that name no column.
+    #: Options that do not name a column, and roles that a model needs to read files.
     settings: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
     @abstractmethod
     def recognises(self, X: Any) -> bool:
-        """Tell whether X holds points of this kind; raise where it could be several."""
+        """Whether X holds points of this kind; raise if that is ambiguous."""
 
     def owns(self, space: Space) -> bool:
-        """Tell whether the points of a given space are of this kind."""
+        """Whether the points of a given space are of this kind."""
         return False
 
     @abstractmethod
@@ -95,36 +96,36 @@ class Kind(ABC):
 
     @property
     def these(self) -> str:
-        """The data, at the end of a sentence."""
+        """The data as the end of a sentence."""
         return f"these {self.noun}"
 
     def labels(self, X: Any, rows: Sequence[int]) -> list[str]:
-        """What the report calls points X, which were in these rows of what was given."""
+        """Names of points X in the report; rows are their positions in the data."""
         return [f"row {row}" for row in rows]
 
     @abstractmethod
     def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
-        """Read points and targets from a file; for a model, which needs no targets, as it takes them."""
+        """Read points and targets from a file; for a model, as it takes them and without targets."""
 
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
-        """Take points for a model from a data frame."""
+        """Points for a model, from a data frame."""
         raise ValueError(f"X must be {self.form}, not a data frame; use SavedModel.read on a file")
 
     def file_facts(self, table: Table) -> str:
-        """What a file tells beside its points."""
+        """Facts that only the file has, such as names of coordinates."""
         return ""
 
     def saved_roles(self, roles: ColumnRoles, table: Table) -> ColumnRoles:
-        """ColumnRoles that a model needs to read other files."""
+        """Roles that a model needs to read other files."""
         return {name: value for name, value in roles.items() if name not in self.settings}
 
     def id_column(self, roles: ColumnRoles) -> str:
-        """What the column that identifies a point is called among predictions."""
+        """Name of the column that identifies points among predictions."""
         return "row"
 
 
 def points_of(X: Any) -> list[Any]:
-    """The points of a list, Series or array of them; none for tables of numbers."""
+    """Points of a list, Series or array as a list; empty for tables of numbers."""
     if sparse.issparse(X) or isinstance(X, str | bytes) or not hasattr(X, "__len__"):
         return []
     if hasattr(X, "to_numpy"):
@@ -139,7 +140,7 @@ def points_of(X: Any) -> list[Any]:
 
 
 def first_of(points: list[Any]) -> Any:
-    """The first point that is not empty, or else the first; None if there is none."""
+    """The first point that is not empty, else the first; None if there are no points."""
     return next((point for point in points if not _empty(point)), points[0] if points else None)
 
 
@@ -163,7 +164,7 @@ def _empty(point: Any) -> bool:
 
 
 def positions(what: str, names: Sequence[str], model: SavedModel) -> list[int]:
-    """Where the columns of a model are among those of a table."""
+    """Positions of a model's columns among those of a table."""
     missing = [name for name in model.columns if name not in names]
     if missing:
         raise ValueError(f"{what} has no column {missing[0]!r}, which the model needs")

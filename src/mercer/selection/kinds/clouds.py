@@ -1,4 +1,4 @@
-"""Clouds: sets of points, perhaps with weights."""
+"""Clouds: sets of points, possibly with weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mercer.spaces.clouds import check_clouds
 if TYPE_CHECKING:
     from mercer.selection.models import SavedModel
 
-#: Similarities that base kernels give to points of clouds, and kernels of clouds to clouds.
+#: Median similarities of points under the base kernels, and of clouds under their kernels.
 BASE_SIMILARITIES, CLOUD_SIMILARITIES = (0.001, 0.1, 0.6), (0.3, 0.9)
 
 
@@ -39,13 +39,14 @@ class Clouds(Kind):
     """Points that are arrays of shape (k, d), or pairs of such an array and weights."""
 
     name = noun = variable = "clouds"
+    needs = ("cloud",)
     form = "a list of arrays"
     option = "cloud"
     own_options = ("weight",)
     shared_options = ("drop",)
 
     def recognises(self, X: Any) -> bool:
-        """Tell rows of rows, and pairs of rows and weights."""
+        """Recognise arrays of rows, and pairs of such an array and weights."""
         first = first_of(points_of(X))
         weighted = isinstance(first, tuple) and len(first) == 2 and depth(first[0]) > 0
         return weighted or depth(first) > 1
@@ -55,7 +56,7 @@ class Clouds(Kind):
         try:
             clouds = check_clouds(X, "X", vectors=True, rescale=False)
         except ValueError as error:
-            # There is no kernel yet that could rescale them.
+            # No kernel has been chosen yet that could rescale weights.
             raise ValueError(str(error).replace(", or use rescale_weights=True", "")) from None
         gauss = Gaussian()
         kernels: dict[str, tuple[Kernel, tuple[float, ...]]] = {
@@ -76,12 +77,12 @@ class Clouds(Kind):
         )
 
     def labels(self, X: Any, rows: Sequence[int]) -> list[str]:
-        """Clouds by their number, with their size."""
+        """Clouds by position, with their sizes."""
         sizes = check_clouds(X, "X", vectors=True, rescale=False).sizes
         return [f"cloud {row}, {size} points" for row, size in zip(rows, sizes, strict=True)]
 
     def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
-        """Read clouds; for a model, with their coordinates in its order."""
+        """Read clouds; for a model, with the coordinates in its order."""
         drop, labelled = roles.get("drop", ()), model is None
         table = read_clouds(
             path, roles.get("target"), roles["cloud"], roles.get("weight"), drop, labelled=labelled

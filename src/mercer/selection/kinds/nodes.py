@@ -17,14 +17,15 @@ from mercer.spaces import Graph, Space
 if TYPE_CHECKING:
     from mercer.selection.models import SavedModel
 
-#: Similarities on a graph: most nodes are far apart, and what is near them counts.
+#: Median similarities on a graph: most nodes are far apart, and near ones decide.
 GRAPH_SIMILARITIES = (1e-8, 1e-5, 1e-3, 0.03, 0.3, 0.9)
 
 
 class Nodes(Kind):
-    """Points that are nodes of a graph, which is given as the space."""
+    """Nodes of a graph, which is given as the space."""
 
     name = noun = variable = "nodes"
+    needs = ("node",)
     form = "positions of nodes"
     space_class = "Graph"
     option = "edges"
@@ -32,21 +33,21 @@ class Nodes(Kind):
     settings = ("edges",)
 
     def recognises(self, X: Any) -> bool:
-        """Never: nodes are known by their graph."""
+        """Never: nodes are recognised by their graph."""
         return False
 
     def owns(self, space: Space) -> bool:
-        """Tell whether the space has edges."""
+        """Whether the space has edges."""
         return space.adjacency is not None
 
     def candidates(self, X: Any, space: Any = "auto") -> Candidates:
         """See :class:`Kind`."""
         graph: Graph = space
         X = graph.check(X)
-        # By position, whatever the labels are.
+        # Without labels: X holds positions now.
         even = Graph(graph.adjacency, laplacian="normalized", similarity="normalized")
         walks = Graph(graph.adjacency)
-        # A rate at which no walk is out of the floating range.
+        # A rate at which no walk overflows.
         gentle = 1 / max(float(walks.operator("similarity").top), 1e-12)
         rivals = {
             "walks": Exponential(walks, beta=gentle, normalized=True),
@@ -67,17 +68,17 @@ class Nodes(Kind):
         )  # fmt: skip
 
     def labels(self, X: Any, rows: Sequence[int]) -> list[str]:
-        """Nodes by their position."""
+        """Nodes by position."""
         return [f"node {node}" for node in np.ravel(X).tolist()]
 
     def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
-        """Read a graph and nodes of it, or nodes of a model's graph."""
+        """Read a graph and some of its nodes, or nodes of a model's graph."""
         if model is not None:
             return read_known_nodes(path, roles.get("target"), roles["node"], model.nodes)
         return read_nodes(path, roles.get("target"), roles["edges"], roles.get("node"))
 
     def saved_roles(self, roles: ColumnRoles, table: Table) -> ColumnRoles:
-        """The column that names nodes, and not the file of edges: the model holds the graph."""
+        """Keep the column that names nodes, but not the file of edges: the model has the graph."""
         kept = super().saved_roles(roles, table)
         return {**kept, "node": table.columns[0]} if table.columns else kept
 

@@ -17,23 +17,24 @@ from mercer.spaces.sequences import encode
 if TYPE_CHECKING:
     from mercer.selection.models import SavedModel
 
-#: Lengths of substrings in the spectrum.
+#: Lengths of substrings of the spectrum kernels.
 SUBSTRING_GRID = (2, 3, 4, 5, 6, 8)
-#: Characters squared up to which subsequences with gaps are affordable.
+#: Largest squared number of characters for which subsequences with gaps are affordable.
 _GAPPY_LIMIT = 3e9
-#: Characters of a string that a report shows.
+#: Number of characters of a string that a report shows.
 _SHOWN = 60
 
 
 class Strings(Kind):
-    """Points that are str, bytes or sequences of tokens."""
+    """Strings: str, bytes or sequences of tokens."""
 
     name = noun = variable = "strings"
+    needs = ("text",)
     option = "text"
     shared_options = ("group",)
 
     def recognises(self, X: Any) -> bool:
-        """Tell strings by their letters; tokens that are numbers by unequal lengths or by tuples."""
+        """Recognise letters, and numbers as tokens if rows differ in length or are tuples."""
         rows = points_of(X)
         first = first_of(rows)
         return isinstance(first, str | bytes) or (depth(first) == 1 and _tokens(rows, first))
@@ -43,7 +44,7 @@ class Strings(Kind):
         lengths = encode(X)[0].lengths
         shortest, longest = int(lengths.min()), int(lengths.max())
         unit = {"normalized": True}
-        # A shorter string has no such substrings, and no length to be normalised by.
+        # A shorter string has no such substrings, and its row could not be normalised.
         pure = [length for length in SUBSTRING_GRID if length <= shortest]
         families: dict[str, list[Kernel]] = {
             "letter counts": [Spectrum(1, **unit)],
@@ -55,13 +56,13 @@ class Strings(Kind):
         if wanted and shortest < wanted[-1]:
             short = int((lengths < wanted[-1]).sum())
             notes.append(
-                f"substrings longer than {shortest} were left out, but for ranges from 1 on: {short} of "
+                f"substrings longer than {shortest} were left out, except for ranges from 1: {short} of "
                 f"{len(lengths)} strings are shorter than {wanted[-1]} (row {lengths.argmin()} has "
                 f"length {shortest}); drop such strings to compare them"
             )
         if shortest < 2:
             notes.append(
-                f"subsequences with gaps were left out: row {lengths.argmin()} has length 1, and none"
+                f"subsequences with gaps were left out: row {lengths.argmin()} has length 1 and none"
             )
         elif lengths.sum() ** 2.0 > _GAPPY_LIMIT:
             notes.append(
@@ -101,7 +102,7 @@ class Strings(Kind):
         return read_strings(path, roles.get("target"), roles["text"], group, labelled=model is None)
 
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
-        """Strings of the column that the model was fitted to; of the only one, if it had no name."""
+        """Strings of the column that the model was fitted to, or of the only column."""
         text = model.roles.get("text")
         if text is None:
             return frame.to_numpy()
@@ -122,7 +123,7 @@ def _tokens(rows: list[Any], first: Any) -> bool:
         return True
     if isinstance(first, tuple) and len(first) == 2:
         raise ValueError(
-            "rows of X are pairs of numbers: give lists for strings of tokens of unequal length, an "
+            "rows of X are pairs of numbers: give lists for strings of tokens of different lengths, an "
             "array of shape (m, 2) for a table, space=Graph(...) for nodes of a graph"
         )
     return isinstance(first, tuple)

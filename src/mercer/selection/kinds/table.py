@@ -27,12 +27,12 @@ from mercer.spaces import Euclidean, Simplex, Sphere
 if TYPE_CHECKING:
     from mercer.selection.models import SavedModel
 
-#: How rows may be taken, by the name of the space: what they are then, and the space.
+#: What rows may be taken as, and the space for it, by the name of the space.
 _GEOMETRIES = {"simplex": ("counts", Simplex()), "sphere": ("directions", Sphere())}
 
 
 class Rows(Kind):
-    """Points that are rows of numbers: points of the simplex if none is negative, else of the sphere."""
+    """Rows of numbers: points of the simplex if none is negative, else of the sphere."""
 
     name, noun, variable = "table", "rows", "X"
     subject, these = "Geometry", "this table"
@@ -43,7 +43,7 @@ class Rows(Kind):
     shared_options = ("drop", "group")
 
     def recognises(self, X: Any) -> bool:
-        """Take what nothing else is; refuse single values, which could be nodes of a graph."""
+        """Take what no other kind recognised; refuse single values, which could be nodes."""
         rows = points_of(X)
         if rows and depth(first_of(rows)) == 0:
             raise ValueError(
@@ -72,7 +72,7 @@ class Rows(Kind):
         )  # fmt: skip
 
     def families(self, X: Any) -> dict[str, list[Template]]:
-        """Kernels of counts or directions too, unless a row is neither."""
+        """Families for a search, without kernels of counts or directions if a row is neither."""
         try:
             return super().families(X)
         except ValueError as error:
@@ -81,7 +81,7 @@ class Rows(Kind):
             return flat_families()
 
     def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
-        """Read rows; for a model, with their columns in its order."""
+        """Read rows; for a model, with the columns in its order."""
         drop, labelled = roles.get("drop", ()), model is None
         table = read_table(path, roles.get("target"), drop, roles.get("group"), labelled=labelled)
         if model is None:
@@ -92,7 +92,7 @@ class Rows(Kind):
         return replace(table, X=X, columns=model.columns, groups=None)
 
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
-        """Rows of the model's columns; those of the target, of groups and dropped ones are ignored."""
+        """The model's columns; those of the target, of groups and dropped ones are ignored."""
         roles = model.roles
         ignored = {roles.get("target"), roles.get("group"), *roles.get("drop", ())} - set(model.columns)
         own = [name for name in frame.columns if name not in ignored]
@@ -105,7 +105,7 @@ class Rows(Kind):
 
 
 def flat_families() -> dict[str, list[Template]]:
-    """Kernels that see the rows of a table as they are."""
+    """Families of kernels that see the rows of a table as they are."""
     return {
         "linear": [Template(Linear())],
         "Gaussian": [Template(Gaussian(), SIMILARITIES)],
@@ -114,19 +114,19 @@ def flat_families() -> dict[str, list[Template]]:
 
 
 def _signed(X: Any) -> bool:
-    """Tell whether an entry is negative."""
+    """Whether an entry is negative."""
     values = X.data if sparse.issparse(X) else np.asarray(X)
     return values.dtype.kind in "fiub" and bool(np.asarray(values < 0).any())
 
 
 def _whole(X: Any) -> bool:
-    """Tell whether a table holds whole numbers, as counts are."""
+    """Whether all entries are whole numbers, as counts are."""
     values = X.data if sparse.issparse(X) else X
     return bool(np.all(values == np.floor(values)))
 
 
 def _widened(table: Table, model: SavedModel) -> Table:
-    """Sparse rows without names: columns beyond the last that occurs are zero."""
+    """Sparse rows without names, with zero columns beyond the last that occurs."""
     fitted = model.model[0].X_fit_
     if not sparse.issparse(table.X) or not hasattr(fitted, "shape"):
         return table

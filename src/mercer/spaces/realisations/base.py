@@ -21,6 +21,9 @@ from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 
 Array = NDArray[np.float64]
+#: Rows of a Gram matrix that are divided at a time.
+_ROWS = 256
+_NO_LEVELS = "the kernel is not a function of an angle: levels are those of a sphere"
 #: From a realisation to its normalised values at pairs of points.
 Similarities = Callable[[Any], Array]
 
@@ -93,11 +96,11 @@ class Realisation(ABC):
 
     def profile(self) -> Profile:
         """The kernel as a function of the one invariant of a pair."""
-        raise TypeError("the kernel is no function of an angle, or of another invariant of two points")
+        raise TypeError("the kernel is not a function of an angle or of another invariant of two points")
 
     def slope_profile(self, slope: Slope) -> Profile:
         """Its derivative by the logarithm of a hyperparameter."""
-        raise TypeError("the kernel is no function of one invariant of two points")
+        raise TypeError("the kernel is not a function of one invariant of two points")
 
     @property
     def log_self_similarity(self) -> float:
@@ -107,15 +110,15 @@ class Realisation(ABC):
     @property
     def spectrum(self) -> Any:
         """Weights on the levels of a sphere."""
-        raise TypeError("the kernel is no function of an angle: levels are those of a sphere")
+        raise TypeError(_NO_LEVELS)
 
     def log_level_weights(self, levels: int) -> NDArray[Any]:
         """Logarithms of the law's weights on the first levels of a sphere."""
-        raise TypeError("the kernel is no function of an angle: levels are those of a sphere")
+        raise TypeError(_NO_LEVELS)
 
     def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> Any:
         """Weights of levels of a sphere, and what they leave out."""
-        raise TypeError("the kernel is no function of an angle: levels are those of a sphere")
+        raise TypeError(_NO_LEVELS)
 
     def expansion(self) -> Any:
         """On a graph: the series in the matrix, with its error."""
@@ -269,3 +272,40 @@ def _diagonal(embedding: Embedding, P: Any, profile: Profile, parameters: Sequen
     )
     scale = embedding.row_scale(P)
     return values if scale is None else values * scale * scale
+
+
+def normalised(K: Array, P: Any, Q: Any, diagonal: Callable[[Any], Array]) -> tuple[Array, Array]:
+    """Normalise a Gram matrix in place; returns it and the squared lengths of P."""
+    squares = positive(np.diagonal(K).copy() if Q is None else diagonal(P), "X")
+    others = squares if Q is None else positive(diagonal(Q), "Y")
+    divide(K, np.sqrt(squares), np.sqrt(others))
+    if Q is None:
+        np.fill_diagonal(K, 1.0)
+    return K, squares
+
+
+def normalised_slope(slope: Array, K: Array, squares: Array) -> Array:
+    """Derivative of a normalised Gram matrix from that of the plain one, which is used up."""
+    relative = np.diagonal(slope) / squares / 2
+    divide(slope, np.sqrt(squares), np.sqrt(squares))
+    slope -= K * (relative[:, None] + relative)
+    return slope
+
+
+def positive(squares: Array, name: str) -> Array:
+    """Check that every point has a length to divide by."""
+    zero = np.flatnonzero(~(squares > 0))
+    if zero.size:
+        more = f" (and {zero.size - 1} more)" if zero.size > 1 else ""
+        raise ValueError(
+            f"row {zero[0]} of {name}{more} has k(x, x) = 0 and cannot be normalised; "
+            "drop it, or use normalized=False"
+        )
+    return squares
+
+
+def divide(K: Array, left: Array, right: Array) -> None:
+    """Divide rows and columns by lengths, in place and without losing symmetry."""
+    for start in range(0, len(K), _ROWS):
+        part = slice(start, start + _ROWS)
+        K[part] /= left[part, None] * right

@@ -9,8 +9,8 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
 
-from mercer._arrays import is_foreign
 from mercer._validation import refuse_rows
+from mercer.engine import engine_for
 from mercer.engine.operands import Normals
 from mercer.spaces.base import RowSpace
 
@@ -47,7 +47,7 @@ def dense_categories(X: Any, name: str) -> Any:
 
 def embed_normals(left: Normals, right: Normals) -> tuple[Any, Any]:
     """Normal distributions; in NumPy arrays by their differences, which loses no digits."""
-    if not is_foreign(left.means):
+    if engine_for(left.means).takes_operands:
         return left, right
     return product_rows(_exponential(left, "X"), _exponential(right, "Y"))
 

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import eigsh
+
+from mercer.laws import Law
 
 Array = NDArray[np.float64]
 #: From eigenvalues to the logarithms of a law's weights.
 LogWeights = Callable[[Array], Array]
 
-#: Number of eigenvectors of a graph that is too large for all of them.
-_USUAL = 500
-#: Shift for the least eigenvalues of a large graph, in units of the largest.
-_SHIFT = 1e-6
+#: Usual number of eigenfunctions, where there are too many for all of them.
+USUAL = 500
+#: Distinct eigenvalues that are kept one by one; and blocks of the others.
+_SINGLE, _BLOCKS = 10_000, 2_000
+
+
+def law_weights(law: Law, dimension: int) -> LogWeights:
+    """Logarithms of the weights of a law on a space of some dimension."""
+    return lambda eigenvalues: np.asarray(law.log_weights(eigenvalues, dimension), dtype=float)
 
 
 class Eigenfunctions(ABC):
@@ -32,22 +37,26 @@ class Eigenfunctions(ABC):
     #: Eigenvalues lambda_j, shape (M,), and mu_r, shape (R,).
     eigenvalues: Array
     rest_eigenvalues: Array
-    #: Number of points of a finite space, whose checked points are then numbers from 0 on; None for a
-    #: space without end, where ``k(x, x)`` must be the same at all points.
+    #: Number of points of a finite space, whose checked points are then numbers from 0 on; None for an
+    #: infinite space, where ``k(x, x)`` must be the same at all points.
     n_points: int | None = None
 
     @property
     def mean_squares(self) -> Array:
-        """Means over the space of ``phi_j^2`` and of ``psi_r``, shape (M + R,), where it has no end."""
+        """Means over the space of ``phi_j^2`` and of ``psi_r``, shape (M + R,); infinite spaces only."""
         raise NotImplementedError(f"{type(self).__name__} has no means over the space")
 
     @abstractmethod
     def check(self, X: Any, name: str = "X") -> Any:
         """Validate points and return them as :meth:`values` takes them."""
 
-    @abstractmethod
     def points(self, checked: Any) -> Any:
-        """Checked points as a kernel takes them."""
+        """Checked points as a kernel takes them; of a finite space, or for :meth:`gram`."""
+        raise NotImplementedError(f"{type(self).__name__} has no points that a kernel takes")
+
+    def gram(self, kernel: Any, checked: Any) -> Array:
+        """Gram matrix of a kernel between checked points."""
+        return np.asarray(kernel(self.points(checked)))
 
     @abstractmethod
     def values(self, checked: Any) -> Array:
@@ -63,84 +72,31 @@ class Eigenfunctions(ABC):
         """A text that other functions do not have."""
 
 
-@dataclass(frozen=True, eq=False)
-class Eigenvectors(Eigenfunctions):
-    """Eigenvectors of the Laplacian of a graph, as functions of the nodes.
+def require_columns(found: int, fitted: int) -> None:
+    """Raise unless points have as many columns as the functions are for."""
+    if found != fitted:
+        raise ValueError(f"X has {found} columns, but {fitted} when fitted")
 
-    Parameters
-    ----------
-    graph : Graph
-    eigenvalues, rest_eigenvalues : arrays of shape (M,) and (R,)
-    vectors : array of shape (n, M)
-    squares : array of shape (n, R)
-        Squares of the vectors that were left out.
+
+def compressed(values: Array, masses: Array) -> tuple[Array, Array]:
+    """A spectrum with fewer eigenvalues, of nearly the same sums ``sum_r a(values_r) masses_r``.
+
+    The least are kept one by one.  Blocks of others are two eigenvalues each, of the block's mean and
+    variance.
     """
-
-    graph: Any
-    eigenvalues: Array
-    rest_eigenvalues: Array
-    vectors: Array
-    squares: Array
-
-    @classmethod
-    def of(cls, graph: Any, count: int | None, log_weights: LogWeights) -> Eigenvectors:
-        """The ``count`` heaviest; see :meth:`mercer.spaces.Graph.eigenfunctions`."""
-        operator = graph.operator("laplacian")
-        if not operator.decomposable:
-            return cls._least(graph, _USUAL if count is None else count, log_weights)
-        values, vectors = operator.decomposition
-        kept = np.arange(len(values))
-        if count is not None and count < len(values):
-            kept = np.sort(np.argsort(-log_weights(values), kind="stable")[:count])
-        left = np.setdiff1d(np.arange(len(values)), kept)
-        return cls(graph, values[kept], values[left], vectors[:, kept], vectors[:, left] ** 2)
-
-    @classmethod
-    def _least(cls, graph: Any, count: int, log_weights: LogWeights) -> Eigenvectors:
-        """Those of the least eigenvalues of a large graph.
-
-        Squares of all vectors add up to one at each node.  What is left out counts as if it had the
-        largest eigenvalue that is kept, which is an upper bound for weights that fall.
-        """
-        operator = graph.operator("laplacian")
-        if (np.diff(log_weights(np.linspace(operator.low, operator.high, 1025))) > 0).any():
-            raise ValueError(
-                f"{graph!r} is too large to be decomposed, and the heaviest eigenvectors are known only "
-                "for weights that fall with the eigenvalue; use Heat or Matern"
-            )
-        count = min(count, graph.size - 1)
-        start = np.random.default_rng(0).uniform(0.5, 1.5, size=graph.size)
-        shift = -_SHIFT * max(operator.high, np.finfo(float).tiny)
-        values, vectors = eigsh(operator.matrix.tocsc(), k=count, sigma=shift, which="LM", v0=start)
-        order = np.argsort(values)
-        values, vectors = np.clip(values[order], operator.low, operator.high), vectors[:, order]
-        squares = np.maximum(1 - (vectors**2).sum(axis=1, keepdims=True), 0.0)
-        return cls(graph, values, values[-1:], vectors, squares)
-
-    @property
-    def n_points(self) -> int:  # type: ignore[override]
-        """Number of nodes."""
-        return len(self.vectors)
-
-    def check(self, X: Any, name: str = "X") -> NDArray[np.intp]:
-        """Positions of nodes; see :class:`Eigenfunctions`."""
-        found: NDArray[np.intp] = self.graph.check(X, name)
-        return found
-
-    def points(self, checked: NDArray[np.intp]) -> list[Any]:
-        """Labels of nodes, or indices; see :class:`Eigenfunctions`."""
-        nodes = self.graph.nodes
-        return [nodes[i] for i in checked]
-
-    def values(self, checked: NDArray[np.intp]) -> Array:
-        """See :class:`Eigenfunctions`."""
-        return self.vectors[checked]
-
-    def rest(self, checked: NDArray[np.intp]) -> Array:
-        """See :class:`Eigenfunctions`."""
-        return self.squares[checked]
-
-    @property
-    def fingerprint(self) -> str:
-        """See :class:`Eigenfunctions`."""
-        return f"{self.graph.fingerprint} {len(self.eigenvalues)}"
+    values, where = np.unique(np.round(values, 9), return_inverse=True)
+    masses = np.bincount(where, masses).astype(float)
+    if len(values) <= _SINGLE:
+        return values, masses
+    single, rest, mass = values[:_SINGLE], values[_SINGLE:], masses[_SINGLE:]
+    edges = np.geomspace(rest[0], rest[-1], _BLOCKS + 1)[1:-1]
+    block = np.searchsorted(edges, rest, side="right")
+    total = np.bincount(block, mass, _BLOCKS)
+    there = total > 0
+    mean = np.bincount(block, mass * rest, _BLOCKS)[there] / total[there]
+    middle = np.zeros(_BLOCKS)
+    middle[there] = mean
+    squares = np.bincount(block, mass * (rest - middle[block]) ** 2, _BLOCKS)[there]
+    width = np.sqrt(squares / total[there])
+    both = np.concatenate([single, mean - width, mean + width])
+    return both, np.concatenate([masses[:_SINGLE], np.tile(total[there] / 2, 2)])

@@ -1,4 +1,4 @@
-"""Laws on products of like spaces: products of the factors' kernels, mixed over diffusion times."""
+"""Heat kernels on products of like spaces: products of the factors' kernels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import is_foreign
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
 from mercer.engine.operands import Factors
-from mercer.laws import Diffusion, Law, mixture_shares
+from mercer.laws import Diffusion
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope
@@ -34,9 +33,6 @@ class Power(Protocol):
     @property
     def width(self) -> int:
         """Columns of a factor."""
-
-    def dimension(self, n: int) -> int:
-        """Dimension of the product."""
 
     def factors(self, X: Any) -> list[Any]:
         """Checked rows of each factor on its own."""
@@ -57,34 +53,25 @@ class _Exponential:
 
 
 class FactorRealisation(Realisation):
-    """``K = sum_k omega_k prod_j kappa_k(x_j, y_j)``, kappa_k the factor's heat kernel at time t_k.
+    """``K = prod_j kappa(x_j, y_j)``, kappa the factor's heat kernel.
 
-    Logarithms of the factors, read off one table per time, are summed tile by tile.  Tensors are
-    multiplied factor by factor.  A diffusion has one time; other laws are mixtures of many, at the
-    price of that many kernels.
+    Logarithms of the factors, read off one table, are summed tile by tile.  Tensors are multiplied
+    factor by factor.
     """
 
-    def __init__(self, space: Power, law: Law, n: int, normalized: bool) -> None:
+    def __init__(self, space: Power, t: float, n: int, normalized: bool) -> None:
         self._space, self._n, self._normalized = space, n, normalized
-        times, logs, self._growth = law.times(space.dimension(n))
+        self._part = space.factor.realise(Diffusion(t), space.width)
         self._count = n // space.width
-        parts = [space.factor.realise(Diffusion(float(t)), space.width) for t in times]
-        if len(parts) == 1:
-            self._log_total = self._count * parts[0].log_self_similarity
-            self._parts, self._shares = parts, np.ones(1)
-            return
-        logs = logs + self._count * np.array([part.log_self_similarity for part in parts])
-        self._log_total, shares, heavy = mixture_shares(logs)
-        self._parts, self._shares = [parts[k] for k in heavy], shares[heavy]
 
     @property
     def log_self_similarity(self) -> float:
         """See :class:`Realisation`."""
-        return self._log_total
+        return float(self._count * self._part.log_self_similarity)
 
     @property
     def _factor(self) -> float:
-        return absolute_factor(None if self._normalized else self._log_total, self._n)
+        return absolute_factor(None if self._normalized else self.log_self_similarity, self._n)
 
     def _moving_factor(self, P: Any, moving: Sequence[Moving]) -> Any:
         """The factor of tensors, which depends on the time in the absolute form."""
@@ -93,116 +80,81 @@ class FactorRealisation(Realisation):
 
         def slope(move: Any, shift: float) -> Profile:
             whole, slope = move(shift)
-            rise = self._count * whole._parts[0].self_rise(slope)
-            return PowerProfile(scale=0.0, shift=whole._factor * rise)
+            return PowerProfile(scale=0.0, shift=whole._factor * whole._common_rise(slope))
 
         options = GramOptions(parameters=[(tensor, partial(slope, move)) for tensor, move in moving])
         constant = PowerProfile(scale=0.0, shift=self._factor)
         return engine_for(P).apply(array_namespace(P).zeros_like(P[:1, :1]), constant, options)[0, 0]
 
+    def _common_rise(self, slope: Slope) -> float:
+        """Derivative of the logarithm of the absolute form's value at equal points."""
+        return 0.0 if self._normalized else self._count * self._part.self_rise(slope)
+
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        if is_foreign(P):
-            return self._moving_factor(P, moving) * self._products(P, Q, moving)
-        K = self._mixed(lambda part: self._combined(P, Q, part.log_profile(), _Exponential()))
+        if not engine_for(P).takes_operands:
+            return self._moving_factor(P, moving) * self._product(P, Q, moving)
+        K = self._combined(P, Q, self._part.log_profile(), _Exponential())
         K *= self._factor
         return K
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`; all points of a factor are alike."""
-        if not is_foreign(P):
+        if engine_for(P).takes_operands:
             return np.full(len(P), self._factor)
-        ones = self._products(P[:1, ...], None, moving)[0, 0]
+        ones = self._product(P[:1, ...], None, moving)[0, 0]
         return self._moving_factor(P, moving) * ones * array_namespace(P).ones_like(P[:, 0])
 
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        if is_foreign(P):
+        if not engine_for(P).takes_operands:
             return None
-
-        def product(part: Any) -> Any:
-            return engine_for(P).matvec(
-                *self._embed(P, Q, part.log_profile()), _Exponential(), v,
-                GramOptions(Q is None, diagonal=np.ones(len(P))),
-            )  # fmt: skip
-
-        return self._factor * self._mixed(product)
+        operands = self._embed(P, Q, self._part.log_profile())
+        options = GramOptions(Q is None, diagonal=np.ones(len(P)))
+        return self._factor * engine_for(P).matvec(*operands, _Exponential(), v, options)
 
     def log(self, P: Any, Q: Any = None) -> Any:
         """See :class:`Realisation`; the sum of those of the factors."""
-        if len(self._parts) > 1:
-            return super().log(P, Q)
-        shift = 0.0 if self._normalized else self._log_total
-        if is_foreign(P):
-            return shift + self._reduced(operator.add, P, Q, lambda x, y: self._parts[0].log(x, y))
-        return shift + self._combined(P, Q, self._parts[0].log_profile(), PowerProfile())
+        shift = 0.0 if self._normalized else self.log_self_similarity
+        if not engine_for(P).takes_operands:
+            return shift + self._reduced(operator.add, P, Q, self._part.log)
+        return shift + self._combined(P, Q, self._part.log_profile(), PowerProfile())
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
         """See :class:`Realisation`."""
-        K = np.zeros((len(P), len(P)))
-        totals = [np.zeros_like(K) for _ in slopes]
-        common = [self._common_rises(slope) for slope in slopes]
-        for k, (share, part) in enumerate(zip(self._shares, self._parts, strict=True)):
-            values = share * self._combined(P, None, part.log_profile(), _Exponential())
-            K += values
-            for total, slope, shift in zip(totals, slopes, common, strict=True):
-                rise = self._combined(P, None, part.log_slope_profile(slope), PowerProfile())
-                total += (rise + shift[k]) * values
-        factor = self._factor
-        return factor * K, [factor * total for total in totals]
+        K = self.gram(P)
+        found = []
+        for slope in slopes:
+            rise = self._combined(P, None, self._part.log_slope_profile(slope), PowerProfile())
+            rise += self._common_rise(slope)
+            rise *= K
+            found.append(rise)
+        return K, found
 
     def pair_similarities(
         self, P: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[Similarities, int]:
         """See :class:`Realisation`; a sum over the factors of each pair, whose invariants are kept."""
-        rows, keys = sampling.distinct_sample(len(P), lambda rows: row_keys(P[rows]), max_rows, rng)
-        i, j = sampling.different_pairs(keys)
-        if len(i) > sampling.MOST_PAIRS:
-            chosen = np.sort(rng.choice(len(i), sampling.MOST_PAIRS, replace=False))
-            i, j = i[chosen], j[chosen]
+        rows, i, j = sampling.distinct_pairs(len(P), lambda rows: row_keys(P[rows]), max_rows, rng)
         charts = [self._space.factor.chart(part) for part in self._space.factors(P[rows])]
         invariants = np.stack([((p[i] - p[j]) ** 2).sum(axis=1) * s[i] * s[j] for p, s in charts])
 
         def similarities(other: FactorRealisation) -> Array:
-            total = np.zeros(len(i))
-            for share, part in zip(other._shares, other._parts, strict=True):
-                values = invariants.copy()
-                part.log_profile().apply(values)
-                total += share * np.exp(values.sum(axis=0))
-            return total
+            values = invariants.copy()
+            other._part.log_profile().apply(values)
+            return np.exp(values.sum(axis=0))
 
         return similarities, len(rows)
 
-    def _common_rises(self, slope: Slope) -> Array:
-        """Derivatives of the logarithms of the parts' shares, and of the absolute form if asked for."""
-        rises = np.array([part.self_rise(slope) for part in self._parts])
-        rises = slope.chain * self._growth + self._count * rises
-        return rises - self._shares @ rises if self._normalized else rises
+    def _product(self, P: Any, Q: Any, moving: Sequence[Moving]) -> Any:
+        """Product over the factors, on tensors."""
 
-    def _mixed(self, call: Callable[[Any], Any]) -> Any:
-        total = call(self._parts[0])
-        if len(self._parts) == 1:  # no other array of this size
-            return total
-        total = self._shares[0] * total
-        for share, part in zip(self._shares[1:], self._parts[1:], strict=True):
-            total = total + share * call(part)
-        return total
+        def moved(move: Any, shift: float) -> tuple[Realisation, Slope]:
+            whole, slope = move(shift)
+            return whole._part, slope
 
-    def _products(self, P: Any, Q: Any, moving: Sequence[Moving]) -> Any:
-        """Sum over times of the products over factors, on tensors."""
-        if moving and len(self._parts) > 1:
-            raise TypeError("a mixture over times is not differentiable in its range; detach it")
-
-        def factor_moving() -> list[Moving]:
-            def moved(move: Any, shift: float) -> tuple[Realisation, Slope]:
-                whole, slope = move(shift)
-                return whole._parts[0], slope
-
-            return [(tensor, partial(moved, move)) for tensor, move in moving]
-
-        return self._mixed(
-            lambda part: self._reduced(operator.mul, P, Q, lambda x, y: part.gram(x, y, factor_moving()))
-        )
+        of_factor = [(tensor, partial(moved, move)) for tensor, move in moving]
+        return self._reduced(operator.mul, P, Q, lambda x, y: self._part.gram(x, y, of_factor))
 
     def _reduced(self, join: Callable[[Any, Any], Any], P: Any, Q: Any, call: Any) -> Any:
         """Combine what is called on the rows of each factor."""

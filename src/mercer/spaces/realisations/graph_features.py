@@ -1,4 +1,4 @@
-"""Eigenvectors of a graph's matrix as features of a kernel between its nodes."""
+"""Eigenvectors of a graph's matrix as features of kernels between its nodes, and of processes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from mercer._progress import progress
 from mercer.spaces.realisations.base import FeatureMap
+from mercer.spaces.realisations.eigenfunctions import USUAL, Eigenfunctions, LogWeights
 
 if TYPE_CHECKING:
     from mercer.spaces.graph import Operator
@@ -20,6 +21,8 @@ Array = NDArray[np.float64]
 
 #: Restarts of the Lanczos iteration before it is given up.
 _RESTARTS = 300
+#: Shift for the least eigenvalues of a large graph, in units of the largest.
+_SHIFT = 1e-6
 #: Entries per row up to which a sparse factorisation of the matrix does not fill in.
 _THIN = 6
 
@@ -58,7 +61,7 @@ def _heaviest(law: NodeFunction, wanted: int, seed: int) -> tuple[Array, Array, 
         return eigenvalues[order[:wanted]], vectors[:, order[:wanted]], left_out
     if wanted >= law.graph.size // 2:
         raise ValueError(
-            f"n_components={wanted} of {law.graph.size} nodes is no small part of the spectrum"
+            f"n_components={wanted} of {law.graph.size} nodes is not a small part of the spectrum"
         )
     end = _heavy_end(law)
     found = _null_vectors(operator, wanted) if _holds_zero(operator, end) else _none(operator)
@@ -155,3 +158,86 @@ def _heavy_end(law: NodeFunction) -> str:
         if np.all(np.diff(along) >= -1e-12):
             return end
     raise ValueError("the weights neither rise nor fall along the spectrum; SpectralFeatures needs that")
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenvectors(Eigenfunctions):
+    """Eigenvectors of the Laplacian of a graph, as functions of the nodes.
+
+    Parameters
+    ----------
+    graph : Graph
+    eigenvalues, rest_eigenvalues : arrays of shape (M,) and (R,)
+    vectors : array of shape (n, M)
+    squares : array of shape (n, R)
+        Squares of the vectors that were left out.
+    """
+
+    graph: Any
+    eigenvalues: Array
+    rest_eigenvalues: Array
+    vectors: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, graph: Any, count: int | None, log_weights: LogWeights) -> Eigenvectors:
+        """The ``count`` heaviest; see :meth:`mercer.spaces.Graph.eigenfunctions`."""
+        operator = graph.operator("laplacian")
+        if not operator.decomposable:
+            return cls._least(graph, USUAL if count is None else count, log_weights)
+        values, vectors = operator.decomposition
+        kept = np.arange(len(values))
+        if count is not None and count < len(values):
+            kept = np.sort(np.argsort(-log_weights(values), kind="stable")[:count])
+        left = np.setdiff1d(np.arange(len(values)), kept)
+        return cls(graph, values[kept], values[left], vectors[:, kept], vectors[:, left] ** 2)
+
+    @classmethod
+    def _least(cls, graph: Any, count: int, log_weights: LogWeights) -> Eigenvectors:
+        """Those of the least eigenvalues of a large graph.
+
+        Squares of all vectors add up to one at each node.  What is left out counts as if it had the
+        largest eigenvalue that is kept, which is an upper bound for weights that fall.
+        """
+        operator = graph.operator("laplacian")
+        if (np.diff(log_weights(np.linspace(operator.low, operator.high, 1025))) > 0).any():
+            raise ValueError(
+                f"{graph!r} is too large to be decomposed, and the heaviest eigenvectors are known only "
+                "for weights that fall with the eigenvalue; use Heat or Matern"
+            )
+        count = min(count, graph.size - 1)
+        start = np.random.default_rng(0).uniform(0.5, 1.5, size=graph.size)
+        shift = -_SHIFT * max(operator.high, np.finfo(float).tiny)
+        values, vectors = eigsh(operator.matrix.tocsc(), k=count, sigma=shift, which="LM", v0=start)
+        order = np.argsort(values)
+        values, vectors = np.clip(values[order], operator.low, operator.high), vectors[:, order]
+        squares = np.maximum(1 - (vectors**2).sum(axis=1, keepdims=True), 0.0)
+        return cls(graph, values, values[-1:], vectors, squares)
+
+    @property
+    def n_points(self) -> int:  # type: ignore[override]
+        """Number of nodes."""
+        return len(self.vectors)
+
+    def check(self, X: Any, name: str = "X") -> NDArray[np.intp]:
+        """Positions of nodes; see :class:`Eigenfunctions`."""
+        found: NDArray[np.intp] = self.graph.check(X, name)
+        return found
+
+    def points(self, checked: NDArray[np.intp]) -> list[Any]:
+        """Labels of nodes, or indices; see :class:`Eigenfunctions`."""
+        nodes = self.graph.nodes
+        return [nodes[i] for i in checked]
+
+    def values(self, checked: NDArray[np.intp]) -> Array:
+        """See :class:`Eigenfunctions`."""
+        return self.vectors[checked]
+
+    def rest(self, checked: NDArray[np.intp]) -> Array:
+        """See :class:`Eigenfunctions`."""
+        return self.squares[checked]
+
+    @property
+    def fingerprint(self) -> str:
+        """See :class:`Eigenfunctions`."""
+        return f"{self.graph.fingerprint} {len(self.eigenvalues)}"

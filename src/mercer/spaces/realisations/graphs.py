@@ -13,9 +13,16 @@ from numpy.typing import NDArray
 from mercer.engine import matrix_functions
 from mercer.laws import Law
 from mercer.spaces.realisations import sampling
-from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope
+from mercer.spaces.realisations.base import (
+    Moving,
+    Realisation,
+    Similarities,
+    Slope,
+    normalised,
+    normalised_slope,
+    positive,
+)
 from mercer.spaces.realisations.graph_features import NodeFeatures
-from mercer.spaces.realisations.normalisation import normalised, normalised_slope, positive
 
 if TYPE_CHECKING:
     from mercer.spaces.graph import Graph, Operator

@@ -60,6 +60,18 @@ def different_pairs(keys: NDArray[Any]) -> tuple[Index, Index]:
     return i[keep], j[keep]
 
 
+def distinct_pairs(
+    count: int, keys: Callable[[Index], NDArray[Any]], most: int, rng: np.random.Generator
+) -> tuple[Index, Index, Index]:
+    """Points of :func:`distinct_sample`, and at most ``MOST_PAIRS`` pairs of places among them."""
+    rows, found = distinct_sample(count, keys, most, rng)
+    i, j = different_pairs(found)
+    if len(i) > MOST_PAIRS:
+        chosen = np.sort(rng.choice(len(i), MOST_PAIRS, replace=False))
+        i, j = i[chosen], j[chosen]
+    return rows, i, j
+
+
 def thinned(values: Array) -> Array:
     """At most ``MOST_PAIRS`` values, evenly spaced by rank, with the middle of them all."""
     if len(values) <= MOST_PAIRS:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
+from mercer.engine import engine_for
 from mercer.laws import Law
 from mercer.profiles import Profile, Separation, compile_profile
 from mercer.spaces.base import Embedding
-from mercer.spaces.realisations.base import Radial, Slope
-from mercer.spaces.realisations.harmonic_features import HarmonicMap
+from mercer.spaces.realisations.base import FeatureMap, Radial, Slope
+from mercer.spaces.realisations.eigenfunctions import require_columns
 from mercer.special import zonal
+from mercer.special.harmonics import HarmonicBasis, multiplicity
 from mercer.special.level_sums import Sums
 from mercer.special.zonal import Array, Function
 
@@ -101,6 +104,54 @@ class ZonalRealisation(Radial):
     def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> LevelWeights:
         """Weights of levels, and what they leave out."""
         return self._series.level_weights(numbers, slopes, self._normalized)
+
+
+@dataclass(frozen=True, eq=False)
+class HarmonicMap(FeatureMap):
+    """``F_x = s(x) (sqrt(a_l N_l / B_l) phi_lj(x))`` with B_l of the N_l harmonics of level l."""
+
+    embedding: Embedding
+    harmonics: HarmonicBasis
+    roots: Array
+    error: float
+    #: The Laplacian of the sphere in units of that of the space.
+    scale: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        embedding: Embedding,
+        n: int,
+        levels: Sequence[int],
+        size: int,
+        seed: int,
+        level_weights: Callable[[Any], Any],
+    ) -> HarmonicMap:
+        """The map of at most ``size`` features in dimension n."""
+        harmonics = HarmonicBasis(n, levels, size, seed)
+        found = level_weights(np.asarray(harmonics.level_numbers))
+        roots = np.sqrt(np.repeat(found.weights / harmonics.shares, harmonics.counts))
+        share, last = harmonics.shares[-1], multiplicity(n, harmonics.level_numbers[-1])
+        # An incomplete level is right in the mean over directions, not for those that were drawn.
+        missing = 0.0 if share == 1 else found.weights[-1] * last / share
+        return cls(embedding, harmonics, roots, found.rest + float(missing))
+
+    @property
+    def eigenvalues(self) -> Array:  # type: ignore[override]
+        """Eigenvalue of the Laplacian of each feature."""
+        level = self.harmonics.feature_levels.astype(float)
+        return level * (level + self.harmonics.n - 2) / self.scale
+
+    def __call__(self, P: Any) -> Any:
+        """See :class:`FeatureMap`; differentiable where rows are tensors."""
+        require_columns(int(P.shape[1]), self.harmonics.n)
+        points, _ = self.embedding.embed(P)
+        values = engine_for(points).evaluate(self.harmonics, points)
+        scale = self.embedding.row_scale(P)
+        if scale is not None:
+            values = values * scale[:, None]
+        xp = array_namespace(values)
+        return values * xp.asarray(self.roots, dtype=values.dtype, device=device(values))
 
 
 def absolute_factor(log_value: float | None, n: int) -> float:
@@ -199,12 +250,12 @@ class ZonalSeries:
         return spectrum.log_total, p @ scores, float(p[outside].sum()), p[outside] @ scores[outside]
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=512)
 def _series(law: Law, n: int) -> ZonalSeries:
     return ZonalSeries(law, n)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def _profile(law: Law, n: int, separation: Separation, normalized: bool) -> Profile:
     function = _exact_at_zero(_series(law, n).function, 1.0)
     floor = 0.0 if law.nonnegative else -np.inf

@@ -1,12 +1,12 @@
 """
-Harmonics and learnt places
-===========================
+Harmonics and inducing points
+=============================
 
-A function that is flat almost everywhere, with three narrow hills: 60 harmonics serve the whole sphere
-and cannot follow it, 60 functions of a Matérn kernel move to where something happens.
+A function that is flat almost everywhere, with three narrow hills. 60 harmonics cover the whole sphere
+and cannot follow it; 60 functions of a Matérn kernel move to where something happens.
 
-:class:`~mercer.gp.SphericalGPRegressor` learns the places (dots) by gradients of a lower bound of the
-evidence when ``features="zonal"``. Pictures show the predicted mean.
+:class:`~mercer.gp.SphericalGPRegressor` learns the inducing points (dots) by gradients of a lower bound
+of the evidence when ``features="inducing"``. Pictures show the predicted mean.
 """
 
 import matplotlib.pyplot as plt
@@ -33,11 +33,11 @@ y = landscape(X) + 0.05 * rng.normal(size=3000)
 # The same number of features, fitted to the same rows.
 
 models = {
-    "harmonic": SphericalGPRegressor(AxialHeat(Sphere()), inputs="table", max_features=60),
-    "zonal": SphericalGPRegressor(
+    "harmonics": SphericalGPRegressor(AxialHeat(Sphere()), inputs="table", max_features=60),
+    "inducing points": SphericalGPRegressor(
         Matern(Sphere(), nu=2.5, length_scale=0.2),
         inputs="table",
-        features="zonal",
+        features="inducing",
         ard=True,
         max_features=60,
     ),
@@ -47,16 +47,16 @@ for name, model in models.items():
     print(f"{name}: bound {model.elbo_:.0f}, noise {np.sqrt(model.noise_) * y.std():.3f}")
 
 # %%
-# Places are unit vectors; their last coordinate is the constant column of the table.
+# Inducing points are unit vectors; their last coordinate is the constant column of the table.
 
 ticks = np.linspace(-2, 2, 161)
 grid = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
-inputs, places = models["zonal"].features_.inputs, models["zonal"].features_.points
-dots = places[:, :-1] / places[:, -1:] * inputs.bias * inputs.scale + inputs.mean
+inputs, points = models["inducing points"].features_.inputs, models["inducing points"].features_.points
+dots = points[:, :-1] / points[:, -1:] * inputs.bias * inputs.scale + inputs.mean
 
 figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.7), sharex=True, sharey=True, layout="constrained")
 pictures = {"truth": landscape(grid)}
-pictures |= {f"60 {name} features": model.predict(grid) for name, model in models.items()}
+pictures |= {f"60 {name}": model.predict(grid) for name, model in models.items()}
 for axis, (name, values) in zip(axes, pictures.items(), strict=True):
     values = values.reshape(161, 161)
     picture = axis.pcolormesh(ticks, ticks, values, vmin=-0.1, vmax=1.0, cmap="viridis")

@@ -1,23 +1,89 @@
-"""Products of normal families: rows that describe each feature by a mean and a standard deviation."""
+"""Normal distributions with the Fisher metric: spherical ones, and products of one for each feature."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from scipy import sparse
 
 from mercer._validation import refuse_rows
 from mercer.engine.operands import Normals
 from mercer.laws import Law
-from mercer.spaces.hyperbolic import NormalFamily
+from mercer.spaces.hyperbolic import (
+    HyperbolicSpace,
+    check_scales,
+    onto_halfspace,
+    scaled_and_shifted,
+)
 from mercer.spaces.realisations.divergences import DistributionSpace, embed_normals
 from mercer.spaces.realisations.factors import FactorRealisation
 from mercer.special.hyperbolic_tables import LEAST_TIME
+
+
+@dataclass(frozen=True, repr=False)
+class NormalFamily(HyperbolicSpace, DistributionSpace):
+    """Normal distributions N(mu, sigma^2 I_k), as rows ``(mu_1, ..., mu_k, sigma)``; Fisher metric.
+
+    The metric ``(|d mu|^2 + 2 k d sigma^2) / sigma^2`` is 2 k times that of hyperbolic space at the
+    points ``(mu / sqrt(2 k), sigma)``.  Times and length scales are at curvature -1: a Fisher time is
+    2 k times as long.  Invariant under shifts, rotations and scalings of the sample space.
+
+    Parameters
+    ----------
+    n : int, optional
+        Number of columns, k + 1; by default that of the data.
+
+    Examples
+    --------
+    >>> from mercer.spaces import NormalFamily
+    >>> family = NormalFamily()
+    >>> family.fisher_distances([[0.0, 1.0]], [[1.0, 1.0]]).round(4)    # N(0, 1) and N(1, 1)
+    array([[0.9803]])
+    """
+
+    n: int | None = None
+    least_dimension = 2
+
+    def _check_rows(self, X: Any, name: str) -> None:
+        check_scales(X[:, -1], name, "the standard deviation, in the last column,")
+
+    def _onto(self, rows: np.ndarray) -> np.ndarray:
+        return onto_halfspace(rows)
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any]:
+        """See :meth:`Space.isometry`; another unit and origin of what is measured."""
+        return partial(scaled_and_shifted, rng)
+
+    def chart(self, X: Any) -> tuple[Any, Any]:
+        """See :class:`HyperbolicSpace`."""
+        k = int(X.shape[1]) - 1
+        points = array_namespace(X).concat([X[:, :-1] / math.sqrt(2 * k), X[:, -1:]], axis=1)
+        return points, 1.0 / (math.sqrt(2.0) * X[:, -1])
+
+    def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """See :class:`DistributionSpace`."""
+        left = _normals(X)
+        return embed_normals(left, left if Y is None or Y is X else _normals(Y))
+
+    def divergence_unit(self, n: int) -> float:
+        """``8 k``: see :class:`DistributionSpace`."""
+        return 8.0 * (n - 1)
+
+    def fisher_distances(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Distances in the Fisher metric, ``sqrt(2 k) rho``."""
+        distances = self.distances(X, Y)
+        k = int(np.shape(X)[1]) - 1
+        return math.sqrt(2 * k) * distances
+
+
+def _normals(X: Any) -> Normals:
+    means = X[:, :-1]
+    return Normals(means, X[:, -1:] + 0.0 * means)
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,9 +126,10 @@ class NormalProduct(DistributionSpace):
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> FactorRealisation:
         """A product over the features: see :meth:`Space.realise`."""
-        if len(law.times(n)[0]) > 1:  # each takes seconds, in ball arithmetic
+        times = law.times(n).times
+        if len(times) > 1:  # each takes seconds, in ball arithmetic
             raise TypeError(f"{law.name} is not known on products of normal families; use Heat")
-        return FactorRealisation(self, law, n, normalized)
+        return FactorRealisation(self, float(times[0]), n, normalized)
 
     def _onto(self, rows: np.ndarray) -> np.ndarray:
         return np.where(np.arange(rows.shape[1]) % 2, np.exp(rows), rows)
@@ -80,14 +147,6 @@ class NormalProduct(DistributionSpace):
     def dimension(self, n: int) -> int:
         """A plane for each feature: see :meth:`Space.dimension`."""
         return n
-
-    def check(self, X: Any, name: str = "X") -> Any:
-        """Validate dense rows, in double precision; see :meth:`RowSpace.check`."""
-        if sparse.issparse(X):
-            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
-        X = super().check(X, name)
-        xp = array_namespace(X)
-        return X if X.dtype == xp.float64 else xp.astype(X, xp.float64)
 
     def _check_dimension(self, columns: int, name: str) -> None:
         super()._check_dimension(columns, name)

@@ -1,4 +1,4 @@
-"""The hypersphere, as the home of directions (Sphere) and of distributions (Simplex)."""
+"""The sphere: directions, and places on the globe."""
 
 from __future__ import annotations
 
@@ -14,25 +14,18 @@ from scipy import sparse
 
 from mercer._arrays import (
     constant_rows,
-    is_extreme,
     plain_lengths,
     row_lengths,
     row_maxima,
-    scale_rows,
-    square_root,
     squared_lengths,
     unit_rows,
 )
-from mercer._validation import refuse_negative, refuse_rows
+from mercer._validation import refuse_rows
 from mercer.laws import Law
 from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace, random_rotation
-from mercer.spaces.realisations.divergences import (
-    DistributionSpace,
-    categories,
-    dense_categories,
-    product_rows,
-)
+from mercer.spaces.realisations.eigenfunctions import LogWeights
+from mercer.spaces.realisations.eigenmaps import MOST_DIMENSIONS, HarmonicFunctions
 from mercer.spaces.realisations.zonal import ZonalRealisation
 from mercer.special import zonal
 
@@ -51,7 +44,6 @@ class SphericalSpace(RadialSpace):
 
     least_dimension = 2
     embeds_alike = True
-    has_directions = True
     widest_angle = 180.0
 
     def natural_time(self, n: int) -> float:
@@ -68,9 +60,22 @@ class SphericalSpace(RadialSpace):
     def require_unit_vectors(self) -> None:
         """See :meth:`Space.require_unit_vectors`."""
 
+    def directions(self) -> SphericalSpace:
+        """See :meth:`Space.directions`."""
+        return self
+
     def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
         """A function of the angle: see :meth:`Space.realise`."""
         return ZonalRealisation(self, self.separation, law, n, normalized)
+
+    def factor_eigenfunctions(
+        self, n: Any, count: int, log_weights: LogWeights
+    ) -> HarmonicFunctions | None:
+        """Harmonics: see :meth:`Space.factor_eigenfunctions`."""
+        if n > MOST_DIMENSIONS:
+            return None
+        volume = math.exp(zonal.log_area(n))
+        return HarmonicFunctions.of(self, n, count, log_weights, step=1, scale=1.0, volume=volume)
 
     @abstractmethod
     def _unit_rows(self, X: Any) -> Any:
@@ -168,15 +173,9 @@ class Sphere(SphericalSpace):
             return f"{type(self).__name__}(coordinates='latlon')"
         return super().__repr__()
 
-    @property
-    def takes_any_length(self) -> bool:  # type: ignore[override]
-        """See :class:`Space`."""
-        return not self.unit and self.coordinates == "cartesian"
-
-    @property
-    def takes_table(self) -> bool:  # type: ignore[override]
-        """See :class:`Space`; latitude and longitude are no columns of a table."""
-        return self.coordinates == "cartesian"
+    def of_table(self) -> Sphere | None:
+        """See :meth:`Space.of_table`; latitude and longitude are not columns to standardise."""
+        return Sphere() if self.coordinates == "cartesian" else None
 
     @property
     def takes_sparse(self) -> bool:  # type: ignore[override]
@@ -200,11 +199,8 @@ class Sphere(SphericalSpace):
 
         See :meth:`RowSpace.check`.
         """
-        if self.coordinates == "cartesian":
-            return super().check(X, name)
-        if sparse.issparse(X):
-            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
-        return _from_degrees(super().check(X, name))
+        X = super().check(X, name)
+        return X if self.coordinates == "cartesian" else _from_degrees(X)
 
     def distances(self, X: Any, Y: Any = None) -> Any:
         """Angles between rows, the lengths of great circles on the unit sphere.
@@ -277,11 +273,6 @@ class Sphere(SphericalSpace):
         return unit_rows(X)
 
 
-def is_globe(space: Any) -> bool:
-    """Tell whether points of a space are latitudes and longitudes."""
-    return isinstance(space, Sphere) and space.coordinates == "latlon"
-
-
 def great_circle_km(X: Any, Y: Any = None) -> Any:
     """Distances in kilometres between places on the globe: ``EARTH_RADIUS_KM`` times the angle.
 
@@ -306,81 +297,6 @@ def great_circle_km(X: Any, Y: Any = None) -> Any:
     return EARTH_RADIUS_KM * Sphere(coordinates="latlon").distances(X, Y)
 
 
-@dataclass(frozen=True, repr=False)
-class Simplex(SphericalSpace, DistributionSpace):
-    """Counts and compositions: rows that are non-negative and not all zero.
-
-    ``x_i -> sqrt(x_i / sum_j x_j)`` puts the multinomial model with its Fisher metric on the
-    positive part of the unit sphere; the invariant ``w`` in [0, 1] is the Bhattacharyya coefficient
-    of the two distributions and ``2 arccos(w)`` their Fisher distance.
-
-    Sparse matrices stay sparse: a corpus with a million columns is no more work than its non-zeros.
-
-    Parameters
-    ----------
-    n : int, optional
-        Number of categories; by default the number of columns.
-
-    Examples
-    --------
-    >>> from mercer.spaces import Simplex
-    >>> L, R = Simplex().embed(Simplex().check([[1, 1, 0], [4, 0, 0]]))
-    >>> (L @ R.T).round(4)
-    array([[1.    , 0.7071],
-           [0.7071, 1.    ]])
-    """
-
-    n: int | None = None
-    widest_angle = 90.0
-
-    @property
-    def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
-        return "one-sided"
-
-    takes_table = False
-
-    @property
-    def whole(self) -> Sphere:
-        """The sphere, of which it is the positive part."""
-        return Sphere()
-
-    def _scattered(self, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
-        return rng.gamma(0.7, size=shape) + 1e-3
-
-    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any]:
-        """See :meth:`Space.isometry`; categories in another order, and other totals."""
-        return lambda X: X[:, rng.permutation(X.shape[1])] * 3.0
-
-    def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`DistributionSpace`."""
-        same = Y is None or Y is X
-        first = categories(self._unit_rows(dense_categories(X, "X")), "X")
-        if same:
-            return product_rows(first, first)
-        return product_rows(first, categories(self._unit_rows(dense_categories(Y, "Y")), "Y"))
-
-    def divergence_unit(self, n: int) -> float:
-        """16: the squared Fisher distance is four times that of the angle."""
-        return 16.0
-
-    def _check_rows(self, X: Any, name: str) -> None:
-        refuse_negative(X, name)
-        refuse_rows(
-            row_maxima(X) == 0, name, "is all zeros and has no composition; drop it or add a prior"
-        )
-
-    def _unit_rows(self, X: Any) -> Any:
-        # Dividing by the largest entry first keeps totals in range whatever the scale of the rows.
-        if is_extreme(row_maxima(X)):
-            X = scale_rows(X, row_maxima(X))
-        if sparse.issparse(X):
-            shares = scale_rows(X, np.asarray(X.sum(axis=1)).ravel())
-            np.sqrt(shares.data, out=shares.data)
-            return shares
-        return square_root(X / array_namespace(X).sum(X, axis=1, keepdims=True))
-
-
 def _degrees(rows: np.ndarray) -> np.ndarray:
     """Latitude and longitude of vectors, in degrees."""
     across = np.hypot(rows[:, 0], rows[:, 1])
@@ -389,7 +305,7 @@ def _degrees(rows: np.ndarray) -> np.ndarray:
 
 
 def _check_degrees(X: Any, name: str) -> None:
-    """Refuse rows that are no latitude and longitude in degrees."""
+    """Refuse rows that are not a latitude and a longitude in degrees."""
     latitude, longitude = X[:, 0], X[:, 1]
     order = "give latitude first, in degrees, then longitude"
     refuse_rows((latitude < -90.0) | (latitude > 90.0), name, f"has a latitude outside -90..90; {order}")

@@ -1,0 +1,110 @@
+"""The simplex: counts and compositions, as the positive part of a sphere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from scipy import sparse
+
+from mercer._arrays import is_extreme, row_maxima, scale_rows, square_root
+from mercer._validation import refuse_negative, refuse_rows
+from mercer.profiles import Separation
+from mercer.spaces.base import RowSpace
+from mercer.spaces.realisations.divergences import (
+    DistributionSpace,
+    categories,
+    dense_categories,
+    product_rows,
+)
+from mercer.spaces.sphere import Sphere, SphericalSpace
+
+
+@dataclass(frozen=True, repr=False)
+class Simplex(SphericalSpace, DistributionSpace):
+    """Counts and compositions: rows that are non-negative and not all zero.
+
+    ``x_i -> sqrt(x_i / sum_j x_j)`` puts the multinomial model with its Fisher metric on the
+    positive part of the unit sphere; the invariant ``w`` in [0, 1] is the Bhattacharyya coefficient
+    of the two distributions and ``2 arccos(w)`` their Fisher distance.
+
+    Sparse matrices stay sparse: a corpus with a million columns is no more work than its non-zeros.
+
+    Parameters
+    ----------
+    n : int, optional
+        Number of categories; by default the number of columns.
+
+    Examples
+    --------
+    >>> from mercer.spaces import Simplex
+    >>> L, R = Simplex().embed(Simplex().check([[1, 1, 0], [4, 0, 0]]))
+    >>> (L @ R.T).round(4)
+    array([[1.    , 0.7071],
+           [0.7071, 1.    ]])
+    """
+
+    n: int | None = None
+    widest_angle = 90.0
+
+    @property
+    def separation(self) -> Separation:
+        """See :class:`RadialSpace`."""
+        return "one-sided"
+
+    @property
+    def whole(self) -> Sphere:
+        """The sphere, of which it is the positive part."""
+        return Sphere()
+
+    def _scattered(self, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+        return rng.gamma(0.7, size=shape) + 1e-3
+
+    def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any]:
+        """See :meth:`Space.isometry`; categories in another order, and other totals."""
+        return lambda X: X[:, rng.permutation(X.shape[1])] * 3.0
+
+    def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """See :class:`DistributionSpace`."""
+        same = Y is None or Y is X
+        first = categories(self._unit_rows(dense_categories(X, "X")), "X")
+        if same:
+            return product_rows(first, first)
+        return product_rows(first, categories(self._unit_rows(dense_categories(Y, "Y")), "Y"))
+
+    def divergence_unit(self, n: int) -> float:
+        """16: the squared Fisher distance is four times that of the angle."""
+        return 16.0
+
+    def _check_rows(self, X: Any, name: str) -> None:
+        refuse_negative(X, name)
+        refuse_rows(
+            row_maxima(X) == 0, name, "is all zeros and has no composition; drop it or add a prior"
+        )
+
+    def _unit_rows(self, X: Any) -> Any:
+        # Dividing by the largest entry first keeps totals in range whatever the scale of the rows.
+        if is_extreme(row_maxima(X)):
+            X = scale_rows(X, row_maxima(X))
+        if sparse.issparse(X):
+            shares = scale_rows(X, np.asarray(X.sum(axis=1)).ravel())
+            np.sqrt(shares.data, out=shares.data)
+            return shares
+        return square_root(X / array_namespace(X).sum(X, axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, repr=False)
+class Counts(RowSpace):
+    """Rows of counts of any total, also zero, unlike those of :class:`Simplex`.
+
+    For estimates with a prior: what is known of a row without counts is the prior.
+    """
+
+    n: int | None = None
+    least_dimension = 2
+
+    def _check_rows(self, X: Any, name: str) -> None:
+        refuse_negative(X, name)
