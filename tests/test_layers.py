@@ -58,6 +58,7 @@ LAZY = {
 }
 #: The command line imports what a command needs when it runs: ``mercer --help`` answers at once.
 LAZY_COMMANDS = {
+    "mercer.engine.cuda",
     "mercer.datasets",
     "mercer.report",
     "mercer.reproduce",

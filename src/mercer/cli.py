@@ -355,16 +355,19 @@ def reproduce(
 @app.command()
 def info() -> None:
     """Print versions and the engine in use."""
+    from mercer.engine.cuda import cuda_device
+
     console, outputs = Console(), Outputs()
     with outputs.printing():
         console.print(f"mercer {__version__}, Python {sys.version.split()[0]}", highlight=False)
-        for name in ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat", "torch"):
+        for name in ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat", "torch", "triton"):
             try:
                 version = metadata.version(name)
             except metadata.PackageNotFoundError:
                 version = "not installed"
             console.print(f"  {name:<18}{version}", highlight=False)
         console.print(f"engine: numba on the CPU, {threads_in_use()} threads", highlight=False)
+        console.print(f"tensors: {cuda_device()}", highlight=False)
     outputs.end()
 
 

@@ -87,6 +87,8 @@ class Engine(ABC):
     differentiable = False
     #: Whether products may be of sparse matrices and of :mod:`mercer.engine.operands` too.
     takes_operands = False
+    #: Whether a row is rounded the same in all operations, whatever array it is part of.
+    rounds_alike = True
     #: Rows and columns of the tiles that a product with vectors is summed from.
     side = 2048
 

@@ -29,6 +29,9 @@ class CudaEngine(TorchEngine):
         Kind of device; tests run the kernels in Triton's interpreter on the "cpu".
     """
 
+    #: Sums along rows are in an order that depends on the shape of the array.
+    rounds_alike = False
+
     def __init__(self, device: str = "cuda") -> None:
         self._device = device
 
@@ -64,6 +67,18 @@ class CudaEngine(TorchEngine):
             return super().matvec(L, R, profile, v, options)
         fallback: Callable[..., Any] = super().matvec
         return matvec(L, R, profile, v, options, fallback)
+
+
+def cuda_device() -> str:
+    """Say in words where tensors are computed, and how."""
+    if find_spec("torch") is None:
+        return "PyTorch is not installed"
+    import torch
+
+    if not torch.cuda.is_available():
+        return "on the CPU; PyTorch sees no CUDA device"
+    way = "fused kernels, single and double precision" if _has_triton() else "without Triton, unfused"
+    return f"on the CPU and on {torch.cuda.get_device_name()} ({way})"
 
 
 @cache

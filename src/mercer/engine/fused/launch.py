@@ -18,8 +18,8 @@ from mercer.profiles import PowerProfile, Profile, TableProfile
 _MOST_POWER = 32
 #: Rows and columns of the largest tile.
 SIDE = 128
-#: Vectors that one pass of a product takes.
-_VECTORS = 64
+#: Vectors that one pass of a product takes, in single and in double precision.
+_VECTORS = {torch.float32: 64, torch.float64: 16}
 #: Columns up to which derivatives by rows are summed in registers.
 _NARROW = 128
 _SEPARATIONS = {"invariant": 0, "one-sided": 1, "folded": 2}
@@ -220,7 +220,9 @@ class Pair:
 
     def matvec(self, form: Form, v: torch.Tensor, diagonal: torch.Tensor | None = None) -> torch.Tensor:
         """``profile(L @ R.T) @ v`` for v of shape (p, q), in double precision."""
-        return torch.cat([self._few(form, part, diagonal) for part in v.split(_VECTORS, dim=1)], dim=1)
+        return torch.cat(
+            [self._few(form, part, diagonal) for part in v.split(_VECTORS[self.dtype], dim=1)], dim=1
+        )
 
     def _few(self, form: Form, v: torch.Tensor, diagonal: torch.Tensor | None) -> torch.Tensor:
         (m, p), count = self.shape, v.shape[1]
@@ -238,7 +240,8 @@ class Pair:
         matvec_kernel[(triton.cdiv(m, height), strips)](
             self.L, self.R, v, out, *self._pointers(self._exact(diagonal)), *form.arguments, Q=q,
             STRIP=strip, EXACT=diagonal is not None, HEIGHT=height, WIDTH=width, num_warps=warps,
-            num_stages=2 if short else 3, **self._constants(form) | ({"BK": k} if short else {}),
+            num_stages=2 if short or self.dtype == torch.float64 else 3,
+            **self._constants(form) | ({"BK": k} if short else {}),
         )  # fmt: skip
         return out.sum(dim=0)[:, :count]
 

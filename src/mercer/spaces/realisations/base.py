@@ -213,7 +213,7 @@ class Operands:
         if not self._embedding.magnifies or isinstance(self.L, Operand):
             return None
         value = float(self._embedding.self_invariant(self._P)[0])
-        if self._embedding.embeds_alike:
+        if self._embedding.embeds_alike and self._engine.rounds_alike:
             return equal_rows(self.L, None if self._symmetric else self.R, value)
         return equal_rows(self._P, Q, value)
 
