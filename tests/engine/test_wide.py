@@ -143,7 +143,7 @@ def test_numbers_of_columns_in_use_only() -> None:
     assert kept == Gaussian(9.0, column_scales=scales.copy())
     assert kept != dense
     assert repr(kept) == f"Gaussian(length_scale=9.0, column_scales=<{scales.nnz} numbers>)"
-    with pytest.raises(ValueError, match="one for each column"):
+    with pytest.raises(ValueError, match="one per column"):
         Gaussian(column_scales=sparse.csr_array(np.ones((2, 3))))(np.ones((2, 3)))
     with pytest.raises(ValueError, match="has 50000 numbers, but rows have 3 columns"):
         kept(np.ones((2, 3)))

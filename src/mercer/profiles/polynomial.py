@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.polynomial import chebyshev, polynomial
 from numpy.typing import NDArray
 
@@ -76,6 +77,22 @@ class Polynomial:
         single = tile.dtype == np.float32
         loop = polynomial_loop(self.degree, self.root, self.exponential, self.separation, single)
         loop(tile, *(self._single if single else self._double))
+
+    def evaluate(self, w: Any) -> Any:
+        """Values at an array of invariants, of any array-API library."""
+        xp = array_namespace(w)
+        x = w
+        if self.root:
+            u = w if self.separation == "invariant" else 1.0 - w
+            x = xp.sqrt(xp.where(u > 0.0, u, xp.zeros_like(u)))
+        x = xp.clip(x * self.scale + self.shift, self.least, 1.0)
+        value = xp.full_like(x, self.coefficients[-1])
+        for c in self.coefficients[-2::-1].tolist():
+            value = value * x + c
+        if self.exponential:
+            value = xp.exp(value)
+        value = xp.where(value < self.floor, xp.full_like(value, self.floor), value)
+        return xp.where(x == self.end, xp.full_like(value, self.own), value)
 
     @cached_property
     def _double(self) -> tuple[Any, ...]:

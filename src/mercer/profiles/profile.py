@@ -190,6 +190,9 @@ class TableProfile:
     def evaluate(self, w: Any) -> Any:
         """See :class:`Profile`."""
         xp = array_namespace(w)
+        found = self._single_polynomial if w.dtype == xp.float32 else self._double_polynomial
+        if found is not None:
+            return found.evaluate(w)
         rows = self.pieces.single_rows if w.dtype == xp.float32 else self.pieces.rows
         u = w if self.separation == "invariant" else 1.0 - (xp.abs(w) if self.sides == 2 else w)
         u = xp.where(u < 0.0, xp.zeros_like(u), u)
@@ -216,7 +219,9 @@ class TableProfile:
 
         Relative to the largest value, or to each value if the profile was compiled so.
         """
-        return self.law_error + self.pieces.error + 2 * self.pieces.rows.error
+        found = self._double_polynomial
+        fit = 0.0 if found is None else found.error
+        return self.law_error + self.pieces.error + 2 * self.pieces.rows.error + fit
 
     @property
     def sides(self) -> int:
