@@ -38,12 +38,15 @@ def in_one_precision(X: Any, Y: Any) -> tuple[Any, Any]:
     """Return two arrays, both in double precision unless both are in single: equal rows stay so."""
     if X.dtype == Y.dtype:
         return X, Y
-    double = array_namespace(X).float64 if is_foreign(X) else np.float64
-    first, second = (
-        array_namespace(part).astype(part, double) if is_foreign(part) else part.astype(double)
-        for part in (X, Y)
-    )
-    return first, second
+    return in_double(X), in_double(Y)
+
+
+def in_double(X: Any) -> Any:
+    """Return an array, dense or sparse, in double precision."""
+    if not is_foreign(X):
+        return X.astype(np.float64, copy=False)
+    xp = array_namespace(X)
+    return xp.astype(X, xp.float64, copy=False)
 
 
 def detached(X: Any) -> Any:

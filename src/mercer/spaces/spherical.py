@@ -14,8 +14,10 @@ from scipy import sparse
 
 from mercer._arrays import (
     constant_rows,
+    in_double,
     is_extreme,
     plain_lengths,
+    row_any,
     row_lengths,
     row_maxima,
     scale_rows,
@@ -26,13 +28,14 @@ from mercer._arrays import (
 from mercer._validation import refuse_negative, refuse_rows
 from mercer.laws import Law
 from mercer.profiles import Separation
-from mercer.spaces.base import RadialSpace, random_rotation
+from mercer.spaces.base import Embedding, RadialSpace, random_rotation
 from mercer.spaces.realisations.divergences import (
     DistributionSpace,
     categories,
     dense_categories,
     product_rows,
 )
+from mercer.spaces.realisations.orthant import OrthantRealisation
 from mercer.spaces.realisations.zonal import ZonalRealisation
 from mercer.special import zonal
 
@@ -40,6 +43,8 @@ from mercer.special import zonal
 EARTH_RADIUS_KM = 6371.0088
 Coordinates = Literal["cartesian", "latlon"]
 COORDINATES = ("cartesian", "latlon")
+Boundary = Literal["reflecting", "absorbing"]
+BOUNDARIES = ("reflecting", "absorbing")
 
 
 class SphericalSpace(RadialSpace):
@@ -320,6 +325,11 @@ class Simplex(SphericalSpace, DistributionSpace):
     ----------
     n : int, optional
         Number of categories; by default the number of columns.
+    boundary : {None, "reflecting", "absorbing"}
+        What a diffusion does where a category vanishes.  None lets it pass to the rest of the sphere:
+        kernels are functions of the angle, as in the literature.  A "reflecting" boundary keeps its mass
+        (Neumann); an "absorbing" one (Dirichlet) takes it away, and rows must be positive.  Heat, Matern
+        and Spectral are then the exact kernels of the family with its boundary.
 
     Examples
     --------
@@ -331,7 +341,41 @@ class Simplex(SphericalSpace, DistributionSpace):
     """
 
     n: int | None = None
+    boundary: Boundary | None = None
     widest_angle = 90.0
+
+    def __post_init__(self) -> None:
+        if self.boundary not in (None, *BOUNDARIES):
+            raise ValueError(f"boundary must be None or one of {BOUNDARIES}, got {self.boundary!r}")
+
+    @property
+    def computes_in_double(self) -> bool:  # type: ignore[override]
+        """See :class:`Space`."""
+        return self.boundary is not None
+
+    @property
+    def embedding(self) -> Embedding | None:  # type: ignore[override]
+        """See :class:`Space`; with a boundary the angle alone does not settle a kernel."""
+        return self if self.boundary is None else None
+
+    def realise(self, law: Law, n: int, normalized: bool = True) -> Any:
+        """A function of the angle, or with a boundary of all coordinates: see :meth:`Space.realise`."""
+        if self.boundary is None:
+            return super().realise(law, n, normalized)
+        return OrthantRealisation(self, law, n, normalized, self.boundary == "absorbing")
+
+    def require_unit_vectors(self) -> None:
+        """See :meth:`Space.require_unit_vectors`."""
+        if self.boundary is not None:
+            raise TypeError(
+                f"{self!r} has kernels that are no functions of an angle: Heat, Matern and Spectral; "
+                "elsewhere use Simplex()"
+            )
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Validate rows, in double precision if there is a boundary; see :meth:`RowSpace.check`."""
+        X = super().check(X, name)
+        return X if self.boundary is None else in_double(X)
 
     @property
     def separation(self) -> Separation:
@@ -369,6 +413,12 @@ class Simplex(SphericalSpace, DistributionSpace):
         refuse_rows(
             row_maxima(X) == 0, name, "is all zeros and has no composition; drop it or add a prior"
         )
+        if self.boundary == "absorbing":
+            refuse_rows(
+                _has_zeros(X), name,
+                "has zeros: it lies on the absorbing boundary, where kernels vanish; add a prior, with "
+                "mercer.features.Multinomials(alpha=0.5)",
+            )  # fmt: skip
 
     def _unit_rows(self, X: Any) -> Any:
         # Dividing by the largest entry first keeps totals in range whatever the scale of the rows.
@@ -379,6 +429,13 @@ class Simplex(SphericalSpace, DistributionSpace):
             np.sqrt(shares.data, out=shares.data)
             return shares
         return square_root(X / array_namespace(X).sum(X, axis=1, keepdims=True))
+
+
+def _has_zeros(X: Any) -> Any:
+    """Tell which rows have an entry that is zero."""
+    if sparse.issparse(X):
+        return np.diff(X.indptr) - row_any(X, X.data == 0) < X.shape[1]
+    return array_namespace(X).any(X == 0.0, axis=1)
 
 
 def _degrees(rows: np.ndarray) -> np.ndarray:

@@ -1,0 +1,186 @@
+"""Laws on the positive orthant of a sphere with its boundary: the multinomial family as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from scipy import sparse
+
+from mercer._arrays import is_foreign
+from mercer._validation import refuse_rows
+from mercer.engine.equal import row_keys
+from mercer.engine.orthant import ModeSums, Rows, rows_of
+from mercer.laws import Law
+from mercer.spaces.base import Embedding
+from mercer.spaces.realisations import sampling
+from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope
+from mercer.spaces.realisations.normalisation import normalised_slope
+from mercer.spaces.realisations.orthant_modes import Orthant, components
+from mercer.spaces.realisations.zonal import LOG_MAX
+from mercer.special.orthant import Array
+
+#: Largest relative error of K(x, x), and of a value that must be known relative to itself.
+_OF_LENGTH, _RELATIVE = 1e-9, 1e-8
+#: Points that a range is learnt from.
+_SAMPLE = 200
+_REMEDY = "take a longer time, or Simplex() without a boundary"
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """One set of rows: unit vectors, and logarithms of their lengths and of factors of the form.
+
+    K(x, y) is the average over the group of reflections times the factors of x and y, in the absolute
+    form, or divided by the lengths, in the normalised one.
+    """
+
+    rows: Rows
+    lengths: Array
+    factors: Array
+
+
+class OrthantRealisation(Realisation):
+    """A law on the orthant, ``sum_l a_l sum_k phi_lk(x) phi_lk(y)`` over its own eigenfunctions.
+
+    See :mod:`mercer.special.orthant` for how they are summed.
+
+    Parameters
+    ----------
+    embedding : Embedding
+        From checked rows to unit vectors.
+    law : Law
+    n : int
+        Number of categories.
+    normalized : bool
+        Divide by the square roots of K(x, x) and K(y, y), which differ from row to row.
+    absorbing : bool
+        The eigenfunctions vanish at the boundary, rather than their normal derivatives.
+    """
+
+    def __init__(
+        self, embedding: Embedding, law: Law, n: int, normalized: bool, absorbing: bool
+    ) -> None:
+        self._embedding, self._law, self._normalized = embedding, law, normalized
+        self._place = Orthant(n, absorbing)
+        self._components = components(law, self._place)
+
+    def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
+        """See :class:`Realisation`."""
+        if is_foreign(P):
+            return array_namespace(P).exp(self._tensor_log(P, Q, moving))
+        return self._values(P, Q, self._components.sums())[0]
+
+    def log(self, P: Any, Q: Any = None) -> Any:
+        """See :class:`Realisation`."""
+        if is_foreign(P):
+            return self._tensor_log(P, Q, ())
+        return self._values(P, Q, self._components.sums(), logarithm=True)[0]
+
+    def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
+        """See :class:`Realisation`."""
+        if is_foreign(P):
+            roots = self._embedding.embed(P)[0]
+            scales = self._tensor_scales(roots, moving)
+            return array_namespace(P).exp(self._components.sums().tensor_diagonal(roots) - 2 * scales)
+        side = self._side(P, "X", self._components.sums())
+        return np.ones(P.shape[0]) if self._normalized else np.exp(2 * (side.lengths + side.factors))
+
+    def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
+        """See :class:`Realisation`."""
+        K, *derivatives = self._values(P, None, self._components.sums(slopes))
+        if not self._normalized:
+            return K, derivatives
+        squares = np.ones(len(K))
+        return K, [normalised_slope(part, K, squares) for part in derivatives]
+
+    def pair_similarities(
+        self, P: Any, max_rows: int, rng: np.random.Generator
+    ) -> tuple[Similarities, int]:
+        """See :class:`Realisation`."""
+        roots = self._embedding.embed(P)[0]
+        rows, keys = sampling.distinct_sample(
+            P.shape[0], lambda rows: row_keys(roots[rows]), min(max_rows, _SAMPLE), rng
+        )
+        pairs, sample, place = sampling.different_pairs(keys), P[rows], self._place
+
+        def similarities(other: OrthantRealisation) -> Array:
+            form = OrthantRealisation(other._embedding, other._law, place.n, True, place.absorbing)
+            return form.gram(sample)[pairs]
+
+        return similarities, len(rows)
+
+    def _values(self, P: Any, Q: Any, sums: ModeSums, logarithm: bool = False) -> Any:
+        """Gram matrix or its logarithm, and derivatives, for rows of lengths that stay as they are."""
+        left = self._side(P, "X", sums)
+        right = left if Q is None else self._side(Q, "Y", sums)
+        first, second = (side.lengths if self._normalized else -side.factors for side in (left, right))
+        K, worst = sums.gram(left.rows, None if Q is None else right.rows, (first, second), logarithm)
+        if self._place.absorbing or logarithm:
+            _refuse_faint(worst)
+        elif self._law.nonnegative:  # what is negative is so by less than the error
+            np.maximum(K[0], 0.0, out=K[0])
+        if Q is None and self._normalized:
+            np.fill_diagonal(K[0], 0.0 if logarithm else 1.0)
+        return K
+
+    def _side(self, P: Any, name: str, sums: ModeSums) -> _Side:
+        """Rows with their lengths, which must be known to more than a rounding."""
+        roots = self._embedding.embed(P)[0]
+        rows = rows_of(roots)
+        units, (values, *_, errors) = sums.diagonal(rows)
+        lost = ~(errors < _OF_LENGTH * values)
+        refuse_rows(lost, name, f"has a K(x, x) that is lost in rounding at this time; {_REMEDY}")
+        lengths = (units + np.log(values)) / 2
+        factors = np.full(len(units), self._log_constant / 2)
+        if self._place.absorbing:
+            factors += np.log(roots.toarray() if sparse.issparse(roots) else roots).sum(axis=1)
+        logs = 2 * (lengths + factors)
+        left_out = self._components.log_left_out + self._log_constant - self._place.log_unit
+        left_out = left_out > logs + np.log(_RELATIVE)
+        refuse_rows(left_out, name, "is too near the boundary for so rough a law; use Heat")
+        if not self._normalized:
+            refuse_rows(
+                np.abs(logs) > LOG_MAX, name,
+                "has a K(x, x) out of the floating range; use normalized=True",
+            )  # fmt: skip
+        return _Side(rows, lengths, factors)
+
+    @property
+    def _log_constant(self) -> float:
+        """Logarithm of the factor that all values of the absolute form have beside the average."""
+        return self._place.log_unit - (self._place.log_volume if self._law.density else 0.0)
+
+    def _tensor_log(self, P: Any, Q: Any, moving: Sequence[Moving]) -> Any:
+        """Logarithm of the Gram matrix of tensors."""
+        left = self._embedding.embed(P)[0]
+        right = left if Q is None else self._embedding.embed(Q)[0]
+        ours = self._tensor_scales(left, moving)
+        theirs = ours if Q is None else self._tensor_scales(right, moving)
+        return self._components.sums().tensor_logs(left, right) - ours[:, None] - theirs[None, :]
+
+    def _tensor_scales(self, roots: Any, moving: Sequence[Moving]) -> Any:
+        """What is subtracted from the logarithm of the average, for each row."""
+        if any(tensor.requires_grad for tensor, _ in moving):
+            raise TypeError(
+                "kernels with a boundary are not differentiable in the time on tensors; detach it, or "
+                "give NumPy rows and eval_gradient=True"
+            )
+        if self._normalized:
+            return self._components.sums().tensor_diagonal(roots) / 2
+        xp = array_namespace(roots)
+        logs = xp.sum(xp.log(roots), axis=1) if self._place.absorbing else 0.0 * roots[:, 0]
+        return -logs - self._log_constant / 2
+
+
+def _refuse_faint(worst: Array) -> None:
+    """Raise where rounding has taken too much of a value that is to be relatively exact."""
+    row = int(np.argmax(worst[0]))
+    if worst[0, row] > _RELATIVE:
+        raise ValueError(
+            f"row {row} of X and row {int(worst[1, row])} of the other set are too far apart at this "
+            f"time: rounding leaves less than eight digits of K; {_REMEDY}"
+        )
