@@ -83,9 +83,10 @@ def test_sums_over_signs(n: int, boundary: str, t_star: float) -> None:
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("t_star", [0.05, 2.0])
-def test_fourteen_categories(boundary: str, t_star: float) -> None:
-    """Two values of coordinates only, so that binomial sums stand for those over 2^14 signs."""
-    n, absorbing = 14, boundary == "absorbing"
+@pytest.mark.parametrize("n", [8, 11, 14])
+def test_many_signs(n: int, boundary: str, t_star: float) -> None:
+    """Two values of coordinates only, so that binomial sums stand for those over 2^n signs."""
+    absorbing = boundary == "absorbing"
     rows = np.ones((3, n))
     rows[0, :5], rows[1, :5] = 30.0, 0.01
     t = t_star * math.log(n) / n
@@ -97,12 +98,12 @@ def test_fourteen_categories(boundary: str, t_star: float) -> None:
             lengths = mpmath.sqrt(mpmath.mpf(x.sum()) * mpmath.mpf(y.sum()))
             a, b = (mpmath.sqrt(mpmath.mpf(x[k]) * mpmath.mpf(y[k])) / lengths for k in (0, -1))
             total = mpmath.mpf(0)
-            for i, j in product(range(6), range(10)):
-                w = (5 - 2 * i) * a + (9 - 2 * j) * b
+            for i, j in product(range(6), range(n - 4)):
+                w = (5 - 2 * i) * a + (n - 5 - 2 * j) * b
                 if w not in cache:
                     cache[w] = sum(zonal_sums(weights, n, w))
                 sign = (-1) ** (i + j) if absorbing else 1
-                total += sign * math.comb(5, i) * math.comb(9, j) * cache[w]
+                total += sign * math.comb(5, i) * math.comb(n - 5, j) * cache[w]
             return total
 
         sums = [[value(x, y) for y in rows] for x in rows]
@@ -268,6 +269,14 @@ def test_many_categories_and_short_times() -> None:
             - mpmath.log(value(first, first) * value(second, second)) / 2
         )
     assert abs(K - float(truth)) < 1e-10
+
+
+@pytest.mark.parametrize("n", [2, 3, 6, 14])
+def test_corners_are_not_refused(n: int) -> None:
+    corners = np.eye(n) + 1e-8
+    for t_star in (0.05, 0.3, 1.0):
+        K = Heat(Simplex(boundary="absorbing"), t_star=t_star)(corners)
+        assert 0 < K.min() < K.max() == 1
 
 
 def test_refusals() -> None:

@@ -23,8 +23,8 @@ from mercer.spaces.realisations.orthant_modes import Orthant, components
 from mercer.spaces.realisations.zonal import LOG_MAX
 from mercer.special.orthant import Array
 
-#: Largest relative error of K(x, x), and of a value that must be known relative to itself.
-_OF_LENGTH, _RELATIVE = 1e-9, 1e-8
+#: Largest relative error of K(x, x), and of values that must be known relative to themselves.
+_RELATIVE = 1e-8
 #: Points that a range is learnt from.
 _SAMPLE = 200
 _REMEDY = "take a longer time, or Simplex() without a boundary"
@@ -132,7 +132,7 @@ class OrthantRealisation(Realisation):
         roots = self._embedding.embed(P)[0]
         rows = rows_of(roots)
         units, (values, *_, errors) = sums.diagonal(rows)
-        lost = ~(errors < _OF_LENGTH * values)
+        lost = ~(errors < _RELATIVE * values)
         refuse_rows(lost, name, f"has a K(x, x) that is lost in rounding at this time; {_REMEDY}")
         lengths = (units + np.log(values)) / 2
         factors = np.full(len(units), self._log_constant / 2)
