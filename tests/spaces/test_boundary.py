@@ -10,8 +10,9 @@ from scipy import sparse
 from scipy.integrate import quad
 from scipy.sparse.linalg import splu
 
-from mercer.kernels import AxialHeat, Cosine, Heat, Matern, Parametrix, Spectral
-from mercer.spaces import Simplex
+from mercer.bounds import covering_bound
+from mercer.kernels import AxialHeat, Cosine, Heat, Matern, Spectral
+from mercer.spaces import ProductSpace, Projective, Simplex, Sphere
 from mercer.testing import check_space
 
 BOUNDARIES = ("reflecting", "absorbing")
@@ -292,9 +293,22 @@ def test_refusals() -> None:
         Heat(Simplex(boundary="absorbing"), t=1e-3)(corners)
     with pytest.raises(ValueError, match="too rough for a boundary"):
         Matern(Simplex(boundary="reflecting"), nu=0.5)(counts)
-    for kernel in (Cosine, AxialHeat, Parametrix):
+    reflecting = Simplex(boundary="reflecting")
+    for kernel in (Cosine(reflecting), AxialHeat(reflecting), Heat(Projective(reflecting))):
         with pytest.raises(TypeError, match="no functions of an angle"):
-            kernel(Simplex(boundary="reflecting"))(counts)
+            kernel(counts)
+    with pytest.raises(TypeError, match="no functions of an angle"):
+        covering_bound(Heat(reflecting), 3, 0.1)
+
+
+def test_products_with_other_spaces() -> None:
+    rng = np.random.default_rng(4)
+    rows = np.hstack([rng.dirichlet(np.ones(4), size=6), rng.normal(size=(6, 3))])
+    reflecting = Simplex(boundary="reflecting")
+    table = ProductSpace(reflecting, Sphere(), columns=[slice(4), slice(4, 7)])
+    parts = [Heat(space, t=0.2, normalized=False) for space in (reflecting, Sphere())]
+    expected = parts[0](rows[:, :4]) * parts[1](rows[:, 4:])
+    assert np.allclose(Heat(table, t=0.2, normalized=False)(rows), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._arrays import is_foreign
 from mercer._threads import run
 
 Array = NDArray[np.float64]
@@ -53,45 +55,79 @@ class ModeSums:
             self.error_logs, self.error_tilts,
         )  # fmt: skip
 
-    def diagonal(self, P: Rows) -> tuple[Array, Array]:
-        """Logarithms of the units of rows with themselves, and their sums, the error last."""
+    def diagonal(self, roots: Any) -> tuple[Any, Any]:
+        """Logarithms of the first sum of rows with themselves, and relative errors (0 of tensors)."""
+        if is_foreign(roots):
+            logs = self._tensor_log(roots * roots)
+            return logs, array_namespace(roots).zeros_like(logs)
         from mercer.compiled.orthant import orthant_diagonal
 
-        count, modes = len(P[0]) - 1, self._arguments()
+        P, modes = _rows(roots), self._arguments()
+        count = roots.shape[0]
         units, out = np.empty(count), np.empty((len(self.coefficients) + 1, count))
 
         def fill(begin: int) -> None:
             orthant_diagonal(begin, min(begin + 64, count), P, modes, units, out)
 
         run(fill, [(begin,) for begin in range(0, count, 64)])
-        return units, out
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return units + np.log(out[0]), out[-1] / out[0]
 
     def gram(
-        self, P: Rows, Q: Rows | None, lengths: tuple[Array, Array], logarithm: bool = False
-    ) -> tuple[Array, Array]:
-        """All sums over pairs, divided by lengths given as logarithms, and the worst of the errors.
+        self,
+        left: Any,
+        right: Any,
+        scales: tuple[Any, Any],
+        *,
+        logarithm: bool = False,
+        own: float | None = None,
+        floor: float = -np.inf,
+    ) -> tuple[Any, Array]:
+        """All sums over pairs of rows, divided by factors of the rows; and the worst of the errors.
 
-        The second array holds the largest relative error of each row, and the column it is in.
+        Parameters
+        ----------
+        left, right : unit vectors, right is None for left
+        scales : pair of arrays
+            Logarithms of the factors.
+        logarithm : bool
+            Return that of the first sum.
+        own : float, optional
+            Value of a row with itself, in a symmetric result.
+        floor : float
+            Least value, where rounding may have gone below.
+
+        Returns
+        -------
+        values : array of shape (sums, m, p)
+        worst : array of shape (2, m)
+            Largest relative error of each row, and the column it is in.
         """
+        if is_foreign(left):
+            logs = self._tensor_logs(left, left if right is None else right)
+            logs = logs - scales[0][:, None] - scales[1][None, :]
+            xp = array_namespace(logs)
+            return (logs if logarithm else xp.exp(logs))[None, ...], np.zeros((2, logs.shape[0]))
         from mercer.compiled.orthant import orthant_rows
 
-        other, modes = P if Q is None else Q, self._arguments()
-        shape = len(P[0]) - 1, len(other[0]) - 1
+        P = _rows(left)
+        Q, modes = P if right is None else _rows(right), self._arguments()
+        shape = len(P[0]) - 1, len(Q[0]) - 1
         out, worst = np.empty((len(self.coefficients), *shape)), np.zeros((2, shape[0]))
 
         def fill(begin: int) -> None:
             end = min(begin + _ROWS, shape[0])
-            orthant_rows(begin, end, P, other, modes, *lengths, Q is None, logarithm, out, worst)
+            orthant_rows(begin, end, P, Q, modes, *scales, right is None, logarithm, out, worst)
 
         run(fill, [(begin,) for begin in range(0, shape[0], _ROWS)], what="orthant")
+        if floor > -np.inf:
+            np.maximum(out[0], floor, out=out[0])
+        if right is None and own is not None:
+            np.fill_diagonal(out[0], own)
         return out, worst
 
-    def tensor_diagonal(self, roots: Any) -> Any:
-        """Logarithms of the first sum for rows with themselves, of another library."""
-        return self._tensor_log(roots * roots)
-
-    def tensor_logs(self, left: Any, right: Any) -> Any:
-        """Logarithms of the first sum for all pairs; -inf where it is not positive."""
+    def _tensor_logs(self, left: Any, right: Any) -> Any:
+        """Logarithms of the first sum for all pairs of tensors; -inf where it is not positive."""
         xp = array_namespace(left)
         room = max(1, _TILE // (int(right.shape[0]) * self.coefficients.shape[3]))
         blocks = [
@@ -134,7 +170,23 @@ class ModeSums:
         return xp.sum(logs, axis=-1) + float(self.logs[k]), total
 
 
-def rows_of(roots: Any) -> Rows:
+def log_products(roots: Any) -> Any:
+    """Logarithms of the products over all coordinates, for each row."""
+    dense = roots.toarray() if sparse.issparse(roots) else roots
+    xp = array_namespace(dense)
+    return xp.sum(xp.log(dense), axis=1)
+
+
+def refuse_gradients(tensors: Sequence[Any]) -> None:
+    """Raise for hyperparameters whose derivative autograd is to see."""
+    if any(tensor.requires_grad for tensor in tensors):
+        raise TypeError(
+            "kernels with a boundary are not differentiable in the time on tensors; detach it, or give "
+            "NumPy rows and eval_gradient=True"
+        )
+
+
+def _rows(roots: Any) -> Rows:
     """Dense or sparse rows as the compiled loops take them."""
     matrix = sparse.csr_matrix(roots, dtype=np.float64)
     matrix.sort_indices()

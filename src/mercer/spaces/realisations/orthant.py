@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from scipy import sparse
 
-from mercer._arrays import is_foreign
+from mercer._arrays import constant_rows
 from mercer._validation import refuse_rows
 from mercer.engine.equal import row_keys
-from mercer.engine.orthant import ModeSums, Rows, rows_of
+from mercer.engine.orthant import ModeSums, log_products, refuse_gradients
 from mercer.laws import Law
 from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
@@ -38,9 +38,9 @@ class _Side:
     form, or divided by the lengths, in the normalised one.
     """
 
-    rows: Rows
-    lengths: Array
-    factors: Array
+    roots: Any
+    lengths: Any
+    factors: Any
 
 
 class OrthantRealisation(Realisation):
@@ -70,24 +70,20 @@ class OrthantRealisation(Realisation):
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        if is_foreign(P):
-            return array_namespace(P).exp(self._tensor_log(P, Q, moving))
-        return self._values(P, Q, self._components.sums())[0]
+        refuse_gradients([tensor for tensor, _ in moving])
+        return self._values(P, Q, self._components.sums())[0, ...]
 
     def log(self, P: Any, Q: Any = None) -> Any:
         """See :class:`Realisation`."""
-        if is_foreign(P):
-            return self._tensor_log(P, Q, ())
-        return self._values(P, Q, self._components.sums(), logarithm=True)[0]
+        return self._values(P, Q, self._components.sums(), logarithm=True)[0, ...]
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        if is_foreign(P):
-            roots = self._embedding.embed(P)[0]
-            scales = self._tensor_scales(roots, moving)
-            return array_namespace(P).exp(self._components.sums().tensor_diagonal(roots) - 2 * scales)
+        refuse_gradients([tensor for tensor, _ in moving])
         side = self._side(P, "X", self._components.sums())
-        return np.ones(P.shape[0]) if self._normalized else np.exp(2 * (side.lengths + side.factors))
+        if self._normalized:
+            return constant_rows(P, 1.0)
+        return array_namespace(side.lengths).exp(2 * (side.lengths + side.factors))
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
         """See :class:`Realisation`."""
@@ -118,62 +114,48 @@ class OrthantRealisation(Realisation):
         left = self._side(P, "X", sums)
         right = left if Q is None else self._side(Q, "Y", sums)
         first, second = (side.lengths if self._normalized else -side.factors for side in (left, right))
-        K, worst = sums.gram(left.rows, None if Q is None else right.rows, (first, second), logarithm)
-        if self._place.absorbing or logarithm:
+        relative = self._place.absorbing or logarithm
+        K, worst = sums.gram(
+            left.roots,
+            None if Q is None else right.roots,
+            (first, second),
+            logarithm=logarithm,
+            own=(0.0 if logarithm else 1.0) if self._normalized else None,
+            # What is negative is so by less than the error.
+            floor=0.0 if self._law.nonnegative and not relative else -np.inf,
+        )
+        if relative:
             _refuse_faint(worst)
-        elif self._law.nonnegative:  # what is negative is so by less than the error
-            np.maximum(K[0], 0.0, out=K[0])
-        if Q is None and self._normalized:
-            np.fill_diagonal(K[0], 0.0 if logarithm else 1.0)
         return K
 
     def _side(self, P: Any, name: str, sums: ModeSums) -> _Side:
         """Rows with their lengths, which must be known to more than a rounding."""
         roots = self._embedding.embed(P)[0]
-        rows = rows_of(roots)
-        units, (values, *_, errors) = sums.diagonal(rows)
-        lost = ~(errors < _RELATIVE * values)
-        refuse_rows(lost, name, f"has a K(x, x) that is lost in rounding at this time; {_REMEDY}")
-        lengths = (units + np.log(values)) / 2
-        factors = np.full(len(units), self._log_constant / 2)
+        squares, errors = sums.diagonal(roots)
+        refuse_rows(
+            ~(errors < _RELATIVE), name,
+            f"has a K(x, x) that is lost in rounding at this time; {_REMEDY}",
+        )  # fmt: skip
+        factors = constant_rows(squares[:, None], self._log_constant / 2)
         if self._place.absorbing:
-            factors += np.log(roots.toarray() if sparse.issparse(roots) else roots).sum(axis=1)
-        logs = 2 * (lengths + factors)
+            factors = factors + log_products(roots)
+        logs = squares + 2 * factors
         left_out = self._components.log_left_out + self._log_constant - self._place.log_unit
-        left_out = left_out > logs + np.log(_RELATIVE)
-        refuse_rows(left_out, name, "is too near the boundary for so rough a law; use Heat")
+        refuse_rows(
+            left_out > logs + math.log(_RELATIVE), name,
+            "is too near the boundary for so rough a law; use Heat",
+        )  # fmt: skip
         if not self._normalized:
             refuse_rows(
-                np.abs(logs) > LOG_MAX, name,
+                abs(logs) > LOG_MAX, name,
                 "has a K(x, x) out of the floating range; use normalized=True",
             )  # fmt: skip
-        return _Side(rows, lengths, factors)
+        return _Side(roots, squares / 2, factors)
 
     @property
     def _log_constant(self) -> float:
         """Logarithm of the factor that all values of the absolute form have beside the average."""
         return self._place.log_unit - (self._place.log_volume if self._law.density else 0.0)
-
-    def _tensor_log(self, P: Any, Q: Any, moving: Sequence[Moving]) -> Any:
-        """Logarithm of the Gram matrix of tensors."""
-        left = self._embedding.embed(P)[0]
-        right = left if Q is None else self._embedding.embed(Q)[0]
-        ours = self._tensor_scales(left, moving)
-        theirs = ours if Q is None else self._tensor_scales(right, moving)
-        return self._components.sums().tensor_logs(left, right) - ours[:, None] - theirs[None, :]
-
-    def _tensor_scales(self, roots: Any, moving: Sequence[Moving]) -> Any:
-        """What is subtracted from the logarithm of the average, for each row."""
-        if any(tensor.requires_grad for tensor, _ in moving):
-            raise TypeError(
-                "kernels with a boundary are not differentiable in the time on tensors; detach it, or "
-                "give NumPy rows and eval_gradient=True"
-            )
-        if self._normalized:
-            return self._components.sums().tensor_diagonal(roots) / 2
-        xp = array_namespace(roots)
-        logs = xp.sum(xp.log(roots), axis=1) if self._place.absorbing else 0.0 * roots[:, 0]
-        return -logs - self._log_constant / 2
 
 
 def _refuse_faint(worst: Array) -> None:
