@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 Scaled = Callable[[Array, Array], Array]
 
 #: Numbers of exponentials that are tried.
-_SIZES = (8, 16, 32, 64)
+_SIZES = (6, 8, 12, 16, 24, 32, 64)
 #: Period of the exponentials in lengths of the interval: longer, so that they need not meet at the ends.
 _PERIOD = 1.5
 #: Where exp() of minus this has fallen to, nothing is left in doubles.
