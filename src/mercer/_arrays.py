@@ -37,9 +37,9 @@ def to_single(values: Any) -> Any:
 def to_double(X: Any) -> Any:
     """Return an array or sparse matrix in double precision."""
     if not is_foreign(X):
-        return X.astype(np.float64)
+        return X.astype(np.float64, copy=False)
     xp = array_namespace(X)
-    return xp.astype(X, xp.float64)
+    return xp.astype(X, xp.float64, copy=False)
 
 
 def in_one_precision(X: Any, Y: Any) -> tuple[Any, Any]:

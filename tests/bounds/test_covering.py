@@ -161,6 +161,17 @@ def test_rate_in_time(d: int) -> None:
     assert np.diff(rate) / np.diff(np.log(times)) == pytest.approx(-d / 2)
 
 
+@pytest.mark.parametrize(("n", "area"), [(2, math.pi / 2), (3, math.pi / 2), (4, math.pi**2 / 8)])
+def test_rate_takes_the_volume(n: int, area: float) -> None:
+    """The orthant is an arc, an octant of the globe, and a sixteenth of S^3."""
+    orthant = log_covering_rate(n, 0.1, 0.01, volume="orthant")
+    assert orthant == pytest.approx(log_covering_rate(n, 0.1, 0.01, volume=area), abs=1e-12)
+    assert log_covering_rate(n, 0.1, 0.01) - orthant == pytest.approx(n * math.log(2))
+    for wrong in ("half", 0.0, [1.0, 2.0]):
+        with pytest.raises(ValueError, match="volume"):
+            log_covering_rate(n, 0.1, 0.01, volume=wrong)
+
+
 def test_bad_input_of_covering_numbers() -> None:
     heat = Heat(Sphere(), t=0.5)
     triangle = Graph(np.ones((3, 3)) - np.eye(3))

@@ -135,11 +135,11 @@ def entropy_number(kernel: LawKernel, n: int, entropy: ArrayLike, radius: float 
     return _result(log_epsilon, log_entropy, levels.log_ranks[place])
 
 
-def log_covering_rate(n: int, t: ArrayLike, epsilon: ArrayLike) -> Any:
+def log_covering_rate(n: int, t: ArrayLike, epsilon: ArrayLike, volume: float | str = "sphere") -> Any:
     """Logarithm of the rate at which the entropy of the heat kernel grows as epsilon goes to 0.
 
-    ``c(d) (V / t^(d/2)) log(1/epsilon)^((d+2)/2)`` with d = n - 1 and V the area of S^d: the rate of the
-    theorem for a manifold of volume V.  ``c(d) = 2 / ((d + 2) (2 pi)^(d/2) Gamma(d/2 + 1))``, which
+    ``c(d) (V / t^(d/2)) log(1/epsilon)^((d+2)/2)`` with d = n - 1: the rate of the theorem for a
+    manifold of volume V.  ``c(d) = 2 / ((d + 2) (2 pi)^(d/2) Gamma(d/2 + 1))``, which
     follows from Weyl's law, makes it the leading term of :func:`covering_bound`.  Convergence to the
     limit is slow, especially in high dimension.
 
@@ -151,6 +151,10 @@ def log_covering_rate(n: int, t: ArrayLike, epsilon: ArrayLike) -> Any:
         Absolute diffusion time.
     epsilon : float or array
         Accuracy, below 1.
+    volume : {"sphere", "orthant"} or float
+        V: the area of S^d; that of its positive orthant, 2^-n of it, for the multinomial family with its
+        boundary (``Simplex(boundary=...)``); or that of another manifold of dimension d, at the
+        curvature that t refers to.
 
     References
     ----------
@@ -163,13 +167,16 @@ def log_covering_rate(n: int, t: ArrayLike, epsilon: ArrayLike) -> Any:
     >>> slope = np.diff(log_covering_rate(4, 0.1, np.exp([-10.0, -100.0])))    # (d + 2) / 2 for d = 3
     >>> (slope / np.log(10)).round(6)
     array([2.5])
+    >>> sphere, orthant = (log_covering_rate(4, 0.1, 0.01, volume=v) for v in ("sphere", "orthant"))
+    >>> round(float(np.exp(sphere - orthant)))
+    16
     """
     _check_dimension(n)
     log_epsilon = _log_positive(epsilon, "epsilon")
     if np.any(log_epsilon >= 0):
         raise ValueError(f"epsilon must be below 1 for a rate, got {epsilon!r}")
     d = n - 1
-    log_weyl = zonal.log_area(n) - d / 2 * math.log(4 * math.pi) - math.lgamma(d / 2 + 1)
+    log_weyl = _log_volume(volume, n) - d / 2 * math.log(4 * math.pi) - math.lgamma(d / 2 + 1)
     scale = (1 + d / 2) * math.log(2) - math.log(d + 2)
     return _plain(log_weyl + scale - d / 2 * _log_positive(t, "t") + (1 + d / 2) * np.log(-log_epsilon))
 
@@ -297,6 +304,16 @@ def _check_kernel(kernel: Any) -> None:
 def _check_dimension(n: Any) -> None:
     if not (is_whole(n) and n >= 2):
         raise ValueError(f"n, the ambient dimension, must be 2, 3, 4, ..., got {n!r}")
+
+
+def _log_volume(volume: Any, n: int) -> float:
+    if isinstance(volume, str):
+        if volume not in ("sphere", "orthant"):
+            raise ValueError(f'volume must be "sphere", "orthant" or a number, got {volume!r}')
+        return zonal.log_area(n) - (n * math.log(2) if volume == "orthant" else 0.0)
+    if np.ndim(volume):
+        raise ValueError(f"volume must be one number, got {volume!r}")
+    return float(_log_positive(volume, "volume"))
 
 
 def _log_radius(radius: Any) -> float:

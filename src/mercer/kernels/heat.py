@@ -25,6 +25,10 @@ class Heat(LawKernel, DiffusionTime):
     On hyperbolic space H^d it is a function of the distance rho, from ``K_1 = exp(-rho^2 / 4t) /
     sqrt(4 pi t)`` by ``K_(d+2) = -exp(-d t) / (2 pi) dK_d / d(cosh rho)``.
 
+    On ``Simplex(boundary=...)`` it is the kernel of the multinomial family whose boundary reflects or
+    absorbs, a sum over reflections.  The normalised form divides by the square roots of K(x, x) and
+    K(y, y).
+
     On a product of spaces it is the product of the heat kernels of the factors.
 
     On a graph K is ``exp(-t L)``, and the normalised form divides by the square roots of K(x, x) and

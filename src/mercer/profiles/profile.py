@@ -109,8 +109,11 @@ class TableProfile:
     floor: float = -np.inf
 
     def apply(self, tile: NDArray[Any]) -> None:
-        """See :class:`Profile`; by one polynomial where there is one, else by the table."""
-        found = self.polynomial(tile.dtype)
+        """See :class:`Profile`; in single precision by one polynomial where there is one.
+
+        In double precision the table is kept: it gives small values to more digits.
+        """
+        found = self._single_polynomial if tile.dtype == np.float32 else None
         if found is None:
             self.look_up(tile)
         else:
@@ -190,7 +193,7 @@ class TableProfile:
     def evaluate(self, w: Any) -> Any:
         """See :class:`Profile`."""
         xp = array_namespace(w)
-        found = self._single_polynomial if w.dtype == xp.float32 else self._double_polynomial
+        found = self._single_polynomial if w.dtype == xp.float32 else None
         if found is not None:
             return found.evaluate(w)
         rows = self.pieces.single_rows if w.dtype == xp.float32 else self.pieces.rows
@@ -219,9 +222,7 @@ class TableProfile:
 
         Relative to the largest value, or to each value if the profile was compiled so.
         """
-        found = self._double_polynomial
-        fit = 0.0 if found is None else found.error
-        return self.law_error + self.pieces.error + 2 * self.pieces.rows.error + fit
+        return self.law_error + self.pieces.error + 2 * self.pieces.rows.error
 
     @property
     def sides(self) -> int:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace
 from scipy import sparse
 
-from mercer._arrays import finite_rows, in_one_precision, is_single, to_single
+from mercer._arrays import finite_rows, in_one_precision, is_single, to_double, to_single
 from mercer._repr import constructor_call
 from mercer._validation import as_rows, refuse_rows
 from mercer.engine import Engine, engine_for
@@ -211,10 +210,7 @@ class RowSpace(Space):
         self._check_dimension(int(X.shape[1]), name)
         refuse_rows(~finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
         self._check_rows(X, name)
-        if not self.computes_in_double:
-            return X
-        xp = array_namespace(X)
-        return xp.astype(X, xp.float64, copy=False)
+        return to_double(X) if self.computes_in_double else X
 
     def fixed_columns(self, given: int | None = None) -> int:
         """See :class:`Space`."""

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
 
-from mercer._arrays import is_extreme, row_maxima, scale_rows, square_root
+from mercer._arrays import is_extreme, row_any, row_maxima, scale_rows, square_root
 from mercer._validation import refuse_negative, refuse_rows
+from mercer.laws import Law
 from mercer.profiles import Separation
-from mercer.spaces.base import RowSpace
+from mercer.spaces.base import Embedding, RowSpace
 from mercer.spaces.realisations.divergences import (
     DistributionSpace,
     categories,
     dense_categories,
     product_rows,
 )
+from mercer.spaces.realisations.orthant import OrthantRealisation
 from mercer.spaces.sphere import Sphere, SphericalSpace
+
+Boundary = Literal["reflecting", "absorbing"]
+BOUNDARIES = ("reflecting", "absorbing")
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,6 +42,11 @@ class Simplex(SphericalSpace, DistributionSpace):
     ----------
     n : int, optional
         Number of categories; by default the number of columns.
+    boundary : {None, "reflecting", "absorbing"}
+        What a diffusion does where a category vanishes.  None lets it pass to the rest of the sphere:
+        kernels are functions of the angle, as in the literature.  A "reflecting" boundary keeps its mass
+        (Neumann); an "absorbing" one (Dirichlet) takes it away, and rows must be positive.  Heat, Matern
+        and Spectral are then the exact kernels of the family with its boundary.
 
     Examples
     --------
@@ -48,7 +58,36 @@ class Simplex(SphericalSpace, DistributionSpace):
     """
 
     n: int | None = None
+    boundary: Boundary | None = None
     widest_angle = 90.0
+
+    def __post_init__(self) -> None:
+        if self.boundary not in (None, *BOUNDARIES):
+            raise ValueError(f"boundary must be None or one of {BOUNDARIES}, got {self.boundary!r}")
+
+    @property
+    def computes_in_double(self) -> bool:  # type: ignore[override]
+        """See :class:`Space`."""
+        return self.boundary is not None
+
+    @property
+    def embedding(self) -> Embedding | None:  # type: ignore[override]
+        """See :class:`Space`; with a boundary the angle alone does not settle a kernel."""
+        return self if self.boundary is None else None
+
+    def realise(self, law: Law, n: int, normalized: bool = True) -> Any:
+        """A function of the angle, or with a boundary of all coordinates: see :meth:`Space.realise`."""
+        if self.boundary is None:
+            return super().realise(law, n, normalized)
+        return OrthantRealisation(self, law, n, normalized, self.boundary == "absorbing")
+
+    def require_unit_vectors(self) -> None:
+        """See :meth:`Space.require_unit_vectors`."""
+        if self.boundary is not None:
+            raise TypeError(
+                f"kernels on {self!r} are not functions of an angle: use Heat, Matern or Spectral, or "
+                "Simplex() without a boundary"
+            )
 
     @property
     def separation(self) -> Separation:
@@ -84,6 +123,12 @@ class Simplex(SphericalSpace, DistributionSpace):
         refuse_rows(
             row_maxima(X) == 0, name, "is all zeros and has no composition; drop it or add a prior"
         )
+        if self.boundary == "absorbing":
+            refuse_rows(
+                _has_zeros(X), name,
+                "has zeros: it lies on the absorbing boundary, where kernels vanish; add a prior, with "
+                "mercer.features.Multinomials(alpha=0.5)",
+            )  # fmt: skip
 
     def _unit_rows(self, X: Any) -> Any:
         # Dividing by the largest entry first keeps totals in range whatever the scale of the rows.
@@ -94,6 +139,13 @@ class Simplex(SphericalSpace, DistributionSpace):
             np.sqrt(shares.data, out=shares.data)
             return shares
         return square_root(X / array_namespace(X).sum(X, axis=1, keepdims=True))
+
+
+def _has_zeros(X: Any) -> Any:
+    """Tell which rows have an entry that is zero."""
+    if sparse.issparse(X):
+        return np.diff(X.indptr) - row_any(X, X.data == 0) < X.shape[1]
+    return array_namespace(X).any(X == 0.0, axis=1)
 
 
 @dataclass(frozen=True, repr=False)

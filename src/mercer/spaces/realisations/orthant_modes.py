@@ -1,0 +1,346 @@
+"""Laws on the orthant as sums over modes: heat kernels far into their tails, or sums over levels."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
+
+from mercer.engine.orthant import ModeSums
+from mercer.laws import Diffusion, Law
+from mercer.spaces.realisations.base import Slope
+from mercer.spaces.realisations.zonal import ZonalSeries
+from mercer.special import heat_expansion, orthant, zonal
+from mercer.special.orthant import Array, Modes, Scaled
+
+#: Parts of the tilt that errors may fall with, the most wanted first; see :func:`orthant.fit`.
+_SHARES = (1.0, 0.5, 0.0)
+#: The tilt is at least this: damping factors of many coordinates must not underflow.
+_LEAST_TILT = 1.0
+#: Logarithm of what is nothing in doubles.
+_NOTHING = 40.0
+#: Logarithm of the fall after which a function is held against its tangent exponential.
+_LOOK = 60.0
+#: Degree of the polynomial that stands for the logarithm of a heat kernel, analytic up to w = -1.
+_DEGREE = 40
+#: Beyond this w angles are below one, where the short-time expansion of this order is fast.
+_SHORT, _ORDER = 0.54, 6
+#: Size of its last term, at which it counts as converged.
+_CONVERGED = 1e-14
+#: Step in the logarithm of a time, for derivatives by differences of fourth order.
+_STEP = 2e-3
+#: A mixture of diffusions with more levels than this is summed time by time.
+_FEW_LEVELS = 512
+#: Share of a mixture that its shortest times may have and be left out: near walls that absorb, short
+#: times have the larger share.
+_LEFT_OUT, _LEFT_OUT_ABSORBING = 1e-9, 1e-13
+#: Times below this are lost in the rounding of unit vectors.
+_SHORTEST = 1e-7
+
+
+@dataclass(frozen=True)
+class Orthant:
+    """The positive part of S^(n-1), and the sphere whose zonal functions its kernels average."""
+
+    n: int
+    absorbing: bool
+
+    @property
+    def sphere(self) -> int:
+        """Ambient dimension of that sphere: each coordinate becomes three if walls absorb."""
+        return 3 * self.n if self.absorbing else self.n
+
+    @property
+    def gap(self) -> int:
+        """The least eigenvalue on the orthant."""
+        return 2 * self.n * (self.n - 1) if self.absorbing else 0
+
+    @property
+    def log_unit(self) -> float:
+        """Logarithm of the factor of the average, beside the product of the coordinates."""
+        return sum(math.log(self.n + 2 * i) for i in range(self.n)) if self.absorbing else 0.0
+
+    @property
+    def log_volume(self) -> float:
+        """Logarithm of its area."""
+        return zonal.log_area(self.n) - self.n * math.log(2)
+
+
+class _Source(ABC):
+    """A zonal function, of which a component is made.
+
+    ``log_one`` is the logarithm of its even part at w = 1, and ``tilt`` a slope of its logarithm there.
+    """
+
+    log_one: float
+    tilt: float
+
+    @abstractmethod
+    def shares(self) -> tuple[float, ...]:
+        """How errors may fall; see :func:`orthant.fit`."""
+
+    @abstractmethod
+    def even(self, w: Array, log_unit: Array) -> Array:
+        """The even part relative to w = 1, in units."""
+
+    @abstractmethod
+    def slope(self, slope: Slope) -> Scaled:
+        """Its derivative by the logarithm of a hyperparameter, likewise."""
+
+
+class _Heat:
+    """The heat kernel of a sphere at one time, by its logarithm."""
+
+    def __init__(self, n: int, t: float) -> None:
+        self.n, self.t = n, t
+        self._law = Diffusion(t)
+        self._series = ZonalSeries(self._law, n)
+        self.log_value = self._series.log_value + zonal.log_area(n)
+        self._known: dict[float, Array] = {}
+
+    @cached_property
+    def tilt(self) -> float:
+        """Slope of the logarithm at w = 1, where the Laplacian of a zonal f is ``-(n - 1) f'``."""
+        ahead, behind = (ZonalSeries(Diffusion(self.t * math.exp(s)), self.n) for s in (_STEP, -_STEP))
+        slope = (behind.log_value - ahead.log_value) / (2 * _STEP * self.t * (self.n - 1))
+        return max(slope, _LEAST_TILT)
+
+    def log_even(self, w: Array) -> Array:
+        """Logarithm of the even part of the normalised kernel."""
+        near = max(0.0, 1 - 2.5 * _NOTHING / self.tilt)
+        logs = self._expanded(w) if w.min() > near > _SHORT else None
+        if logs is None:
+            logs = self._interpolated(w, near if w.min() > near else 0.0)
+        # The logarithm of the other side falls by twice the tilt at least.
+        close = 2 * self.tilt * w < _NOTHING
+        if close.any():
+            behind = self._law.log_function(self.n, self._series.function, 2)(1 - w[close])[1]
+            logs[close] = np.logaddexp(logs[close], behind)
+        return logs - math.log(2)
+
+    def _expanded(self, w: Array) -> Array | None:
+        """Logarithm of the normalised kernel by its short-time expansion, if that has converged."""
+        d, u = self.n - 1, np.append(1 - w, 0.0)
+        ratios = np.stack([part[0] for part in heat_expansion.corrections(d, _ORDER, u)])
+        terms = ratios * self.t ** np.arange(1, _ORDER + 1)[:, None]
+        if np.abs(terms[-1]).max() > _CONVERGED:
+            return None
+        logs = -(heat_expansion.angles(u)[0] ** 2) / (4 * self.t) + heat_expansion.log_u0(d, u)[0]
+        logs += np.log1p(terms.sum(axis=0))
+        return logs[:-1] - logs[-1]
+
+    def _interpolated(self, w: Array, start: float) -> Array:
+        """The same on [start, 1] from a few points: each value is dear."""
+        if start not in self._known:
+            function = self._law.log_function(self.n, self._series.function, 1)
+            half = (1 - start) / 2
+            self._known[start] = chebyshev.chebinterpolate(
+                lambda x: function(half * (1 - x))[0], _DEGREE
+            )
+        values = chebyshev.chebval(2 * (w - start) / (1 - start) - 1, self._known[start])
+        return np.asarray(values, dtype=float)
+
+
+@lru_cache(maxsize=1024)
+def _heat(n: int, t: float) -> _Heat:
+    return _Heat(n, t)
+
+
+class _Diffused(_Source):
+    """The heat kernel at a time, with its weight.
+
+    ``rise`` is the derivative of the logarithm of the weight by that of the law's time, where the law
+    mixes times; None where the time itself moves.
+    """
+
+    def __init__(self, place: Orthant, t: float, log_weight: float, rise: float | None = None) -> None:
+        self._place, self._t, self._log_weight, self._rise = place, t, log_weight, rise
+        self.tilt = _heat(place.sphere, t).tilt
+        self.log_one = float(self._log_even(np.ones(1))[0])
+
+    def _log_even(self, w: Array, shift: float = 0.0) -> Array:
+        """Logarithm of the even part after the logarithm of the time has moved."""
+        heat = _heat(self._place.sphere, self._t * math.exp(shift))
+        log_weight = self._log_weight - self._place.gap * heat.t
+        return log_weight + heat.log_value + heat.log_even(w)
+
+    def shares(self) -> tuple[float, ...]:
+        """See :class:`_Source`."""
+        reach = min(1.0, _LOOK / self.tilt)
+        fall = float(self._log_even(np.array([1 - reach]))[0]) - self.log_one
+        # The logarithm falls away from its tangent like the square of 1 - w.
+        return _SHARES[1:] if (fall + self.tilt * reach) / reach**2 < -_NOTHING else _SHARES
+
+    def even(self, w: Array, log_unit: Array) -> Array:
+        """See :class:`_Source`."""
+        return np.exp(self._log_even(w) - self.log_one - log_unit)
+
+    def slope(self, slope: Slope) -> Scaled:
+        """See :class:`_Source`; of the logarithm, which is smooth where the function is small."""
+
+        def scaled(w: Array, log_unit: Array) -> Array:
+            if self._rise is not None:
+                return slope.chain * self._rise * self.even(w, log_unit)
+            near, far = (
+                self._log_even(w, step) - self._log_even(w, -step) for step in (_STEP, 2 * _STEP)
+            )
+            rise = (8 * near - far) / (12 * _STEP)
+            return slope.chain * rise * self.even(w, log_unit)
+
+        return scaled
+
+
+@dataclass(frozen=True)
+class _RaisedLaw(Law):
+    """A law at the eigenvalues of the orthant, for the sphere whose functions are averaged."""
+
+    law: Law
+    orthant: Orthant
+
+    @property
+    def levels(self) -> int | None:  # type: ignore[override]
+        """See :class:`Law`; levels below n vanish at absorbing walls."""
+        known = self.law.levels
+        if known is None or not self.orthant.absorbing:
+            return known
+        if known <= self.orthant.n:
+            raise ValueError(
+                f"the weights end at level {known - 1}; functions that vanish at the boundary begin at "
+                f"level n = {self.orthant.n}: give more weights"
+            )
+        return known - self.orthant.n
+
+    @property
+    def least_levels(self) -> int:  # type: ignore[override]
+        """See :class:`Law`."""
+        return self.law.least_levels
+
+    def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
+        """See :class:`Law`."""
+        return self.law.log_weights(eigenvalues + self.orthant.gap, self.orthant.n - 1)
+
+
+class _Levels(_Source):
+    """A law known to the rounding of its sum over levels."""
+
+    def __init__(self, place: Orthant, law: Law) -> None:
+        self._place = place
+        self._series = ZonalSeries(_RaisedLaw(law, place), place.sphere)
+        spectrum = self._series.spectrum
+        even = spectrum.p * (spectrum.levels % 2 == 0)
+        self._one = float(even.sum())
+        if not self._one > 0:
+            raise ValueError("the law has no weight on functions that obey the boundary condition")
+        mean = float((even * spectrum.eigenvalues).sum()) / self._one
+        self.tilt = max(mean / (place.sphere - 1), _LEAST_TILT)
+        self.log_one = self._series.log_value + math.log(self._one)
+
+    def shares(self) -> tuple[float, ...]:
+        """See :class:`_Source`."""
+        return _SHARES
+
+    def even(self, w: Array, log_unit: Array) -> Array:
+        """See :class:`_Source`."""
+        return self._series.function(1 - w).mean(axis=0) / self._one * np.exp(-log_unit)
+
+    def slope(self, slope: Slope) -> Scaled:
+        """See :class:`_Source`."""
+        raised = replace(slope, scores=lambda lam: slope.scores(lam + self._place.gap))
+        function = self._series.slope(raised, normalized=False)
+        return lambda w, log_unit: function(1 - w).mean(axis=0) / self._one * np.exp(-log_unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """A law as a sum of components, each with its modes; ``log_left_out`` weighs what is not in it."""
+
+    place: Orthant
+    sources: list[_Source]
+    modes: list[Modes]
+    log_left_out: float
+
+    def sums(self, slopes: Sequence[Slope] = ()) -> ModeSums:
+        """Values and derivatives as the engine takes them."""
+        size = max(modes.size for modes in self.modes) + 1
+        coefficients = np.zeros((1 + len(slopes), len(self.modes), 2, size))
+        for k, (source, modes) in enumerate(zip(self.sources, self.modes, strict=True)):
+            coefficients[0, k, :, : modes.size + 1] = modes.coefficients
+            for r, slope in enumerate(slopes):
+                coefficients[1 + r, k, :, : modes.size + 1] = modes.project(source.slope(slope))
+        tilts = np.array([modes.tilt for modes in self.modes])
+        log_ones = np.array([source.log_one for source in self.sources])
+        weights = np.abs(coefficients[0]).sum(axis=(1, 2))
+        errors = np.array([modes.error for modes in self.modes])
+        errors += np.finfo(float).eps * (8 + 4 * tilts) * weights
+        falling = tilts * [modes.share for modes in self.modes]
+        return ModeSums(
+            self.place.absorbing,
+            log_ones - orthant.log_cosh(tilts),
+            tilts,
+            np.array([modes.step for modes in self.modes]),
+            coefficients,
+            log_ones - orthant.log_cosh(falling) + np.log(errors),
+            falling,
+        )
+
+
+@lru_cache(maxsize=64)
+def components(law: Law, place: Orthant) -> Components:
+    """Represent a law on an orthant: a mixture by its diffusions, unless few levels do."""
+    sources, log_left_out = _sources(law, place)
+    try:
+        modes = [orthant.fit(source.even, source.tilt, source.shares()) for source in sources]
+    except orthant.TooRough as error:
+        raise ValueError(
+            f"{law.name} is too rough in dimension {place.n} with a boundary ({error}); take a longer "
+            "time or a smoother law"
+        ) from None
+    return Components(place, sources, modes, log_left_out)
+
+
+def _sources(law: Law, place: Orthant) -> tuple[list[_Source], float]:
+    try:
+        given = law.times(place.n - 1)
+    except TypeError:  # no mixture of diffusions: its levels have to do
+        return [_Levels(place, law)], -np.inf
+    if given.slopes is None:
+        return [_Diffused(place, float(given.times[0]), float(given.logs[0]))], -np.inf
+    raised = _RaisedLaw(law, place)
+    try:
+        zonal.spectrum(lambda lam: raised.log_weights(lam, 0), place.sphere, _FEW_LEVELS)
+    except zonal.SlowDecay:
+        kept, log_left_out = _without_shortest(law, place, given.times, given.logs)
+        terms = zip(*(part[kept].tolist() for part in given if part is not None), strict=True)
+        return [_Diffused(place, *term) for term in terms], log_left_out
+    return [_Levels(place, law)], -np.inf
+
+
+def _without_shortest(
+    law: Law, place: Orthant, times: Array, logs: Array
+) -> tuple[NDArray[np.bool_], float]:
+    """Which times of a mixture matter, and the logarithm of the weight of shorter ones.
+
+    Weights are those at equal points far from the boundary, times the decay of what has not been
+    absorbed.  A wall that reflects adds to long times first, so that they matter more; where it absorbs,
+    rows are held against what was left out.
+    """
+    weights = logs + [_heat(place.n, t).log_value for t in times.tolist()]
+    decayed = weights - place.gap * times
+    total = np.logaddexp.accumulate(decayed)
+    share = _LEFT_OUT_ABSORBING if place.absorbing else _LEFT_OUT
+    first = int(np.searchsorted(total, total[-1] + math.log(share)))
+    if times[first] < _SHORTEST:
+        raise ValueError(
+            f"{law.name} is too rough for a boundary: diffusions for times below {times[first]:.2g} "
+            "have a share in it; take a larger nu or a longer scale"
+        )
+    kept = (np.arange(len(times)) >= first) & (decayed > decayed.max() - _NOTHING)
+    left_out = np.logaddexp.reduce(weights[:first], initial=-np.inf) - place.n * math.log(2)
+    return kept, float(left_out)
