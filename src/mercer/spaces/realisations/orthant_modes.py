@@ -172,7 +172,8 @@ class _Diffused(_Source):
         reach = min(1.0, _LOOK / self.tilt)
         fall = float(self._log_even(np.array([1 - reach]))[0]) - self.log_one
         # The logarithm falls away from its tangent like the square of 1 - w.
-        return _SHARES[1:] if (fall + self.tilt * reach) / reach**2 < -_NOTHING else _SHARES
+        far = (fall + self.tilt * reach) / reach**2 < -_NOTHING
+        return _SHARES[1:2] if far else _SHARES[:2]
 
     def even(self, w: Array, log_unit: Array) -> Array:
         """See :class:`_Source`."""
@@ -304,18 +305,24 @@ def _sources(law: Law, place: Orthant) -> tuple[list[_Source], float]:
         times, logs, growth = law.times(place.n - 1)
     except TypeError:  # no mixture of diffusions: its levels have to do
         return [_Levels(place, law)], -np.inf
-    if len(times) == 1:
-        return [_Diffused(place, float(times[0]), float(logs[0]), growth)], -np.inf
-    raised = _RaisedLaw(law, place)
-    try:
-        zonal.spectrum(lambda lam: raised.log_weights(lam, 0), place.sphere, _FEW_LEVELS)
-    except zonal.SlowDecay:
+    log_left_out = -np.inf
+    if len(times) > 1:
+        if _has_few_levels(law, place):
+            return [_Levels(place, law)], -np.inf
         times, logs, log_left_out = _without_shortest(law, place, times, logs)
-        return [
-            _Diffused(place, t, log, growth)
-            for t, log in zip(times.tolist(), logs.tolist(), strict=True)
-        ], log_left_out
-    return [_Levels(place, law)], -np.inf
+    diffusions = zip(times.tolist(), logs.tolist(), strict=True)
+    return [_Diffused(place, t, log, growth) for t, log in diffusions], log_left_out
+
+
+def _has_few_levels(law: Law, place: Orthant) -> bool:
+    """Tell whether a mixture can be summed over levels; what walls absorb takes more digits."""
+    if place.absorbing:
+        return False
+    try:
+        zonal.spectrum(lambda lam: law.log_weights(lam, place.n - 1), place.n, _FEW_LEVELS)
+    except zonal.SlowDecay:
+        return False
+    return True
 
 
 def _without_shortest(law: Law, place: Orthant, times: Array, logs: Array) -> tuple[Array, Array, float]:
