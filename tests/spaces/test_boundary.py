@@ -194,10 +194,11 @@ def test_ground_state(boundary: str) -> None:
     assert np.abs(K / expected - 1).max() < 1e-6
 
 
-def test_matern_mixes_diffusions() -> None:
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_matern_mixes_diffusions(boundary: str) -> None:
     """By quadrature over times of a Gamma distribution, at points where short ones do not matter."""
     rows = np.array([[0.1, 0.3, 0.6], [0.6, 0.3, 0.1]])
-    space = Simplex(boundary="reflecting")
+    space = Simplex(boundary=boundary)
     matern = Matern(space, nu=4.0, length_scale=0.8, normalized=False)
     shape, rate = 4.0 + 1, 2 * 4.0 / 0.64
     volume = math.pi / 2  # Matern's weights are for the probability measure

@@ -85,16 +85,18 @@ def pair_sums(i, j, P, Q, modes, real, imag, sums):
             i, j, P, Q, tilts[k], steps[k], error_tilts[k], absorbing, damping[k], real, imag
         )
         log_product += logs[k]
-        if log_product > unit:
-            sums *= np.exp(unit - log_product)
-            unit = log_product
+        log_error += error_logs[k]
+        top = max(log_product, log_error)
+        if top > unit:
+            sums *= np.exp(unit - top)
+            unit = top
         share = np.exp(log_product - unit)
         for r in range(sums.size - 1):
             total = 0.0
             for m in range(real.size):
                 total += coefficients[r, k, 0, m] * real[m] + coefficients[r, k, 1, m] * imag[m]
             sums[r] += share * total
-        sums[-1] += np.exp(log_error + error_logs[k] - unit)
+        sums[-1] += np.exp(log_error - unit)
     return unit
 
 

@@ -87,7 +87,7 @@ def fit(function: Scaled, tilt: float, shares: Sequence[float]) -> Modes:
             error = found.error(function, coefficients)
             if best is None or error < best.error:
                 best = Modes(tilt, found.step, share, size, coefficients, error)
-            if error < max(_GOOD, tilt * np.finfo(float).eps):
+            if error < max(_GOOD, 4 * tilt * np.finfo(float).eps):
                 return best
     assert best is not None
     if best.error > _POOR:

@@ -176,7 +176,8 @@ class _Diffused(_Source):
         reach = min(1.0, _LOOK / self.tilt)
         fall = float(self._log_even(np.array([1 - reach]))[0]) - self.log_one
         # The logarithm falls away from its tangent like the square of 1 - w.
-        return _SHARES[1:] if (fall + self.tilt * reach) / reach**2 < -_NOTHING else _SHARES
+        far = (fall + self.tilt * reach) / reach**2 < -_NOTHING
+        return _SHARES[1:2] if far else _SHARES[:2]
 
     def even(self, w: Array, log_unit: Array) -> Array:
         """See :class:`_Source`."""
@@ -312,14 +313,22 @@ def _sources(law: Law, place: Orthant) -> tuple[list[_Source], float]:
         return [_Levels(place, law)], -np.inf
     if given.slopes is None:
         return [_Diffused(place, float(given.times[0]), float(given.logs[0]))], -np.inf
-    raised = _RaisedLaw(law, place)
+    if _has_few_levels(law, place):
+        return [_Levels(place, law)], -np.inf
+    kept, log_left_out = _without_shortest(law, place, given.times, given.logs)
+    terms = zip(*(part[kept].tolist() for part in given if part is not None), strict=True)
+    return [_Diffused(place, *term) for term in terms], log_left_out
+
+
+def _has_few_levels(law: Law, place: Orthant) -> bool:
+    """Tell whether a mixture can be summed over levels; what walls absorb takes more digits."""
+    if place.absorbing:
+        return False
     try:
-        zonal.spectrum(lambda lam: raised.log_weights(lam, 0), place.sphere, _FEW_LEVELS)
+        zonal.spectrum(lambda lam: law.log_weights(lam, place.n - 1), place.n, _FEW_LEVELS)
     except zonal.SlowDecay:
-        kept, log_left_out = _without_shortest(law, place, given.times, given.logs)
-        terms = zip(*(part[kept].tolist() for part in given if part is not None), strict=True)
-        return [_Diffused(place, *term) for term in terms], log_left_out
-    return [_Levels(place, law)], -np.inf
+        return False
+    return True
 
 
 def _without_shortest(
