@@ -12,6 +12,7 @@ __all__ = [
     "gp",
     "harmonics",
     "kernels",
+    "machines",
     "plotting",
     "rkhs",
     "selection",

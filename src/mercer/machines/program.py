@@ -1,0 +1,88 @@
+"""The quadratic program behind all support vector machines, and its certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Maximise ``p'b - b'Kb/2 - epsilon |b|_1`` with ``lower <= b <= upper`` and a fixed sum of b.
+
+    Classification has ``p = y`` and ``0 <= y b <= C``; regression ``p = y``, ``|b| <= C`` and a tube
+    epsilon; novelty detection ``p = 0`` and ``0 <= b <= 1``.  A row with the box [0, 0] has no part in
+    the fit, and its value ``(Kb)_i + bias`` is an out-of-sample prediction.
+    """
+
+    p: Array
+    lower: Array
+    upper: Array
+    epsilon: float = 0.0
+
+    def objective(self, b: Array, slope: Array) -> float:
+        """Dual objective of a point with slopes ``p - Kb``."""
+        return float(0.5 * b @ (self.p + slope) - self.epsilon * np.abs(b).sum())
+
+
+@dataclass
+class Solution:
+    """Coefficients, bias and certificate.
+
+    Attributes
+    ----------
+    b : array of shape (m,)
+    values : array of shape (m,)
+        Values ``Kb`` at all rows, without the bias.
+    bias : float
+    objective : float
+        The dual objective.
+    gap : float
+        Primal objective less dual objective.
+    rounding : float
+        How far the gap may be off; if it is no larger, it is taken as zero.
+    steps : int
+    reached : bool
+        Whether the relative gap is at most what was asked for.
+    """
+
+    b: Array
+    values: Array
+    bias: float
+    objective: float
+    gap: float
+    rounding: float = 0.0
+    steps: int = 0
+    reached: bool = True
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap over the larger of both objectives."""
+        if self.gap <= self.rounding:
+            return 0.0
+        return self.gap / max(abs(self.objective), abs(self.objective + self.gap))
+
+
+def certify(program: Program, b: Array, values: Array, diagonal: Array) -> Solution:
+    """The point b with ``values = Kb``, its bias, objective and gap, all in double precision."""
+    from mercer.compiled.smo import bias_of, gap_of, rounding_of
+
+    slope = program.p - values
+    rise, fall = kinks(program, b)
+    bias = bias_of(b, slope, program.lower, program.upper, rise, fall)
+    gap = gap_of(b, slope, program.lower, program.upper, program.epsilon, bias)
+    rounding = float(rounding_of(b, program.lower, program.upper, diagonal))
+    return Solution(b, values, float(bias), program.objective(b, slope), float(gap), rounding)
+
+
+def kinks(program: Program, b: Array) -> tuple[Array, Array]:
+    """What is added to slopes when b rises and when it falls; infinite where it cannot."""
+    epsilon = program.epsilon
+    rise = np.where(b >= program.upper, -np.inf, np.where(b >= 0, -epsilon, epsilon))
+    fall = np.where(b <= program.lower, np.inf, np.where(b > 0, -epsilon, epsilon))
+    return rise, fall
