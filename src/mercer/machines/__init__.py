@@ -2,5 +2,6 @@
 
 from mercer.machines.classifier import SVC
 from mercer.machines.regressor import SVR, OneClassSVM
+from mercer.machines.ridge import KernelRidge, RidgePath
 
-__all__ = ["SVC", "SVR", "OneClassSVM"]
+__all__ = ["SVC", "SVR", "KernelRidge", "OneClassSVM", "RidgePath"]

@@ -63,6 +63,10 @@ class Points:
         parts = _safe_indexing(self.X, rows), _safe_indexing(self.X, columns)
         return as_floats(on_cpu(self.kernel(*parts)))
 
+    def with_others(self, Y: Any) -> Any:
+        """Gram matrix with other points."""
+        return as_floats(on_cpu(self.kernel(self.X, Y)))
+
     def is_indefinite(self) -> bool:
         """Whether the Gram matrix of some of the points has an eigenvalue that is clearly negative."""
         known = getattr(self.kernel, "positive_semidefinite", None)
@@ -74,9 +78,10 @@ class Points:
 
 
 def products(kernel: Any, X: Any, Y: Any, v: Array) -> Array:
-    """Product ``k(X, Y) @ v``, some rows at a time."""
+    """Product ``k(X, Y) @ v``, some rows at a time; Y is X if it is None."""
     if isinstance(kernel, Kernel):
         return np.asarray(on_cpu(kernel.matvec(X, Y, v)), dtype=float)
+    Y = X if Y is None else Y
     size = max(1, BLOCK // max(count(Y), 1))
     parts = [np.arange(start, min(start + size, count(X))) for start in range(0, count(X), size)]
     return np.concatenate([as_floats(kernel(_safe_indexing(X, part), Y)) @ v for part in parts])
