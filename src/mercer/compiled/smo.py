@@ -14,7 +14,7 @@ import numpy as np
 from mercer.compiled.jit import jit
 
 #: Why :func:`climb` returned.
-REACHED, STALLED, PAUSED, MISSING = 0, 1, 2, 3
+REACHED, STALLED, PAUSED = 0, 1, 2
 #: Extremes are kept for each of so many lanes, which vectorises where one running extreme would not.
 #: Arrays are padded to a whole number of lanes by coefficients that cannot move.
 LANES = 64
@@ -196,15 +196,13 @@ def rounding_of(b, lower, upper, diagonal):
 
 @jit()
 def _place_of(K, active, n, k, store):
-    """Where the row of a coefficient is, after it was gathered if need be; -1 if K is not at hand."""
+    """Where the row of a coefficient is, after it was gathered if need be."""
     count = store.count
     count[1] += 1
     if store.place[k] >= 0:
         store.used[store.place[k]] = count[1]
         return store.place[k]
-    if K.shape[0] == 0:
-        return -1
-    place = claim(active, n, k, store)
+    place = _claim(n, k, store)
     width = padded(n)
     out = store.values[place * width : (place + 1) * width]
     gather(K[active.column[k]], active.column[:n], out)
@@ -226,7 +224,7 @@ def gather(row, columns, out):
 
 
 @jit()
-def claim(active, n, k, store):
+def _claim(n, k, store):
     """A place for the row of a coefficient: a free one, or that of the least recently used."""
     count = store.count
     most = min(store.values.size // padded(n), store.owner.size)
@@ -297,7 +295,7 @@ def climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
 
     Parameters
     ----------
-    K : array of shape (m, m), or (0, 0) if rows must be supplied from outside
+    K : array of shape (m, m)
     active, store : Active and Store, changed in place
     n : number of active coefficients
     epsilon : weight of the absolute values
@@ -308,10 +306,10 @@ def climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
 
     Returns
     -------
-    reason, n, objective, gap, steps taken, coefficient whose row is missing
+    reason, n, objective, gap, steps taken
     """
     if n < 2:
-        return REACHED, n, objective, 0.0, 0, -1
+        return REACHED, n, objective, 0.0, 0
     flat = _FLAT * max(active.diagonal[:n].max(), 1e-30)
     period = max(_LEAST_PERIOD, min(n // _LOOKS, _LARGEST_PERIOD))
     high, low = np.empty(LANES), np.empty(LANES)
@@ -327,9 +325,9 @@ def climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
             gap = gap_of(b, slope, lower, upper, epsilon, bias)
             noise = rounding_of(b, lower, upper, active.diagonal[:n])
             if gap <= max(tol * max(abs(objective), abs(objective + gap)), noise) or highest <= lowest:
-                return REACHED, n, objective, gap, taken, -1
+                return REACHED, n, objective, gap, taken
             if taken >= steps:
-                return PAUSED, n, objective, gap, taken, -1
+                return PAUSED, n, objective, gap, taken
             left = n
             if shrink and taken > 0 and taken % (_LOOKS * period) == 0:
                 left = _leave_out(active, n, store, highest, lowest, epsilon)
@@ -338,13 +336,9 @@ def climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
                 row_i = store.values[:width]
                 i, highest, lowest = _move(active, n, 0.0, row_i, row_i, high, low)
         place_i = _place_of(K, active, n, i, store)
-        if place_i < 0:
-            return MISSING, n, objective, gap, taken, i
         row_i = store.values[place_i * width : (place_i + 1) * width]
         j = _partner(active, n, highest, active.diagonal[i], row_i, flat, high)
         place_j = _place_of(K, active, n, j, store)
-        if place_j < 0:
-            return MISSING, n, objective, gap, taken, j
         row_j = store.values[place_j * width : (place_j + 1) * width]
         drop = highest - (active.slope[j] + active.fall[j])
         curvature = max(active.diagonal[i] + active.diagonal[j] - 2.0 * np.float64(row_i[j]), flat)
@@ -359,7 +353,7 @@ def climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
             (0.0 if epsilon > 0.0 and old_j > 0.0 else active.lower[j]) if step == down else old_j - step
         )
         if active.b[i] == old_i and active.b[j] == old_j:
-            return STALLED, n, objective, gap, taken, -1
+            return STALLED, n, objective, gap, taken
         objective += step * (drop - 0.5 * step * curvature)
         _set_kinks(active, i, epsilon)
         _set_kinks(active, j, epsilon)

@@ -9,7 +9,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
 
 from mercer._threads import blas_in_one_thread
 from mercer.machines.program import Array, Index, Program, Solution, certify, kinks
-from mercer.machines.rows import Rows
+from mercer.machines.rows import MatrixRows
 
 #: Most coefficients that are moved together: their matrix is factorised.
 _MOST = 3000
@@ -20,7 +20,7 @@ _RIDGE = 1e-13
 _TINY = 1e-300
 
 
-def newton_step(program: Program, rows: Rows, solution: Solution) -> Solution:
+def newton_step(program: Program, rows: MatrixRows, solution: Solution) -> Solution:
     """The best point on the pieces that the coefficients are on, or as far towards it as they reach.
 
     Returns the solution itself if that gains nothing.
@@ -29,7 +29,7 @@ def newton_step(program: Program, rows: Rows, solution: Solution) -> Solution:
     free = np.flatnonzero((rise == fall) & (program.lower < program.upper))
     if not 2 <= len(free) <= _MOST:
         return solution
-    H = np.asarray(rows.supply(free, free), dtype=float)
+    H = rows.between(free)
     b, slope = solution.b[free], (program.p - solution.values + rise)[free]
     low, high = _pieces(program, b, free)
     with blas_in_one_thread():  # small factorisations, perhaps beside others

@@ -63,6 +63,10 @@ class Points:
         parts = _safe_indexing(self.X, rows), _safe_indexing(self.X, columns)
         return as_floats(on_cpu(self.kernel(*parts)))
 
+    def rows(self, index: Index) -> Any:
+        """Rows of the Gram matrix."""
+        return as_floats(on_cpu(self.kernel(_safe_indexing(self.X, index), self.X)))
+
     def with_others(self, Y: Any) -> Any:
         """Gram matrix with other points."""
         return as_floats(on_cpu(self.kernel(self.X, Y)))
@@ -85,6 +89,11 @@ def products(kernel: Any, X: Any, Y: Any, v: Array) -> Array:
     size = max(1, BLOCK // max(count(Y), 1))
     parts = [np.arange(start, min(start + size, count(X))) for start in range(0, count(X), size)]
     return np.concatenate([as_floats(kernel(_safe_indexing(X, part), Y)) @ v for part in parts])
+
+
+def in_single(X: Any) -> Any:
+    """Rows of numbers in single precision; other points as they are."""
+    return X.astype(np.float32) if getattr(X, "dtype", None) == np.float64 else X
 
 
 def as_floats(K: Any) -> Any:

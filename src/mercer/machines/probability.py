@@ -9,9 +9,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
+from mercer.machines.blocks import solve_with
 from mercer.machines.program import Array, Program, Solution
-from mercer.machines.rows import Rows
-from mercer.machines.solver import solve
+from mercer.machines.rows import ComputedRows, MatrixRows
 
 #: Parts that are held out in turn.
 _FOLDS = 5
@@ -19,7 +19,9 @@ _FOLDS = 5
 _LEAST = 1e-7
 
 
-def out_of_fold(program: Program, rows: Rows, solution: Solution, tol: float) -> Array:
+def out_of_fold(
+    program: Program, rows: MatrixRows | ComputedRows, solution: Solution, tol: float
+) -> Array:
     """Decision values of rows that have no part in the fit: their boxes are [0, 0] in turn.
 
     Parts are drawn evenly from both classes.  Each fit starts from the solution without the part.
@@ -34,7 +36,7 @@ def out_of_fold(program: Program, rows: Rows, solution: Solution, tol: float) ->
             lower=np.where(held_out, 0.0, program.lower),
             upper=np.where(held_out, 0.0, program.upper),
         )
-        found = solve(rest, rows, tol, start=_without(held_out, solution.b))
+        found = solve_with(rest, rows, tol, start=_without(held_out, solution.b))
         values[held_out] = found.values[held_out] + found.bias
     return values
 

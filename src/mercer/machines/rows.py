@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer.machines.program import Array, Index
-
-
-class Rows(Protocol):
-    """Where the solver finds rows of K."""
-
-    #: The Gram matrix, empty if there is none, and the rows of it that the program has.
-    matrix: Any
-    columns: NDArray[np.uint64]
-    #: Bytes for rows that are gathered or computed.
-    room: float
-
-    def diagonal(self) -> Array:
-        """Diagonal of K."""
-        ...
-
-    def values(self, b: Array) -> Array:
-        """``Kb`` in double precision."""
-        ...
-
-    def supply(self, rows: Index, columns: Index) -> Any:
-        """A block of K."""
-        ...
 
 
 class MatrixRows:
@@ -62,36 +40,39 @@ class MatrixRows:
         values_at(self.matrix, self.columns, b, out)
         return out
 
-    def supply(self, rows: Index, columns: Index) -> Any:
-        """A block of K."""
-        return self.matrix[np.ix_(self.columns[rows], self.columns[columns])]
+    def between(self, rows: Index) -> Array:
+        """Gram matrix of some rows, in double precision."""
+        some = self.columns[rows]
+        return self.matrix[np.ix_(some, some)].astype(float)
 
 
 class ComputedRows:
-    """Rows of a Gram matrix that is too large to be held.
+    """Rows of a Gram matrix that is too large to be held, kept in single precision while there is room.
 
     Parameters
     ----------
     block : callable
-        ``block(rows, columns)`` is a block of K.
+        ``block(rows)`` is so many rows of K.
     product : callable
         ``product(rows, b)`` is K times b at all rows, in double precision; b belongs to the rows named.
     diagonal : array of shape (m,)
     room : float
-        Bytes for rows that are kept, in single precision.
+        Bytes for rows that are kept.
     """
-
-    matrix = np.empty((0, 0), dtype=np.float32)
 
     def __init__(
         self,
-        block: Callable[[Index, Index], Any],
+        block: Callable[[Index], Any],
         product: Callable[[Index, Array], Array],
         diagonal: Array,
         room: float,
     ) -> None:
-        self.supply, self._product, self._diagonal, self.room = block, product, diagonal, room
-        self.columns = np.arange(len(diagonal), dtype=np.uint64)
+        self._block, self._product, self._diagonal = block, product, diagonal
+        #: Rows that can be kept.
+        self.most = max(2, int(room // (4 * len(diagonal))))
+        self._kept = np.empty((min(self.most, len(diagonal)), len(diagonal)), dtype=np.float32)
+        #: Place of each row that is kept, the least recently used first.
+        self._places: OrderedDict[int, int] = OrderedDict()
 
     def diagonal(self) -> Array:
         """Diagonal of K."""
@@ -101,3 +82,17 @@ class ComputedRows:
         """``Kb`` in double precision."""
         used = np.flatnonzero(b)
         return self._product(used, b[used]) if len(used) else np.zeros_like(b)
+
+    def rows(self, wanted: Index) -> Any:
+        """Rows of K, computed in one go where they are not kept."""
+        for row in wanted.tolist():
+            if row in self._places:
+                self._places.move_to_end(row)
+        missing = np.array([row for row in wanted.tolist() if row not in self._places], dtype=np.intp)
+        if len(missing):
+            for row, values in zip(missing.tolist(), self._block(missing), strict=True):
+                free = len(self._places) < len(self._kept)
+                place = len(self._places) if free else self._places.popitem(last=False)[1]
+                self._kept[place] = values
+                self._places[row] = place
+        return self._kept[[self._places[row] for row in wanted.tolist()]]

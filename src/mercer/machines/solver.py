@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.machines.newton import newton_step
 from mercer.machines.program import Array, Program, Solution, certify
-from mercer.machines.rows import Rows
+from mercer.machines.rows import MatrixRows
 
 #: Told the relative gap now and then; what it returns says whether to stop.
 Watch = Callable[[float], bool]
@@ -26,13 +26,11 @@ _SMALL, _POLISH = 64, 100
 _PATIENCE = 5
 #: Relative gaps for which rows are gathered in single precision; slopes are always in double.
 SINGLE = 1e-5
-#: Rows that are computed at a time where there is no matrix.
-_TILE = 64
 
 
 def solve(
     program: Program,
-    rows: Rows,
+    rows: MatrixRows,
     tol: float,
     *,
     max_steps: int | None = None,
@@ -44,7 +42,7 @@ def solve(
     Parameters
     ----------
     program : Program
-    rows : Rows
+    rows : MatrixRows
     tol : float
         Largest relative duality gap.
     max_steps : int, optional
@@ -67,7 +65,7 @@ def solve(
 
 
 def _improved(
-    program: Program, rows: Rows, solution: Solution, tol: float, most: float, watch: Watch | None
+    program: Program, rows: MatrixRows, solution: Solution, tol: float, most: float, watch: Watch | None
 ) -> Solution:
     """Rounds of steps, each with a certificate and, if it ended early, with a Newton step."""
     diagonal, misled = rows.diagonal(), 0
@@ -103,7 +101,9 @@ class End(Enum):
 class _Ascent:
     """Steps from a point until the gap of what is active is small, and the state between them."""
 
-    def __init__(self, program: Program, rows: Rows, start: Solution, tol: float, shrink: bool) -> None:
+    def __init__(
+        self, program: Program, rows: MatrixRows, start: Solution, tol: float, shrink: bool
+    ) -> None:
         from mercer.compiled import smo
 
         self._smo, self._rows, self._shrink = smo, rows, shrink
@@ -136,7 +136,7 @@ class _Ascent:
         smo = self._smo
         while True:
             pause = max(1000, _PAUSE // max(self.n, 1))
-            reason, self.n, self._objective, gap, taken, missing = smo.climb(
+            reason, self.n, self._objective, gap, taken = smo.climb(
                 self._rows.matrix, self.active, self.store, self.n, self._epsilon, self._objective,
                 tol, int(min(pause, most - self.steps)), self._shrink,
             )  # fmt: skip
@@ -145,9 +145,7 @@ class _Ascent:
                 return End.REACHED
             if reason == smo.STALLED:
                 return End.STALLED
-            if reason == smo.MISSING:
-                self._fetch(missing)
-            elif watch is not None and watch(gap / max(abs(self._objective + gap), 1e-300)):
+            if watch is not None and watch(gap / max(abs(self._objective + gap), 1e-300)):
                 return End.STOPPED
             if self.steps >= most:
                 return End.PAUSED
@@ -156,18 +154,3 @@ class _Ascent:
         """All coefficients."""
         self.active.solution[self.active.row[: self.n]] = self.active.b[: self.n]
         return self.active.solution
-
-    def _fetch(self, missing: int) -> None:
-        """Supply a missing row, and those of coefficients that will soon be wanted."""
-        n, active, store = self.n, self.active, self.store
-        width = self._smo.padded(n)
-        pull = np.maximum(active.slope[:n] + active.rise[:n], -(active.slope[:n] + active.fall[:n]))
-        pull[store.place[:n] >= 0] = -np.inf
-        size = min(_TILE, n, store.values.size // width)
-        wanted = np.argpartition(-pull, size - 1)[:size]
-        wanted = np.append(wanted[(wanted != missing) & np.isfinite(pull[wanted])][: size - 1], missing)
-        block = self._rows.supply(active.row[wanted], active.row[:n])
-        for k, row in zip(wanted, block, strict=True):
-            place = self._smo.claim(active, n, k, store)
-            store.values[place * width : place * width + n] = row
-            store.values[place * width + n : (place + 1) * width] = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._progress import Work, watched
 from mercer._threads import run, threads_in_use
 from mercer._validation import is_whole
-from mercer.machines.points import Points, check_points, products
+from mercer.machines.blocks import solve_with
+from mercer.machines.points import Points, check_points, in_single, products
 from mercer.machines.program import Array, Index, Program, Solution
-from mercer.machines.rows import ComputedRows, MatrixRows, Rows
-from mercer.machines.solver import solve
+from mercer.machines.rows import ComputedRows, MatrixRows
 
 #: Least bytes for rows that are gathered, whatever the limit.
 _LEAST_ROOM = 2.0**26
+#: Part of the memory for rows that are kept; the rest holds those that are being computed and used.
+_KEPT = 0.5
 #: Steps of the progress bar for each program.
 _PERCENT = 100
 
@@ -67,7 +70,9 @@ class SupportVectorMachine(BaseEstimator):
             share = _Share(work, self.tol)
             rows = sources[k]()
             tol = math.inf if work.stop.is_set() else self.tol
-            solutions[k] = solve(programs[k], rows, tol, max_steps=most, start=start, watch=share.report)
+            solutions[k] = solve_with(
+                programs[k], rows, tol, max_steps=most, start=start, watch=share.report
+            )
             share.finish()
 
         interrupted = False
@@ -137,17 +142,19 @@ class SupportVectorMachine(BaseEstimator):
         return tags
 
 
-def _limited(points: Points, index: Index | None, limit: float) -> Rows:
+def _limited(points: Points, index: Index | None, limit: float) -> MatrixRows | ComputedRows:
     """Rows of the Gram matrix of some points: of the matrix if it fits, else computed when needed."""
     some = points if index is None or len(index) == len(points) else points.take(index)
     if 12.0 * len(some) ** 2 <= limit:
         K = some.gram()
         return MatrixRows(K, room=limit - K.nbytes)
 
+    single = replace(some, X=in_single(some.X))
+
     def product(used: Index, b: Array) -> Array:
         return products(some.kernel, some.X, _safe_indexing(some.X, used), b)
 
-    return ComputedRows(some.between, product, some.diagonal(), limit)
+    return ComputedRows(single.rows, product, some.diagonal(), _KEPT * limit)
 
 
 class _Share:
@@ -158,6 +165,7 @@ class _Share:
 
     def report(self, gap: float) -> bool:
         """Take note of a gap; tells whether to stop."""
+        self._work.note = f"(gap {gap:.1e})"
         if 0 < gap < 1:
             done = int(_PERCENT * min(math.log(gap) / math.log(min(self._tol, 0.5)), 1.0))
             self._advance(done)
