@@ -290,33 +290,17 @@ def _compact(stay, n, left, store):
 
 
 @jit()
-def climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
-    """Take steps until the relative gap of the active coefficients is at most tol.
-
-    Parameters
-    ----------
-    K : array of shape (m, m)
-    active, store : Active and Store, changed in place
-    n : number of active coefficients
-    epsilon : weight of the absolute values
-    objective : value of the dual objective
-    tol : relative duality gap
-    steps : most steps to take
-    shrink : whether to leave out coefficients that rest at the ends of their boxes
-
-    Returns
-    -------
-    reason, n, objective, gap, steps taken
-    """
+def _climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
+    """Steps on what is active; returns why they ended, how many are active still, and steps taken."""
     if n < 2:
-        return REACHED, n, objective, 0.0, 0
+        return REACHED, n, 0
     flat = _FLAT * max(active.diagonal[:n].max(), 1e-30)
     period = max(_LEAST_PERIOD, min(n // _LOOKS, _LARGEST_PERIOD))
     high, low = np.empty(LANES), np.empty(LANES)
     width = padded(n)
-    row_i = store.values[:width]
-    i, highest, lowest = _move(active, n, 0.0, row_i, row_i, high, low)
-    gap, taken = np.inf, 0
+    nothing = np.zeros(width, dtype=store.values.dtype)
+    i, highest, lowest = _move(active, n, 0.0, nothing, nothing, high, low)
+    taken = 0
     while True:
         if taken % period == 0 or taken >= steps or highest <= lowest:
             b, slope = active.b[:n], active.slope[:n]
@@ -325,16 +309,15 @@ def climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
             gap = gap_of(b, slope, lower, upper, epsilon, bias)
             noise = rounding_of(b, lower, upper, active.diagonal[:n])
             if gap <= max(tol * max(abs(objective), abs(objective + gap)), noise) or highest <= lowest:
-                return REACHED, n, objective, gap, taken
+                return REACHED, n, taken
             if taken >= steps:
-                return PAUSED, n, objective, gap, taken
+                return PAUSED, n, taken
             left = n
             if shrink and taken > 0 and taken % (_LOOKS * period) == 0:
                 left = _leave_out(active, n, store, highest, lowest, epsilon)
             if left < n:
                 n, width = left, padded(left)
-                row_i = store.values[:width]
-                i, highest, lowest = _move(active, n, 0.0, row_i, row_i, high, low)
+                i, highest, lowest = _move(active, n, 0.0, nothing, nothing, high, low)
         place_i = _place_of(K, active, n, i, store)
         row_i = store.values[place_i * width : (place_i + 1) * width]
         j = _partner(active, n, highest, active.diagonal[i], row_i, flat, high)
@@ -353,12 +336,64 @@ def climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
             (0.0 if epsilon > 0.0 and old_j > 0.0 else active.lower[j]) if step == down else old_j - step
         )
         if active.b[i] == old_i and active.b[j] == old_j:
-            return STALLED, n, objective, gap, taken
+            return STALLED, n, taken
         objective += step * (drop - 0.5 * step * curvature)
         _set_kinks(active, i, epsilon)
         _set_kinks(active, j, epsilon)
         i, highest, lowest = _move(active, n, step, row_i, row_j, high, low)
         taken += 1
+
+
+@jit()
+def ascend(K, columns, b, slope, lower, upper, epsilon, objective, tol, steps, shrink, buffer):
+    """Take steps until the relative gap of the active coefficients is at most tol.
+
+    Parameters
+    ----------
+    K : array of shape (m, m)
+    columns : row of K of each coefficient, ascending
+    b : coefficients; changed in place
+    slope : ``p - Kb``
+    lower, upper : ends of the boxes
+    epsilon : weight of the absolute values
+    objective : value of the dual objective
+    tol : relative duality gap
+    steps : most steps to take
+    shrink : whether to leave out coefficients that rest at the ends of their boxes
+    buffer : room for rows of K, two at least
+
+    Returns
+    -------
+    why it ended, steps taken
+    """
+    moving = np.flatnonzero(lower < upper)
+    n = moving.size
+    width = padded(n)
+    active = Active(
+        moving, columns[moving], _padded(b, moving, width), _padded(slope, moving, width),
+        _padded(lower, moving, width), _padded(upper, moving, width), np.zeros(width), np.zeros(width),
+        np.zeros(width), b,
+    )  # fmt: skip
+    for k in range(n):
+        active.diagonal[k] = K[active.column[k], active.column[k]]
+    set_all_kinks(active, n, epsilon)
+    store = Store(
+        buffer, np.full(n, -1), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64),
+        np.zeros(2, dtype=np.int64),
+    )  # fmt: skip
+    reason, n, taken = _climb(K, active, store, n, epsilon, objective, tol, steps, shrink)
+    for k in range(n):
+        b[active.row[k]] = active.b[k]
+    return reason, taken
+
+
+@jit()
+def _padded(values, rows, width):
+    """Some of the values, and zeros."""
+    out = np.zeros(width)
+    for k in range(rows.size):
+        out[k] = values[rows[k]]
+    return out
 
 
 @jit()
@@ -378,3 +413,21 @@ def values_at(K, columns, b, out):
         else:
             for i in range(n):
                 out[i] += weight * np.float64(row[columns[i]])
+
+
+@jit()
+def certificate(p, b, values, lower, upper, epsilon, diagonal):
+    """Bias, dual objective, gap and its rounding, at a point b with ``values = Kb``."""
+    m = b.size
+    slope, rise, fall = np.empty(m), np.empty(m), np.empty(m)
+    total, heights = 0.0, 0.0
+    for k in range(m):
+        slope[k] = p[k] - values[k]
+        rise[k] = -np.inf if b[k] >= upper[k] else (-epsilon if b[k] >= 0.0 else epsilon)
+        fall[k] = np.inf if b[k] <= lower[k] else (-epsilon if b[k] > 0.0 else epsilon)
+        total += b[k] * (p[k] + slope[k])
+        heights += abs(b[k])
+    bias = bias_of(b, slope, lower, upper, rise, fall)
+    gap = gap_of(b, slope, lower, upper, epsilon, bias)
+    noise = rounding_of(b, lower, upper, diagonal)
+    return bias, 0.5 * total - epsilon * heights, gap, noise

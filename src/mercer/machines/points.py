@@ -20,7 +20,7 @@ from mercer.kernels.base import BLOCK, Kernel, has_range
 from mercer.machines.program import Array, Index
 
 #: Rows whose part of a Gram matrix is looked at for negative eigenvalues, and what counts as one.
-_LOOKED_AT, _NEGATIVE = 200, 1e-5
+_LOOKED_AT, _NEGATIVE = 64, 1e-5
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,9 @@ class Points:
 
     def gram(self) -> Any:
         """Gram matrix, with rows that are contiguous."""
-        K = self.X if self.precomputed else on_cpu(self.kernel(self.X, None))
-        return check_finite(np.ascontiguousarray(as_floats(K)))
+        if self.precomputed:  # checked already
+            return np.ascontiguousarray(self.X)
+        return check_finite(np.ascontiguousarray(as_floats(on_cpu(self.kernel(self.X, None)))))
 
     def diagonal(self) -> Array:
         """Diagonal of the Gram matrix."""

@@ -25,10 +25,6 @@ class Program:
     upper: Array
     epsilon: float = 0.0
 
-    def objective(self, b: Array, slope: Array) -> float:
-        """Dual objective of a point with slopes ``p - Kb``."""
-        return float(0.5 * b @ (self.p + slope) - self.epsilon * np.abs(b).sum())
-
 
 @dataclass
 class Solution:
@@ -70,14 +66,12 @@ class Solution:
 
 def certify(program: Program, b: Array, values: Array, diagonal: Array) -> Solution:
     """The point b with ``values = Kb``, its bias, objective and gap, all in double precision."""
-    from mercer.compiled.smo import bias_of, gap_of, rounding_of
+    from mercer.compiled.smo import certificate
 
-    slope = program.p - values
-    rise, fall = kinks(program, b)
-    bias = bias_of(b, slope, program.lower, program.upper, rise, fall)
-    gap = gap_of(b, slope, program.lower, program.upper, program.epsilon, bias)
-    rounding = float(rounding_of(b, program.lower, program.upper, diagonal))
-    return Solution(b, values, float(bias), program.objective(b, slope), float(gap), rounding)
+    bias, objective, gap, rounding = certificate(
+        program.p, b, values, program.lower, program.upper, program.epsilon, diagonal
+    )
+    return Solution(b, values, bias, objective, gap, rounding)
 
 
 def kinks(program: Program, b: Array) -> tuple[Array, Array]:

@@ -32,6 +32,15 @@ class MatrixRows:
         """Diagonal of K."""
         return np.diagonal(self.matrix)[self.columns].astype(float)
 
+    def buffer(self, single: bool) -> Any:
+        """Room for gathered rows: for all of them, or as much as there is."""
+        from mercer.compiled.smo import padded
+
+        dtype = np.dtype(np.float32) if single else self.matrix.dtype
+        width = padded(len(self.columns))
+        count = min(len(self.columns), max(2, int(min(self.room, 1e15) // (dtype.itemsize * width))))
+        return np.empty(max(count, 2) * width, dtype=dtype)
+
     def values(self, b: Array) -> Array:
         """``Kb`` in double precision."""
         from mercer.compiled.smo import values_at

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from enum import Enum
 
 import numpy as np
 
@@ -68,17 +67,26 @@ def _improved(
     program: Program, rows: MatrixRows, solution: Solution, tol: float, most: float, watch: Watch | None
 ) -> Solution:
     """Rounds of steps, each with a certificate and, if it ended early, with a Newton step."""
+    from mercer.compiled import smo
+
     diagonal, misled = rows.diagonal(), 0
+    buffer = rows.buffer(single=tol >= SINGLE)
+    patience, pause = _PATIENCE * len(program.p), max(1000, _PAUSE // len(program.p))
     while solution.relative_gap > tol and solution.steps < most:
-        ascent = _Ascent(program, rows, solution, tol, misled < _MISLED)
-        end = ascent.run(_MARGIN * tol, min(most - solution.steps, _PATIENCE * len(program.p)), watch)
-        b, steps = ascent.b(), solution.steps + ascent.steps
-        previous, solution = solution, certify(program, b, rows.values(b), diagonal)
-        misled += end is End.REACHED
-        if end is not End.REACHED and end is not End.STOPPED and solution.relative_gap > tol:
+        b = solution.b.copy()
+        reason, taken = smo.ascend(
+            rows.matrix, rows.columns, b, program.p - solution.values, program.lower, program.upper,
+            program.epsilon, solution.objective, _MARGIN * tol,
+            int(min(most - solution.steps, patience, pause)), misled < _MISLED, buffer,
+        )  # fmt: skip
+        previous, steps = solution, solution.steps + taken
+        solution = certify(program, b, rows.values(b), diagonal)
+        misled += reason == smo.REACHED
+        if reason != smo.REACHED and solution.relative_gap > tol:
             solution = newton_step(program, rows, solution)
         solution.steps = steps
-        if end is End.STOPPED or not _progressed(previous, solution):
+        stopped = watch is not None and watch(solution.relative_gap)
+        if stopped or not _progressed(previous, solution):
             break
     return solution
 
@@ -87,70 +95,3 @@ def _progressed(previous: Solution, solution: Solution) -> bool:
     """Whether a round gained anything above rounding."""
     gained = solution.objective - previous.objective
     return gained > 1e-15 * abs(solution.objective) or solution.gap < 0.5 * previous.gap
-
-
-class End(Enum):
-    """Why a run of steps ended."""
-
-    REACHED = "the gap of the active coefficients is small"
-    STALLED = "no step changes anything"
-    PAUSED = "so many steps were allowed"
-    STOPPED = "someone said so"
-
-
-class _Ascent:
-    """Steps from a point until the gap of what is active is small, and the state between them."""
-
-    def __init__(
-        self, program: Program, rows: MatrixRows, start: Solution, tol: float, shrink: bool
-    ) -> None:
-        from mercer.compiled import smo
-
-        self._smo, self._rows, self._shrink = smo, rows, shrink
-        self._epsilon, self._objective, self.steps = program.epsilon, start.objective, 0
-        moving = np.flatnonzero(program.lower < program.upper)
-        self.n = len(moving)
-        width = smo.padded(self.n)
-        slope = program.p - start.values
-
-        def padded(values: Array) -> Array:
-            out = np.zeros(width)
-            out[: self.n] = values[moving]
-            return out
-
-        self.active = smo.Active(
-            moving, rows.columns[moving], padded(start.b), padded(slope), padded(program.lower),
-            padded(program.upper), np.zeros(width), np.zeros(width), padded(rows.diagonal()),
-            start.b.copy(),
-        )  # fmt: skip
-        smo.set_all_kinks(self.active, self.n, self._epsilon)
-        dtype = np.dtype(np.float32) if tol >= SINGLE else rows.matrix.dtype
-        size = int(min(max(self.n, 2), max(2, rows.room // (max(width, 1) * dtype.itemsize)))) * width
-        self.store = smo.Store(
-            np.zeros(size, dtype), np.full(self.n, -1), np.zeros(self.n, int), np.zeros(self.n, int),
-            np.zeros(2, int),
-        )  # fmt: skip
-
-    def run(self, tol: float, most: float, watch: Watch | None) -> End:
-        """Take at most so many steps."""
-        smo = self._smo
-        while True:
-            pause = max(1000, _PAUSE // max(self.n, 1))
-            reason, self.n, self._objective, gap, taken = smo.climb(
-                self._rows.matrix, self.active, self.store, self.n, self._epsilon, self._objective,
-                tol, int(min(pause, most - self.steps)), self._shrink,
-            )  # fmt: skip
-            self.steps += taken
-            if reason == smo.REACHED:
-                return End.REACHED
-            if reason == smo.STALLED:
-                return End.STALLED
-            if watch is not None and watch(gap / max(abs(self._objective + gap), 1e-300)):
-                return End.STOPPED
-            if self.steps >= most:
-                return End.PAUSED
-
-    def b(self) -> Array:
-        """All coefficients."""
-        self.active.solution[self.active.row[: self.n]] = self.active.b[: self.n]
-        return self.active.solution
