@@ -85,10 +85,32 @@ def set_all_kinks(active, n, epsilon):
 
 
 @jit()
-def _move(active, n, step, row_i, row_j, high, low):
+def _largest(lanes, scratch):
+    """The largest of the lanes, by halves, which vectorises."""
+    half = LANES // 2
+    for k in range(half):
+        scratch[k] = lanes[k] if lanes[k] > lanes[k + half] else lanes[k + half]
+    while half > 1:
+        half //= 2
+        for k in range(half):
+            scratch[k] = scratch[k] if scratch[k] > scratch[k + half] else scratch[k + half]
+    return scratch[0]
+
+
+@jit()
+def _lane_of(lanes, value):
+    """The first lane with a value."""
+    for k in range(LANES):
+        if lanes[k] == value:
+            return k
+    return 0
+
+
+@jit()
+def _move(active, n, step, row_i, row_j, high, low, scratch):
     """Slopes after a step; returns the coefficient that gains most by rising, and both extremes."""
     high[:] = -np.inf
-    low[:] = np.inf
+    low[:] = -np.inf
     for start in range(0, n, LANES):
         stop = start + LANES
         slope, rise, fall = active.slope[start:stop], active.rise[start:stop], active.fall[start:stop]
@@ -99,19 +121,20 @@ def _move(active, n, step, row_i, row_j, high, low):
             up = slope[k] + rise[k]
             high[k] = up if up > high[k] else high[k]
         for k in range(LANES):
-            down = slope[k] + fall[k]
-            low[k] = down if down < low[k] else low[k]
-    lane = np.argmax(high)
-    best, highest = lane, high[lane]
+            down = -(slope[k] + fall[k])
+            low[k] = down if down > low[k] else low[k]
+    highest = _largest(high, scratch)
+    lane = _lane_of(high, highest)
+    best = lane
     for k in range(lane, n, LANES):
         if active.slope[k] + active.rise[k] == highest:
             best = k
             break
-    return best, highest, low.min()
+    return best, highest, -_largest(low, scratch)
 
 
 @jit(error_model="numpy")
-def _partner(active, n, highest, own, row, flat, gains):
+def _partner(active, n, highest, own, row, flat, gains, scratch):
     """The coefficient that falls while the first rises: the one with the largest gain of the pair."""
     gains[:] = 0.0
     for start in range(0, n, LANES):
@@ -122,7 +145,7 @@ def _partner(active, n, highest, own, row, flat, gains):
             drop = max(highest - (slope[k] + fall[k]), 0.0)
             gain = drop * drop / max(own + diagonal[k] - 2.0 * np.float64(part[k]), flat)
             gains[k] = gain if gain > gains[k] else gains[k]
-    lane = np.argmax(gains)
+    lane = _lane_of(gains, _largest(gains, scratch))
     best, most = lane, -1.0
     for k in range(lane, n, LANES):
         drop = max(highest - (active.slope[k] + active.fall[k]), 0.0)
@@ -296,10 +319,10 @@ def _climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
         return REACHED, n, 0
     flat = _FLAT * max(active.diagonal[:n].max(), 1e-30)
     period = max(_LEAST_PERIOD, min(n // _LOOKS, _LARGEST_PERIOD))
-    high, low = np.empty(LANES), np.empty(LANES)
+    high, low, scratch = np.empty(LANES), np.empty(LANES), np.empty(LANES // 2)
     width = padded(n)
     nothing = np.zeros(width, dtype=store.values.dtype)
-    i, highest, lowest = _move(active, n, 0.0, nothing, nothing, high, low)
+    i, highest, lowest = _move(active, n, 0.0, nothing, nothing, high, low, scratch)
     taken = 0
     while True:
         if taken % period == 0 or taken >= steps or highest <= lowest:
@@ -317,10 +340,10 @@ def _climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
                 left = _leave_out(active, n, store, highest, lowest, epsilon)
             if left < n:
                 n, width = left, padded(left)
-                i, highest, lowest = _move(active, n, 0.0, nothing, nothing, high, low)
+                i, highest, lowest = _move(active, n, 0.0, nothing, nothing, high, low, scratch)
         place_i = _place_of(K, active, n, i, store)
         row_i = store.values[place_i * width : (place_i + 1) * width]
-        j = _partner(active, n, highest, active.diagonal[i], row_i, flat, high)
+        j = _partner(active, n, highest, active.diagonal[i], row_i, flat, high, scratch)
         place_j = _place_of(K, active, n, j, store)
         row_j = store.values[place_j * width : (place_j + 1) * width]
         drop = highest - (active.slope[j] + active.fall[j])
@@ -340,22 +363,20 @@ def _climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
         objective += step * (drop - 0.5 * step * curvature)
         _set_kinks(active, i, epsilon)
         _set_kinks(active, j, epsilon)
-        i, highest, lowest = _move(active, n, step, row_i, row_j, high, low)
+        i, highest, lowest = _move(active, n, step, row_i, row_j, high, low, scratch)
         taken += 1
 
 
 @jit()
-def ascend(K, columns, b, slope, lower, upper, epsilon, objective, tol, steps, shrink, buffer):
-    """Take steps until the relative gap of the active coefficients is at most tol.
+def ascend(K, columns, p, lower, upper, epsilon, b, values, objective, tol, steps, shrink, buffer):
+    """Take steps until the relative gap of the active coefficients is at most tol, and certify the end.
 
     Parameters
     ----------
     K : array of shape (m, m)
     columns : row of K of each coefficient, ascending
-    b : coefficients; changed in place
-    slope : ``p - Kb``
-    lower, upper : ends of the boxes
-    epsilon : weight of the absolute values
+    p, lower, upper, epsilon : the program
+    b, values : coefficients and ``Kb``; changed in place
     objective : value of the dual objective
     tol : relative duality gap
     steps : most steps to take
@@ -364,18 +385,19 @@ def ascend(K, columns, b, slope, lower, upper, epsilon, objective, tol, steps, s
 
     Returns
     -------
-    why it ended, steps taken
+    why it ended, steps taken, and what :func:`certificate` returns
     """
     moving = np.flatnonzero(lower < upper)
     n = moving.size
     width = padded(n)
+    diagonal = np.empty(b.size)
+    for k in range(b.size):
+        diagonal[k] = K[columns[k], columns[k]]
     active = Active(
-        moving, columns[moving], _padded(b, moving, width), _padded(slope, moving, width),
+        moving, columns[moving], _padded(b, moving, width), _padded(p - values, moving, width),
         _padded(lower, moving, width), _padded(upper, moving, width), np.zeros(width), np.zeros(width),
-        np.zeros(width), b,
+        _padded(diagonal, moving, width), b,
     )  # fmt: skip
-    for k in range(n):
-        active.diagonal[k] = K[active.column[k], active.column[k]]
     set_all_kinks(active, n, epsilon)
     store = Store(
         buffer, np.full(n, -1), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64),
@@ -384,7 +406,8 @@ def ascend(K, columns, b, slope, lower, upper, epsilon, objective, tol, steps, s
     reason, n, taken = _climb(K, active, store, n, epsilon, objective, tol, steps, shrink)
     for k in range(n):
         b[active.row[k]] = active.b[k]
-    return reason, taken
+    values_at(K, columns, b, values)
+    return reason, taken, certificate(p, b, values, lower, upper, epsilon, diagonal)
 
 
 @jit()

@@ -11,8 +11,8 @@ from mercer._threads import blas_in_one_thread
 from mercer.machines.program import Array, Index, Program, Solution, certify, kinks
 from mercer.machines.rows import MatrixRows
 
-#: Most coefficients that are moved together: their matrix is factorised.
-_MOST = 3000
+#: Most coefficients that are moved together, whatever it is worth: their matrix is held and factorised.
+_MOST = 5000
 #: Times that coefficients may reach the end of their piece on the way.
 _REPEATS = 50
 #: Ridge that makes the matrix of equal rows invertible, relative to its largest entry.
@@ -20,14 +20,15 @@ _RIDGE = 1e-13
 _TINY = 1e-300
 
 
-def newton_step(program: Program, rows: MatrixRows, solution: Solution) -> Solution:
+def newton_step(program: Program, rows: MatrixRows, solution: Solution, most: int = _MOST) -> Solution:
     """The best point on the pieces that the coefficients are on, or as far towards it as they reach.
 
-    Returns the solution itself if that gains nothing.
+    Returns the solution itself if that gains nothing, or if more than ``most`` coefficients would have
+    to be moved together.
     """
     rise, fall = kinks(program, solution.b)
     free = np.flatnonzero((rise == fall) & (program.lower < program.upper))
-    if not 2 <= len(free) <= _MOST:
+    if not 2 <= len(free) <= min(most, _MOST):
         return solution
     H = rows.between(free)
     b, slope = solution.b[free], (program.p - solution.values + rise)[free]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +62,8 @@ class Solution:
         """The gap over the larger of both objectives."""
         if self.gap <= self.rounding:
             return 0.0
+        if self.gap == math.inf:
+            return math.inf
         return self.gap / max(abs(self.objective), abs(self.objective + self.gap))
 
 

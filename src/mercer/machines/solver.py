@@ -21,6 +21,8 @@ _MARGIN = 0.9
 _MISLED = 4
 #: Programs of so few rows are solved to rounding, if that takes no more steps for each coefficient.
 _SMALL, _POLISH = 64, 100
+#: Cubes of coefficients that are factorised in the time of a step, for each row.
+_WORTH = 20
 #: Steps for each coefficient before a Newton step is tried.
 _PATIENCE = 5
 #: Relative gaps for which rows are gathered in single precision; slopes are always in double.
@@ -51,14 +53,16 @@ def solve(
     watch : callable, optional
         Called with the relative gap now and then; if it returns True the solver stops where it is.
     """
-    diagonal = rows.diagonal()
-    b = np.zeros_like(program.p) if start is None else start
-    solution = certify(program, b, rows.values(b), diagonal)
+    if start is None:
+        solution = Solution(np.zeros_like(program.p), np.zeros_like(program.p), 0.0, 0.0, math.inf)
+    else:
+        solution = certify(program, start, rows.values(start), rows.diagonal())
     most = math.inf if max_steps is None else max_steps
     solution = _improved(program, rows, solution, tol, most, watch)
     solution.reached = solution.relative_gap <= tol
-    if solution.reached and len(b) <= _SMALL and solution.steps < most:
-        solution = _improved(program, rows, solution, 0.0, min(_POLISH * len(b), most), watch)
+    if solution.reached and len(program.p) <= _SMALL and solution.steps < most:
+        most = min(most, solution.steps + _POLISH * len(program.p))
+        solution = _improved(program, rows, solution, 0.0, most, watch)
         solution.reached = True
     return solution
 
@@ -69,22 +73,25 @@ def _improved(
     """Rounds of steps, each with a certificate and, if it ended early, with a Newton step."""
     from mercer.compiled import smo
 
-    diagonal, misled = rows.diagonal(), 0
-    buffer = rows.buffer(single=tol >= SINGLE)
+    misled, since, buffer = 0, 0, rows.buffer(single=tol >= SINGLE)
     patience, pause = _PATIENCE * len(program.p), max(1000, _PAUSE // len(program.p))
     while solution.relative_gap > tol and solution.steps < most:
-        b = solution.b.copy()
-        reason, taken = smo.ascend(
-            rows.matrix, rows.columns, b, program.p - solution.values, program.lower, program.upper,
-            program.epsilon, solution.objective, _MARGIN * tol,
-            int(min(most - solution.steps, patience, pause)), misled < _MISLED, buffer,
+        previous, b, values = solution, solution.b.copy(), solution.values.copy()
+        reason, taken, (bias, objective, gap, rounding) = smo.ascend(
+            rows.matrix, rows.columns, program.p, program.lower, program.upper, program.epsilon, b,
+            values, previous.objective, _MARGIN * tol, int(min(most - previous.steps, patience, pause)),
+            misled < _MISLED, buffer,
         )  # fmt: skip
-        previous, steps = solution, solution.steps + taken
-        solution = certify(program, b, rows.values(b), diagonal)
+        solution = Solution(b, values, bias, objective, gap, rounding)
         misled += reason == smo.REACHED
+        since += taken
         if reason != smo.REACHED and solution.relative_gap > tol:
-            solution = newton_step(program, rows, solution)
-        solution.steps = steps
+            # A factorisation must not take longer than the steps since the last one.
+            most_free = int((_WORTH * since * len(program.p)) ** (1 / 3))
+            newton = newton_step(program, rows, solution, most_free)
+            since = since if newton is solution else 0
+            solution = newton
+        solution.steps = previous.steps + taken
         stopped = watch is not None and watch(solution.relative_gap)
         if stopped or not _progressed(previous, solution):
             break

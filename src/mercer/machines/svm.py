@@ -25,6 +25,8 @@ from mercer.machines.rows import ComputedRows, MatrixRows
 _LEAST_ROOM = 2.0**26
 #: Part of the memory for rows that are kept; the rest holds those that are being computed and used.
 _KEPT = 0.5
+#: Parts into which programs are dealt, for each thread.
+_PARTS = 4
 #: Steps of the progress bar for each program.
 _PERCENT = 100
 
@@ -75,9 +77,15 @@ class SupportVectorMachine(BaseEstimator):
             )
             share.finish()
 
+        def several(*numbers: int) -> None:
+            for k in numbers:
+                job(k)
+
+        parts = min(len(programs), _PARTS * threads_in_use())
+        tasks = [tuple(range(part, len(programs), parts)) for part in range(parts)]
         interrupted = False
         try:
-            watched(lambda: run(job, [(k,) for k in range(len(programs))]), work, type(self).__name__)
+            watched(lambda: run(several, tasks), work, type(self).__name__)
         except KeyboardInterrupt:
             if any(solution is None for solution in solutions):
                 raise
