@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from mercer.kernels import Gaussian, Heat, Linear, Spectrum
 from mercer.machines import SVC, SVR, OneClassSVM
+from mercer.selection import KernelSearchCV
 from mercer.spaces import Simplex
 
 #: Rows are dealt to folds in turn, so that two equal rows are not one row that counts twice.
@@ -131,6 +132,8 @@ def test_too_few_steps_end_in_a_warning_with_the_gap(digits) -> None:
     assert not model.converged_
     assert model.dual_gap_ > 1e-3
     assert model.n_iter_.max() == 20
+    with pytest.warns(ConvergenceWarning, match="relative duality gap of 1, above"):
+        SVC(max_iter=0).fit(*digits)
 
 
 def test_an_indefinite_matrix_has_no_certificate(digits) -> None:
@@ -199,3 +202,34 @@ def test_probabilities_are_as_good_as_libsvms() -> None:
     np.testing.assert_array_equal(np.log(P), ours.predict_log_proba(X[600:]))
     assert log_loss(y[600:], P) < log_loss(y[600:], Q) + 0.02
     assert not hasattr(SVC(), "predict_proba")
+
+
+@pytest.mark.parametrize(
+    "machine", [SVC("precomputed"), SVR("precomputed", epsilon=0.05)], ids=["SVC", "SVR"]
+)
+def test_a_warm_start_saves_steps_and_changes_nothing(machine, digits) -> None:
+    X, y = digits[0], digits[1] % 2
+    K = rbf_kernel(X, gamma=1e-3)
+    warm = clone(machine).set_params(warm_start=True, tol=1e-6)
+    cold = clone(machine).set_params(tol=1e-6)
+    steps = {"warm": 0, "cold": 0}
+    for C in (0.1, 1.0, 10.0, 100.0, 1000.0, 3.0):
+        warm.set_params(C=C).fit(K, y)
+        cold.set_params(C=C).fit(K, y)
+        assert warm.converged_
+        assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-6)
+        assert abs(warm.dual_coef_.sum()) < 1e-9
+        steps["warm"] += int(np.sum(warm.n_iter_))
+        steps["cold"] += int(np.sum(cold.n_iter_))
+    assert steps["warm"] < 0.7 * steps["cold"]
+    warm.fit(K[:300, :300], y[:300])  # other rows: as if nothing had been before
+
+
+def test_a_kernel_search_takes_these_machines(digits) -> None:
+    grid = {"C": [1.0, 10.0]}
+    ours = KernelSearchCV(Gaussian(), SVC(), similarities=[0.1, 0.5], param_grid=grid, cv=3).fit(*digits)
+    theirs = KernelSearchCV(Gaussian(), similarities=[0.1, 0.5], param_grid=grid, cv=3).fit(*digits)
+    assert ours.best_params_ == theirs.best_params_
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=0.005
+    )

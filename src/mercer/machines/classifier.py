@@ -49,6 +49,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         Settle ties of votes by the decision function; needs "ovr".
     probability : bool
         Calibrate probabilities on decision values of five held-out parts.
+    warm_start : bool
+        Start from the solution of the last fit, as along a path of C on the same rows.
     max_iter : int
         Most steps for each pair of classes, -1 for no limit.
     max_memory : float
@@ -92,6 +94,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
         probability: bool = False,
+        warm_start: bool = False,
         max_iter: int = -1,
         max_memory: float = 4.0,
     ) -> None:
@@ -103,6 +106,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
         self.probability = probability
+        self.warm_start = warm_start
         self.max_iter = max_iter
         self.max_memory = max_memory
 

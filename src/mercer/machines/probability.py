@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from mercer.machines.blocks import solve_with
-from mercer.machines.program import Array, Program, Solution
+from mercer.machines.program import Array, Program, Solution, balanced
 from mercer.machines.rows import ComputedRows, MatrixRows
 
 #: Parts that are held out in turn.
@@ -36,19 +35,9 @@ def out_of_fold(
             lower=np.where(held_out, 0.0, program.lower),
             upper=np.where(held_out, 0.0, program.upper),
         )
-        found = solve_with(rest, rows, tol, start=_without(held_out, solution.b))
+        found = solve_with(rest, rows, tol, start=balanced(np.where(held_out, 0.0, solution.b)))
         values[held_out] = found.values[held_out] + found.bias
     return values
-
-
-def _without(held_out: Any, b: Array) -> Array:
-    """Coefficients with zeros at some rows; the larger of both sides shrinks to balance the sum."""
-    b = np.where(held_out, 0.0, b)
-    up, down = b[b > 0].sum(), -b[b < 0].sum()
-    most = min(up, down)
-    b[b > 0] *= most / up if up > 0 else 0.0
-    b[b < 0] *= most / down if down > 0 else 0.0
-    return b
 
 
 def fit_sigmoid(values: Array, program: Program) -> tuple[float, float]:

@@ -83,3 +83,26 @@ def kinks(program: Program, b: Array) -> tuple[Array, Array]:
     rise = np.where(b >= program.upper, -np.inf, np.where(b >= 0, -epsilon, epsilon))
     fall = np.where(b <= program.lower, np.inf, np.where(b > 0, -epsilon, epsilon))
     return rise, fall
+
+
+def restarted(program: Program, solution: Solution) -> Array:
+    """Coefficients to start from, made of the solution of a program with other boxes and sum zero.
+
+    Along a growing C they are stretched by ``(p'b - epsilon |b|_1) / b'Kb``, the best factor, as far as
+    the boxes have grown.  Where boxes have shrunk, coefficients are cut off, and the larger of both
+    sides shrinks until the sum is zero again.
+    """
+    b = solution.b
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(b > 0, program.upper / b, program.lower / b)[b != 0]
+    gain = float(program.p @ b) - program.epsilon * float(np.abs(b).sum())
+    best = gain / max(float(b @ solution.values), 1e-300)
+    b = np.clip(b * np.clip(best, 1.0, max(room.min(initial=np.inf), 1.0)), program.lower, program.upper)
+    return balanced(b)
+
+
+def balanced(b: Array) -> Array:
+    """Coefficients of sum zero: those of the larger side are shrunk."""
+    up, down = b[b > 0].sum(), -b[b < 0].sum()
+    most = min(up, down)
+    return b * np.where(b > 0, most / max(up, 1e-300), most / max(down, 1e-300))

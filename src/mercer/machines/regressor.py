@@ -51,6 +51,8 @@ class SVR(RegressorMixin, _OneProgram):
         Scale the kernel to the training points: the median similarity of distinct ones.
     tol : float
         Largest relative duality gap.
+    warm_start : bool
+        Start from the solution of the last fit, as along a path of C on the same rows.
     max_iter : int
         Most steps, -1 for no limit.
     max_memory : float
@@ -82,6 +84,7 @@ class SVR(RegressorMixin, _OneProgram):
         epsilon: float = 0.1,
         scale: float | None = None,
         tol: float = 1e-3,
+        warm_start: bool = False,
         max_iter: int = -1,
         max_memory: float = 4.0,
     ) -> None:
@@ -90,6 +93,7 @@ class SVR(RegressorMixin, _OneProgram):
         self.epsilon = epsilon
         self.scale = scale
         self.tol = tol
+        self.warm_start = warm_start
         self.max_iter = max_iter
         self.max_memory = max_memory
 

@@ -53,11 +53,13 @@ def solve(
     watch : callable, optional
         Called with the relative gap now and then; if it returns True the solver stops where it is.
     """
-    if start is None:
-        solution = Solution(np.zeros_like(program.p), np.zeros_like(program.p), 0.0, 0.0, math.inf)
-    else:
-        solution = certify(program, start, rows.values(start), rows.diagonal())
     most = math.inf if max_steps is None else max_steps
+    zeros = np.zeros_like(program.p)
+    if start is None and tol < 1 and most > 0:  # the first round certifies its end
+        solution = Solution(zeros, zeros, 0.0, 0.0, math.inf)
+    else:
+        b = zeros if start is None else start
+        solution = certify(program, b, rows.values(b), rows.diagonal())
     solution = _improved(program, rows, solution, tol, most, watch)
     solution.reached = solution.relative_gap <= tol
     if solution.reached and len(program.p) <= _SMALL and solution.steps < most:

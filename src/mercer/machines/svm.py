@@ -18,7 +18,7 @@ from mercer._threads import run, threads_in_use
 from mercer._validation import is_whole
 from mercer.machines.blocks import solve_with
 from mercer.machines.points import Points, check_points, in_single, products
-from mercer.machines.program import Array, Index, Program, Solution
+from mercer.machines.program import Array, Index, Program, Solution, restarted
 from mercer.machines.rows import ComputedRows, MatrixRows
 
 #: Least bytes for rows that are gathered, whatever the limit.
@@ -39,7 +39,8 @@ class SupportVectorMachine(BaseEstimator):
     tol: float
     max_iter: int
     max_memory: float
-    points_: Points
+    #: Whether a fit starts from the solution of the last one.
+    warm_start: bool = False
 
     def _check_options(self, **positive: float) -> None:
         for name, value in {**positive, "tol": self.tol, "max_memory": self.max_memory}.items():
@@ -64,6 +65,7 @@ class SupportVectorMachine(BaseEstimator):
         """
         self.kernel_ = points.kernel
         sources = self._sources(points, indices)
+        starts = self._starts(programs) if start is None else [start]
         solutions: list[Any] = [None] * len(programs)
         work = Work(total=_PERCENT * len(programs))
         most = None if self.max_iter < 0 else self.max_iter
@@ -73,7 +75,7 @@ class SupportVectorMachine(BaseEstimator):
             rows = sources[k]()
             tol = math.inf if work.stop.is_set() else self.tol
             solutions[k] = solve_with(
-                programs[k], rows, tol, max_steps=most, start=start, watch=share.report
+                programs[k], rows, tol, max_steps=most, start=starts[k], watch=share.report
             )
             share.finish()
 
@@ -91,7 +93,16 @@ class SupportVectorMachine(BaseEstimator):
                 raise
             interrupted = True
         self._certify(points, solutions, interrupted)
+        if self.warm_start:
+            self._solutions = solutions
         return solutions
+
+    def _starts(self, programs: list[Program]) -> list[Array | None]:
+        """Coefficients to start from: those of the last fit, if it had programs of the same sizes."""
+        last = getattr(self, "_solutions", []) if self.warm_start else []
+        if [len(s.b) for s in last] != [len(program.p) for program in programs]:
+            return [None] * len(programs)
+        return [restarted(program, s) for program, s in zip(programs, last, strict=True)]
 
     def _sources(self, points: Points, indices: list[Index | None]) -> list[Any]:
         """For each program a function that returns its rows of the Gram matrix."""
