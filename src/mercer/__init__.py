@@ -11,6 +11,7 @@ __all__ = [
     "gp",
     "harmonics",
     "kernels",
+    "machines",
     "plotting",
     "rkhs",
     "selection",

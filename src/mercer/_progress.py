@@ -34,6 +34,8 @@ class Work:
     total: int = 0
     done: int = 0
     callback: Report | None = None
+    #: What a bar says besides, such as how exact the result is by now.
+    note: str = ""
     stop: threading.Event = field(default_factory=threading.Event)
     lock: Any = field(default_factory=threading.Lock)
 
@@ -76,8 +78,8 @@ def watched(call: Callable[[], T], work: Work, what: str) -> T:
     visible = sys.stderr.isatty() and work.callback is None
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as pool, _LateBar(what) as bar:
-        future = pool.submit(context.run, call)
         try:
+            future = pool.submit(context.run, call)
             while True:
                 try:
                     return future.result(timeout=_LOOK)
@@ -85,7 +87,7 @@ def watched(call: Callable[[], T], work: Work, what: str) -> T:
                     if future.done():
                         raise  # the call's own
                 if visible:
-                    bar.report(work.done, work.total)
+                    bar.report(work.done, work.total, work.note)
         except BaseException:
             work.stop.set()
             raise
@@ -144,7 +146,7 @@ def _on_main_thread() -> bool:
 
 
 @contextmanager
-def _bar(what: str) -> Iterator[tuple[Report, Callable[[Any], None]]]:
+def _bar(what: str) -> Iterator[tuple[Callable[..., None], Callable[[Any], None]]]:
     """Draw a bar on the error stream; yields functions to report steps and to print above it."""
     # Rarely needed, and slower to import than many Gram matrices are to compute.
     from rich.console import Console
@@ -165,7 +167,9 @@ def _bar(what: str) -> Iterator[tuple[Report, Callable[[Any], None]]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
         task = drawn.add_task(what, total=None)
         yield (
-            lambda done, total: drawn.update(task, completed=done, total=total or None),
+            lambda done, total, note="": drawn.update(
+                task, completed=done, total=total or None, description=f"{what} {note}".rstrip()
+            ),
             drawn.console.print,
         )
 
@@ -177,7 +181,7 @@ class _LateBar:
         self._what = what
         self._begun = time.monotonic()
         self._stack = ExitStack()
-        self._show: Report | None = None
+        self._show: Callable[..., None] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -185,11 +189,11 @@ class _LateBar:
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def report(self, done: int, total: int) -> None:
+    def report(self, done: int, total: int, note: str = "") -> None:
         if self._show is None and time.monotonic() - self._begun >= PATIENCE:
             self._show, _ = self._stack.enter_context(_bar(self._what))
         if self._show is not None:
-            self._show(done, total)
+            self._show(done, total, note)
 
 
 class _Log:

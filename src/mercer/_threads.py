@@ -87,13 +87,14 @@ def blas_in_one_thread() -> Iterator[int]:
         threads = threads_in_use()
         if _BlasLimit.users == 1:
             _BlasLimit.limiter = blas_limited_to(1)
+            _BlasLimit.limiter.__enter__()  # only what is entered and left lets other threads limit BLAS
     try:
         yield threads
     finally:
         with _BlasLimit.lock:
             _BlasLimit.users -= 1
             if _BlasLimit.users == 0:
-                _BlasLimit.limiter.restore_original_limits()
+                _BlasLimit.limiter.__exit__(None, None, None)
 
 
 def blas_limited_to(threads: int) -> AbstractContextManager[Any]:

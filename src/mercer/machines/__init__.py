@@ -1,0 +1,7 @@
+"""Machines that learn with kernels and state how exact they are."""
+
+from mercer.machines.classifier import SVC
+from mercer.machines.regressor import SVR, OneClassSVM
+from mercer.machines.ridge import KernelRidge, RidgePath
+
+__all__ = ["SVC", "SVR", "KernelRidge", "OneClassSVM", "RidgePath"]

@@ -1,0 +1,110 @@
+"""Programs whose Gram matrix does not fit into memory: blocks of coefficients, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mercer.machines.program import Array, Index, Program, Solution, certify, kinks
+from mercer.machines.rows import ComputedRows, MatrixRows
+from mercer.machines.solver import Watch, solve
+
+#: Coefficients of a block, and the part of the rows that are kept which a block may take.
+_BLOCK, _PART = 1024, 0.25
+#: A block is solved until its gap is this part of what it was, or after so many steps per coefficient.
+_INNER, _STEPS = 0.1, 20
+#: Values are computed anew for the certificate once the gap is this part of the goal.
+_MARGIN = 0.8
+
+
+def solve_with(
+    program: Program, rows: MatrixRows | ComputedRows, tol: float, **options: Any
+) -> Solution:
+    """Solve a program on a matrix, or by blocks where rows have to be computed."""
+    if isinstance(rows, MatrixRows):
+        return solve(program, rows, tol, **options)
+    return solve_by_blocks(program, rows, tol, **options)
+
+
+def solve_by_blocks(
+    program: Program,
+    rows: ComputedRows,
+    tol: float,
+    *,
+    max_steps: int | None = None,
+    start: Array | None = None,
+    watch: Watch | None = None,
+) -> Solution:
+    """Solve a program by blocks of the coefficients that violate optimality most.
+
+    A block is a program of its own, with the others held: its rows of K are computed together, or are
+    still there from an earlier block.  Half of each block is taken over from the last one.
+
+    Parameters are those of :func:`mercer.machines.solver.solve`.
+    """
+    diagonal, steps = rows.diagonal(), 0
+    b = np.zeros_like(program.p) if start is None else start.copy()
+    solution = certify(program, b, rows.values(b), diagonal)
+    exact, block = True, np.empty(0, dtype=np.intp)
+    size = int(np.clip(_PART * rows.most, 2, _BLOCK))
+    while True:
+        gap = solution.relative_gap
+        stopped = (watch is not None and watch(gap)) or (max_steps is not None and steps >= max_steps)
+        if gap <= (tol if exact else _MARGIN * tol) or stopped:
+            if exact:
+                break
+            solution, exact = certify(program, solution.b, rows.values(solution.b), diagonal), True
+            if stopped:
+                break
+            continue
+        block = _next_block(program, solution, block, size)
+        taken, ends = _solve_block(program, rows, solution, block)
+        steps, moved = steps + taken, ends - solution.b[block]
+        if not moved.any():
+            if exact:
+                break
+            solution, exact = certify(program, solution.b, rows.values(solution.b), diagonal), True
+            continue
+        b = solution.b.copy()
+        b[block] = ends
+        solution = certify(program, b, solution.values + moved @ rows.rows(block), diagonal)
+        exact = False
+    solution.steps, solution.reached = steps, solution.relative_gap <= tol
+    return solution
+
+
+def _next_block(program: Program, solution: Solution, last: Index, size: int) -> Index:
+    """Half of the last block, and the coefficients that gain most by rising and by falling."""
+    slope = program.p - solution.values
+    rise, fall = kinks(program, solution.b)
+    up, down = slope + rise, slope + fall
+    kept = last[: size // 2]
+    up[kept], down[kept] = -np.inf, np.inf
+    each = (size - len(kept)) // 2
+    rising = np.argsort(-up)[:each]
+    falling = np.argsort(down)[:each]
+    chosen = np.concatenate([rising[np.isfinite(up[rising])], falling[np.isfinite(down[falling])], kept])
+    # Those that are new come first, and stay for the next block.
+    return chosen[np.sort(np.unique(chosen, return_index=True)[1])]
+
+
+def _solve_block(
+    program: Program, rows: ComputedRows, solution: Solution, block: Index
+) -> tuple[int, Array]:
+    """Steps taken, and where the coefficients of the block end."""
+    order = np.sort(block)
+    K = rows.rows(order)[:, order].astype(float)
+    K = 0.5 * (K + K.T)
+    b = solution.b[order]
+    part = replace(
+        program,
+        p=program.p[order] - solution.values[order] + K @ b,
+        lower=program.lower[order],
+        upper=program.upper[order],
+    )
+    matrix = MatrixRows(K)
+    before = certify(part, b, K @ b, matrix.diagonal())
+    found = solve(part, matrix, _INNER * before.relative_gap, max_steps=_STEPS * len(b), start=b)
+    return found.steps, found.b[np.searchsorted(order, block)]

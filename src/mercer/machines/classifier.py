@@ -1,0 +1,291 @@
+"""Support vector classification."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
+
+from mercer.machines.points import Points, open_points
+from mercer.machines.probability import couple, fit_sigmoid, out_of_fold, sigmoid
+from mercer.machines.program import Array, Index, Program, Solution
+from mercer.machines.svm import SupportVectorMachine
+
+
+class SVC(ClassifierMixin, SupportVectorMachine):
+    """Support vector classification to a stated duality gap.
+
+    For two classes, with labels y of 1 and -1, the machine minimises
+    ``P = |f|^2 / 2 + sum_i C_i max(0, 1 - y_i (f(x_i) + bias))`` over the kernel's space of functions.
+    Several classes are taken in pairs, as libsvm does.  The dual objective ``D`` is a lower bound of P,
+    and the relative gap ``(P - D) / max(|P|, |D|)`` at the solution certifies how near it is to the
+    optimum: function values without bias are within ``sqrt(2 (P - D) k(x, x))`` of the best ones.
+    The solver stops when the gap is at most ``tol``.
+
+    Cost: the Gram matrix, in memory if it fits, else rows of it by tiles; pairs of classes are solved in
+    threads.
+
+    Parameters
+    ----------
+    kernel : Kernel, callable, "rbf", "linear" or "precomputed"
+        "rbf" is the Gaussian kernel with scikit-learn's ``gamma="scale"``.
+    C : float
+        Weight of the losses.
+    scale : float, optional
+        Scale the kernel to the training points: the median similarity of distinct ones; see
+        :meth:`~mercer.kernels.Kernel.scaled_to`.  By default the kernel is taken as it is.
+    tol : float
+        Largest relative duality gap.
+    class_weight : dict or "balanced", optional
+        Factors of C, as in scikit-learn.
+    decision_function_shape : "ovr" or "ovo"
+        One column for each class, or one for each pair of classes.
+    break_ties : bool
+        Settle ties of votes by the decision function; needs "ovr".
+    probability : bool
+        Calibrate probabilities on decision values of five held-out parts.
+    warm_start : bool
+        Start from the solution of the last fit, as along a path of C on the same rows.
+    max_iter : int
+        Most steps for each pair of classes, -1 for no limit.
+    max_memory : float
+        Gigabytes for the Gram matrix and its rows.
+
+    Attributes
+    ----------
+    classes_, class_weight_, support_, support_vectors_, n_support_, dual_coef_, intercept_, n_iter_
+        As in :class:`sklearn.svm.SVC`.
+    dual_gap_ : float
+        Relative duality gap, the largest of all pairs; NaN if the Gram matrix has negative eigenvalues.
+    dual_gaps_ : array of shape (n_pairs,)
+        Relative duality gap of each pair of classes.
+    objective_ : float
+        Dual objective, summed over pairs.
+    converged_ : bool
+        Whether all gaps are at most ``tol``.
+    kernel_ : Kernel
+        The kernel, with what it learnt from the training points.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from mercer.kernels import Heat
+    >>> from mercer.machines import SVC
+    >>> from mercer.spaces import Simplex
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = SVC(Heat(Simplex()), C=10, scale=0.1).fit(X[:1000], y[:1000])
+    >>> bool(model.score(X[1000:], y[1000:]) > 0.95), model.dual_gap_ <= 1e-3
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        C: float = 1.0,
+        *,
+        scale: float | None = None,
+        tol: float = 1e-3,
+        class_weight: Any = None,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        probability: bool = False,
+        warm_start: bool = False,
+        max_iter: int = -1,
+        max_memory: float = 4.0,
+    ) -> None:
+        self.kernel = kernel
+        self.C = C
+        self.scale = scale
+        self.tol = tol
+        self.class_weight = class_weight
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.probability = probability
+        self.warm_start = warm_start
+        self.max_iter = max_iter
+        self.max_memory = max_memory
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the machine.
+
+        Parameters
+        ----------
+        X : points, or their Gram matrix if the kernel is precomputed
+        y : array of shape (m,)
+        sample_weight : array of shape (m,), optional
+            Factors of C; rows of weight zero have no part in the fit.
+        """
+        self._check_options(C=self.C)
+        if self.decision_function_shape not in ("ovr", "ovo"):
+            raise ValueError(
+                f"decision_function_shape must be 'ovr' or 'ovo', got {self.decision_function_shape!r}"
+            )
+        points, y = open_points(self, X, y, sample_weight)
+        labels = self._encode(y, len(points))
+        boxes = self.C * self._weights(points, labels, sample_weight)
+        pairs = self._pairs()
+        indices: list[Any] = [np.flatnonzero((labels == i) | (labels == j)) for i, j in pairs]
+        programs = [
+            separation(labels[index] == i, boxes[index])
+            for (i, _), index in zip(pairs, indices, strict=True)
+        ]
+        solutions = self._solve(points, programs, indices)
+        if self.probability:
+            self._calibrate(points, programs, indices, solutions)
+        self._assemble(points, labels, pairs, indices, solutions)
+        return self
+
+    def _encode(self, y: Any, rows: int) -> Index:
+        """Numbers of the classes."""
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        if len(y) != rows:
+            raise ValueError(f"X has {rows} points and y {len(y)} labels")
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError("SVC needs at least two classes, and y holds 1 class")
+        self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        return labels
+
+    def _weights(self, points: Points, labels: Index, sample_weight: Any) -> Array:
+        weights = _check_sample_weight(sample_weight, np.empty((len(points), 1)), dtype=np.float64)
+        weights = np.maximum(weights, 0.0) * self.class_weight_[labels]
+        present = np.unique(labels[weights > 0])
+        if len(present) < 2:
+            raise ValueError(
+                "rows of at least two classes need a positive weight, and "
+                f"{'none has one' if not len(present) else 'those that have one are of one class'}"
+            )
+        return weights
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        """Pairs of classes in libsvm's order; the first is the positive one, or the second of two."""
+        classes = len(self.classes_)
+        if classes == 2:
+            return [(1, 0)]
+        return [(i, j) for i in range(classes) for j in range(i + 1, classes)]
+
+    def _assemble(
+        self,
+        points: Points,
+        labels: Index,
+        pairs: list[tuple[int, int]],
+        indices: list[Index],
+        solutions: list[Solution],
+    ) -> None:
+        """Coefficients in libsvm's layout: a column for each support vector, sorted by class."""
+        classes = len(self.classes_)
+        table = np.zeros((classes - 1, len(points)))
+        for (i, j), index, solution in zip(pairs, indices, solutions, strict=True):
+            for own, other in ((i, j), (j, i)):
+                part = labels[index] == own
+                table[other - (other > own), index[part]] = solution.b[part]
+        used = np.flatnonzero(table.any(axis=0))
+        support = used[np.argsort(labels[used], kind="stable")]
+        self.n_support_ = np.bincount(labels[support], minlength=classes).astype(np.int32)
+        self.dual_coef_ = table[:, support]
+        self.intercept_ = np.array([solution.bias for solution in solutions])
+        self._keep(points, support)
+
+    def _coefficients(self) -> Array:
+        """A column of coefficients for each pair of classes."""
+        if len(self.classes_) == 2:
+            return self.dual_coef_.T
+        owners = np.repeat(np.arange(len(self.classes_)), self.n_support_)
+        columns = []
+        for i, j in self._pairs():
+            column = np.where(owners == i, self.dual_coef_[j - 1], 0.0)
+            columns.append(np.where(owners == j, self.dual_coef_[i], column))
+        return np.stack(columns, axis=1)
+
+    def _decisions(self, X: Any) -> Array:
+        """Decision values of all pairs; positive for the first class of the pair."""
+        check_is_fitted(self)
+        return self._values(X, self._coefficients()) + self.intercept_
+
+    def decision_function(self, X: Any) -> Array:
+        """Decision values.
+
+        Returns
+        -------
+        array of shape (m,) for two classes, else (m, n_classes) or, with "ovo", (m, n_pairs)
+            Of two classes, positive for the second.
+        """
+        decisions = self._decisions(X)
+        if len(self.classes_) == 2:
+            return decisions[:, 0]
+        if self.decision_function_shape == "ovo":
+            return decisions
+        votes, sums = self._votes(decisions)
+        # Sums of decision values settle ties, and are squeezed so that they change no vote.
+        return votes + sums / (3 * (np.abs(sums) + 1))
+
+    def _votes(self, decisions: Array) -> tuple[Array, Array]:
+        """Votes for each class, and sums of decision values in its favour."""
+        votes = np.zeros((len(decisions), len(self.classes_)))
+        sums = np.zeros_like(votes)
+        for (i, j), values in zip(self._pairs(), decisions.T, strict=True):
+            votes[:, i] += values > 0
+            votes[:, j] += values <= 0
+            sums[:, i] += values
+            sums[:, j] -= values
+        return votes, sums
+
+    def predict(self, X: Any) -> Any:
+        """Classes with most votes, the first of those that are level."""
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties=True needs decision_function_shape='ovr'")
+        check_is_fitted(self)
+        if self.break_ties and len(self.classes_) > 2:
+            return self.classes_[self.decision_function(X).argmax(axis=1)]
+        votes, _ = self._votes(self._decisions(X))
+        return self.classes_[votes.argmax(axis=1)]
+
+    def _calibrate(
+        self,
+        points: Points,
+        programs: list[Program],
+        indices: list[Any],
+        solutions: list[Solution],
+    ) -> None:
+        """Fit a sigmoid to the decision values of held-out rows, for each pair."""
+        sources = self._sources(points, indices)
+        self.sigmoids_ = np.array(
+            [
+                fit_sigmoid(out_of_fold(program, source(), solution, self.tol), program)
+                for program, source, solution in zip(programs, sources, solutions, strict=True)
+            ]
+        )
+
+    @available_if(lambda self: self.probability)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes: a sigmoid of each pair's decision value, coupled.
+
+        Returns
+        -------
+        array of shape (m, n_classes)
+        """
+        decisions = self._decisions(X)
+        first = sigmoid(decisions, self.sigmoids_)
+        if len(self.classes_) == 2:
+            return np.hstack([1 - first, first])
+        return couple(first, len(self.classes_))
+
+    @available_if(lambda self: self.probability)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities."""
+        return np.log(self.predict_proba(X))
+
+
+def separation(positive: Any, boxes: Array) -> Program:
+    """The program that separates positive rows from others, with coefficients up to the boxes."""
+    return Program(
+        p=np.where(positive, 1.0, -1.0),
+        lower=np.where(positive, 0.0, -boxes),
+        upper=np.where(positive, boxes, 0.0),
+    )

@@ -1,0 +1,71 @@
+"""Partial Cholesky factors with random pivots, and preconditioners made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from mercer.machines.points import Points
+from mercer.machines.program import Array, Index
+
+#: Pivots that are proposed at a time.
+_BLOCK = 128
+#: What is left of the diagonal, relative to it, that is taken as rounding.
+_ROUNDING = 1e-12
+
+
+def pivoted_cholesky(points: Points, diagonal: Array, rank: int, rng: np.random.Generator) -> Array:
+    """A factor F with ``F F' ~ K``, from rank rows of K at random pivots.
+
+    A row is a pivot with probability proportional to what is left of its diagonal.  Pivots are proposed
+    in blocks, and those of a block that the others have made less likely are refused (Epperly, Tropp and
+    Webber, "Embrace rejection", 2024), so that the pivots are distributed as if drawn one by one.
+
+    Returns
+    -------
+    array of shape (m, at most rank)
+    """
+    m = len(points)
+    F = np.zeros((m, min(rank, m)), order="F")
+    left, size = diagonal.copy(), 0
+    while size < F.shape[1] and left.sum() > _ROUNDING * diagonal.sum():
+        block = min(_BLOCK, F.shape[1] - size)
+        proposed = rng.choice(m, size=block, p=left / left.sum())
+        pivots, L = _accepted(points, F[:, :size], left, proposed, rng)
+        columns = points.between(np.arange(m), pivots) - F[:, :size] @ F[pivots, :size].T
+        new = solve_triangular(L, columns.T, lower=True, check_finite=False).T
+        F[:, size : size + len(pivots)] = new
+        left = np.maximum(left - (new**2).sum(axis=1), 0.0)
+        left[pivots] = 0.0
+        size += len(pivots)
+    return F[:, :size]
+
+
+def _accepted(
+    points: Points, F: Array, left: Array, proposed: Index, rng: np.random.Generator
+) -> tuple[Index, Array]:
+    """Pivots of a block that are kept, and the Cholesky factor of what is left of K between them."""
+    H = points.between(proposed, proposed).astype(float) - F[proposed] @ F[proposed].T
+    chosen: list[int] = []
+    L = np.zeros_like(H)
+    for k in range(len(proposed)):
+        column = H[:, k] - L[:, : len(chosen)] @ L[k, : len(chosen)]
+        if column[k] > max(rng.random(), _ROUNDING) * left[proposed[k]]:
+            L[:, len(chosen)] = column / np.sqrt(column[k])
+            chosen.append(k)
+    return proposed[chosen], L[np.ix_(chosen, range(len(chosen)))]
+
+
+class Preconditioner:
+    """The inverse of ``F F' + alpha``, applied by a factorisation of F's size."""
+
+    def __init__(self, F: Array, alpha: float) -> None:
+        self._F, self._alpha = F, alpha
+        inner = F.T @ F
+        inner[np.diag_indices_from(inner)] += alpha
+        self._factor = cho_factor(inner, check_finite=False)
+
+    def __call__(self, V: Array) -> Array:
+        """Apply the inverse to columns."""
+        inside = cho_solve(self._factor, self._F.T @ V, check_finite=False)
+        return (V - self._F @ inside) / self._alpha

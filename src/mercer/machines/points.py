@@ -1,0 +1,193 @@
+"""Training points and their kernel: Gram matrices, blocks of them, and products with vectors."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.gaussian_process import kernels as sk
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import validate_data
+
+from mercer._arrays import count, on_cpu
+from mercer._validation import refuse_complex
+from mercer.kernels import Gaussian, Linear
+from mercer.kernels.base import BLOCK, Kernel, has_range
+from mercer.machines.program import Array, Index
+
+#: Rows whose part of a Gram matrix is looked at for negative eigenvalues, and what counts as one.
+_LOOKED_AT, _NEGATIVE = 64, 1e-5
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points and a kernel; if it is "precomputed", the points are their Gram matrix."""
+
+    kernel: Any
+    X: Any
+
+    def __len__(self) -> int:
+        return count(self.X)
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether the points are their Gram matrix."""
+        return isinstance(self.kernel, str)
+
+    def take(self, index: Index) -> Points:
+        """Some of the points."""
+        rows = _safe_indexing(self.X, index)
+        return Points(self.kernel, rows[:, index] if self.precomputed else rows)
+
+    def gram(self) -> Any:
+        """Gram matrix, with rows that are contiguous."""
+        if self.precomputed:  # checked already
+            return np.ascontiguousarray(self.X)
+        return check_finite(np.ascontiguousarray(as_floats(on_cpu(self.kernel(self.X, None)))))
+
+    def diagonal(self) -> Array:
+        """Diagonal of the Gram matrix."""
+        if self.precomputed:
+            return np.diagonal(self.X).astype(float)
+        if hasattr(self.kernel, "diag"):
+            return np.asarray(on_cpu(self.kernel.diag(self.X)), dtype=float)
+        return np.array([self.between(i, i)[0, 0] for i in np.arange(len(self))[:, None]], dtype=float)
+
+    def between(self, rows: Index, columns: Index) -> Any:
+        """A block of the Gram matrix."""
+        if self.precomputed:
+            return self.X[np.ix_(rows, columns)]
+        parts = _safe_indexing(self.X, rows), _safe_indexing(self.X, columns)
+        return as_floats(on_cpu(self.kernel(*parts)))
+
+    def rows(self, index: Index) -> Any:
+        """Rows of the Gram matrix."""
+        return as_floats(on_cpu(self.kernel(_safe_indexing(self.X, index), self.X)))
+
+    def with_others(self, Y: Any) -> Any:
+        """Gram matrix with other points."""
+        return as_floats(on_cpu(self.kernel(self.X, Y)))
+
+    def is_indefinite(self) -> bool:
+        """Whether the Gram matrix of some of the points has an eigenvalue that is clearly negative."""
+        known = getattr(self.kernel, "positive_semidefinite", None)
+        if known:
+            return False
+        some = np.unique(np.linspace(0, len(self) - 1, _LOOKED_AT).astype(np.intp))
+        eigenvalues = np.linalg.eigvalsh(self.between(some, some).astype(float))
+        return bool(eigenvalues[0] < -_NEGATIVE * max(abs(eigenvalues[-1]), 1e-300))
+
+
+def products(kernel: Any, X: Any, Y: Any, v: Array) -> Array:
+    """Product ``k(X, Y) @ v``, some rows at a time; Y is X if it is None."""
+    if isinstance(kernel, Kernel):
+        return np.asarray(on_cpu(kernel.matvec(X, Y, v)), dtype=float)
+    Y = X if Y is None else Y
+    size = max(1, BLOCK // max(count(Y), 1))
+    parts = [np.arange(start, min(start + size, count(X))) for start in range(0, count(X), size)]
+    return np.concatenate([as_floats(kernel(_safe_indexing(X, part), Y)) @ v for part in parts])
+
+
+def in_single(X: Any) -> Any:
+    """Rows of numbers in single precision; other points as they are."""
+    return X.astype(np.float32) if getattr(X, "dtype", None) == np.float64 else X
+
+
+def as_floats(K: Any) -> Any:
+    """An array in single or double precision."""
+    K = np.asarray(K)
+    return K if K.dtype in (np.float32, np.float64) else K.astype(float)
+
+
+def check_finite(K: Any) -> Any:
+    """Return a Gram matrix without infinite entries or NaN, or raise."""
+    if not np.isfinite(K.sum()) and not np.isfinite(K).all():
+        row = int(np.flatnonzero(~np.isfinite(K).all(axis=1))[0])
+        raise ValueError(
+            f"row {row} of the Gram matrix holds NaN or infinity; check the point or the kernel"
+        )
+    return K
+
+
+def open_points(
+    machine: BaseEstimator, X: Any, y: Any = "no_validation", weights: Any = None
+) -> tuple[Points, Any]:
+    """Check training points and target, and learn from them what the kernel wants to know.
+
+    The machine has the parameters ``kernel`` and ``scale``.
+    """
+    X, y = check_points(machine, X, y, reset=True)
+    kernel = machine.kernel
+    if isinstance(kernel, str):
+        if kernel == "precomputed":
+            if X.shape[0] != X.shape[1]:
+                raise ValueError(f"a precomputed Gram matrix must be square, got X of shape {X.shape}")
+            return Points(kernel, X), y
+        if kernel == "linear":
+            kernel = Linear()
+        elif kernel == "rbf":
+            kernel = Gaussian(length_scale=_usual_length(X, weights))
+        else:
+            raise ValueError(
+                f"kernel must be a kernel, a callable, 'rbf', 'linear' or 'precomputed', got {kernel!r}"
+            )
+    elif isinstance(kernel, sk.Kernel):
+        kernel = clone(kernel)
+    elif not callable(kernel):
+        raise TypeError(
+            f"kernel must be a kernel, a callable, 'rbf', 'linear' or 'precomputed', got {kernel!r}"
+        )
+    return Points(_scaled(kernel, X, machine.scale), X), y
+
+
+def check_points(
+    machine: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = False
+) -> tuple[Any, Any]:
+    """Points as an array if they are rows of numbers, with their columns counted and named."""
+    X = on_cpu(X)
+    kernel = machine.kernel
+    if not isinstance(kernel, str) and not getattr(kernel, "requires_vector_input", False):
+        return X, y
+    refuse_complex(X, "X")
+    options: dict[str, Any] = {} if isinstance(y, str) else {"y_numeric": False, "multi_output": True}
+    checked = validate_data(
+        machine, X, y, reset=reset, accept_sparse=False if kernel == "precomputed" else "csr",
+        dtype=[np.float64, np.float32], ensure_all_finite=isinstance(kernel, str), **options,
+    )  # fmt: skip
+    return (checked, y) if isinstance(y, str) else checked
+
+
+def _usual_length(X: Any, weights: Any) -> float:
+    """scikit-learn's ``gamma="scale"``, ``1 / (columns times variance)``, as a length scale.
+
+    Rows count by their weights, so that a row of weight two is as good as two rows.
+    """
+    weights = np.asarray(1.0 if weights is None else weights, dtype=float) * np.ones(X.shape[0])
+    if not weights.sum() > 0:
+        return 1.0  # refused later, with what is wrong about them
+    shares = weights / (weights.sum() * X.shape[1])
+    mean = float((shares @ X).sum())
+    squares = X.multiply(X) if sparse.issparse(X) else X * X
+    variance = float((shares @ squares).sum()) - mean**2
+    return float(np.sqrt(0.5 * X.shape[1] * variance)) if variance > 0 else float(np.sqrt(0.5))
+
+
+def _scaled(kernel: Any, X: Any, scale: float | None) -> Any:
+    """The kernel with what it learns from the points."""
+    if not isinstance(kernel, Kernel):
+        if scale is not None:
+            raise ValueError(f"scale={scale} needs a kernel of mercer.kernels, got {kernel!r}")
+        return kernel
+    if scale is None:
+        return kernel.learnt_from(X)
+    if not has_range(kernel):
+        warnings.warn(
+            f"{kernel!r} has no range, and scale={scale} changes nothing; leave it out, or scale a part "
+            "of the kernel (its base) by scaled_to",
+            stacklevel=4,
+        )
+    return kernel.scaled_to(X, scale)

@@ -1,0 +1,101 @@
+"""Probabilities from decision values: a sigmoid for each pair of classes, and their coupling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from mercer.machines.blocks import solve_with
+from mercer.machines.program import Array, Program, Solution, balanced
+from mercer.machines.rows import ComputedRows, MatrixRows
+
+#: Parts that are held out in turn.
+_FOLDS = 5
+#: Probabilities of pairs stay away from 0 and 1 by this, as in libsvm, so that they can be coupled.
+_LEAST = 1e-7
+
+
+def out_of_fold(
+    program: Program, rows: MatrixRows | ComputedRows, solution: Solution, tol: float
+) -> Array:
+    """Decision values of rows that have no part in the fit: their boxes are [0, 0] in turn.
+
+    Parts are drawn evenly from both classes.  Each fit starts from the solution without the part.
+    """
+    positive = program.p > 0
+    part = np.where(positive, np.cumsum(positive), np.cumsum(~positive)) % _FOLDS
+    values = np.empty_like(program.p)
+    for fold in range(_FOLDS):
+        held_out = part == fold
+        rest = replace(
+            program,
+            lower=np.where(held_out, 0.0, program.lower),
+            upper=np.where(held_out, 0.0, program.upper),
+        )
+        found = solve_with(rest, rows, tol, start=balanced(np.where(held_out, 0.0, solution.b)))
+        values[held_out] = found.values[held_out] + found.bias
+    return values
+
+
+def fit_sigmoid(values: Array, program: Program) -> tuple[float, float]:
+    """Slope and offset of Platt's sigmoid, ``P(positive) = 1 / (1 + exp(-(slope v + offset)))``.
+
+    Rows count by the width of their boxes.  Labels are smoothed by one row of each class, so that the
+    sigmoid stays finite where the classes are separated.
+    """
+    weights = program.upper - program.lower
+    weights = weights / weights.max()
+    positive = program.p > 0
+    plus, minus = weights[positive].sum(), weights[~positive].sum()
+    target = np.where(positive, (plus + 1) / (plus + 2), 1 / (minus + 2))
+    spread = max(float(np.abs(values).max()), 1e-300)
+    v = values / spread
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        z = theta[0] * v + theta[1]
+        slopes = weights * (expit(z) - target)
+        total = -(weights * (target * log_expit(z) + (1 - target) * log_expit(-z))).sum()
+        return float(total), np.array([slopes @ v, slopes.sum()])
+
+    start = np.array([0.0, np.log((plus + 1) / (minus + 1))])
+    found = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-9 * weights.sum()}).x
+    return float(found[0] / spread), float(found[1])
+
+
+def sigmoid(decisions: Array, sigmoids: Array) -> Array:
+    """Probabilities of the first class of each pair."""
+    return expit(decisions * sigmoids[:, 0] + sigmoids[:, 1])
+
+
+def couple(first: Array, classes: int) -> Array:
+    """Probabilities of classes from those of pairs (Wu, Lin and Weng 2004, second method).
+
+    They minimise ``sum_ij (r_ji p_i - r_ij p_j)^2`` with ``sum p = 1``, where r_ij is the probability of
+    class i against class j.
+
+    Parameters
+    ----------
+    first : array of shape (m, n_pairs)
+        Probabilities of the first class of each pair, in the order (0, 1), (0, 2), ..., (1, 2), ...
+    classes : int
+
+    Returns
+    -------
+    array of shape (m, classes)
+    """
+    r = np.zeros((len(first), classes, classes))
+    i, j = np.triu_indices(classes, 1)
+    first = np.clip(first, _LEAST, 1 - _LEAST)
+    r[:, i, j], r[:, j, i] = first, 1 - first
+    system = np.zeros((len(first), classes + 1, classes + 1))
+    system[:, :classes, :classes] = -r * r.transpose(0, 2, 1)
+    diagonal = np.arange(classes)
+    system[:, diagonal, diagonal] = (r**2).sum(axis=1)
+    system[:, :classes, classes] = system[:, classes, :classes] = 1.0
+    right = np.zeros((len(first), classes + 1, 1))
+    right[:, classes] = 1.0
+    p = np.clip(np.linalg.solve(system, right)[:, :classes, 0], 0.0, None)
+    return p / p.sum(axis=1, keepdims=True)

@@ -1,0 +1,108 @@
+"""The quadratic program behind all support vector machines, and its certificate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Maximise ``p'b - b'Kb/2 - epsilon |b|_1`` with ``lower <= b <= upper`` and a fixed sum of b.
+
+    Classification has ``p = y`` and ``0 <= y b <= C``; regression ``p = y``, ``|b| <= C`` and a tube
+    epsilon; novelty detection ``p = 0`` and ``0 <= b <= 1``.  A row with the box [0, 0] has no part in
+    the fit, and its value ``(Kb)_i + bias`` is an out-of-sample prediction.
+    """
+
+    p: Array
+    lower: Array
+    upper: Array
+    epsilon: float = 0.0
+
+
+@dataclass
+class Solution:
+    """Coefficients, bias and certificate.
+
+    Attributes
+    ----------
+    b : array of shape (m,)
+    values : array of shape (m,)
+        Values ``Kb`` at all rows, without the bias.
+    bias : float
+    objective : float
+        The dual objective.
+    gap : float
+        Primal objective less dual objective.
+    rounding : float
+        How far the gap may be off; if it is no larger, it is taken as zero.
+    steps : int
+    reached : bool
+        Whether the relative gap is at most what was asked for.
+    """
+
+    b: Array
+    values: Array
+    bias: float
+    objective: float
+    gap: float
+    rounding: float = 0.0
+    steps: int = 0
+    reached: bool = True
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap over the larger of both objectives."""
+        if self.gap <= self.rounding:
+            return 0.0
+        if self.gap == math.inf:
+            return math.inf
+        return self.gap / max(abs(self.objective), abs(self.objective + self.gap))
+
+
+def certify(program: Program, b: Array, values: Array, diagonal: Array) -> Solution:
+    """The point b with ``values = Kb``, its bias, objective and gap, all in double precision."""
+    from mercer.compiled.smo import certificate
+
+    bias, objective, gap, rounding = certificate(
+        program.p, b, values, program.lower, program.upper, program.epsilon, diagonal
+    )
+    return Solution(b, values, bias, objective, gap, rounding)
+
+
+def kinks(program: Program, b: Array) -> tuple[Array, Array]:
+    """What is added to slopes when b rises and when it falls; infinite where it cannot."""
+    epsilon = program.epsilon
+    rise = np.where(b >= program.upper, -np.inf, np.where(b >= 0, -epsilon, epsilon))
+    fall = np.where(b <= program.lower, np.inf, np.where(b > 0, -epsilon, epsilon))
+    return rise, fall
+
+
+def restarted(program: Program, solution: Solution) -> Array:
+    """Coefficients to start from, made of the solution of a program with other boxes and sum zero.
+
+    Along a growing C they are stretched by ``(p'b - epsilon |b|_1) / b'Kb``, the best factor, as far as
+    the boxes have grown.  Where boxes have shrunk, coefficients are cut off, and the larger of both
+    sides shrinks until the sum is zero again.
+    """
+    b = solution.b
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(b > 0, program.upper / b, program.lower / b)[b != 0]
+    gain = float(program.p @ b) - program.epsilon * float(np.abs(b).sum())
+    best = gain / max(float(b @ solution.values), 1e-300)
+    b = np.clip(b * np.clip(best, 1.0, max(room.min(initial=np.inf), 1.0)), program.lower, program.upper)
+    return balanced(b)
+
+
+def balanced(b: Array) -> Array:
+    """Coefficients of sum zero: those of the larger side are shrunk."""
+    up, down = b[b > 0].sum(), -b[b < 0].sum()
+    most = min(up, down)
+    return b * np.where(b > 0, most / max(up, 1e-300), most / max(down, 1e-300))

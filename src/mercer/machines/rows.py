@@ -1,0 +1,107 @@
+"""Rows of Gram matrices for the solver: of a matrix, or computed when they are needed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.machines.program import Array, Index
+
+
+class MatrixRows:
+    """Rows and columns of a Gram matrix in memory.
+
+    Parameters
+    ----------
+    K : array of shape (m, m)
+        In single or double precision.
+    index : array of int, optional
+        Rows of the program, ascending; by default all.
+    room : float
+        Bytes for rows that are gathered.
+    """
+
+    def __init__(self, K: Any, index: Index | None = None, room: float = np.inf) -> None:
+        self.matrix, self.room = K, room
+        self.columns = np.arange(len(K), dtype=np.uint64) if index is None else index.astype(np.uint64)
+
+    def diagonal(self) -> Array:
+        """Diagonal of K."""
+        return np.diagonal(self.matrix)[self.columns].astype(float)
+
+    def buffer(self, single: bool) -> Any:
+        """Room for gathered rows: for all of them, or as much as there is."""
+        from mercer.compiled.smo import padded
+
+        dtype = np.dtype(np.float32) if single else self.matrix.dtype
+        width = padded(len(self.columns))
+        count = min(len(self.columns), max(2, int(min(self.room, 1e15) // (dtype.itemsize * width))))
+        return np.empty(max(count, 2) * width, dtype=dtype)
+
+    def values(self, b: Array) -> Array:
+        """``Kb`` in double precision."""
+        from mercer.compiled.smo import values_at
+
+        out = np.empty(len(b))
+        values_at(self.matrix, self.columns, b, out)
+        return out
+
+    def between(self, rows: Index) -> Array:
+        """Gram matrix of some rows, in double precision."""
+        some = self.columns[rows]
+        return self.matrix[np.ix_(some, some)].astype(float)
+
+
+class ComputedRows:
+    """Rows of a Gram matrix that is too large to be held, kept in single precision while there is room.
+
+    Parameters
+    ----------
+    block : callable
+        ``block(rows)`` is so many rows of K.
+    product : callable
+        ``product(rows, b)`` is K times b at all rows, in double precision; b belongs to the rows named.
+    diagonal : array of shape (m,)
+    room : float
+        Bytes for rows that are kept.
+    """
+
+    def __init__(
+        self,
+        block: Callable[[Index], Any],
+        product: Callable[[Index, Array], Array],
+        diagonal: Array,
+        room: float,
+    ) -> None:
+        self._block, self._product, self._diagonal = block, product, diagonal
+        #: Rows that can be kept.
+        self.most = max(2, int(room // (4 * len(diagonal))))
+        self._kept = np.empty((min(self.most, len(diagonal)), len(diagonal)), dtype=np.float32)
+        #: Place of each row that is kept, the least recently used first.
+        self._places: OrderedDict[int, int] = OrderedDict()
+
+    def diagonal(self) -> Array:
+        """Diagonal of K."""
+        return self._diagonal
+
+    def values(self, b: Array) -> Array:
+        """``Kb`` in double precision."""
+        used = np.flatnonzero(b)
+        return self._product(used, b[used]) if len(used) else np.zeros_like(b)
+
+    def rows(self, wanted: Index) -> Any:
+        """Rows of K, computed in one go where they are not kept."""
+        for row in wanted.tolist():
+            if row in self._places:
+                self._places.move_to_end(row)
+        missing = np.array([row for row in wanted.tolist() if row not in self._places], dtype=np.intp)
+        if len(missing):
+            for row, values in zip(missing.tolist(), self._block(missing), strict=True):
+                free = len(self._places) < len(self._kept)
+                place = len(self._places) if free else self._places.popitem(last=False)[1]
+                self._kept[place] = values
+                self._places[row] = place
+        return self._kept[[self._places[row] for row in wanted.tolist()]]

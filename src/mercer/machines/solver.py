@@ -1,0 +1,106 @@
+"""Solve the quadratic program of support vector machines to a relative duality gap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from mercer.machines.newton import newton_step
+from mercer.machines.program import Array, Program, Solution, certify
+from mercer.machines.rows import MatrixRows
+
+#: Told the relative gap now and then; what it returns says whether to stop.
+Watch = Callable[[float], bool]
+#: Numbers that are read between two reports, in about a quarter of a second.
+_PAUSE = 400_000_000
+#: The solver aims a little lower, because the certificate counts what it has left out.
+_MARGIN = 0.9
+#: Rounds that may end too early because of a coefficient that was left out, before none is left out.
+_MISLED = 4
+#: Programs of so few rows are solved to rounding, if that takes no more steps for each coefficient.
+_SMALL, _POLISH = 64, 100
+#: Cubes of coefficients that are factorised in the time of a step, for each row.
+_WORTH = 20
+#: Steps for each coefficient before a Newton step is tried.
+_PATIENCE = 5
+#: Relative gaps for which rows are gathered in single precision; slopes are always in double.
+SINGLE = 1e-5
+
+
+def solve(
+    program: Program,
+    rows: MatrixRows,
+    tol: float,
+    *,
+    max_steps: int | None = None,
+    start: Array | None = None,
+    watch: Watch | None = None,
+) -> Solution:
+    """Solve the program to a relative duality gap.
+
+    Parameters
+    ----------
+    program : Program
+    rows : MatrixRows
+    tol : float
+        Largest relative duality gap.
+    max_steps : int, optional
+        Most steps to take.
+    start : array, optional
+        Coefficients to start from, in their boxes; by default zeros.
+    watch : callable, optional
+        Called with the relative gap now and then; if it returns True the solver stops where it is.
+    """
+    most = math.inf if max_steps is None else max_steps
+    zeros = np.zeros_like(program.p)
+    if start is None and tol < 1 and most > 0:  # the first round certifies its end
+        solution = Solution(zeros, zeros, 0.0, 0.0, math.inf)
+    else:
+        b = zeros if start is None else start
+        solution = certify(program, b, rows.values(b), rows.diagonal())
+    solution = _improved(program, rows, solution, tol, most, watch)
+    solution.reached = solution.relative_gap <= tol
+    if solution.reached and len(program.p) <= _SMALL and solution.steps < most:
+        most = min(most, solution.steps + _POLISH * len(program.p))
+        solution = _improved(program, rows, solution, 0.0, most, watch)
+        solution.reached = True
+    return solution
+
+
+def _improved(
+    program: Program, rows: MatrixRows, solution: Solution, tol: float, most: float, watch: Watch | None
+) -> Solution:
+    """Rounds of steps, each with a certificate and, if it ended early, with a Newton step."""
+    from mercer.compiled import smo
+
+    misled, since, buffer = 0, 0, rows.buffer(single=tol >= SINGLE)
+    patience, pause = _PATIENCE * len(program.p), max(1000, _PAUSE // len(program.p))
+    while solution.relative_gap > tol and solution.steps < most:
+        previous, b, values = solution, solution.b.copy(), solution.values.copy()
+        reason, taken, (bias, objective, gap, rounding) = smo.ascend(
+            rows.matrix, rows.columns, program.p, program.lower, program.upper, program.epsilon, b,
+            values, previous.objective, _MARGIN * tol, int(min(most - previous.steps, patience, pause)),
+            misled < _MISLED, buffer,
+        )  # fmt: skip
+        solution = Solution(b, values, bias, objective, gap, rounding)
+        misled += reason == smo.REACHED
+        since += taken
+        if reason != smo.REACHED and solution.relative_gap > tol:
+            # A factorisation must not take longer than the steps since the last one.
+            most_free = int((_WORTH * since * len(program.p)) ** (1 / 3))
+            newton = newton_step(program, rows, solution, most_free)
+            since = since if newton is solution else 0
+            solution = newton
+        solution.steps = previous.steps + taken
+        stopped = watch is not None and watch(solution.relative_gap)
+        if stopped or not _progressed(previous, solution):
+            break
+    return solution
+
+
+def _progressed(previous: Solution, solution: Solution) -> bool:
+    """Whether a round gained anything above rounding."""
+    gained = solution.objective - previous.objective
+    return gained > 1e-15 * abs(solution.objective) or solution.gap < 0.5 * previous.gap

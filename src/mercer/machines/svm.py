@@ -1,0 +1,198 @@
+"""What all support vector machines have in common: programs solved in threads, with certificates."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._progress import Work, watched
+from mercer._threads import run, threads_in_use
+from mercer._validation import is_whole
+from mercer.machines.blocks import solve_with
+from mercer.machines.points import Points, check_points, in_single, products
+from mercer.machines.program import Array, Index, Program, Solution, restarted
+from mercer.machines.rows import ComputedRows, MatrixRows
+
+#: Least bytes for rows that are gathered, whatever the limit.
+_LEAST_ROOM = 2.0**26
+#: Part of the memory for rows that are kept; the rest holds those that are being computed and used.
+_KEPT = 0.5
+#: Parts into which programs are dealt, for each thread.
+_PARTS = 4
+#: Steps of the progress bar for each program.
+_PERCENT = 100
+
+
+class SupportVectorMachine(BaseEstimator):
+    """Base of the machines: solves programs over the training points and keeps the certificates."""
+
+    kernel: Any
+    scale: float | None
+    tol: float
+    max_iter: int
+    max_memory: float
+    #: Whether a fit starts from the solution of the last one.
+    warm_start: bool = False
+
+    def _check_options(self, **positive: float) -> None:
+        for name, value in {**positive, "tol": self.tol, "max_memory": self.max_memory}.items():
+            if not (isinstance(value, int | float | np.number) and 0 < value < math.inf):
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
+        if not is_whole(self.max_iter) or self.max_iter < -1:
+            raise ValueError(
+                f"max_iter must be a whole number, or -1 for no limit, got {self.max_iter!r}"
+            )
+
+    def _solve(
+        self,
+        points: Points,
+        programs: list[Program],
+        indices: list[Index | None],
+        start: Array | None = None,
+    ) -> list[Solution]:
+        """Solve programs, each over some of the points, and set the attributes that certify them.
+
+        An index of None stands for all points.  Ctrl-C ends the work where it is.  Coefficients to start
+        from must lie in their boxes; by default they are zero.
+        """
+        self.kernel_ = points.kernel
+        sources = self._sources(points, indices)
+        starts = self._starts(programs) if start is None else [start]
+        solutions: list[Any] = [None] * len(programs)
+        work = Work(total=_PERCENT * len(programs))
+        most = None if self.max_iter < 0 else self.max_iter
+
+        def job(k: int) -> None:
+            share = _Share(work, self.tol)
+            rows = sources[k]()
+            tol = math.inf if work.stop.is_set() else self.tol
+            solutions[k] = solve_with(
+                programs[k], rows, tol, max_steps=most, start=starts[k], watch=share.report
+            )
+            share.finish()
+
+        def several(*numbers: int) -> None:
+            for k in numbers:
+                job(k)
+
+        parts = min(len(programs), _PARTS * threads_in_use())
+        tasks = [tuple(range(part, len(programs), parts)) for part in range(parts)]
+        interrupted = False
+        try:
+            watched(lambda: run(several, tasks), work, type(self).__name__)
+        except KeyboardInterrupt:
+            if any(solution is None for solution in solutions):
+                raise
+            interrupted = True
+        self._certify(points, solutions, interrupted)
+        if self.warm_start:
+            self._solutions = solutions
+        return solutions
+
+    def _starts(self, programs: list[Program]) -> list[Array | None]:
+        """Coefficients to start from: those of the last fit, if it had programs of the same sizes."""
+        last = getattr(self, "_solutions", []) if self.warm_start else []
+        if [len(s.b) for s in last] != [len(program.p) for program in programs]:
+            return [None] * len(programs)
+        return [restarted(program, s) for program, s in zip(programs, last, strict=True)]
+
+    def _sources(self, points: Points, indices: list[Index | None]) -> list[Any]:
+        """For each program a function that returns its rows of the Gram matrix."""
+        limit = 1e9 * self.max_memory
+        if not points.precomputed and 8.0 * len(points) ** 2 > limit:
+            return [lambda index=index: _limited(points, index, limit) for index in indices]
+        K = points.gram()
+        room = max(_LEAST_ROOM, limit - K.nbytes) / min(len(indices), threads_in_use())
+        return [lambda index=index: MatrixRows(K, index, room) for index in indices]
+
+    def _certify(self, points: Points, solutions: list[Solution], interrupted: bool) -> None:
+        gaps = np.array([s.relative_gap for s in solutions])
+        steps = np.array([s.steps for s in solutions])
+        self.n_iter_: Any = steps
+        self.objective_ = float(sum(s.objective for s in solutions))
+        self.converged_ = bool((gaps <= self.tol).all())
+        if not self.converged_:
+            why = "was interrupted" if interrupted else f"stopped after {steps.max()} steps"
+            remedy = "" if interrupted else "; raise max_iter, lower C, or accept a larger tol"
+            warnings.warn(
+                f"{type(self).__name__} {why} with a relative duality gap of {gaps.max():.2g}, above "
+                f"tol={self.tol:g}{remedy}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if points.is_indefinite():
+            warnings.warn(
+                f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the solution is a "
+                "stationary point, as libsvm's, and no duality gap can certify it",
+                stacklevel=4,
+            )
+            gaps = np.full_like(gaps, np.nan)
+        self.dual_gaps_ = gaps
+        self.dual_gap_ = float(gaps.max())
+
+    def _keep(self, points: Points, support: Index) -> None:
+        """Keep the support vectors."""
+        self.support_ = support.astype(np.int32)
+        precomputed = points.precomputed
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else _safe_indexing(points.X, support)
+
+    def _values(self, X: Any, coefficients: Array) -> Array:
+        """Weighted sums of the kernel with the support vectors."""
+        check_is_fitted(self)
+        X, _ = check_points(self, X)
+        if isinstance(self.kernel_, str):
+            return X[:, self.support_] @ coefficients
+        if not len(self.support_):
+            return np.zeros((len(X) if hasattr(X, "__len__") else X.shape[0], *coefficients.shape[1:]))
+        return products(self.kernel_, X, self.support_vectors_, coefficients)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        return tags
+
+
+def _limited(points: Points, index: Index | None, limit: float) -> MatrixRows | ComputedRows:
+    """Rows of the Gram matrix of some points: of the matrix if it fits, else computed when needed."""
+    some = points if index is None or len(index) == len(points) else points.take(index)
+    if 12.0 * len(some) ** 2 <= limit:
+        K = some.gram()
+        return MatrixRows(K, room=limit - K.nbytes)
+
+    single = replace(some, X=in_single(some.X))
+
+    def product(used: Index, b: Array) -> Array:
+        return products(some.kernel, some.X, _safe_indexing(some.X, used), b)
+
+    return ComputedRows(single.rows, product, some.diagonal(), _KEPT * limit)
+
+
+class _Share:
+    """One program's share of the progress bar, from the logarithm of its gap."""
+
+    def __init__(self, work: Work, tol: float) -> None:
+        self._work, self._tol, self._done = work, tol, 0
+
+    def report(self, gap: float) -> bool:
+        """Take note of a gap; tells whether to stop."""
+        self._work.note = f"(gap {gap:.1e})"
+        if 0 < gap < 1:
+            done = int(_PERCENT * min(math.log(gap) / math.log(min(self._tol, 0.5)), 1.0))
+            self._advance(done)
+        return self._work.stop.is_set()
+
+    def finish(self) -> None:
+        self._advance(_PERCENT)
+
+    def _advance(self, done: int) -> None:
+        self._work.advance(max(done - self._done, 0))
+        self._done = max(done, self._done)

@@ -1,0 +1,235 @@
+"""Machines as estimators: scikit-learn's contract, kernels of all kinds, warnings and errors."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn import svm as libsvm
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import check_estimator
+
+from mercer.kernels import Gaussian, Heat, Linear, Spectrum
+from mercer.machines import SVC, SVR, OneClassSVM
+from mercer.selection import KernelSearchCV
+from mercer.spaces import Simplex
+
+#: Rows are dealt to folds in turn, so that two equal rows are not one row that counts twice.
+FOLDS = dict.fromkeys(
+    (
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weight_equivalence_on_sparse_data",
+    ),
+    "calibration draws folds",
+)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [SVC(), SVC(Gaussian()), SVR(), SVR(Gaussian()), OneClassSVM(), OneClassSVM(Gaussian())],
+    ids=repr,
+)
+def test_scikit_learn(machine) -> None:
+    assert failed(machine) == []
+
+
+def test_scikit_learn_with_probabilities() -> None:
+    assert {result["check_name"] for result in failed(SVC(probability=True))} <= set(FOLDS)
+
+
+def failed(machine) -> list[dict]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(machine, on_skip=None, on_fail=None)
+    return [result for result in results if result["status"] == "failed"]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600], y[:600]
+
+
+@pytest.mark.parametrize("shape", ["ovr", "ovo"])
+@pytest.mark.parametrize("classes", [2, 10])
+@pytest.mark.parametrize("weight", [None, "balanced", {1: 5.0}])
+def test_attributes_are_those_of_scikit_learn(digits, shape, classes, weight) -> None:
+    X, y = digits[0][digits[1] < classes], digits[1][digits[1] < classes]
+    options = {"C": 2.0, "decision_function_shape": shape, "class_weight": weight}
+    ours, theirs = SVC(tol=1e-12, **options).fit(X, y), libsvm.SVC(tol=1e-9, **options).fit(X, y)
+    for name in ("classes_", "class_weight_", "support_", "support_vectors_", "n_support_"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+    for name in ("dual_coef_", "intercept_"):
+        # libsvm rounds Gram matrices to single precision.
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), atol=2e-5)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=5e-6)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+def test_labels_may_be_words(digits) -> None:
+    X, y = digits[0], np.array(["even", "odd"])[digits[1] % 2]
+    model = SVC().fit(X, y)
+    assert set(model.predict(X)) == {"even", "odd"}
+    assert ((model.decision_function(X) > 0) == (model.predict(X) == "odd")).all()
+
+
+def test_ties_are_broken_by_decision_values(digits) -> None:
+    model = SVC(break_ties=True).fit(*digits)
+    chosen = model.decision_function(digits[0]).argmax(axis=1)
+    np.testing.assert_array_equal(model.predict(digits[0]), model.classes_[chosen])
+    with pytest.raises(ValueError, match="needs decision_function_shape='ovr'"):
+        clone(model).set_params(decision_function_shape="ovo").fit(*digits).predict(digits[0])
+
+
+@pytest.mark.parametrize("kernel", [Linear(), polynomial_kernel, "linear", "rbf"])
+def test_kernels_of_all_kinds(kernel, digits) -> None:
+    X, y = digits[0] / 16, digits[1]
+    gamma = 1 / (64 * X[:400].var())
+    grams = {"linear": lambda A, B: A @ B.T, "rbf": lambda A, B: rbf_kernel(A, B, gamma)}
+    gram = grams[kernel] if isinstance(kernel, str) else kernel
+    ours = SVC(kernel, tol=1e-8).fit(X[:400], y[:400])
+    given = SVC("precomputed", tol=1e-8).fit(gram(X[:400], X[:400]), y[:400])
+    np.testing.assert_allclose(
+        ours.decision_function(X[400:]), given.decision_function(gram(X[400:], X[:400])), atol=1e-5
+    )
+
+
+def test_points_need_not_be_numbers() -> None:
+    words = ["banana", "bandana", "cabana", "kitten", "mitten", "smitten"]
+    model = SVC(Spectrum(length=2), C=10).fit(words, [0, 0, 0, 1, 1, 1])
+    assert model.predict(["ananas", "bitten"]).tolist() == [0, 1]
+
+
+def test_scale_is_learnt_from_the_points(digits) -> None:
+    model = SVC(Heat(Simplex()), scale=0.2).fit(*digits)
+    K = model.kernel_(digits[0])
+    assert np.median(K[np.triu_indices(len(K), 1)]) == pytest.approx(0.2, abs=0.02)
+    assert model.kernel != model.kernel_
+    with pytest.raises(ValueError, match=r"scale=0\.2 needs a kernel of mercer"):
+        SVC(polynomial_kernel, scale=0.2).fit(*digits)
+    with pytest.warns(UserWarning, match=r"has no range"):
+        SVC(Linear(), scale=0.2).fit(*digits)
+
+
+def test_a_search_of_scikit_learn(digits) -> None:
+    search = GridSearchCV(SVC(Gaussian()), {"C": [1, 10], "kernel__length_scale": [1.0, 20.0]}, cv=3)
+    assert search.fit(*digits).best_params_["kernel__length_scale"] == 20.0
+    K = rbf_kernel(digits[0], gamma=1e-3)
+    given = GridSearchCV(SVC("precomputed"), {"C": [1, 10]}, cv=3).fit(K, digits[1])
+    theirs = GridSearchCV(libsvm.SVC(kernel="precomputed"), {"C": [1, 10]}, cv=3).fit(K, digits[1])
+    np.testing.assert_allclose(
+        given.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+    )
+
+
+def test_too_few_steps_end_in_a_warning_with_the_gap(digits) -> None:
+    with pytest.warns(ConvergenceWarning, match=r"relative duality gap of 0\.\d+, above tol=0\.001"):
+        model = SVC(max_iter=20).fit(*digits)
+    assert not model.converged_
+    assert model.dual_gap_ > 1e-3
+    assert model.n_iter_.max() == 20
+    with pytest.warns(ConvergenceWarning, match="relative duality gap of 1, above"):
+        SVC(max_iter=0).fit(*digits)
+
+
+def test_an_indefinite_matrix_has_no_certificate(digits) -> None:
+    X, y = digits[0][:200], digits[1][:200] % 2
+
+    def kernel(A, B=None):
+        return np.tanh(1e-3 * (A - 4) @ ((A if B is None else B) - 4).T - 0.5)
+
+    K = kernel(X)
+    assert np.linalg.eigvalsh(K)[0] < -1
+    with pytest.warns(UserWarning, match="negative eigenvalues"):
+        given = SVC("precomputed", tol=1e-6).fit(K, y)
+    with pytest.warns(UserWarning, match="negative eigenvalues"):
+        called = SVC(kernel, tol=1e-6).fit(X, y)
+    assert np.isnan(given.dual_gap_)
+    assert np.isnan(called.dual_gap_)
+    np.testing.assert_array_equal(called.predict(X), given.predict(K))
+
+
+@pytest.mark.parametrize(
+    ("machine", "message"),
+    [
+        (SVC(C=0), "C must be a positive number"),
+        (SVC(C=np.inf), "C must be a positive number"),
+        (SVC(tol=-1.0), "tol must be a positive number"),
+        (SVC(max_iter=2.5), "max_iter must be a whole number"),
+        (SVC("poly"), "kernel must be a kernel, a callable"),
+        (SVC(decision_function_shape="both"), "must be 'ovr' or 'ovo'"),
+        (SVR(epsilon=-1), "epsilon must be zero or a positive number"),
+        (OneClassSVM(nu=0), "nu must be above 0"),
+        (SVC("precomputed"), "must be square"),
+    ],
+    ids=repr,
+)
+def test_parameters_that_make_no_sense(machine, message, digits) -> None:
+    with pytest.raises(ValueError, match=message):
+        machine.fit(digits[0], digits[1])
+
+
+def test_a_matrix_with_nan_is_refused() -> None:
+    def kernel(A, B=None):
+        K = rbf_kernel(A, B)
+        K[3] = np.nan
+        return K
+
+    with pytest.raises(ValueError, match="row 3 of the Gram matrix"):
+        SVC(kernel).fit(np.arange(10.0)[:, None], np.arange(10) % 2)
+
+
+def test_weights_must_leave_two_classes(digits) -> None:
+    X, y = digits
+    with pytest.raises(ValueError, match="of one class"):
+        SVC().fit(X, y, sample_weight=y == 3)
+    with pytest.raises(ValueError, match=r"none has one|non-zero"):
+        SVC().fit(X, y, sample_weight=np.zeros(len(y)))
+
+
+def test_probabilities_are_as_good_as_libsvms() -> None:
+    X, y = make_classification(1200, n_informative=6, n_classes=3, flip_y=0.15, random_state=0)
+    ours = SVC(probability=True).fit(X[:600], y[:600])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        theirs = libsvm.SVC(probability=True, random_state=0).fit(X[:600], y[:600])
+    P, Q = ours.predict_proba(X[600:]), theirs.predict_proba(X[600:])
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    np.testing.assert_array_equal(np.log(P), ours.predict_log_proba(X[600:]))
+    assert log_loss(y[600:], P) < log_loss(y[600:], Q) + 0.02
+    assert not hasattr(SVC(), "predict_proba")
+
+
+@pytest.mark.parametrize(
+    "machine", [SVC("precomputed"), SVR("precomputed", epsilon=0.05)], ids=["SVC", "SVR"]
+)
+def test_a_warm_start_saves_steps_and_changes_nothing(machine, digits) -> None:
+    X, y = digits[0], digits[1] % 2
+    K = rbf_kernel(X, gamma=1e-3)
+    warm = clone(machine).set_params(warm_start=True, tol=1e-6)
+    cold = clone(machine).set_params(tol=1e-6)
+    steps = {"warm": 0, "cold": 0}
+    for C in (0.1, 1.0, 10.0, 100.0, 1000.0, 3.0):
+        warm.set_params(C=C).fit(K, y)
+        cold.set_params(C=C).fit(K, y)
+        assert warm.converged_
+        assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-6)
+        assert abs(warm.dual_coef_.sum()) < 1e-9
+        steps["warm"] += int(np.sum(warm.n_iter_))
+        steps["cold"] += int(np.sum(cold.n_iter_))
+    assert steps["warm"] < 0.7 * steps["cold"]
+    warm.fit(K[:300, :300], y[:300])  # other rows: as if nothing had been before
+
+
+def test_a_kernel_search_takes_these_machines(digits) -> None:
+    grid = {"C": [1.0, 10.0]}
+    ours = KernelSearchCV(Gaussian(), SVC(), similarities=[0.1, 0.5], param_grid=grid, cv=3).fit(*digits)
+    theirs = KernelSearchCV(Gaussian(), similarities=[0.1, 0.5], param_grid=grid, cv=3).fit(*digits)
+    assert ours.best_params_ == theirs.best_params_
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=0.005
+    )
