@@ -176,7 +176,7 @@ def test_bad_tables_end_in_one_line(tmp_path) -> None:
     ("name", "content", "complaint"),
     [
         ("a.csv", "", "cannot be read"),
-        ("a.xyz", "1", "no known kind"),
+        ("a.xyz", "1", "unknown format"),
         ("missing.csv", None, "no file"),
         ("a.csv", "a;b;y\n1;2;u\n", "seems to separate its columns by ';'"),
         ("a.tsv", "a,b,y\n1,2,u\n", "seems to separate its columns by ','"),

@@ -229,7 +229,7 @@ def test_nodes_not_in_the_graph(X, message: str) -> None:
     ("graph", "message"),
     [
         (nx.DiGraph([(0, 1)]), "directed"),
-        ([(0, 1), (1, 2)], r"list of tuples; make a graph .* networkx\.Graph"),
+        ([(0, 1), (1, 2)], r"list of tuples, not a matrix; make a graph .* networkx\.Graph"),
         (np.array([[0, 1], [1, 2], [2, 3]]), r"shape \(3, 2\); make a graph of an edge list"),
         ("edges.csv", "networkx"),
         (nx.Graph(), "no nodes"),

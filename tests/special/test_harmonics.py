@@ -13,7 +13,7 @@ from scipy.special import roots_gegenbauer, sph_harm_y
 
 from mercer.features import SpectralFeatures
 from mercer.harmonics import SphericalHarmonics, multiplicity
-from mercer.kernels import ArcCosine, Gaussian, Heat, Matern
+from mercer.kernels import ArcCosine, Gaussian, Heat, Matern, Spectrum
 from mercer.spaces import Simplex, Sphere
 
 #: dimension, number of levels: at least 1000 functions each, and level 60 in dimension 3
@@ -268,5 +268,7 @@ def test_features_of_spheres_refuse() -> None:
     fitted = SpectralFeatures(ArcCosine(), 10).fit(np.eye(4))
     with pytest.raises(ValueError, match="5 features, but SpectralFeatures is expecting 4"):
         fitted.transform(np.eye(5))
-    with pytest.raises(TypeError, match="a Graph, a Sphere or a Simplex"):
+    with pytest.raises(TypeError, match="eigenfunctions of the space are not known"):
         SpectralFeatures(Gaussian()).fit(np.eye(4))
+    with pytest.raises(TypeError, match="needs a kernel on a space"):
+        SpectralFeatures(Spectrum() + 1).fit(["ab", "ba"])

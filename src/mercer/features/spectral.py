@@ -80,9 +80,11 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
         self.kernel_ = clone(self.kernel)
         if not is_whole(self.n_components) or self.n_components < 1:
             raise ValueError(f"n_components must be 1, 2, 3, ..., got {self.n_components!r}")
-        if not isinstance(self.kernel_, Kernel):
-            raise TypeError(f"SpectralFeatures needs a kernel of mercer.kernels, got {self.kernel!r}")
-        space = self.kernel_.space
+        space = self.kernel_.point_space if isinstance(self.kernel_, Kernel) else None
+        if space is None:
+            raise TypeError(
+                f"SpectralFeatures needs a kernel on a space of mercer.spaces, got {self.kernel!r}"
+            )
         if X is None:
             n = space.fixed_columns()
         else:
