@@ -271,7 +271,7 @@ def test_bad_options() -> None:
         Heat(Graph(A), t=1.0).log([0])
     with pytest.raises(TypeError, match=r"wrap it: Graph\(graph\)"):
         Heat(CLUB, t=1.0)([0])
-    with pytest.raises(TypeError, match="no function of an angle"):
+    with pytest.raises(TypeError, match="not a function of an angle"):
         Heat(Graph(A), t=1.0).profile(3)
 
 

@@ -53,7 +53,7 @@ class Points:
         """Diagonal of the Gram matrix."""
         if self.precomputed:
             return np.diagonal(self.X).astype(float)
-        if hasattr(self.kernel, "diag"):
+        if isinstance(self.kernel, sk.Kernel):
             return np.asarray(on_cpu(self.kernel.diag(self.X)), dtype=float)
         return np.array([self.between(i, i)[0, 0] for i in np.arange(len(self))[:, None]], dtype=float)
 
