@@ -21,7 +21,7 @@ from mercer.spaces.realisations.divergences import (
     dense_categories,
     product_rows,
 )
-from mercer.spaces.realisations.orthant import OrthantRealisation
+from mercer.spaces.realisations.orthant.realisation import OrthantRealisation
 from mercer.spaces.sphere import Sphere, SphericalSpace
 
 Boundary = Literal["reflecting", "absorbing"]

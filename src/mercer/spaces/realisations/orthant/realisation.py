@@ -18,7 +18,7 @@ from mercer.laws import Law
 from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope, normalised_slope
-from mercer.spaces.realisations.orthant_modes import Orthant, components
+from mercer.spaces.realisations.orthant.modes import Orthant, components
 from mercer.spaces.realisations.zonal import LOG_MAX
 from mercer.special.orthant import Array
 
