@@ -91,6 +91,15 @@ def test_each_pair_of_classes_has_its_own_matrix(noisy) -> None:
     np.testing.assert_allclose(limited.dual_coef_, whole.dual_coef_, atol=1e-4)
 
 
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C as in a terminal: shells start background jobs with it switched off."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("memory", [4.0, 2e-3])
 def test_an_interrupted_machine_is_a_machine(memory, monkeypatch, noisy) -> None:
     """Ctrl-C while the solver is at work: the model is what it is by then, with its gap."""

@@ -78,7 +78,7 @@ class LawKernel(RealisedKernel):
 
     def is_zonal(self) -> bool:
         """See :class:`Kernel`."""
-        return self.space.widest_angle is not None
+        return self.space.widest_angle is not None and self.space.embedding is not None
 
     def heat_time(self, n: int) -> float | None:
         """Time of the heat kernel on S^(n-1) that this kernel is; None for other kernels."""
