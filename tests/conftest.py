@@ -5,6 +5,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
+import mpmath
 import pytest
 from hypothesis import settings
 
@@ -44,3 +45,10 @@ def pytest_runtest_call():
 def own_cache(tmp_path_factory, monkeypatch) -> None:
     """Keep the command's cache of finished fits out of the user's, and tests out of each other's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(autouse=True)
+def digits():
+    """Sixty digits for mpmath in every test, whatever the test before has set."""
+    with mpmath.workdps(60):
+        yield

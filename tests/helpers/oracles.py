@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import mpmath as mp
 import numpy as np
 
-mp.mp.dps = 60
-
 
 def heat(n: int, t: float, w: np.ndarray, bits: int = 256) -> list[mp.mpf]:
     """Normalised heat kernel on S^(n-1), with 77 digits or more."""

@@ -141,7 +141,10 @@ def test_feature_space() -> None:
 
 
 BAD = [
-    ((BLOBS, LABELS, 31), "class 'a' has 30 points, fewer than per_class=31; take 30 of each"),
+    (
+        (BLOBS, LABELS, 31),
+        "class 'a' has 30 points, fewer than per_class=31; take at most 30",
+    ),
     ((BLOBS, LABELS[:7], 3), "X has 120 points, y has shape"),
     ((BLOBS, LABELS, 0), "per_class must be a whole number"),
     ((BLOBS, LABELS, 2.0), "per_class must be a whole number"),
