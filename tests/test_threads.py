@@ -6,6 +6,7 @@ import sys
 #: In a process of its own: what was limited before, and by whom, matters.
 SCRIPT = """
 import threading
+import numpy, scipy.linalg  # with their BLAS
 from threadpoolctl import threadpool_info
 from mercer._threads import blas_in_one_thread, blas_limited_to, threads_in_use
 
