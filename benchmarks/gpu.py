@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from mercer.kernels import Heat
+from mercer.kernels import Heat, Kernel
 from mercer.spaces import Simplex, Sphere
 
 ROWS = 32_768
@@ -63,10 +63,10 @@ def above(call: Callable[[], object]) -> int:
     return peak - size
 
 
-def error(K: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, kernel: object) -> float:
+def error(K: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, kernel: Kernel) -> float:
     """Largest difference to main memory in double precision, over a sample of rows."""
     rows = torch.arange(0, len(X), max(1, len(X) // 64))
-    expected = kernel(X[rows].double().cpu().numpy(), Y.double().cpu().numpy())  # type: ignore[operator]
+    expected = kernel(X[rows].double().cpu().numpy(), Y.double().cpu().numpy())
     return float(abs(K[rows].double().cpu().numpy() - expected).max())
 
 

@@ -162,10 +162,11 @@ class _Gram(_Differentiable):
     @staticmethod
     def backward(ctx: Any, *outward: Any) -> Any:
         inputs, (G,) = _Differentiable.inputs(ctx), outward
-        if torch.is_grad_enabled() or derivative(ctx.profile) is None:
+        steep = derivative(ctx.profile)
+        if torch.is_grad_enabled() or steep is None:
             return _Differentiable.by_whole_arrays(ctx, inputs, G, 0)
         G = G.to(inputs[0].dtype)
-        gradients = _gradients(ctx, inputs, lambda rows: G[rows], G)
+        gradients = _gradients(ctx, inputs, steep, lambda rows: G[rows], G)
         return None, None, None, *gradients
 
 
@@ -180,12 +181,13 @@ class _Matvec(_Differentiable):
     @staticmethod
     def backward(ctx: Any, *outward: Any) -> Any:
         inputs, (G,) = _Differentiable.inputs(ctx), outward
-        if torch.is_grad_enabled() or derivative(ctx.profile) is None:
+        steep = derivative(ctx.profile)
+        if torch.is_grad_enabled() or steep is None:
             return _Differentiable.by_whole_arrays(ctx, inputs, G, 1)
         L, R, _, _, diagonal, *_, v = inputs
         dtype = L.dtype
         out, vectors = (part.to(dtype).reshape(len(part), -1) for part in (G, v))
-        gradients = _gradients(ctx, inputs, lambda rows: out[rows] @ vectors.T, None)
+        gradients = _gradients(ctx, inputs, steep, lambda rows: out[rows] @ vectors.T, None)
         if ctx.needs_input_grad[-1]:
             pair = Pair.of(L, R, ctx.options.scales, ctx.options.equal).turned()
             found = pair.matvec(_form(pair, ctx.profile), out, diagonal)
@@ -201,11 +203,15 @@ def _strips(shape: tuple[int, int]) -> Iterator[slice]:
 
 
 def _gradients(
-    ctx: Any, inputs: list[Any], weights: Callable[[slice], torch.Tensor], G: torch.Tensor | None
+    ctx: Any,
+    inputs: list[Any],
+    steep: Profile,
+    weights: Callable[[slice], torch.Tensor],
+    G: torch.Tensor | None,
 ) -> list[Any]:
     """Derivatives of ``sum(weights * K)`` by all inputs but vectors, strip by strip.
 
-    G is the whole matrix of weights, where there is one.
+    ``steep`` is the derivative of the profile; G is the whole matrix of weights, where there is one.
     """
     L, R, left, right, diagonal = inputs[:5]
     options, needs = ctx.options, ctx.needs_input_grad[3:]
@@ -213,7 +219,7 @@ def _gradients(
     gradients: list[Any] = [None] * len(inputs)
     exact = diagonal is not None
     alike = options.symmetric and (needs[0] or needs[1])
-    slope = _form(pair, derivative(ctx.profile))  # type: ignore[arg-type]
+    slope = _form(pair, steep)
     if alike and G is not None and pair.is_narrow:
         gradients[0] = pair.pulled(slope, G, both=True, off=exact)[:, : L.shape[1]]
         needs = (False, False, *needs[2:])
