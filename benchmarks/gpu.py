@@ -1,22 +1,38 @@
-"""Figures of the CUDA engine beside cuBLAS, in one run: ``python -m benchmarks.gpu``.
+"""Figures of the CUDA engine beside cuBLAS, in one run: ``python -m benchmarks.gpu [FOLDER]``.
 
 Medians of at least ten runs, after a warm-up; calls are the public ones, with the checks of their input.
+FOLDER holds the images of MNIST's test set (``t10k-images-idx3-ubyte.gz``), tiled to size.
+``python -m benchmarks.gpu --accuracy`` compares every kernel with main memory instead.
 Figures are worth something only from a run on the device that the table names.
 """
 
 from __future__ import annotations
 
+import gzip
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
 
-from mercer.kernels import Heat, Kernel
-from mercer.spaces import Simplex, Sphere
+from mercer.kernels import (
+    ArcCosine,
+    AxialHeat,
+    Cosine,
+    Gaussian,
+    Heat,
+    Kernel,
+    Linear,
+    Matern,
+    Parametrix,
+    Polynomial,
+)  # fmt: skip
+from mercer.spaces import Hyperbolic, Rotations, Simplex, Sphere
 
 ROWS = 32_768
 KERNEL = Heat(Sphere())
@@ -70,31 +86,34 @@ def error(K: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, kernel: Kernel) -> 
     return float(abs(K[rows].double().cpu().numpy() - expected).max())
 
 
+def pixels(m: int, folder: str) -> torch.Tensor:
+    data = gzip.decompress((Path(folder) / "t10k-images-idx3-ubyte.gz").read_bytes())
+    images = torch.frombuffer(bytearray(data[16:]), dtype=torch.uint8).reshape(-1, 784)
+    return images[torch.arange(m) % len(images)].to("cuda", torch.float32)
+
+
+def gram_row(name: str, X: torch.Tensor, Y: torch.Tensor, kernel: Kernel) -> tuple[str, str, str]:
+    bare = milliseconds(lambda: X @ X.T)
+    own, cross = milliseconds(lambda: kernel(X)), milliseconds(lambda: kernel(X, Y))
+    memory, wrong = above(lambda: kernel(X)), error(kernel(X), X, X, kernel)
+    precision = str(X.dtype).removeprefix("torch.")
+    return (
+        f"Gram, {name}, {ROWS} x {X.shape[1]}, {precision}", f"{own:.2f} ms, cross {cross:.2f}",
+        f"{own / bare:.2f} and {cross / bare:.2f} x bare ({bare:.2f} ms), error {wrong:.1e}, "
+        f"memory {memory / (X.numel() * X.element_size()):.1f} x input",
+    )  # fmt: skip
+
+
 def grams() -> list[tuple[str, str, str]]:
     rows = []
     for name, make, kernel in (("directions", directions, KERNEL), ("counts", counts, Heat(Simplex()))):
         for n in (400, 393, 64, 16):
-            X, Y = make(ROWS, n), make(ROWS, n, seed=1)
-            bare = milliseconds(lambda X=X: X @ X.T)
-            own = milliseconds(lambda X=X, k=kernel: k(X))
-            cross = milliseconds(lambda X=X, Y=Y, k=kernel: k(X, Y))
-            memory = above(lambda X=X, k=kernel: k(X))
-            wrong = error(kernel(X), X, X, kernel)
-            rows.append((
-                f"Gram, {name}, {ROWS} x {n}, float32", f"{own:.2f} ms, cross {cross:.2f}",
-                f"{own / bare:.2f} and {cross / bare:.2f} x bare ({bare:.2f} ms), error {wrong:.1e}, "
-                f"memory {memory / (X.numel() * 4):.1f} x input",
-            ))  # fmt: skip
-            del X, Y
-    X = directions(ROWS, 400, torch.float64)
-    Y = directions(ROWS, 400, torch.float64, 1)
-    bare = milliseconds(lambda: X @ X.T)
-    own, cross = milliseconds(lambda: KERNEL(X)), milliseconds(lambda: KERNEL(X, Y))
-    rows.append((
-        f"Gram, {ROWS} x 400, float64", f"{own:.1f} ms, cross {cross:.1f}",
-        f"{own / bare:.2f} and {cross / bare:.2f} x bare ({bare:.1f} ms), "
-        f"error {error(KERNEL(X), X, X, KERNEL):.1e}",
-    ))  # fmt: skip
+            rows.append(gram_row(name, make(ROWS, n), make(ROWS, n, seed=1), kernel))
+    if len(sys.argv) > 1:
+        X = pixels(ROWS, sys.argv[1])
+        rows.append(gram_row("pixels", X, X.flip(0).contiguous(), KERNEL))
+    X, Y = (directions(ROWS, 400, torch.float64, seed) for seed in (0, 1))
+    rows.append(gram_row("directions", X, Y, KERNEL))
     return rows
 
 
@@ -146,9 +165,78 @@ def derivatives() -> list[tuple[str, str, str]]:
     )]  # fmt: skip
 
 
+KERNELS = [
+    Heat(Sphere()), Heat(Sphere(), t_star=0.1), Heat(Simplex()), Heat(Hyperbolic(), t=0.5), AxialHeat(),
+    Matern(Sphere(), nu=0.5), Matern(Sphere(), nu=2.5), Parametrix(Sphere()), ArcCosine(),
+    Cosine(Sphere()), Gaussian(), Linear(), Polynomial(3, 0.5), Heat(Rotations(), t=0.3),
+]  # fmt: skip
+
+
+def points(kernel: Kernel, m: int, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows for a kernel, some of them equal, some opposite."""
+    space = getattr(kernel, "space", None)
+    if isinstance(space, Rotations):
+        return space.sample(m, rng)
+    X = rng.normal(size=(m, n))
+    if isinstance(space, Hyperbolic):
+        X[:, -1] = np.exp(X[:, -1] / 2)
+    X = np.abs(X) if isinstance(space, Simplex) else X
+    X[m // 2] = X[0]
+    if isinstance(space, Sphere):
+        X[m // 3] = -X[0]
+    return X
+
+
+def unavoidable(kernel: Kernel, X: np.ndarray, Y: np.ndarray, eps: float) -> np.ndarray:
+    """Change of the kernel when invariants move by a few units of rounding of the product."""
+    L, R = kernel.embedding.embed(X, Y)
+    w, profile = L @ R.T, kernel.profile(X.shape[1])
+    step = 4 * eps * np.linalg.norm(L, axis=1)[:, None] * np.linalg.norm(R, axis=1)
+    ends = []
+    for moved in (w, w + step, w - step):
+        if kernel.embedding.common_invariant is not None:
+            moved = np.clip(moved, -1, 1)
+        values = moved.copy()
+        profile.apply(values)
+        ends.append(values)
+    return np.maximum(abs(ends[1] - ends[0]), abs(ends[2] - ends[0]))
+
+
+def accuracy() -> list[tuple[str, str, str]]:
+    """Largest errors relative to the largest value, beyond what rounding of the invariant does."""
+    rng, rows = np.random.default_rng(0), []
+    for kernel in KERNELS:
+        found = {}
+        for dtype in (torch.float32, torch.float64):
+            worst = 0.0
+            for n in (1, 2, 3, 17, 393, 5000) if dtype == torch.float32 else (3, 393):
+                least = 1 if isinstance(kernel, Gaussian | Linear | Polynomial) else 2
+                if n < least or (isinstance(getattr(kernel, "space", None), Rotations) and n != 3):
+                    continue
+                for m, p in ((1, 129), (128, 127)):
+                    A, B = (
+                        torch.as_tensor(points(kernel, size, n, rng), device="cuda").to(dtype)
+                        for size in (m, p)
+                    )
+                    B[0] = A[0]
+                    X, Y = A.double().cpu().numpy(), B.double().cpu().numpy()
+                    off = abs(kernel(A, B).double().cpu().numpy() - (K := kernel(X, Y)))
+                    off -= unavoidable(kernel, X, Y, torch.finfo(dtype).eps)
+                    worst = max(worst, float(off.max() / abs(K).max()))
+            found[dtype] = max(worst, 0.0)
+        rows.append((repr(kernel), *(f"{value:.1e}" for value in found.values())))
+    return rows
+
+
 def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("benchmarks.gpu needs a CUDA device")
+    if "--accuracy" in sys.argv:
+        table = Table("kernel", "float32", "float64", title=accuracy.__doc__)
+        for row in accuracy():
+            table.add_row(*row)
+        Console(width=120).print(table)
+        return
     torch.backends.cuda.matmul.allow_tf32 = False
     start = time.perf_counter()
     KERNEL(directions(100, 8))

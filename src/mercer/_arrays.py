@@ -87,8 +87,10 @@ def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
     if not is_foreign(like):
         single = getattr(like, "dtype", None) == np.float32
         return np.full(shape, value, dtype=np.float32 if single else np.float64)
-    ones = array_namespace(like).ones(shape, dtype=like.dtype, device=device(like))
-    return ones * (value if hasattr(value, "detach") else float(value))
+    xp = array_namespace(like)
+    if hasattr(value, "detach"):
+        return xp.ones(shape, dtype=like.dtype, device=device(like)) * value
+    return xp.full(shape, float(value), dtype=like.dtype, device=device(like))
 
 
 def constant_rows(X: Any, value: float) -> Any:
@@ -162,6 +164,19 @@ def unit_rows(X: Any) -> Any:
         lengths = plain_lengths(X)
         lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
     return scale_rows(X, lengths)
+
+
+def roots_of_shares(X: Any) -> Any:
+    """Square roots of non-negative rows divided by their sums, whatever their scale."""
+    # Dividing by the largest entry first keeps totals in range whatever the scale of the rows.
+    largest = row_maxima(X)
+    if is_extreme(largest):
+        X = scale_rows(X, largest)
+    if sparse.issparse(X):
+        shares = scale_rows(X, np.asarray(X.sum(axis=1)).ravel())
+        np.sqrt(shares.data, out=shares.data)
+        return shares
+    return square_root(X / array_namespace(X).sum(X, axis=1, keepdims=True))
 
 
 def scale_rows(X: Any, by: Any) -> Any:

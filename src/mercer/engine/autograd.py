@@ -30,28 +30,27 @@ def computed_again(function: Callable[..., Any], *arguments: Any) -> Any:
     return checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=False)
 
 
-def in_common(keys: torch.Tensor, others: torch.Tensor | None) -> bool:
-    """Tell whether two sets of keys share one, or one set has one twice, where the keys are."""
-    ordered = (keys if others is None else others).sort().values
-    if others is None:
-        return bool((ordered[1:] == ordered[:-1]).any())
-    if not len(ordered):
-        return False
-    places = torch.searchsorted(ordered, keys).clamp(max=len(ordered) - 1)
-    return bool((ordered[places] == keys).any())
+def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Numbers that equal rows of X and of Y (by default X) have in common; None if no rows are equal."""
+    both = _row_keys(X) if Y is None else torch.cat([_row_keys(X), _row_keys(Y)])
+    found, numbers = torch.unique(both, return_inverse=True)
+    if len(found) == len(both):
+        return None
+    return numbers[: len(X)], numbers[len(both) - len(X if Y is None else Y) :]
 
 
-def row_keys(X: torch.Tensor) -> torch.Tensor:
-    """Keys of rows, as :func:`mercer.engine.equal.row_keys`, computed where the rows are."""
+def _row_keys(X: torch.Tensor) -> torch.Tensor:
+    """Keys of rows, equal for equal rows."""
     whole = torch.int32 if X.dtype == torch.float32 else torch.int64
     bits = (X.detach() + 0.0).contiguous().view(whole).to(torch.int64)  # no minus zero
     bits = (bits ^ (bits >> 32)) * 0x3F58476D1CE4E5B9
     bits ^= bits >> 32
-    return (bits * _key_weights(X.shape[1], X.device)).sum(dim=1)
+    return (bits * key_weights(X.shape[1], X.device)).sum(dim=1)
 
 
 @lru_cache(maxsize=32)
-def _key_weights(columns: int, device: torch.device) -> torch.Tensor:
+def key_weights(columns: int, device: torch.device) -> torch.Tensor:
+    """Odd numbers that keys of rows are sums with, one for each column."""
     weights = np.random.default_rng(0).integers(2**62, size=columns) | 1
     return torch.as_tensor(weights, device=device)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array
 from numpy.typing import NDArray
 
-from mercer.engine.equal import Equal
+from mercer._arrays import roots_of_shares, unit_rows
+from mercer.engine.equal import Equal, NumberedRows, equal_rows
 from mercer.profiles import Profile
 
 Place = tuple[slice, slice]
@@ -34,6 +35,17 @@ class Functions(Protocol):
         """Write the values at the rows of a NumPy array, in this thread."""
 
 
+class Extent(NamedTuple):
+    """What one pass over rows of numbers finds; ``largest`` is not finite if a number is not."""
+
+    #: Whether a number is negative.
+    negative: bool
+    #: Least of the largest magnitudes of the rows.
+    flattest: float
+    #: Largest magnitude of all.
+    largest: float
+
+
 @dataclass(frozen=True, eq=False)
 class GramOptions:
     """What defines a Gram matrix of shape (m, p) in addition to its operands and its profile.
@@ -46,7 +58,7 @@ class GramOptions:
         Factors for rows and columns.
     diagonal : array of shape (m,), optional
         Exact values for the diagonal of a symmetric matrix.
-    equal : Equal, optional
+    equal : Equal or NumberedRows, optional
         Rows that are equal, whose invariant is known.
     parameters : sequence of Parameter
         What the profile depends on, for engines that differentiate.
@@ -57,7 +69,7 @@ class GramOptions:
     symmetric: bool = False
     scales: tuple[Any, Any] | None = None
     diagonal: Any = None
-    equal: Equal | None = None
+    equal: Equal | NumberedRows | None = None
     parameters: Sequence[Parameter] = ()
     dtype: Any = None
 
@@ -148,6 +160,22 @@ class Engine(ABC):
             for part, values in zip(place, self._forget(products, *place), strict=False):
                 sums[part.start] = sums[part.start] + values if part.start in sums else values
         return xp.concat([sums[start] for start in sorted(sums)])
+
+    def extent(self, X: Any) -> Extent | None:
+        """What one pass over rows finds, where that is cheaper than to check them; else None."""
+        return None
+
+    def unit_rows(self, X: Any) -> Any:
+        """Rows divided by their lengths, whatever their scale; rows of zeros stay as they are."""
+        return unit_rows(X)
+
+    def roots_of_shares(self, X: Any) -> Any:
+        """Square roots of rows divided by their sums, whatever their scale."""
+        return roots_of_shares(X)
+
+    def equal_rows(self, X: Any, Y: Any, value: float) -> Equal | NumberedRows | None:
+        """See :func:`mercer.engine.equal.equal_rows`."""
+        return equal_rows(X, Y, value)
 
     def evaluate(self, functions: Functions, points: Any) -> Any:
         """Values of functions at points, shape (m, n_features)."""

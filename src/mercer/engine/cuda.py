@@ -10,7 +10,8 @@ from typing import Any
 
 from array_api_compat import is_torch_array
 
-from mercer.engine.base import PLAIN, GramOptions
+from mercer.engine.base import PLAIN, Extent, GramOptions
+from mercer.engine.equal import NumberedRows, numbered_rows
 from mercer.engine.torch import TorchEngine
 from mercer.profiles import Profile
 
@@ -48,6 +49,30 @@ class CudaEngine(TorchEngine):
         # The result is made in the precision of the operands, whatever it is stored in.
         K = gram(L, R, profile, replace(options, dtype=None), super().gram)
         return K if options.dtype is None else K.to(options.dtype)
+
+    def extent(self, X: Any) -> Extent | None:
+        """See :class:`Engine`."""
+        from mercer.engine.fused.rows import extent
+
+        return extent(X) if X.is_contiguous() else None
+
+    def unit_rows(self, X: Any) -> Any:
+        """See :class:`Engine`."""
+        from mercer.engine.fused.rows import is_watched, unit_rows
+
+        return super().unit_rows(X) if is_watched(X) else unit_rows(X, shares=False)
+
+    def roots_of_shares(self, X: Any) -> Any:
+        """See :class:`Engine`."""
+        from mercer.engine.fused.rows import is_watched, unit_rows
+
+        return super().roots_of_shares(X) if is_watched(X) else unit_rows(X, shares=True)
+
+    def equal_rows(self, X: Any, Y: Any, value: float) -> NumberedRows | None:
+        """See :class:`Engine`."""
+        from mercer.engine.fused.rows import row_numbers
+
+        return numbered_rows(row_numbers(X, Y), value)
 
     def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
         """See :class:`Engine`; profiles of plain arrays, such as diagonals, by one kernel."""

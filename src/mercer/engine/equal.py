@@ -10,7 +10,7 @@ from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import on_cpu
+from mercer._arrays import in_main_memory, on_cpu
 
 Index = NDArray[np.int64]
 
@@ -48,19 +48,42 @@ class Equal:
         return found
 
 
-def equal_rows(X: Any, Y: Any, value: float) -> Equal | None:
+@dataclass(frozen=True, eq=False)
+class NumberedRows:
+    """The same by numbers of the rows, where these are: equal rows have equal numbers.
+
+    ``left`` are those of the first matrix, ``right`` those of the second.
+    """
+
+    left: Any
+    right: Any
+    value: float
+
+    def part(self, rows: slice, columns: slice) -> NumberedRows:
+        """Numbers of the rows of a tile."""
+        return NumberedRows(self.left[rows], self.right[columns], self.value)
+
+    def mask(self, shape: tuple[int, int]) -> Any:
+        """Tell which rows are equal, in a matrix or tile."""
+        return self.left[:, None] == self.right[None, :]
+
+
+def numbered_rows(numbers: tuple[Any, Any] | None, value: float) -> NumberedRows | None:
+    """Equal rows from their numbers, if there are any."""
+    return None if numbers is None else NumberedRows(*numbers, value)
+
+
+def equal_rows(X: Any, Y: Any, value: float) -> Equal | NumberedRows | None:
     """Find equal rows of X and Y, or different rows of X that are equal; None where there are none.
 
     Cheap compared with a product: a key for each row, and a search among sorted keys.
     """
-    keys = _keys(X)
-    others = keys if Y is None else _keys(Y)
-    if not isinstance(keys, np.ndarray):
-        from mercer.engine.autograd import in_common
+    if is_torch_array(X) and not in_main_memory(X):
+        from mercer.engine.autograd import row_numbers
 
-        if not in_common(keys, None if Y is None else others):
-            return None
-        keys, others = on_cpu(keys), on_cpu(others)
+        return numbered_rows(row_numbers(X, Y), value)
+    keys = row_keys(X)
+    others = keys if Y is None else row_keys(Y)
     order = np.argsort(others, kind="stable")
     ordered = others[order]
     if Y is None and not np.any(ordered[1:] == ordered[:-1]):
@@ -78,17 +101,8 @@ def row_keys(X: Any) -> NDArray[Any]:
     Two of 10^5 different rows share a key with probability 3e-10.  Keys depend on the numbers alone, not
     on whether they are stored dense or sparse, nor on their precision.
     """
-    return np.asarray(on_cpu(_keys(X)))
-
-
-def _keys(X: Any) -> Any:
-    """Keys of rows, in main memory or on the rows' device."""
     from mercer.compiled.rows import dense_keys, sparse_keys
 
-    if is_torch_array(X) and X.device.type != "cpu":
-        from mercer.engine.autograd import row_keys as keys_on_device
-
-        return keys_on_device(X)
     keys = np.empty(X.shape[0], dtype=np.uint64)
     if sparse.issparse(X):
         X = X.tocsr()

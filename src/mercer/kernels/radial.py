@@ -53,6 +53,12 @@ class RadialKernel(RealisedKernel, Embedding):
         """See :class:`~mercer.spaces.base.Embedding`."""
         return self.space.embeds_alike
 
+    @property
+    def common_invariant(self) -> float | None:  # type: ignore[override]
+        """See :class:`~mercer.spaces.base.Embedding`; unknown if the subclass has another invariant."""
+        own = type(self).self_invariant is RadialKernel.self_invariant
+        return self.space.common_invariant if own else None
+
     def self_invariant(self, X: Any) -> Any:
         """See :class:`~mercer.spaces.base.Embedding`."""
         return self.space.self_invariant(X)

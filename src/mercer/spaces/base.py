@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +13,7 @@ from scipy import sparse
 from mercer._arrays import finite_rows, in_one_precision, is_single, to_double, to_single
 from mercer._repr import constructor_call
 from mercer._validation import as_rows, refuse_rows
-from mercer.engine import Engine, engine_for
+from mercer.engine import Engine, Extent, engine_for
 from mercer.profiles import Separation
 from mercer.spaces.realisations.eigenfunctions import Eigenfunctions, LogWeights
 
@@ -189,6 +190,10 @@ class RowSpace(Space):
     def _check_rows(self, X: Any, name: str) -> None:
         """Raise for rows of finite numbers that are not points of the space."""
 
+    def _may_refuse(self, extent: Extent) -> bool:
+        """Tell whether some of the rows with this extent, all finite, may not be points of the space."""
+        return True
+
     def check(self, X: Any, name: str = "X") -> Any:
         """Validate rows and return them as a floating array (dense or CSR).
 
@@ -208,8 +213,10 @@ class RowSpace(Space):
             raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
         X = as_rows(X, name)
         self._check_dimension(int(X.shape[1]), name)
-        refuse_rows(~finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
-        self._check_rows(X, name)
+        extent = engine_for(X).extent(X)
+        if extent is None or not math.isfinite(extent.largest) or self._may_refuse(extent):
+            refuse_rows(~finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
+            self._check_rows(X, name)
         return to_double(X) if self.computes_in_double else X
 
     def fixed_columns(self, given: int | None = None) -> int:
@@ -271,6 +278,8 @@ class Embedding(ABC):
     magnifies = True
     #: Equal points are equal rows in both matrices that :meth:`embed` returns.
     embeds_alike = False
+    #: Invariant of a point with itself, where it is known to be the same for all points.
+    common_invariant: float | None = None
 
     @abstractmethod
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:

@@ -10,8 +10,9 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
 
-from mercer._arrays import is_extreme, row_any, row_maxima, scale_rows, square_root
+from mercer._arrays import row_any, row_maxima
 from mercer._validation import refuse_negative, refuse_rows
+from mercer.engine import Extent, engine_for
 from mercer.laws import Law
 from mercer.profiles import Separation
 from mercer.spaces.base import Embedding, RowSpace
@@ -118,6 +119,9 @@ class Simplex(SphericalSpace, DistributionSpace):
         """16: the squared Fisher distance is four times that of the angle."""
         return 16.0
 
+    def _may_refuse(self, extent: Extent) -> bool:
+        return self.boundary == "absorbing" or extent.negative or extent.flattest == 0
+
     def _check_rows(self, X: Any, name: str) -> None:
         refuse_negative(X, name)
         refuse_rows(
@@ -131,14 +135,7 @@ class Simplex(SphericalSpace, DistributionSpace):
             )  # fmt: skip
 
     def _unit_rows(self, X: Any) -> Any:
-        # Dividing by the largest entry first keeps totals in range whatever the scale of the rows.
-        if is_extreme(row_maxima(X)):
-            X = scale_rows(X, row_maxima(X))
-        if sparse.issparse(X):
-            shares = scale_rows(X, np.asarray(X.sum(axis=1)).ravel())
-            np.sqrt(shares.data, out=shares.data)
-            return shares
-        return square_root(X / array_namespace(X).sum(X, axis=1, keepdims=True))
+        return engine_for(X).roots_of_shares(X)
 
 
 def _has_zeros(X: Any) -> Any:

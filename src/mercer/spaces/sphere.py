@@ -21,6 +21,7 @@ from mercer._arrays import (
     unit_rows,
 )
 from mercer._validation import refuse_rows
+from mercer.engine import Extent, engine_for
 from mercer.laws import Law
 from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace, random_rotation
@@ -44,6 +45,7 @@ class SphericalSpace(RadialSpace):
 
     least_dimension = 2
     embeds_alike = True
+    common_invariant = 1.0
     widest_angle = 180.0
 
     def natural_time(self, n: int) -> float:
@@ -251,6 +253,9 @@ class Sphere(SphericalSpace):
                 "longitude; for vectors use Sphere()"
             )
 
+    def _may_refuse(self, extent: Extent) -> bool:
+        return self.coordinates == "latlon" or self.unit or extent.flattest == 0
+
     def _check_rows(self, X: Any, name: str) -> None:
         if self.coordinates == "latlon":
             _check_degrees(X, name)
@@ -270,7 +275,7 @@ class Sphere(SphericalSpace):
             refuse_rows(off, name, "is not of length one; normalise it or use Sphere(unit=False)")
 
     def _unit_rows(self, X: Any) -> Any:
-        return unit_rows(X)
+        return engine_for(X).unit_rows(X)
 
 
 def great_circle_km(X: Any, Y: Any = None) -> Any:

@@ -30,7 +30,7 @@ def gram(
     """Gram matrix; see :meth:`mercer.engine.Engine.gram`."""
     inputs = _inputs(L, R, options)
     if not _differentiated(inputs):
-        pair = Pair.of(L, R, options.scales, options.equal)
+        pair = Pair.of(L, R, profile, options.scales, options.equal)
         return pair.gram(_form(pair, profile), options.symmetric, options.diagonal)
     return _Gram.apply(profile, options, fallback, *inputs)
 
@@ -83,7 +83,7 @@ def _product(
     L: torch.Tensor, R: torch.Tensor, profile: Profile, options: GramOptions, v: torch.Tensor
 ) -> torch.Tensor:
     """Product with vectors in double precision."""
-    pair = Pair.of(L, R, options.scales, options.equal)
+    pair = Pair.of(L, R, profile, options.scales, options.equal)
     columns = v if v.ndim == 2 else v[:, None]
     found = pair.matvec(_form(pair, profile), columns, options.diagonal)
     return found if v.ndim == 2 else found[:, 0]
@@ -156,7 +156,7 @@ class _Gram(_Differentiable):
     @staticmethod
     def forward(ctx: Any, profile: Any, options: Any, fallback: Any, *inputs: Any) -> torch.Tensor:
         _Differentiable.keep(ctx, profile, options, fallback, inputs)
-        pair = Pair.of(inputs[0], inputs[1], options.scales, options.equal)
+        pair = Pair.of(inputs[0], inputs[1], profile, options.scales, options.equal)
         return pair.gram(_form(pair, profile), options.symmetric, options.diagonal)
 
     @staticmethod
@@ -189,7 +189,7 @@ class _Matvec(_Differentiable):
         out, vectors = (part.to(dtype).reshape(len(part), -1) for part in (G, v))
         gradients = _gradients(ctx, inputs, steep, lambda rows: out[rows] @ vectors.T, None)
         if ctx.needs_input_grad[-1]:
-            pair = Pair.of(L, R, ctx.options.scales, ctx.options.equal).turned()
+            pair = Pair.of(L, R, ctx.profile, ctx.options.scales, ctx.options.equal).turned()
             found = pair.matvec(_form(pair, ctx.profile), out, diagonal)
             gradients[-1] = found.to(v.dtype).reshape(v.shape)
         return None, None, None, *gradients
@@ -215,7 +215,7 @@ def _gradients(
     """
     L, R, left, right, diagonal = inputs[:5]
     options, needs = ctx.options, ctx.needs_input_grad[3:]
-    pair = Pair.of(L, R, options.scales, options.equal)
+    pair = Pair.of(L, R, ctx.profile, options.scales, options.equal)
     gradients: list[Any] = [None] * len(inputs)
     exact = diagonal is not None
     alike = options.symmetric and (needs[0] or needs[1])

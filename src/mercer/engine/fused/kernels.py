@@ -1,6 +1,6 @@
 """Triton kernels: a profile applied to tiles of a matrix product while they are in registers.
 
-Operands are padded with zeros to whole tiles (:func:`mercer.engine.fused.launch.padded`), so that loads
+Operands are padded with zeros to whole tiles (:func:`mercer.engine.fused.rows.planes`), so that loads
 need no mask.  Every program computes one tile, or one strip of
 tiles in a fixed order: results are the same from run to run.
 """
@@ -67,9 +67,13 @@ def _step(a, c, b, d, SPLIT: tl.constexpr):
     """Product of columns of two operands, each in two planes if they are ``SPLIT``.
 
     Planes hold numbers that the tensor cores take as they are.  The product of the second planes is
-    below single precision.
+    below single precision.  In half precision the second planes are 2048 times what they stand for.
     """
-    if SPLIT:
+    if a.dtype == tl.float16:
+        total = tl.dot(c, b)
+        total = tl.dot(a, d, total) * (1.0 / 2048)
+        total = tl.dot(a, b, total)
+    elif SPLIT:
         total = tl.dot(c, b, input_precision="tf32")
         total = tl.dot(a, d, total, input_precision="tf32")
         total = tl.dot(a, b, total, input_precision="tf32")
@@ -88,7 +92,8 @@ def _product(
     Each step begins a sum of its own, because the tensor cores round down when they add to a sum.
     """
     k = tl.arange(0, BK)
-    total = tl.zeros((rows.shape[0], columns.shape[0]), dtype=L.dtype.element_ty)
+    precision: tl.constexpr = tl.float32 if SPLIT else tl.float64
+    total = tl.zeros((rows.shape[0], columns.shape[0]), dtype=precision)
     for start in range(0, K, BK):
         a, c = _planes(L, left_plane, rows[:, None], start + k[None, :], K, SPLIT)
         b, d = _planes(R, right_plane, columns[None, :], start + k[:, None], K, SPLIT)
@@ -127,6 +132,8 @@ def gram_kernel(
     if SYMMETRIC and j < i:
         return
     rows, columns = i * SIDE + tl.arange(0, SIDE), j * SIDE + tl.arange(0, SIDE)
+    inside = (rows[:, None] < m) & (columns[None, :] < p)
+    place = rows[:, None].to(tl.int64) * ld + columns[None, :]
     w = _product(L, R, left_plane, right_plane, rows, columns, K, BK, SPLIT)
     if EQUAL:
         w = _recognised(w, SAME, ALIKE, OWN, rows, columns, m, p)
@@ -142,8 +149,6 @@ def gram_kernel(
     if EXACT and i == j:
         exact = tl.load(DIAGONAL + rows, mask=rows < m, other=0.0)
         value = tl.where(rows[:, None] == columns[None, :], exact[:, None], value)
-    inside = (rows[:, None] < m) & (columns[None, :] < p)
-    place = rows[:, None].to(tl.int64) * ld + columns[None, :]
     if WEIGHTED:
         value *= tl.load(G + place, mask=inside, other=0.0)
     tl.store(OUT + place, value, mask=inside)
@@ -217,7 +222,8 @@ def pull_kernel(
     diagonal, whose value is not computed from products.  ``WIDE`` is K, rounded up to a power of two.
     """
     rows, k = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT), tl.arange(0, WIDE)
-    total = tl.zeros((HEIGHT, WIDE), dtype=L.dtype.element_ty)
+    precision: tl.constexpr = tl.float32 if SPLIT else tl.float64
+    total = tl.zeros((HEIGHT, WIDE), dtype=precision)
     start = 0
     while start < p:
         columns = start + tl.arange(0, WIDTH)
@@ -243,7 +249,8 @@ def pull_kernel(
         within = (columns[:, None] < p) & (k[None, :] < K)
         r = tl.load(right, mask=within, other=0.0)
         if SPLIT:
-            r += tl.load(right + right_plane, mask=within, other=0.0)
+            rest = tl.load(right + right_plane, mask=within, other=0.0)
+            r = r.to(tl.float32) + rest * (1.0 / 2048 if r.dtype == tl.float16 else 1.0)
             total = tl.dot(value, r, total, input_precision="tf32x3")
         else:
             total = tl.dot(value, r, total, input_precision="ieee", out_dtype=total.dtype)

@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-import triton
 
-from mercer.engine.equal import Equal
+from mercer.engine.equal import NumberedRows
 from mercer.engine.fused.kernels import apply_kernel, gram_kernel, matvec_kernel, pull_kernel
+from mercer.engine.fused.rows import parts, planes, power_of_two
 from mercer.profiles import PowerProfile, Profile, TableProfile
 
 #: Largest degree of a power that is computed by Horner's scheme.
@@ -22,6 +22,8 @@ SIDE = 128
 _VECTORS = {torch.float32: 64, torch.float64: 16}
 #: Columns up to which derivatives by rows are summed in registers.
 _NARROW = 128
+#: Columns up to which small tiles are faster.
+_SHORT = 64
 _SEPARATIONS = {"invariant": 0, "one-sided": 1, "folded": 2}
 
 
@@ -81,20 +83,6 @@ def _constants(
     }  # fmt: skip
 
 
-def padded(X: torch.Tensor) -> torch.Tensor:
-    """Rows with zeros added up to whole tiles; in single precision as two planes whose sum they are.
-
-    The first has the leading 11 bits of each number, the second the rest.
-    """
-    X = torch.nn.functional.pad(X.detach(), (0, -X.shape[1] % _step(X), 0, -len(X) % SIDE))
-    if X.dtype == torch.float64:
-        return X.contiguous()[None]
-    planes = torch.empty((2, *X.shape), dtype=X.dtype, device=X.device)
-    torch.bitwise_and(X.contiguous().view(torch.int32), ~0x1FFF, out=planes[0].view(torch.int32))
-    torch.sub(X, planes[0], out=planes[1])
-    return planes
-
-
 def _step(X: torch.Tensor) -> int:
     """Columns of the operands that the kernels take at a time."""
     return 16 if X.dtype == torch.float64 or X.shape[-1] <= 16 else 32
@@ -105,7 +93,7 @@ def applied(form: Form, w: torch.Tensor) -> torch.Tensor:
     w = w.detach().contiguous()
     out = torch.empty_like(w)
     if w.numel():
-        apply_kernel[(triton.cdiv(w.numel(), 1024),)](
+        apply_kernel[(parts(w.numel(), 1024),)](
             w, out, w.numel(), *form.arguments, **form.constants, BLOCK=1024
         )
     return out
@@ -115,8 +103,8 @@ def applied(form: Form, w: torch.Tensor) -> torch.Tensor:
 class Pair:
     """Two sets of rows, padded, of which the kernels make tiles; made by :meth:`of`.
 
-    ``shape`` is that of the matrix, without the padding.  ``numbers`` are the same for equal rows; other
-    rows have -1 on the left and -2 on the right.  The last of the three is the invariant of equal rows.
+    ``shape`` is that of the matrix, without the padding.  ``numbers`` are the same for equal rows; the
+    last of the three is their invariant.
     """
 
     L: torch.Tensor
@@ -130,21 +118,28 @@ class Pair:
         cls,
         L: torch.Tensor,
         R: torch.Tensor,
+        profile: Profile,
         scales: tuple[torch.Tensor, torch.Tensor] | None = None,
-        equal: Equal | None = None,
+        equal: NumberedRows | None = None,
     ) -> Self:
-        """Prepare operands, scales and equal rows."""
-        left = padded(L)
+        """Prepare operands, scales and equal rows for a profile and its derivatives."""
+        # A profile that reads the separation off 1 - w is one of unit vectors.
+        small = isinstance(profile, TableProfile) and profile.separation != "invariant"
+        left = planes(L, SIDE, _step(L), small)
         if scales is not None:
             first, second = (part.detach().to(L.dtype).contiguous() for part in scales)
             scales = (first, second)
-        numbers = None if equal is None else _numbers(equal, R)
-        return cls(left, left if R is L else padded(R), (len(L), len(R)), scales, numbers)
+        numbers = None
+        if equal is not None:
+            own = torch.full((1,), equal.value, dtype=L.dtype, device=L.device)
+            numbers = (equal.left, equal.right, own)
+        right = left if R is L else planes(R, SIDE, _step(R), small)
+        return cls(left, right, (L.shape[0], R.shape[0]), scales, numbers)
 
     @property
     def dtype(self) -> torch.dtype:
-        """Precision of the operands and the results."""
-        return self.L.dtype
+        """Precision of the results."""
+        return torch.float64 if self.L.shape[0] == 1 else torch.float32
 
     def part(self, rows: slice) -> Pair:
         """The same with some rows of L, which begin with a whole tile."""
@@ -173,7 +168,7 @@ class Pair:
             "K": self.L.shape[2],
             "SCALED": self.scales is not None,
             "EQUAL": self.numbers is not None,
-            "SPLIT": len(self.L) == 2,
+            "SPLIT": self.L.shape[0] == 2,
             "BK": _step(self.L),
         }
 
@@ -188,11 +183,11 @@ class Pair:
 
     def _side(self) -> dict[str, int]:
         """Sizes that were measured to be good on an H200."""
-        if self.dtype == torch.float64:
-            return {"SIDE": 64, "num_warps": 4, "num_stages": 3}
-        if self.L.shape[2] <= 16:
-            return {"SIDE": 128, "num_warps": 4, "num_stages": 4}
-        return {"SIDE": 128, "num_warps": 8, "num_stages": 3}
+        k = self.L.shape[2]
+        if k > _SHORT or self.dtype == torch.float64:
+            return {"SIDE": 128, "num_warps": 8, "num_stages": 3}
+        step = k if self.L.dtype == torch.float16 else 16
+        return {"SIDE": 64, "num_warps": 4, "num_stages": 3, "BK": step}
 
     def gram(
         self,
@@ -209,13 +204,16 @@ class Pair:
         if not m or not p:
             return out
         sizes = self._side()
-        tiles = triton.cdiv(m, sizes["SIDE"]) * triton.cdiv(p, sizes["SIDE"])
-        gram_kernel[(tiles,)](
+        arguments = (
             self.L, self.R, out, out if weights is None else weights,
-            *self._pointers(self._exact(diagonal)), out.stride(0), *form.arguments,
-            SYMMETRIC=symmetric, WEIGHTED=weights is not None, EXACT=diagonal is not None, GROUP=8,
-            **self._constants(form), **sizes,
+            *self._pointers(self._exact(diagonal)), out.stride(0),
         )  # fmt: skip
+        constants = self._constants(form) | sizes | {
+            "SYMMETRIC": symmetric, "WEIGHTED": weights is not None, "EXACT": diagonal is not None,
+            "GROUP": 8,
+        }  # fmt: skip
+        tiles = parts(m, sizes["SIDE"]) * parts(p, sizes["SIDE"])
+        gram_kernel[(tiles,)](*arguments, *form.arguments, **constants)
         return out
 
     def matvec(self, form: Form, v: torch.Tensor, diagonal: torch.Tensor | None = None) -> torch.Tensor:
@@ -226,21 +224,23 @@ class Pair:
 
     def _few(self, form: Form, v: torch.Tensor, diagonal: torch.Tensor | None) -> torch.Tensor:
         (m, p), count = self.shape, v.shape[1]
-        q = 1 if count == 1 else max(16, triton.next_power_of_2(count))
+        q = 1 if count == 1 else max(16, power_of_two(count))
         v = torch.nn.functional.pad(v.detach().to(self.dtype), (0, q - count)).contiguous()
         height, width = (128, 128) if self.dtype == torch.float32 else (64, 64)
         warps = 8 if self.dtype == torch.float32 else 4
         k = self.L.shape[2]
         short = q == 1 and k in (16, 32, 64)  # one step, of rows that are loaded once
+        # Vectors of one step leave no room for the operands of the next ones.
+        stages = 2 if short or k <= 32 or self.dtype == torch.float64 else 3
         # Enough programs to fill the device, in strips whose sums are added in a fixed order.
-        strips = max(1, min(triton.cdiv(p, 8 * width), 2048 // triton.cdiv(m, height)))
-        strip = max(width, triton.next_power_of_2(triton.cdiv(p, strips)))
-        strips = triton.cdiv(p, strip)
+        strips = max(1, min(parts(p, 8 * width), 2048 // parts(m, height)))
+        strip = max(width, power_of_two(parts(p, strips)))
+        strips = parts(p, strip)
         out = torch.empty((strips, m, q), dtype=torch.float64, device=self.L.device)
-        matvec_kernel[(triton.cdiv(m, height), strips)](
+        matvec_kernel[(parts(m, height), strips)](
             self.L, self.R, v, out, *self._pointers(self._exact(diagonal)), *form.arguments, Q=q,
             STRIP=strip, EXACT=diagonal is not None, HEIGHT=height, WIDTH=width, num_warps=warps,
-            num_stages=2 if short or self.dtype == torch.float64 else 3,
+            num_stages=stages,
             **self._constants(form) | ({"BK": k} if short else {}),
         )  # fmt: skip
         return out.sum(dim=0)[:, :count]
@@ -254,22 +254,9 @@ class Pair:
         """``(weights * profile(L @ R.T)) @ R``; see :func:`~mercer.engine.fused.kernels.pull_kernel`."""
         k = self.L.shape[2]
         out = torch.empty(self.L.shape[1:], dtype=self.dtype, device=self.L.device)
-        pull_kernel[(triton.cdiv(self.shape[0], 64),)](
+        pull_kernel[(parts(self.shape[0], 64),)](
             self.L, self.R, weights, out, *self._pointers(), *weights.stride(),
-            *form.arguments, WIDE=triton.next_power_of_2(k), BOTH=both, OFF=off,
+            *form.arguments, WIDE=power_of_two(k), BOTH=both, OFF=off,
             HEIGHT=64, WIDTH=64, num_warps=4, num_stages=2, **self._constants(form),
         )  # fmt: skip
         return out[: self.shape[0]]
-
-
-def _numbers(equal: Equal, R: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Numbers of rows, see :class:`Pair`."""
-    found = equal.starts < equal.stops
-    left = np.where(found, equal.starts, -1).astype(np.int32)
-    right = np.full(len(R), -2, dtype=np.int32)
-    starts, first = np.unique(equal.starts[found], return_index=True)
-    sizes = equal.stops[found][first] - starts
-    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    right[equal.columns[np.repeat(starts, sizes) + within]] = np.repeat(starts, sizes)
-    own = torch.tensor([equal.value], dtype=R.dtype, device=R.device)
-    return torch.as_tensor(left, device=R.device), torch.as_tensor(right, device=R.device), own

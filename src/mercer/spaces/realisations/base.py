@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._arrays import constant_rows, is_single
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.base import Parameter
-from mercer.engine.equal import Equal, equal_rows, row_keys
+from mercer.engine.equal import Equal, NumberedRows, row_keys
 from mercer.engine.operands import Operand
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces.base import Embedding
@@ -208,14 +209,16 @@ class Operands:
         if left is not None:
             self.scales = (left, left if Q is None else embedding.row_scale(Q))
 
-    def _equal(self, Q: Any) -> Equal | None:
+    def _equal(self, Q: Any) -> Equal | NumberedRows | None:
         """Rows that are the same point, where their invariant is subject to rounding."""
         if not self._embedding.magnifies or isinstance(self.L, Operand):
             return None
-        value = float(self._embedding.self_invariant(self._P)[0])
+        value = self._embedding.common_invariant
+        if value is None:
+            value = float(self._embedding.self_invariant(self._P)[0])
         if self._embedding.embeds_alike and self._engine.rounds_alike:
-            return equal_rows(self.L, None if self._symmetric else self.R, value)
-        return equal_rows(self._P, Q, value)
+            return self._engine.equal_rows(self.L, None if self._symmetric else self.R, value)
+        return self._engine.equal_rows(self._P, Q, value)
 
     def options(
         self, profile: Profile, parameters: Sequence[Parameter] = (), dtype: Any = None
@@ -267,9 +270,14 @@ def _point_keys(embedding: Embedding, P: Any) -> Any:
 
 
 def _diagonal(embedding: Embedding, P: Any, profile: Profile, parameters: Sequence[Parameter]) -> Any:
-    values = engine_for(P).apply(
-        embedding.self_invariant(P), profile, GramOptions(parameters=parameters)
-    )
+    own = embedding.common_invariant
+    if own is None or parameters:
+        options = GramOptions(parameters=parameters)
+        values = engine_for(P).apply(embedding.self_invariant(P), profile, options)
+    else:
+        value = np.full((1, 1), own, dtype=np.float32 if is_single(P) else np.float64)
+        profile.apply(value)
+        values = constant_rows(P, value[0, 0])
     scale = embedding.row_scale(P)
     return values if scale is None else values * scale * scale
 
