@@ -166,8 +166,8 @@ def derivatives() -> list[tuple[str, str, str]]:
 
 
 KERNELS = [
-    Heat(Sphere()), Heat(Sphere(), t_star=0.1), Heat(Simplex()), Heat(Hyperbolic(), t=0.5), AxialHeat(),
-    Matern(Sphere(), nu=0.5), Matern(Sphere(), nu=2.5), Parametrix(Sphere()), ArcCosine(),
+    Heat(Sphere()), Heat(Sphere(), t_star=0.1), Heat(Simplex()), Heat(Hyperbolic(), t=0.5),
+    AxialHeat(Sphere()), Matern(Sphere(), nu=0.5), Matern(Sphere(), nu=2.5), Parametrix(Sphere()), ArcCosine(),
     Cosine(Sphere()), Gaussian(), Linear(), Polynomial(3, 0.5), Heat(Rotations(), t=0.3),
 ]  # fmt: skip
 
@@ -189,17 +189,20 @@ def points(kernel: Kernel, m: int, n: int, rng: np.random.Generator) -> np.ndarr
 
 def unavoidable(kernel: Kernel, X: np.ndarray, Y: np.ndarray, eps: float) -> np.ndarray:
     """Change of the kernel when invariants move by a few units of rounding of the product."""
-    L, R = kernel.embedding.embed(X, Y)
+    A, B = torch.as_tensor(X), torch.as_tensor(Y)
+    L, R = (part.numpy() for part in kernel.embedding.embed(A, B))
     w, profile = L @ R.T, kernel.profile(X.shape[1])
     step = 4 * eps * np.linalg.norm(L, axis=1)[:, None] * np.linalg.norm(R, axis=1)
     ends = []
     for moved in (w, w + step, w - step):
-        if kernel.embedding.common_invariant is not None:
-            moved = np.clip(moved, -1, 1)
-        values = moved.copy()
+        values = moved if kernel.embedding.common_invariant is None else np.clip(moved, -1, 1)
         profile.apply(values)
         ends.append(values)
-    return np.maximum(abs(ends[1] - ends[0]), abs(ends[2] - ends[0]))
+    change = np.maximum(abs(ends[1] - ends[0]), abs(ends[2] - ends[0]))
+    if kernel.embedding.row_scale(A) is None:
+        return change
+    left, right = (kernel.embedding.row_scale(part).numpy() for part in (A, B))
+    return change * left[:, None] * right
 
 
 def accuracy() -> list[tuple[str, str, str]]:
