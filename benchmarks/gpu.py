@@ -167,8 +167,8 @@ def derivatives() -> list[tuple[str, str, str]]:
 
 KERNELS = [
     Heat(Sphere()), Heat(Sphere(), t_star=0.1), Heat(Simplex()), Heat(Hyperbolic(), t=0.5),
-    AxialHeat(Sphere()), Matern(Sphere(), nu=0.5), Matern(Sphere(), nu=2.5), Parametrix(Sphere()), ArcCosine(),
-    Cosine(Sphere()), Gaussian(), Linear(), Polynomial(3, 0.5), Heat(Rotations(), t=0.3),
+    AxialHeat(Sphere()), Matern(Sphere(), nu=0.5), Matern(Sphere(), nu=2.5), Parametrix(Sphere()),
+    ArcCosine(), Cosine(Sphere()), Gaussian(), Linear(), Polynomial(3, 0.5), Heat(Rotations(), t=0.3),
 ]  # fmt: skip
 
 
