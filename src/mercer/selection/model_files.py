@@ -1,7 +1,8 @@
 """The format of model files.
 
 Files are written by skops, as JSON and arrays of expected types: nothing is unpickled, and no code of
-a file is run.
+a file is run.  A kernel with a function of your own is written with the function's name; the function
+is looked up in modules that have been imported already.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import sys
 import zipfile
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -54,6 +57,8 @@ _EXPECTED = {
     "NdArrayNode": _names(_ARRAYS),
     "SparseMatrixNode": _names(_SPARSE),
 }
+#: Loader of functions, which are looked up by their names.
+_FUNCTION = "FunctionNode"
 #: Suffix of the files that a loader reads.
 _ENDINGS = {"NdArrayNode": ".npy", "SparseMatrixNode": ".npz", "BytesNode": ".bin"}
 
@@ -89,7 +94,8 @@ def loads(content: bytes) -> Any:
     import skops.io
 
     archive = Npz(io.BytesIO(content))
-    for node in _nodes(json.loads(archive.raw(_SCHEMA))):
+    nodes = list(_nodes(json.loads(archive.raw(_SCHEMA))))
+    for node in nodes:
         _check_node(node)
     for name in archive.names:
         if name.endswith(".npz"):
@@ -98,8 +104,19 @@ def loads(content: bytes) -> Any:
             archive.raw(name)
         elif name != _SCHEMA:
             archive[name]  # reading it is the check
-    trusted = sorted(frozenset().union(*_EXPECTED.values()))
+    functions = {_full_name(node) for node in nodes if node["__loader__"] == _FUNCTION}
+    trusted = sorted(functions.union(*_EXPECTED.values()))
     return skops.io.loads(content, trusted=trusted)
+
+
+def refuse_local_functions(model: Any) -> None:
+    """Raise for functions among the parameters of a model that cannot be found by their names."""
+    for name, value in model.get_params().items():
+        if isinstance(value, FunctionType) and _function(value.__module__, value.__name__) is not value:
+            raise ValueError(
+                f"{name.split('__')[-1]} is {value.__qualname__}, which cannot be found by its name; "
+                "define the function at the top of a module of your own"
+            )
 
 
 def _numbered(content: bytes) -> bytes:
@@ -138,9 +155,28 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
             left += reversed(part)
 
 
+def _full_name(node: dict[str, Any]) -> str:
+    return f"{node['__module__']}.{node['__class__']}"
+
+
+def _function(module: Any, name: Any) -> FunctionType | None:
+    """A function at the top of a module that is imported already and not part of Python."""
+    if str(module).split(".")[0] in sys.stdlib_module_names - {"__main__"}:
+        return None
+    found = getattr(sys.modules.get(module), name, None)
+    return found if isinstance(found, FunctionType) else None
+
+
 def _check_node(node: dict[str, Any]) -> None:
     """Refuse types that are not expected."""
-    kind, loader = f"{node['__module__']}.{node['__class__']}", node["__loader__"]
+    kind, loader = _full_name(node), node["__loader__"]
+    if loader == _FUNCTION:
+        if _function(node["__module__"], node["__class__"]) is None:
+            raise ValueError(
+                f"it holds {kind}, which is not a function at the top of an imported module of your "
+                "own; import the module first"
+            )
+        return
     if kind not in _EXPECTED.get(loader, ()):
         raise ValueError(
             f"it holds {kind}, which is none of the types of scikit-learn and Mercer that are expected"
