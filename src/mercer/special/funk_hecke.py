@@ -199,6 +199,8 @@ class _Panels:
         return _Nodes(u, w, values, weights * np.exp((self._n - 2) * log_sines), doubts)
 
     def _sample(self, x: Array, equator: bool) -> Array:
+        if not x.size:  # in high dimension nothing is near the pole
+            return np.zeros((2, *x.shape))
         theta = np.pi / 2 - x.ravel() if equator else x.ravel()
         both = np.concatenate([theta, np.pi - theta])
         return check_values(self._shape(both), both).reshape(2, *x.shape)
