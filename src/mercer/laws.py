@@ -43,8 +43,8 @@ _LOG_LEAST = -650.0
 _LOG_NEGLIGIBLE = math.log(1e-17)
 #: Levels of a function of the angle that are computed, and the part of it that a series may lack.
 _SHAPE_LEVELS, _SHAPE_TRUNCATION = 2048, 1e-12
-#: Dimensions of great spheres on which a function of the angle is tested.
-_GREAT_SPHERES = (3, 10, 30, 100)
+#: Dimensions of great spheres on which a function of the angle is tested, and levels there.
+_GREAT_SPHERES, _GREAT_LEVELS = (3, 10, 30, 100), 512
 #: Error of the quadrature in the logarithm of the time, relative, of every weight of the law.
 _QUADRATURE = 1e-15
 
@@ -397,10 +397,11 @@ def _shape_weights(shape: Callable[[Array], Any], n: int) -> Array:
     A function that is positive definite on a sphere is so on its great spheres, where more levels are
     within the reach of double precision; these are looked at too.
     """
-    for lower in (*(m for m in _GREAT_SPHERES if m < n), n):
-        found = funk_hecke.funk_hecke(shape, lower, funk_hecke.knowable_levels(lower, _SHAPE_LEVELS))
-        weights = found.nonnegative(lower)
-    return weights
+    for lower in (m for m in _GREAT_SPHERES if m < n):
+        levels = funk_hecke.knowable_levels(lower, _GREAT_LEVELS)
+        funk_hecke.funk_hecke(shape, lower, levels).nonnegative(lower)
+    levels = funk_hecke.knowable_levels(n, _SHAPE_LEVELS)
+    return funk_hecke.funk_hecke(shape, n, levels).nonnegative(n)
 
 
 def _of_levels(weights: Array, eigenvalues: NDArray[Any], dimension: int) -> Array:
