@@ -2,7 +2,7 @@
 
 Files are written by skops, as JSON and arrays of expected types: nothing is unpickled, and no code of
 a file is run.  A kernel with a function of your own is written with the function's name; the function
-is looked up in modules that have been imported already.
+is looked up in modules that have been imported already, and are neither Python's nor installed.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import inspect
 import io
 import json
 import sys
+import sysconfig
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -59,6 +61,8 @@ _EXPECTED = {
 }
 #: Loader of functions, which are looked up by their names.
 _FUNCTION = "FunctionNode"
+#: Where Python and packages are; functions of these are not loaded.
+_INSTALLED = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 #: Suffix of the files that a loader reads.
 _ENDINGS = {"NdArrayNode": ".npy", "SparseMatrixNode": ".npz", "BytesNode": ".bin"}
 
@@ -160,10 +164,14 @@ def _full_name(node: dict[str, Any]) -> str:
 
 
 def _function(module: Any, name: Any) -> FunctionType | None:
-    """A function at the top of a module that is imported already and not part of Python."""
-    if str(module).split(".")[0] in sys.stdlib_module_names - {"__main__"}:
+    """A function at the top of a module of your own: one that is imported, and was not installed."""
+    there = sys.modules.get(module)
+    file = getattr(there, "__file__", None)
+    if file is None and module != "__main__":  # part of Python; only a session has no file
         return None
-    found = getattr(sys.modules.get(module), name, None)
+    if file is not None and any(Path(file).is_relative_to(folder) for folder in _INSTALLED):
+        return None
+    found = getattr(there, name, None)
     return found if isinstance(found, FunctionType) else None
 
 
