@@ -5,7 +5,8 @@ import pytest
 from sklearn.preprocessing import KernelCenterer
 
 from mercer import rkhs
-from mercer.kernels import Gaussian, Heat, Linear, Parametrix, Polynomial
+from mercer.harmonics import SphericalHarmonics, sphere_quadrature
+from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, Parametrix, Polynomial, Zonal
 from mercer.spaces import Sphere
 
 IRISES = np.array([[5.9, 3.0], [6.9, 3.1], [6.6, 2.9], [4.6, 3.2], [6.0, 2.2]])
@@ -123,3 +124,59 @@ def test_points_without_length() -> None:
         rkhs.norms([[1.0, 0.0], [0.0, -1.0]])
     assert rkhs.diagnose(np.zeros((3, 3))).mean_similarity == 0
     assert rkhs.mercer_map(np.zeros((3, 3))).shape == (3, 0)
+
+
+def cauchy(theta):
+    return 1 / (1.3 - np.cos(theta))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "n", "levels"),
+    [(Heat(Sphere(), t=0.2), 3, 12), (Heat(Sphere(), t=0.4), 5, 9), (Zonal(Sphere(), cauchy), 3, 45)],
+)
+def test_inner_products_of_functions_given_by_values(kernel, n, levels) -> None:
+    harmonics = SphericalHarmonics(n, levels)
+    X, weights = sphere_quadrature(n, 2 * levels)
+    anchors, here = RNG.normal(size=(6, n)), RNG.normal(size=(3, n))
+    factors = RNG.normal(size=(6, 2))
+    F = harmonics.project(X, kernel(X, anchors) @ factors, weights)
+    # Functions sum_i c_i k(x_i, .) have the inner product c' K c, and k(x, .) reproduces them.
+    inner = rkhs.rkhs_inner_product(kernel, harmonics, F, F)
+    np.testing.assert_allclose(inner, factors.T @ kernel(anchors) @ factors, rtol=1e-7)
+    np.testing.assert_allclose(rkhs.rkhs_norm(kernel, harmonics, F), np.sqrt(np.diag(inner)))
+    sections = harmonics.project(X, kernel(X, here), weights)
+    values = rkhs.rkhs_inner_product(kernel, harmonics, sections, F)
+    np.testing.assert_allclose(values, kernel(here, anchors) @ factors, atol=1e-7)
+
+
+def test_projections_by_quadrature_and_by_least_squares_agree() -> None:
+    harmonics = SphericalHarmonics(4, 5)
+    X, weights = sphere_quadrature(4, 8)
+    assert weights.sum() == pytest.approx(1)
+    phi = harmonics(X)
+    np.testing.assert_allclose(
+        phi.T @ (weights[:, None] * phi), np.eye(harmonics.n_features), atol=1e-13
+    )
+    f = RNG.normal(size=harmonics.n_features)
+    np.testing.assert_allclose(harmonics.project(X, phi @ f, weights), f, atol=1e-13)
+    some = RNG.normal(size=(200, 4))
+    np.testing.assert_allclose(harmonics.project(some, harmonics(some) @ f), f, atol=1e-10)
+    with pytest.raises(ValueError, match="more points"):
+        harmonics.project(some[:20], np.ones(20))
+    with pytest.raises(ValueError, match="20 rows"):
+        harmonics.project(some[:20], np.ones(19))
+    with pytest.raises(ValueError, match="points"):
+        sphere_quadrature(30, 10)
+
+
+def test_functions_outside_the_space_are_refused_by_the_level() -> None:
+    harmonics = SphericalHarmonics(3, 5)
+    f = np.ones(25)
+    with pytest.raises(ValueError, match="level 3"):
+        rkhs.rkhs_norm(ArcCosine(), harmonics, f)
+    f[harmonics.feature_levels == 3] = 1e-15
+    assert np.isfinite(rkhs.rkhs_norm(ArcCosine(), harmonics, f))
+    with pytest.raises(ValueError, match="25 harmonics"):
+        rkhs.rkhs_norm(ArcCosine(), harmonics, f[1:])
+    with pytest.raises(TypeError, match="Sphere"):
+        rkhs.rkhs_norm(Gaussian(), harmonics, f)

@@ -1,15 +1,27 @@
-"""Spherical harmonics in any dimension."""
+"""Spherical harmonics in any dimension, and functions on spheres expanded in them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lstsq
+from scipy.special import roots_gegenbauer
+
+from mercer._arrays import count
+from mercer._validation import is_whole
 from mercer.engine import engine_for
 from mercer.spaces import Sphere
+from mercer.special.funk_hecke import FunkHecke, funk_hecke
 from mercer.special.harmonics import HarmonicBasis, multiplicity
 
-__all__ = ["SphericalHarmonics", "multiplicity"]
+Array = NDArray[np.float64]
+#: Asking for more points than this is taken for a mistake.
+_MOST_POINTS = 10**7
+
+__all__ = ["FunkHecke", "SphericalHarmonics", "funk_hecke", "multiplicity", "sphere_quadrature"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,3 +74,93 @@ class SphericalHarmonics(HarmonicBasis):
         """
         points, _ = Sphere(self.n).embed(Sphere(self.n).check(X))
         return engine_for(points).evaluate(self, points)
+
+    def project(self, X: Any, values: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        """Coefficients of a function on the sphere, from its values at points.
+
+        With quadrature weights, ``f_lk = sum_i w_i f(x_i) phi_lk(x_i)``: the inner products
+        ``<f, phi_lk>`` over the uniform measure, of every f for which the quadrature is exact.  Without
+        weights, those of the least-squares fit to the values.
+
+        Parameters
+        ----------
+        X : rows of m points
+        values : array of shape (m,) or (m, q)
+            One function, or q of them.
+        weights : array of shape (m,), optional
+            They sum to 1; see :func:`sphere_quadrature`.
+
+        Returns
+        -------
+        array of shape (n_features,) or (n_features, q)
+
+        Examples
+        --------
+        >>> from mercer.harmonics import SphericalHarmonics, sphere_quadrature
+        >>> X, weights = sphere_quadrature(3, degree=4)
+        >>> SphericalHarmonics(3, levels=3).project(X, X[:, 2] ** 2, weights).round(4) + 0.0
+        array([0.3333, 0.    , 0.    , 0.    , 0.    , 0.    , 0.    , 0.    ,
+               0.2981])
+        """
+        f = np.asarray(values, dtype=float)
+        if f.ndim not in (1, 2) or len(f) != count(X):
+            raise ValueError(f"values have shape {f.shape}, but X has {count(X)} rows")
+        if not np.isfinite(f).all():
+            raise ValueError("values contain NaN or infinity; drop such points")
+        phi = np.asarray(self(X), dtype=float)
+        if weights is None:
+            fitted, _, rank, _ = lstsq(phi, f)
+            if rank < self.n_features:
+                raise ValueError(
+                    f"{len(f)} points do not determine the coefficients of {self.n_features} functions "
+                    f"(rank {rank}); give more points or fewer levels"
+                )
+            return np.asarray(fitted)
+        w = np.asarray(weights, dtype=float)
+        if w.shape != (len(f),):
+            raise ValueError(f"weights have shape {w.shape}, but X has {len(f)} rows")
+        return phi.T @ (w * f.T).T
+
+
+def sphere_quadrature(n: int, degree: int) -> tuple[Array, Array]:
+    """Points and weights that integrate polynomials over the sphere S^(n-1) exactly.
+
+    A product of a trapezoidal rule on the circle and of Gauss-Gegenbauer rules in the other
+    coordinates; ``(degree + 1) (degree // 2 + 1)^(n - 2)`` points.
+
+    Parameters
+    ----------
+    n : int
+        Dimension of the space around the sphere, at least 2.
+    degree : int
+        Highest degree of the polynomials; products of two harmonics of level l have degree 2 l.
+
+    Returns
+    -------
+    X : array of shape (m, n)
+    weights : array of shape (m,)
+        Positive, with the sum 1.
+
+    Examples
+    --------
+    >>> from mercer.harmonics import sphere_quadrature
+    >>> X, weights = sphere_quadrature(4, degree=6)
+    >>> round(float(weights @ (X[:, 0] ** 2 * X[:, 3] ** 4)), 12), 3 / (4 * 6 * 8)    # exact
+    (0.015625, 0.015625)
+    """
+    if not (is_whole(n) and n >= 2):
+        raise ValueError(f"n must be a whole number from 2, got {n!r}")
+    if not (is_whole(degree) and degree >= 0):
+        raise ValueError(f"degree must be a whole number from 0, got {degree!r}")
+    size = (degree + 1) * (degree // 2 + 1) ** (n - 2)
+    if size > _MOST_POINTS:
+        raise ValueError(f"degree {degree} in dimension {n} would take {size} points; take a lower one")
+    angles = 2 * np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1)
+    X, weights = np.column_stack([np.cos(angles), np.sin(angles)]), np.full(degree + 1, 1.0)
+    for k in range(3, n + 1):
+        t, w = roots_gegenbauer(degree // 2 + 1, (k - 2) / 2)
+        across = np.sqrt((1 - t) * (1 + t))[:, None, None] * X
+        along = np.broadcast_to(t[:, None, None], (*across.shape[:2], 1))
+        X = np.concatenate([across, along], axis=2).reshape(-1, k)
+        weights = np.outer(w, weights).ravel()
+    return X, weights / weights.sum()

@@ -19,7 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import loggamma
 
-from mercer.special import heat_short_time, heat_tails, level_sums, zonal
+from mercer.special import (
+    flat,
+    funk_hecke,
+    heat_expansion,
+    heat_short_time,
+    heat_tails,
+    level_sums,
+    zonal,
+)
+from mercer.special.funk_hecke import check_values
 from mercer.special.heat_short_time import ClosedForm
 from mercer.special.hyperbolic import BesselGenerator, GaussianGenerator
 from mercer.special.hyperbolic_tables import LineFunction
@@ -32,6 +41,10 @@ _GAP_LEVELS = 2**15
 _LOG_LEAST = -650.0
 #: Diffusions with a smaller share of a mixture, relative to the largest, are left out.
 _LOG_NEGLIGIBLE = math.log(1e-17)
+#: Levels of a function of the angle that are computed, and the part of it that a series may lack.
+_SHAPE_LEVELS, _SHAPE_TRUNCATION = 2048, 1e-12
+#: Dimensions of great spheres on which a function of the angle is tested, and levels there.
+_GREAT_SPHERES, _GREAT_LEVELS = (3, 10, 30, 100), 512
 #: Error of the quadrature in the logarithm of the time, relative, of every weight of the law.
 _QUADRATURE = 1e-15
 
@@ -106,6 +119,10 @@ class Law(ABC):
         """The kernel of S^(n-1) where its series is too long to be summed, else None."""
         return None
 
+    def most_levels(self, n: int) -> int:
+        """Levels of S^(n-1) beyond which no weights are to be had."""
+        return self.levels or zonal.MAX_LEVELS
+
     def slower(self, factor: float) -> Law | None:
         """The law ``a(lambda / factor)``, up to a constant, where it is one of the same kind."""
         return None
@@ -121,6 +138,10 @@ class Law(ABC):
     def line_function(self, dimension: int) -> LineFunction:
         """The kernel of hyperbolic space, by its function on the line."""
         raise TypeError(f"{self.name} is not known on hyperbolic space; use Heat or Matern")
+
+    def flat_function(self, dimension: int) -> flat.FlatFunction:
+        """The kernel of flat space, by its function of the squared distance."""
+        raise TypeError(f"{self.name} is not known on flat space; use Heat, Matern or Gaussian")
 
     def times(self, dimension: int) -> Times:
         """The diffusions that the law mixes, if it is a mixture of them."""
@@ -163,6 +184,10 @@ class Diffusion(Law):
             slope=GaussianGenerator(self.t, slope=True),
             slope_shift=-0.5 - rate,
         )
+
+    def flat_function(self, dimension: int) -> flat.FlatFunction:
+        """See :class:`Law`; a Gaussian."""
+        return flat.heat(self.t, dimension)
 
     def times(self, dimension: int) -> Times:
         """See :class:`Law`; one time."""
@@ -226,6 +251,10 @@ class GammaDiffusion(Law):
             octaves=max(32, math.ceil(20 / self.nu)),
         )
 
+    def flat_function(self, dimension: int) -> flat.FlatFunction:
+        """See :class:`Law`; a Bessel function."""
+        return flat.matern(self.nu, self.rate, dimension)
+
     def times(self, dimension: int) -> Times:
         """See :class:`Law`; the trapezoidal rule in the logarithm of the time."""
         s = self.power(dimension)
@@ -278,11 +307,7 @@ class Weights(Law):
         if callable(self.weights):
             weights = np.asarray(self.weights(eigenvalues.astype(float)))
         else:
-            # Eigenvalues of a sphere are l (l + d - 1).
-            middle = (dimension - 1) / 2
-            numbers = np.rint(np.sqrt(eigenvalues.astype(float) + middle**2) - middle).astype(int)
-            padded = np.append(np.array(self.weights, dtype=float), 0.0)
-            weights = padded[np.minimum(numbers, len(self.weights))]
+            weights = _of_levels(np.array(self.weights, dtype=float), eigenvalues, dimension)
         if weights.dtype.kind == "c":
             raise ValueError("Complex data not supported: weights holds complex numbers; give real ones")
         if weights.shape != eigenvalues.shape:
@@ -303,6 +328,87 @@ class Weights(Law):
                 f"weights underflow at level {spectrum.levels[-1]}, where they still matter in "
                 f"dimension {spectrum.n}; subclass SpectralKernel and give their logarithms"
             )
+
+
+@dataclass(frozen=True)
+class AngularShape(Law):
+    """A user's function of the angle on spheres, with the weights that Funk and Hecke's theorem gives.
+
+    Weights that their errors exceed are taken for zero, but are part of the sum over all levels, which
+    is the function's value at the angle zero.
+    """
+
+    shape: Callable[[Array], Any]
+    name = "Zonal"
+
+    @property
+    def value(self) -> float:
+        """The function at the angle zero."""
+        angle = np.zeros(1)
+        value = float(check_values(self.shape(angle), angle)[0])
+        if value <= 0:
+            raise ValueError(f"shape must be positive at the angle 0, where k(x, x) is, got {value!r}")
+        return value
+
+    def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
+        """See :class:`Law`."""
+        weights = _of_levels(_shape_weights(self.shape, dimension + 1), eigenvalues, dimension)
+        with np.errstate(divide="ignore"):
+            return np.log(weights.astype(np.longdouble))
+
+    def most_levels(self, n: int) -> int:
+        """See :class:`Law`; those that values in double precision can tell."""
+        return len(_shape_weights(self.shape, n))
+
+    def check_truncation(self, spectrum: zonal.Spectrum) -> None:
+        """See :class:`Law`; weights that are known must add up to the whole."""
+        share = math.exp(spectrum.log_total) / self.value
+        if share < 1 - _SHAPE_TRUNCATION:
+            raise zonal.SlowDecay(
+                f"the levels of the shape that are known in dimension {spectrum.n} have {share:.6g} of "
+                "the whole; level_weights gives them one by one, and what they leave out"
+            )
+
+    def closed_form(self, n: int) -> ClosedForm:
+        """See :class:`Law`; the function itself."""
+        value = self.value
+        _shape_weights(self.shape, n)  # refuses shapes that are not positive definite
+
+        def function(u: Array) -> Array:
+            theta = heat_expansion.angles(u)
+            values = check_values(self.shape(theta.ravel()), theta.ravel())
+            return values.reshape(theta.shape) / value
+
+        return ClosedForm(function, math.log(value), lambda normalized: np.zeros_like)
+
+    def level_sums(self, n: int, numbers: NDArray[np.int64]) -> level_sums.Sums:
+        """See :class:`Law`; what the levels that are named leave of the whole."""
+        weights = _shape_weights(self.shape, n)
+        numbers = numbers[numbers < len(weights)]
+        parts = weights * np.exp(zonal.log_multiplicities(n, len(weights)).astype(float))
+        share = max(1.0 - float(parts[numbers].sum()) / self.value, 0.0)
+        return level_sums.Sums(math.log(self.value), 0.0, share, 0.0)
+
+
+@lru_cache(maxsize=64)
+def _shape_weights(shape: Callable[[Array], Any], n: int) -> Array:
+    """Weights of a function of the angle on the levels of S^(n-1) that can be known.
+
+    A function that is positive definite on a sphere is so on its great spheres, where more levels are
+    within the reach of double precision; these are looked at too.
+    """
+    for lower in (m for m in _GREAT_SPHERES if m < n):
+        levels = funk_hecke.knowable_levels(lower, _GREAT_LEVELS)
+        funk_hecke.funk_hecke(shape, lower, levels).nonnegative(lower)
+    levels = funk_hecke.knowable_levels(n, _SHAPE_LEVELS)
+    return funk_hecke.funk_hecke(shape, n, levels).nonnegative(n)
+
+
+def _of_levels(weights: Array, eigenvalues: NDArray[Any], dimension: int) -> Array:
+    """Weights of the levels of a sphere, whose eigenvalues are ``l (l + d - 1)``; 0 beyond the last."""
+    middle = (dimension - 1) / 2
+    numbers = np.rint(np.sqrt(eigenvalues.astype(float) + middle**2) - middle).astype(int)
+    return np.append(weights, 0.0)[np.minimum(numbers, len(weights))]
 
 
 def refuse_negative_weights(weights: NDArray[Any]) -> None:

@@ -7,6 +7,7 @@ them, stably even for singular matrices.
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +18,16 @@ from sklearn.preprocessing import KernelCenterer
 
 from mercer._validation import refuse_rows
 from mercer.exceptions import DegenerateKernelWarning
-from mercer.kernels.base import has_range
+from mercer.harmonics import SphericalHarmonics
+from mercer.kernels.base import Kernel, has_range
 
 Array = NDArray[np.float64]
 #: Least difference from 1, and least similarity of neighbours, of a matrix that is not degenerate.
 _NEARLY_CONSTANT, _NEARLY_IDENTITY = 1e-3, 1e-2
 #: Size of the sample for that test, least number of points, and tolerance for equal points.
 _LOOKED_AT, _FEWEST, _EQUAL = 400, 4, 1e-12
+#: Coefficients below this part of the largest are rounding errors.
+_NO_PART = 1e-12
 
 __all__ = [
     "Diagnosis",
@@ -37,6 +41,8 @@ __all__ = [
     "mercer_map",
     "normalize",
     "norms",
+    "rkhs_inner_product",
+    "rkhs_norm",
     "total_variance",
     "warn_if_degenerate",
 ]
@@ -160,6 +166,79 @@ def normalize(
 def correlation(K: ArrayLike) -> Array:
     """Correlations in feature space: the Gram matrix, centred and then normalised."""
     return normalize(center(K))
+
+
+def rkhs_inner_product(kernel: Kernel, harmonics: SphericalHarmonics, f: ArrayLike, g: ArrayLike) -> Any:
+    """Inner product of two functions on the sphere in the space of a kernel.
+
+    ``<f, g> = sum_lk f_lk g_lk / a_l`` with the coefficients of ``f = sum_lk f_lk phi_lk`` and the
+    weights a_l of the kernel on the levels.  It reproduces: ``<k(x, .), f> = f(x)``.  Functions with a
+    part on a level of weight zero are not in the space, and are refused.
+
+    Parameters
+    ----------
+    kernel : Heat, Matern, Spectral, Zonal or ArcCosine
+        On Sphere() or Simplex(); with lengths, on unit vectors.
+    harmonics : SphericalHarmonics
+    f, g : arrays of shape (n_features,) or (n_features, q)
+        Coefficients of functions, or of q functions each, from :meth:`SphericalHarmonics.project`.
+
+    Returns
+    -------
+    float, or array of shape (q, q')
+
+    References
+    ----------
+    .. [1] V. Dutordoir, N. Durrande, J. Hensman, "Sparse Gaussian processes with spherical harmonic
+       features", ICML 2020, supplement, equation 13.
+
+    Examples
+    --------
+    >>> from mercer.harmonics import SphericalHarmonics
+    >>> from mercer.kernels import Heat
+    >>> from mercer.rkhs import rkhs_inner_product
+    >>> from mercer.spaces import Sphere
+    >>> kernel, harmonics = Heat(Sphere(), t=0.5), SphericalHarmonics(3, levels=2)
+    >>> weights = kernel.level_weights(3, harmonics.feature_levels).weights
+    >>> section = weights * harmonics([[0.6, 0.0, 0.8]])[0]    # of k(x, .)
+    >>> round(rkhs_inner_product(kernel, harmonics, section, [0, 0, 0, 1]), 6)    # f(x)
+    1.385641
+    """
+    kernel.require_levels()
+    left, right = (_coefficients(values, name, harmonics) for values, name in ((f, "f"), (g, "g")))
+    weights = kernel.level_weights(harmonics.n, harmonics.feature_levels.tolist()).weights
+    for values, name in ((left, "f"), (right, "g")):
+        parts = np.abs(values.reshape(len(values), -1)).max(axis=1)
+        outside = (weights == 0) & (parts > _NO_PART * parts.max())
+        if outside.any():
+            raise ValueError(
+                f"{name} has a part on level {harmonics.feature_levels[outside][0]}, where {kernel!r} "
+                "has the weight 0: it is not in its space; leave the level out of the harmonics"
+            )
+    kept = weights > 0
+    found = left[kept].T @ (right[kept].T / weights[kept]).T
+    return float(found) if found.ndim == 0 else found
+
+
+def rkhs_norm(kernel: Kernel, harmonics: SphericalHarmonics, f: ArrayLike) -> Any:
+    """Norm ``sqrt(<f, f>)`` of a function on the sphere in the space of a kernel.
+
+    It takes what :func:`rkhs_inner_product` takes, and returns an array for q functions.
+
+    Examples
+    --------
+    >>> from mercer.harmonics import SphericalHarmonics, sphere_quadrature
+    >>> from mercer.kernels import Heat
+    >>> from mercer.rkhs import rkhs_norm
+    >>> from mercer.spaces import Sphere
+    >>> X, weights = sphere_quadrature(3, degree=30)
+    >>> harmonics, kernel = SphericalHarmonics(3, levels=16), Heat(Sphere(), t=0.2)
+    >>> section = harmonics.project(X, kernel(X, [[0.0, 0.0, 1.0]])[:, 0], weights)
+    >>> round(rkhs_norm(kernel, harmonics, section), 6)    # k(x, x)^(1/2)
+    1.0
+    """
+    squares = rkhs_inner_product(kernel, harmonics, f, f)
+    return math.sqrt(squares) if np.ndim(squares) == 0 else np.sqrt(np.diag(squares))
 
 
 def mercer_map(K: ArrayLike, rank: int | None = None, tol: float | None = None) -> Array:
@@ -361,6 +440,15 @@ def _alignment(K: Array, y: ArrayLike) -> float:
     first, second = center(K), center(target)
     scale = np.linalg.norm(first) * np.linalg.norm(second)
     return float((first * second).sum() / scale) if scale > 0 else 0.0
+
+
+def _coefficients(values: ArrayLike, name: str, harmonics: SphericalHarmonics) -> Array:
+    array = np.asarray(values, dtype=float)
+    if array.ndim not in (1, 2) or len(array) != harmonics.n_features:
+        size = harmonics.n_features
+        raise ValueError(f"{name} has shape {array.shape}, but there are {size} harmonics: project it")
+    _check_finite(array.reshape(len(array), -1), name)
+    return array
 
 
 def _gram(K: ArrayLike) -> Array:

@@ -91,9 +91,10 @@ def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
 
     Points are checked without being changed, alone and in pairs of sets.  The invariant of a pair, or
     its heat kernel where one number is not enough, is symmetric and does not depend on other points;
-    ``self_invariant`` is on the diagonal; sparse rows stay sparse.  An isometry changes nothing.  The
-    space is hashable, shared by ``clone`` and survives pickling.  Empty and flat input is refused, and
-    rows with NaN by name.
+    ``self_invariant`` is on the diagonal; sparse rows stay sparse.  An isometry changes nothing.
+    Distances are symmetric, zero between equal points, and no longer than any detour.  The space is
+    hashable, shared by ``clone`` and survives pickling.  Empty and flat input is refused, and rows with
+    NaN by name.
 
     Parameters
     ----------
@@ -122,6 +123,8 @@ def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
         except TypeError:  # the space has no Laplacian
             before, after = values, compare(space, moved)
         _close(after, before, "an isometry changes what it must not", 1e-7)
+        _close(space.distances(moved), space.distances(X), "an isometry changes distances", 1e-7)
+    _metric(space, X)
     if space.embedding is not None:
         own = space.embedding.self_invariant(space.check(X))
         _close(np.diag(values), own, "self_invariant is off", 1e-12)
@@ -133,6 +136,16 @@ def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
         _refuses(space.check, X)
     _error(space.check, X[:0])
     _error(space.check, np.array(0.0))
+
+
+def _metric(space: Space, X: Any) -> None:
+    """Distances are those of a metric, also where they are infinite."""
+    D = np.asarray(space.distances(X))
+    _close(np.diag(D), np.zeros(len(D)), "points are apart from themselves", 1e-7)
+    _close(np.asarray(space.distances(X, X[:3])), D[:, :3], "a distance depends on other points", 1e-7)
+    _require(np.array_equal(D, D.T) or np.allclose(D, D.T, rtol=1e-9), "distances are not symmetric")
+    detours = (D[:, :, None] + D[None]).min(axis=1)
+    _require(np.all(detours * (1 + 1e-9) + 1e-9 >= D), "a detour is shorter than the distance")
 
 
 def _invariants(space: Space, X: Any, Y: Any = None) -> np.ndarray:

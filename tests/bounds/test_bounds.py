@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 
 from mercer.bounds import (
+    critical_sample_size,
     effective_sample_size,
     enclosing_ball,
     generalization_bound,
@@ -116,6 +117,22 @@ def test_ball_refuses_what_is_no_gram_matrix() -> None:
 
 
 # VC bounds
+
+
+@pytest.mark.parametrize("mu", [3.0, 40.0, 500.0])
+@pytest.mark.parametrize("eta", [1e-3, 0.3])
+def test_the_bound_is_stationary_at_the_critical_size(mu: float, eta: float) -> None:
+    def squared(share: float) -> float:
+        return (math.log(2 * share) + 1 - math.log(eta / 4) / mu) / share
+
+    critical = critical_sample_size(mu, eta)
+    assert 0 < critical < 0.5
+    assert squared(critical) > max(squared(0.98 * critical), squared(1.02 * critical))
+    # Wherever the bound holds it falls.
+    shares = np.linspace(0.5, 3, 20)
+    assert np.all(np.diff(generalization_bound(shares * mu, mu, eta)) < 0)
+    with pytest.raises(ValueError, match="eta"):
+        critical_sample_size(mu, 1.0)
 
 
 def test_numbers() -> None:

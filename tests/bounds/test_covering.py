@@ -18,7 +18,7 @@ from mercer.bounds import (
     vc_bound,
 )
 from mercer.kernels import Cosine, Gaussian, Heat, Matern, Spectral
-from mercer.spaces import Graph, Simplex, Sphere
+from mercer.spaces import Graph, Projective, Simplex, Sphere
 from tests.bounds.test_bounds import X2, Y2
 
 
@@ -36,6 +36,18 @@ def eigenvalues_on_sphere(weights, n: int, levels: int) -> np.ndarray:
     counts = [1, n] + [math.comb(n + k - 1, k) - math.comb(n + k - 3, k - 2) for k in range(2, levels)]
     values = np.repeat([float(weights(k * (k + n - 2))) for k in range(levels)], counts)
     return np.sort(values / values.sum())[::-1]
+
+
+@pytest.mark.parametrize("space", [Sphere(), Projective()])
+def test_weights_that_fall_like_a_power_have_all_of_their_tail(space) -> None:
+    # (1 + lambda)^-2.5 falls like l^-5, and the tail after level 100 is 1e-6 of the sum.
+    step = 2 if space == Projective() else 1
+    levels = np.arange(0, 2000, step)
+    values = np.repeat((1.0 + levels * (levels + 1)) ** -2.5, 2 * levels + 1)
+    j, epsilon = brute_force(values / values.sum(), 400.0)
+    found = entropy_number(Matern(space, nu=1.5, length_scale=math.sqrt(3)), 3, 400.0)
+    assert found.rank == pytest.approx(j)
+    assert epsilon * (1 - 1e-5) < found.epsilon < epsilon * (1 + 1e-4)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5])

@@ -32,6 +32,7 @@ from mercer.kernels import (
     TraceKernel,
     VonNeumann,
     WeightedDegree,
+    Zonal,
 )
 from mercer.spaces import (
     Categories,
@@ -96,6 +97,12 @@ def fading(eigenvalues: np.ndarray) -> np.ndarray:
     return 1 / (1 + eigenvalues) ** 9
 
 
+def compact(angles: np.ndarray) -> np.ndarray:
+    """A function of the angle that ends, positive definite in up to nine dimensions."""
+    r = np.minimum(angles / 3, 1.0)
+    return (1 - r) ** 7 * (7 * r + 1)
+
+
 KERNELS = [
     Heat(Sphere()),
     Heat(Sphere(), t=0.05),
@@ -117,6 +124,8 @@ KERNELS = [
     Matern(Simplex(), nu=2.5, length_scale=0.5, normalized=False),
     Spectral(Sphere(), weights=[1.0, 0.5, 0.0, 0.2]),
     Spectral(Simplex(), weights=fading),
+    Zonal(Sphere(), compact),
+    Zonal(Simplex(), compact, normalized=False),
     AxialHeat(Sphere(), t_star=0.5),
     Cosine(),
     Cosine(Simplex()),
@@ -126,6 +135,7 @@ KERNELS = [
     ArcCosine(order=1, depth=4, normalized=True),
     Parametrix(Sphere()),
     Parametrix(Sphere(), t=0.1, order=1),
+    Parametrix(Simplex(), t=0.1, van_vleck=True),
     Parametrix(Simplex(), t=0.1, order=2, normalized=True),
     Parametrix(Sphere(), t=0.05, order=6, normalized=True),
     PosteriorHeat(),
@@ -140,6 +150,9 @@ KERNELS = [
     Gaussian(length_scale=0.8),
     Gaussian(column_scales=np.full(5, 1.5)),
     TfIdf(weights=np.full(5, 2.0)),
+    Heat(Euclidean(), t=0.4),
+    Matern(Euclidean(), nu=1.5, length_scale=0.9),
+    Matern(Euclidean(), nu=0.8, length_scale=2.0, normalized=False),
     Heat(Hyperbolic(), t=0.3),
     Heat(Hyperbolic("ball"), t=1.0, normalized=False),
     Heat(Hyperbolic("hyperboloid"), t=0.5),

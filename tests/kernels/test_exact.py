@@ -253,3 +253,12 @@ def test_log_heat_on_the_circle_at_short_times() -> None:
     log = Heat(Sphere(), t=0.001).log([[1.0, 0]], [[0, 1], [-1, 0], [1, 0]])[0]
     expected = [-((np.pi / 2) ** 2) / 0.004, np.log(2) - np.pi**2 / 0.004, 0]
     np.testing.assert_allclose(log, expected, rtol=1e-13, atol=1e-13)
+
+
+def test_self_similarity_at_the_sweet_spot_tends_to_e() -> None:
+    heat = Heat(Sphere(), t_star=1.0, normalized=False)
+    for n in (10**4, 10**5, 10**6):
+        with mp.workdps(40):
+            area = 2 * mp.pi ** (mp.mpf(n) / 2) / mp.gamma(mp.mpf(n) / 2)
+            excess = mp.exp(heat.log_self_similarity(n) + mp.log(area)) - mp.e
+        assert float(excess) * n == pytest.approx(math.e / 2, rel=0.05)

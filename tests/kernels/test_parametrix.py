@@ -333,3 +333,32 @@ def test_oracle_of_the_other_tests() -> None:
     for n, w in ((3, 0.2), (8, -0.7), (50, 0.9)):
         one, other = truth(n - 1, 0.1, 2, w), oracles.parametrix(n, 0.1, 2, mp.mpf(w))
         assert abs(one / other - 1) < 1e-25
+
+
+@pytest.mark.parametrize("n", [2, 3, 50])
+def test_the_first_term_alone(n: int) -> None:
+    theta = np.array([1e-4, 0.3, 1.2, 2.9])
+    kernel = Parametrix(Sphere(), t=0.2, van_vleck=True)
+    exact = np.exp(-(theta**2) / 0.8) * (theta / np.sin(theta)) ** ((n - 2) / 2)
+    np.testing.assert_allclose(values(kernel, n, np.cos(theta)), exact, rtol=1e-11)
+    # The same as order 1 without its u_1 t; the gradient is that of the exponential.
+    X = np.random.default_rng(0).normal(size=(6, n))
+    K, slopes = kernel(X, eval_gradient=True)
+    D = Sphere().distances(X)
+    np.testing.assert_allclose(slopes[:, :, 0], K * D**2 / 0.8, rtol=1e-9, atol=1e-14)
+
+
+def test_nearby_points_are_hotter_than_the_source_from_three() -> None:
+    for n in (10, 400):
+        for order in (0, 1):
+            for factor, rises in ((0.97, False), (1.05, True)):
+                kernel = Parametrix(
+                    Sphere(), t=factor * 3 / (n - 2), order=order, normalized=True, van_vleck=True
+                )
+                assert (values(kernel, n, [np.cos(1e-2)])[0] > 1) == rises, (n, order, factor)
+    # u_1 / u_0 = d(d-1)/6 - (d-1)(d-3) r^2/180 + ..., so that it changes little there.
+    for d in (2, 9, 399):
+        value, r = ratio(d, 1, 0.01)
+        assert value == pytest.approx(
+            d * (d - 1) / 6 - (d - 1) * (d - 3) * float(r) ** 2 / 180, rel=1e-8
+        )

@@ -11,6 +11,7 @@ from mercer.bounds.ball import EnclosingBall, enclosing_ball
 from mercer.bounds.covering import CoveringBound, covering_bound, entropy_number, log_covering_rate
 from mercer.bounds.vc import (
     VCBound,
+    critical_sample_size,
     effective_sample_size,
     generalization_bound,
     pairwise_vc_bounds,
@@ -22,6 +23,7 @@ __all__ = [
     "EnclosingBall",
     "VCBound",
     "covering_bound",
+    "critical_sample_size",
     "effective_sample_size",
     "enclosing_ball",
     "entropy_number",

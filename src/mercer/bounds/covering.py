@@ -22,6 +22,8 @@ _LEVELS = 2**9
 _SMALL = math.log(0.1)
 #: The constant of the theorem.
 _CONSTANT = 6.0
+#: Levels that leave out a smaller part of the sum than this are all levels.
+_ENDED = 1e-15
 #: If the last weight has a smaller logarithm, the next ones may have underflowed.
 _LOG_LEAST = -650.0
 
@@ -74,7 +76,7 @@ def covering_bound(kernel: LawKernel, n: int, epsilon: ArrayLike, radius: float 
 
     Parameters
     ----------
-    kernel : Heat, Matern, Spectral or another LawKernel
+    kernel : Heat, Matern, Spectral, Zonal or another LawKernel
         On Sphere() or Simplex().
     n : int
         Ambient dimension: the number of columns.
@@ -199,7 +201,8 @@ class _Levels:
 
     @classmethod
     def of(cls, kernel: LawKernel, n: int, levels: int, finite: bool) -> _Levels:
-        logs = np.asarray(kernel.realise(n).log_level_weights(levels), dtype=np.longdouble)
+        realised = kernel.realise(n)
+        logs = np.asarray(realised.log_level_weights(levels), dtype=np.longdouble)
         log_counts = zonal.log_multiplicities(n, levels)
         if np.any(np.isnan(logs)) or np.any(logs == np.inf) or np.all(np.isneginf(logs)):
             raise ValueError(
@@ -207,10 +210,16 @@ class _Levels:
             )
         kept = np.flatnonzero(np.isfinite(logs))
         sums = (logs + log_counts)[kept]
-        ended = finite or (kept[-1] < levels // 2 and logs[kept[-1]] > _LOG_LEAST)
-        rest = -np.inf if ended else _log_rest(kept, sums)
-        # The partial sum is at most the total, so that eigenvalues are not underestimated.
-        scale = (0.0 if kernel.normalized else kernel.log_self_similarity(n)) - np.logaddexp.reduce(sums)
+        known = realised.level_sums(np.arange(levels))
+        if known is not None:
+            ended, log_total = known.share < _ENDED, np.longdouble(known.log_total)
+            rest = -np.inf if ended else log_total + np.log(np.longdouble(known.share))
+        else:
+            ended = finite or (kept[-1] < levels // 2 and logs[kept[-1]] > _LOG_LEAST)
+            rest = -np.inf if ended else _log_rest(kept, sums)
+            # The partial sum is at most the total, so that eigenvalues are not underestimated.
+            log_total = np.logaddexp.reduce(sums)
+        scale = (0.0 if kernel.normalized else kernel.log_self_similarity(n)) - log_total
         order = np.argsort(-logs[kept], kind="stable")
         values, log_counts = logs[kept][order] + scale, log_counts[kept][order]
         return cls._sorted(values, log_counts, rest + scale, bool(ended))
@@ -267,18 +276,19 @@ def _deep_enough(
     _check_kernel(kernel)
     _check_dimension(n)
     law = kernel.law(n)
-    count = law.levels or max(_LEVELS, law.least_levels)
+    most = law.most_levels(n)
+    count = min(law.levels or max(_LEVELS, law.least_levels), most)
     while True:
         levels = _Levels.of(kernel, n, count, finite=law.levels is not None)
         place = locate(levels)
         if levels.ends or levels.know_tail_at(int(np.max(place, initial=0))):
             return levels, place
-        if count >= zonal.MAX_LEVELS:
+        if count >= most:
             raise zonal.SlowDecay(
                 f"more than {count} levels of {kernel!r} are needed in dimension {n}; take a larger "
                 "epsilon (a smaller entropy) or a smoother kernel"
             )
-        count = min(2 * count, zonal.MAX_LEVELS)
+        count = min(2 * count, most)
 
 
 def _log_rest(levels: NDArray[np.int64], logs: Extended) -> Any:
@@ -292,7 +302,7 @@ def _log_rest(levels: NDArray[np.int64], logs: Extended) -> Any:
 def _check_kernel(kernel: Any) -> None:
     if not isinstance(kernel, Kernel) or kernel.laplacian_space is None:
         raise TypeError(
-            "covering bounds need the eigenvalues of Heat, Matern or Spectral on a sphere; "
+            "covering bounds need the eigenvalues of Heat, Matern, Spectral or Zonal on a sphere; "
             f"got {kernel!r}"
         )
     try:

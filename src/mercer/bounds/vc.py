@@ -121,13 +121,40 @@ def generalization_bound(m: ArrayLike, mu: ArrayLike, eta: float = 0.05) -> Any:
     >>> generalization_bound([1_000, 10_000, 100_000], mu=25).round(3)
     array([0.373, 0.14 , 0.05 ])
     """
-    if not (np.ndim(eta) == 0 and 0 < eta < 1):
-        raise ValueError(f"eta must lie between 0 and 1, both excluded, got {eta!r}")
+    _check_eta(eta)
     m, mu = _positive(m, "m"), _positive(mu, "mu")
     share = m / mu
     valid = share >= 0.5
     inner = np.log(2 * np.where(valid, share, 1.0)) + 1 - np.log(eta / 4) / mu
     return _plain(np.where(valid, np.sqrt(inner / share), np.inf))
+
+
+def critical_sample_size(mu: ArrayLike, eta: float = 0.05) -> Any:
+    """Effective sample size from which :func:`generalization_bound` falls as rows are added.
+
+    ``(eta / 4)^(1/mu) / 2``, where the derivative of the bound by ``m / mu`` vanishes.  It is below 1/2,
+    and close to it for large mu: the bound falls wherever it holds.
+
+    Parameters
+    ----------
+    mu : float or array
+        VC dimension, or a bound on it.
+    eta : float
+        Probability, between 0 and 1, that the bound fails.
+
+    References
+    ----------
+    .. [1] C. Zhao, J. S. Song, "Exact heat kernel on a hypersphere and its applications in kernel
+       SVM", Frontiers in Applied Mathematics and Statistics 4, 2018, supplement.
+
+    Examples
+    --------
+    >>> from mercer.bounds import critical_sample_size
+    >>> critical_sample_size([5, 100, 1000]).round(3)
+    array([0.208, 0.479, 0.498])
+    """
+    _check_eta(eta)
+    return _plain(0.5 * (eta / 4) ** (1 / _positive(mu, "mu")))
 
 
 def vc_bound(model: Any, X: Any, *, kernel: Any = None, dimension: int | None = None) -> VCBound:
@@ -349,6 +376,11 @@ def _dual(model: Any) -> Array:
 
 def _dense(matrix: Any) -> Array:
     return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
+
+
+def _check_eta(eta: Any) -> None:
+    if not (np.ndim(eta) == 0 and 0 < eta < 1):
+        raise ValueError(f"eta must lie between 0 and 1, both excluded, got {eta!r}")
 
 
 def _positive(values: ArrayLike, name: str) -> Array:

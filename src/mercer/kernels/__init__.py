@@ -17,7 +17,7 @@ from mercer.kernels.parametrix import Parametrix
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.realised import RealisedKernel
 from mercer.kernels.spectral import LawKernel, Spectral, SpectralKernel
-from mercer.kernels.sphere import ArcCosine, Cosine
+from mercer.kernels.sphere import ArcCosine, Cosine, Zonal
 from mercer.kernels.strings.base import FullSpectrum, StringKernel, WeightedDegree
 from mercer.kernels.strings.subsequences import GappySubsequence
 from mercer.kernels.strings.substrings import Mismatch, Spectrum
@@ -64,4 +64,5 @@ __all__ = [
     "TraceKernel",
     "VonNeumann",
     "WeightedDegree",
+    "Zonal",
 ]

@@ -29,6 +29,9 @@ class Heat(LawKernel, DiffusionTime):
     absorbs, a sum over reflections.  The normalised form divides by the square roots of K(x, x) and
     K(y, y).
 
+    On Euclidean space it is ``(4 pi t)^(-n/2) exp(-|x - y|^2 / 4t)``, the :class:`Gaussian` kernel with
+    ``length_scale^2 = 2 t`` once it is normalised.
+
     On a product of spaces it is the product of the heat kernels of the factors.
 
     On a graph K is ``exp(-t L)``, and the normalised form divides by the square roots of K(x, x) and
@@ -40,14 +43,14 @@ class Heat(LawKernel, DiffusionTime):
 
     Parameters
     ----------
-    space : Sphere, Simplex, Projective, Hyperbolic, NormalFamily, NormalProduct, Graph, Torus, \
-Rotations, Categories or ProductSpace
+    space : Sphere, Simplex, Projective, Euclidean, Hyperbolic, NormalFamily, NormalProduct, Graph, \
+Torus, Rotations, Categories or ProductSpace
     t : float, optional
         Absolute time, at curvature 1 or -1; on hyperbolic space at least 1e-8.
     t_star : float
         Time in the natural unit of the space, used unless ``t`` is given: ``log(n) / n`` on sphere,
         simplex and projective space, ``log(2 n)`` on the torus, ``log(9) / 2`` on rotations.
-        Hyperbolic spaces, normal distributions and graphs have no unit.  In high dimension the
+        Flat and hyperbolic spaces, normal distributions and graphs have no unit.  In high dimension the
         normalised kernel of the sphere is ``exp(B (w - 1))`` with ``B = n^(1 - t_star)``: useful values
         are close to 1, and :meth:`scaled_to` finds them.
     normalized : bool

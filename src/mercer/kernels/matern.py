@@ -14,29 +14,34 @@ from mercer.spaces import Space
 
 @dataclass(eq=False, repr=False)
 class Matern(LawKernel):
-    """The Matern kernel of a curved space.
+    """The Matern kernel of curved and of flat spaces.
 
     ``a(lambda) = (2 nu / length_scale^2 + lambda)^(-nu - (n - 1) / 2)`` on S^(n-1).  It is as smooth as
     the Matern kernel of R^(n-1), and becomes the heat kernel with ``t = length_scale^2 / 2`` as nu goes
     to infinity.
 
+    On Euclidean space it is the usual one,
+    ``2^(1 - nu) / Gamma(nu) z^nu K_nu(z)`` with ``z = (2 nu)^(1/2) |x - y| / length_scale``: in closed
+    form for nu = 1/2, 3/2, ..., 61/2, and for other nu from a table of the Bessel function.
+
     On hyperbolic space H^d, with d in place of n - 1, lambda starts at ``(d - 1)^2 / 4``.  On a graph
     K is ``(2 nu / length_scale^2 + L)^(-nu)``, normalised by the square roots of K(x, x) and K(y, y).
     On a product of spaces it is the mixture of the products of heat kernels.
 
-    Positive definite for all parameters, unlike the flat Matern formula applied to the great-circle
+    Positive definite for all parameters, unlike the flat formula applied to the great-circle
     distance.  It is a mixture of heat kernels over times of a Gamma distribution.  Where the weights
     fall too slowly to be summed (small nu, low dimension), the times are split into a fast series and a
     short-time integral.
 
     Parameters
     ----------
-    space : Sphere, Simplex, Projective, Hyperbolic, NormalFamily, Graph, Torus, Rotations, Categories \
-or ProductSpace
+    space : Sphere, Simplex, Projective, Euclidean, Hyperbolic, NormalFamily, Graph, Torus, Rotations, \
+Categories or ProductSpace
         Products with hyperbolic or normal factors are refused if the mixture needs shorter times than
         these factors can compute; a larger nu helps.
     nu : float
-        Smoothness, on hyperbolic space from 0.25 to 10^4; optimisers do not change it.
+        Smoothness, from 0.25 to 10^4 on hyperbolic and from 0.1 to 10^4 on Euclidean space; optimisers
+        do not change it.
     length_scale : float, optional
         Distance over which the kernel falls, at curvature 1 (an angle, in radians) or -1.
     t_star : float
@@ -44,7 +49,7 @@ or ProductSpace
         space (see :class:`Heat`); used unless ``length_scale`` is given.
     normalized : bool
         Divide by the value at equal points.  The absolute form is ``sum_l a_l N_l P_l(w)`` on the sphere
-        and the kernel of the operator ``a(-Laplacian)`` on hyperbolic space.
+        and the kernel of the operator ``a(-Laplacian)`` on hyperbolic and Euclidean space.
     length_scale_bounds, t_star_bounds : pair of floats or "fixed"
         Ranges for optimisers.
 
@@ -60,6 +65,10 @@ or ProductSpace
     >>> Matern(Sphere(), nu=1.5, length_scale=0.5)([[0, 0, 1], [0, 1, 1]]).round(4)
     array([[1.    , 0.2657],
            [0.2657, 1.    ]])
+    >>> from mercer.spaces import Euclidean
+    >>> Matern(Euclidean(), nu=0.5, length_scale=5.0)([[0, 0], [3, 4]]).round(4)    # exp(-|x - y| / 5)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
     """
 
     space: Space

@@ -80,6 +80,14 @@ class LawKernel(RealisedKernel):
         """See :class:`Kernel`."""
         return self.space.widest_angle is not None and self.space.embedding is not None
 
+    def is_stationary(self) -> bool:
+        """See :class:`Kernel`."""
+        return self.space.is_flat
+
+    def is_isotropic(self) -> bool:
+        """See :class:`Kernel`."""
+        return self.space.is_flat
+
     def heat_time(self, n: int) -> float | None:
         """Time of the heat kernel on S^(n-1) that this kernel is; None for other kernels."""
         return None

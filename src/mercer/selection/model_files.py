@@ -1,7 +1,8 @@
 """The format of model files.
 
 Files are written by skops, as JSON and arrays of expected types: nothing is unpickled, and no code of
-a file is run.
+a file is run.  A kernel with a function of your own is written with the function's name; the function
+is looked up in modules that have been imported already, and are neither Python's nor installed.
 """
 
 from __future__ import annotations
@@ -9,8 +10,12 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import sys
+import sysconfig
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -54,6 +59,10 @@ _EXPECTED = {
     "NdArrayNode": _names(_ARRAYS),
     "SparseMatrixNode": _names(_SPARSE),
 }
+#: Loader of functions, which are looked up by their names.
+_FUNCTION = "FunctionNode"
+#: Where Python and packages are; functions of these are not loaded.
+_INSTALLED = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 #: Suffix of the files that a loader reads.
 _ENDINGS = {"NdArrayNode": ".npy", "SparseMatrixNode": ".npz", "BytesNode": ".bin"}
 
@@ -89,7 +98,8 @@ def loads(content: bytes) -> Any:
     import skops.io
 
     archive = Npz(io.BytesIO(content))
-    for node in _nodes(json.loads(archive.raw(_SCHEMA))):
+    nodes = list(_nodes(json.loads(archive.raw(_SCHEMA))))
+    for node in nodes:
         _check_node(node)
     for name in archive.names:
         if name.endswith(".npz"):
@@ -98,8 +108,19 @@ def loads(content: bytes) -> Any:
             archive.raw(name)
         elif name != _SCHEMA:
             archive[name]  # reading it is the check
-    trusted = sorted(frozenset().union(*_EXPECTED.values()))
+    functions = {_full_name(node) for node in nodes if node["__loader__"] == _FUNCTION}
+    trusted = sorted(functions.union(*_EXPECTED.values()))
     return skops.io.loads(content, trusted=trusted)
+
+
+def refuse_local_functions(model: Any) -> None:
+    """Raise for functions among the parameters of a model that cannot be found by their names."""
+    for name, value in model.get_params().items():
+        if isinstance(value, FunctionType) and _function(value.__module__, value.__name__) is not value:
+            raise ValueError(
+                f"{name.split('__')[-1]} is {value.__qualname__}, which cannot be found by its name; "
+                "define the function at the top of a module of your own"
+            )
 
 
 def _numbered(content: bytes) -> bytes:
@@ -138,9 +159,32 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
             left += reversed(part)
 
 
+def _full_name(node: dict[str, Any]) -> str:
+    return f"{node['__module__']}.{node['__class__']}"
+
+
+def _function(module: Any, name: Any) -> FunctionType | None:
+    """A function at the top of a module of your own: one that is imported, and was not installed."""
+    there = sys.modules.get(module)
+    file = getattr(there, "__file__", None)
+    if file is None and module != "__main__":  # part of Python; only a session has no file
+        return None
+    if file is not None and any(Path(file).is_relative_to(folder) for folder in _INSTALLED):
+        return None
+    found = getattr(there, name, None)
+    return found if isinstance(found, FunctionType) else None
+
+
 def _check_node(node: dict[str, Any]) -> None:
     """Refuse types that are not expected."""
-    kind, loader = f"{node['__module__']}.{node['__class__']}", node["__loader__"]
+    kind, loader = _full_name(node), node["__loader__"]
+    if loader == _FUNCTION:
+        if _function(node["__module__"], node["__class__"]) is None:
+            raise ValueError(
+                f"it holds {kind}, which is not a function at the top of an imported module of your "
+                "own; import the module first"
+            )
+        return
     if kind not in _EXPECTED.get(loader, ()):
         raise ValueError(
             f"it holds {kind}, which is none of the types of scikit-learn and Mercer that are expected"

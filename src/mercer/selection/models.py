@@ -29,7 +29,7 @@ from mercer.datasets import Table
 from mercer.features import GramTransformer
 from mercer.selection.comparison import Comparison
 from mercer.selection.kinds import ColumnRoles, kind_called
-from mercer.selection.model_files import dumps, loads
+from mercer.selection.model_files import dumps, loads, refuse_local_functions
 
 #: Version of the file format.
 FORMAT = 1
@@ -155,7 +155,8 @@ class SavedModel(BaseEstimator):
         ------
         ValueError
             If the model holds a type that is neither Mercer's nor an estimator of a comparison, such as
-            a kernel of your own.
+            a kernel of your own, or a function (of :class:`~mercer.kernels.Zonal`, say) that is not
+            defined at the top of a module.
         """
         about = {
             "metric": self.metric,
@@ -169,6 +170,7 @@ class SavedModel(BaseEstimator):
         parts = {"about": json.dumps(about), "model": self.model, "calibration": self.calibration}
         try:
             _check_model(self.model, self.calibration)
+            refuse_local_functions(self.model)
             content = dumps(parts)
         except ValueError as error:
             raise ValueError(
@@ -249,7 +251,7 @@ def load_model(path: str | Path) -> SavedModel:
     """Read what :func:`save_model` wrote.
 
     A file that is anything else, or was changed, is refused before anything is built from it.  No code
-    in it is run.
+    in it is run.  If the kernel has a function of your own, import its module first.
 
     Raises
     ------

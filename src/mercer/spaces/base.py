@@ -30,6 +30,9 @@ class Space(ABC):
     #: Largest angle between two points in degrees, where the invariant of a pair is its cosine.
     widest_angle: float | None = None
 
+    #: Whether distances depend on differences of points alone, as in flat space.
+    is_flat = False
+
     @property
     def title(self) -> str:
         """What people call the space."""
@@ -136,6 +139,12 @@ class Space(ABC):
     def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
         """Draw a map of points under which no kernel of the space may change, if there is one."""
         return None
+
+    def distances(self, X: Any, Y: Any = None) -> Any:
+        """Distances between the points of X and of Y (default X), an array of shape (m, p)."""
+        raise TypeError(
+            f"{self!r} has no distances of its own; those in feature space are rkhs.distances(k(X))"
+        )
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> Realisation:
         """Turn a law into a kernel between points of the space.

@@ -153,6 +153,19 @@ class Categories(Space, Embedding):
             raise ValueError(f"X has {P.shape[1]} columns, Y has {Q.shape[1]}; they must agree")
         return P, Q
 
+    def distances(self, X: Any, Y: Any = None) -> Array:
+        """Numbers of columns that differ, the lengths of shortest paths on the Hamming graph.
+
+        Examples
+        --------
+        >>> from mercer.spaces import Categories
+        >>> Categories().distances([["red", "S"]], [["red", "L"], ["blue", "L"]])
+        array([[1., 2.]])
+        """
+        P, Q = self.check_pair(X, Y)
+        P, Q = np.asarray(P), np.asarray(P if Q is None else Q)
+        return np.sum([p[:, None] != q for p, q in zip(P.T, Q.T, strict=True)], axis=0, dtype=float)
+
     def fixed_columns(self, given: int | None = None) -> int:
         """See :meth:`Space.fixed_columns`."""
         if isinstance(self.levels, tuple):

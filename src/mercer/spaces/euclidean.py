@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,14 @@ from scipy import sparse
 
 from mercer._arrays import constant_rows, squared_lengths
 from mercer._validation import refuse_rows
-from mercer.profiles import Separation
+from mercer.laws import Law
+from mercer.profiles import ProductProfile, Profile, Separation, TableProfile
 from mercer.spaces.base import RadialSpace
+from mercer.spaces.metrics import lengths
+from mercer.spaces.realisations.base import Radial, Slope
+from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.spaces.sphere import Sphere
+from mercer.special.flat import FlatFunction
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,6 +44,7 @@ class Euclidean(RadialSpace):
     """
 
     n: int | None = None
+    is_flat = True
 
     @property
     def separation(self) -> Separation:
@@ -49,6 +56,31 @@ class Euclidean(RadialSpace):
             squares = squared_lengths(X)
         bad = ~array_namespace(squares).isfinite(squares)
         refuse_rows(bad, name, "is so long that its square overflows; rescale the rows")
+
+    def distances(self, X: Any, Y: Any = None) -> Any:
+        """Lengths ``|x - y|``: see :meth:`Space.distances`.
+
+        Examples
+        --------
+        >>> from mercer.spaces import Euclidean
+        >>> Euclidean().distances([[0.0, 0.0]], [[3.0, 4.0]])
+        array([[5.]])
+        """
+        P, Q = self.check_pair(X, Y)
+        return lengths(P, P if Q is None else Q)
+
+    def realise(self, law: Law, n: int, normalized: bool = True) -> FlatRealisation:
+        """A function of the distance: see :meth:`Space.realise`."""
+        return FlatRealisation(self, law, n, normalized)
+
+    def check_time(self, t: float) -> None:
+        """See :meth:`Space.check_time`."""
+        _check_range("t", t, 1e-24, 1e36, "rescale the rows")
+
+    def check_matern(self, nu: float, length_scale: float) -> None:
+        """See :meth:`Space.check_matern`."""
+        _check_range("nu", nu, 0.1, 1e4, "Gaussian is the limit of large ones")
+        _check_range("length_scale", length_scale, 1e-12, 1e18, "rescale the rows")
 
     def self_invariant(self, X: Any) -> Any:
         """Zero: see :meth:`RadialSpace.self_invariant`."""
@@ -81,3 +113,59 @@ class Euclidean(RadialSpace):
         ones = [xp.ones_like(s) for s in squares]
         left = xp.concat([X, squares[0], ones[0]], axis=1)
         return left, xp.concat([-2.0 * Y, ones[1], squares[1]], axis=1)
+
+
+class FlatRealisation(Radial):
+    """A law on R^n, as a function of the squared distance."""
+
+    def __init__(self, space: Euclidean, law: Law, n: int, normalized: bool) -> None:
+        self.embedding = space
+        self._law, self._n, self._normalized = law, n, normalized
+
+    @property
+    def log_self_similarity(self) -> float:
+        """See :class:`Realisation`."""
+        return _function(self._law, self._n).log_value
+
+    @property
+    def _shift(self) -> float:
+        if self._normalized:
+            return 0.0
+        absolute_factor(self.log_self_similarity, self._n)  # refuses values that overflow
+        return self.log_self_similarity
+
+    def profile(self) -> Profile:
+        """See :class:`Radial`."""
+        return _profile(self._law, self._n, self._shift, False)
+
+    def log_profile(self) -> Profile:
+        """See :class:`Radial`."""
+        shift = 0.0 if self._normalized else self.log_self_similarity
+        return _profile(self._law, self._n, shift, True).without_exponential
+
+    def slope_profile(self, slope: Slope) -> Profile:
+        """See :class:`Radial`."""
+        rise = _rise_profile(self._law, self._n, self._shift, slope.chain, not self._normalized)
+        return ProductProfile(self.profile(), rise)
+
+
+@lru_cache(maxsize=128)
+def _function(law: Law, n: int) -> FlatFunction:
+    return law.flat_function(n)
+
+
+@lru_cache(maxsize=128)
+def _profile(law: Law, n: int, shift: float, deep: bool) -> TableProfile:
+    return _function(law, n).log_profile(shift, deep)
+
+
+@lru_cache(maxsize=128)
+def _rise_profile(law: Law, n: int, shift: float, chain: float, absolute: bool) -> TableProfile:
+    return _function(law, n).rise_profile(shift, chain, absolute)
+
+
+def _check_range(name: str, value: float, least: float, most: float, remedy: str) -> None:
+    if not least <= value <= most:
+        raise ValueError(
+            f"{name} on Euclidean() must be from {least:g} to {most:g}, got {value!r}; {remedy}"
+        )

@@ -32,6 +32,8 @@ DECOMPOSED = 4000
 #: Relative asymmetry that counts as rounding.
 _ROUNDING = 1e-12
 _FROM_EDGES = "make a graph of an edge list by networkx.Graph(edges) or networkx.from_pandas_edgelist"
+#: Nodes whose paths to all others are in memory at a time.
+_SOURCES = 64
 
 
 class Graph(Space):
@@ -104,6 +106,31 @@ class Graph(Space):
         if law.levels is not None:
             raise TypeError("weights on a graph must be a function of the Laplacian's eigenvalues")
         return NodeFunction(self, self.operator("laplacian"), law, normalized)
+
+    def distances(self, X: Any, Y: Any = None) -> Array:
+        """Lengths of shortest paths between nodes, over edges of the length ``1 / weight``.
+
+        Without weights they are numbers of edges; they are infinite between components.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from mercer.spaces import Graph
+        >>> Graph(nx.cycle_graph(6)).distances([0], [1, 3, 5])
+        array([[1., 3., 1.]])
+        """
+        P, Q = self.check_pair(X, Y)
+        Q = P if Q is None else Q
+        lengths = self._adjacency.copy()
+        if lengths.nnz and lengths.data.min() < 0:
+            raise ValueError("distances are for graphs without negative weights")
+        lengths.data = 1 / lengths.data
+        sources, places = np.unique(P, return_inverse=True)
+        found = np.empty((len(sources), len(Q)))
+        for start in range(0, len(sources), _SOURCES):
+            part = slice(start, start + _SOURCES)
+            found[part] = csgraph.dijkstra(lengths, directed=False, indices=sources[part])[:, Q]
+        return found[places]
 
     @property
     def adjacency(self) -> sparse.csr_array:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._validation import is_number
@@ -200,6 +201,28 @@ class ProductSpace(Space):
     def _check_factor_times(self, t: float, times: Sequence[float]) -> None:
         for j, (space, time) in enumerate(zip(self.spaces, times, strict=True)):
             self._ask(j, space.check_time, t * time)
+
+    def distances(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
+        """Distances ``sqrt(sum_j d_j^2 / time_j)`` with d_j those of the factors, and their times.
+
+        A factor in which heat spreads faster is a smaller one.
+
+        Examples
+        --------
+        >>> from mercer.spaces import Categories, Euclidean, ProductSpace
+        >>> space = ProductSpace(Euclidean(), Categories(), columns=[[0], [1]])
+        >>> space.distances([[0.0, "a"]], [[2.0, "a"], [0.0, "b"]])
+        array([[2., 1.]])
+        """
+        times = self.factor_times(self.columns(self.check(X)))
+        left = self._split(X, "X")
+        right = left if Y is None else self._split(Y, "Y")
+        parts = zip(self.spaces, left, right, times, strict=True)
+        squares = [
+            np.asarray(self._ask(j, space.distances, x, y)) ** 2 / time
+            for space, (j, x), (_, y), time in parts
+        ]
+        return np.sqrt(np.sum(squares, axis=0))
 
     def realise(self, law: Law, n: Any, normalized: bool = True) -> ProductRealisation:
         """A product over the factors: see :meth:`Space.realise`."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from mercer.laws import Law
@@ -87,6 +88,12 @@ class Projective(RadialSpace):
     def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
         """See :meth:`Space.isometry`; that of the sphere."""
         return self.base.isometry(rng)
+
+    def distances(self, X: Any, Y: Any = None) -> Any:
+        """Angles between axes, at most ``pi / 2``: see :meth:`Space.distances`."""
+        angles = self.base.distances(X, Y)
+        xp = array_namespace(angles)
+        return xp.minimum(angles, np.pi - angles)
 
     def require_unit_vectors(self) -> None:
         """See :meth:`Space.require_unit_vectors`."""

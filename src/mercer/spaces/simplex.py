@@ -16,6 +16,7 @@ from mercer.engine import Extent, engine_for
 from mercer.laws import Law
 from mercer.profiles import Separation
 from mercer.spaces.base import Embedding, RowSpace
+from mercer.spaces.metrics import angles
 from mercer.spaces.realisations.divergences import (
     DistributionSpace,
     categories,
@@ -81,6 +82,17 @@ class Simplex(SphericalSpace, DistributionSpace):
         if self.boundary is None:
             return super().realise(law, n, normalized)
         return OrthantRealisation(self, law, n, normalized, self.boundary == "absorbing")
+
+    def distances(self, X: Any, Y: Any = None) -> Any:
+        """Angles between the square roots of compositions; the Fisher distances are twice these.
+
+        Examples
+        --------
+        >>> from mercer.spaces import Simplex
+        >>> Simplex().distances([[1, 0]], [[1, 1], [0, 3]]).round(4)    # pi / 4 and pi / 2
+        array([[0.7854, 1.5708]])
+        """
+        return angles(*self.embed(*self.check_pair(X, Y)))
 
     def require_unit_vectors(self) -> None:
         """See :meth:`Space.require_unit_vectors`."""

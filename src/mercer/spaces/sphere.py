@@ -10,11 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace
-from scipy import sparse
 
 from mercer._arrays import (
     constant_rows,
-    plain_lengths,
     row_lengths,
     row_maxima,
     squared_lengths,
@@ -25,6 +23,7 @@ from mercer.engine import Extent, engine_for
 from mercer.laws import Law
 from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace, random_rotation
+from mercer.spaces.metrics import angles
 from mercer.spaces.realisations.eigenfunctions import LogWeights
 from mercer.spaces.realisations.eigenmaps import MOST_DIMENSIONS, HarmonicFunctions
 from mercer.spaces.realisations.zonal import ZonalRealisation
@@ -212,7 +211,7 @@ class Sphere(SphericalSpace):
 
         Parameters
         ----------
-        X, Y : dense rows of m and p points; by default Y is X
+        X, Y : rows of m and p points; by default Y is X
 
         Returns
         -------
@@ -228,16 +227,7 @@ class Sphere(SphericalSpace):
         >>> globe.distances([[0.0, 179.0]], [[0.0, -179.0]]).round(6)    # two degrees
         array([[0.034907]])
         """
-        for rows, name in ((X, "X"), (Y, "Y")):
-            if sparse.issparse(rows):
-                raise TypeError(f"{name} is sparse; distances are of dense rows: give {name}.toarray()")
-        left = self._unit_rows(self.check(X, "X"))
-        right = left if Y is None else self._unit_rows(self.check(Y, "Y"))
-        if left.shape[1] != right.shape[1]:
-            raise ValueError(f"X has {left.shape[1]} columns, Y has {right.shape[1]}; they must agree")
-        xp = array_namespace(left, right)
-        rows = (left[i : i + 1, :] for i in range(left.shape[0]))
-        return xp.stack([2 * xp.atan2(plain_lengths(right - x), plain_lengths(right + x)) for x in rows])
+        return angles(*self.embed(*self.check_pair(X, Y)))
 
     @property
     def separation(self) -> Separation:

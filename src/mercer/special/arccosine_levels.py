@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from mercer.special.zonal import Array
-
-#: Weights of a composed kernel below this part of the largest are lost in the rounding.
-_ROUNDING = 1e-13
 
 
 def of_unit(p: int, n: int, numbers: NDArray[np.int64]) -> Array:
@@ -40,27 +36,3 @@ def of_unit(p: int, n: int, numbers: NDArray[np.int64]) -> Array:
     small = numbers <= p
     coefficients[small] = np.array(low)[numbers[small]]
     return coefficients**2 / half_moment(2 * p)
-
-
-def of_shape(apply: Callable[[Array], None], n: int, numbers: NDArray[np.int64]) -> Array:
-    """Weights of a shape s, ``a_l = E[s(t) P_l(t)]``, by double-exponential quadrature.
-
-    ``apply`` replaces cosines by values of the shape, in place.
-    """
-    highest = int(numbers.max())
-    steps = np.linspace(-4.5, 4.5, 2001 + 32 * highest)
-    s = np.pi / 2 * np.sinh(steps)
-    # theta = pi / (1 + exp(-2 s)), and what is left to pi, both to full relative precision
-    theta = np.pi / (1 + np.exp(-2 * s))
-    rest = np.pi / (1 + np.exp(2 * s))
-    density = np.sin(np.minimum(theta, rest)) ** (n - 2) * theta * rest * np.cosh(steps)
-    density /= density.sum()
-    w = np.where(theta < np.pi / 2, np.cos(theta), -np.cos(rest))
-    shape = w[None, :].copy()
-    apply(shape)
-    before, here = np.zeros_like(w), np.ones_like(w)
-    sums, spreads = np.empty(highest + 1), np.empty(highest + 1)
-    for i in range(highest + 1):
-        sums[i], spreads[i] = (density * shape[0] * here).sum(), (density * np.abs(here)).sum()
-        before, here = here, ((2 * i + n - 2) * w * here - i * before) / (i + n - 2) if i else w
-    return np.where(sums > _ROUNDING * spreads, sums, 0.0)[numbers]

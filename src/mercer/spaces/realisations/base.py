@@ -117,6 +117,10 @@ class Realisation(ABC):
         """Logarithms of the law's weights on the first levels of a sphere."""
         raise TypeError(_NO_LEVELS)
 
+    def level_sums(self, numbers: NDArray[np.int64]) -> Any:
+        """Sums over the levels of a sphere, if there is a formula for them."""
+        raise TypeError(_NO_LEVELS)
+
     def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> Any:
         """Weights of levels of a sphere, and what they leave out."""
         raise TypeError(_NO_LEVELS)

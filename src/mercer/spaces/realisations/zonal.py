@@ -93,6 +93,10 @@ class ZonalRealisation(Radial):
         """Logarithms of the law's weights on the first levels."""
         return self._law.log_weights(zonal.eigenvalues(self._n, levels), self._n - 1)
 
+    def level_sums(self, numbers: NDArray[np.int64]) -> Sums | None:
+        """Sums over all levels and outside some, if the law has a formula for them."""
+        return self._law.level_sums(self._n, numbers)
+
     def features(self, size: int, seed: int) -> HarmonicMap:
         """See :class:`Realisation`; spherical harmonics."""
         weights = self.level_weights(np.arange(64), ()).weights
