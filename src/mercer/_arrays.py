@@ -60,6 +60,13 @@ def on_cpu(X: Any) -> Any:
     return np.asarray(X.cpu() if hasattr(X, "cpu") else X)
 
 
+def placed(values: Any, like: Any) -> Any:
+    """Return a NumPy array as an array of the library, and on the device, of another one."""
+    if not is_foreign(like):
+        return values
+    return array_namespace(like).asarray(values, device=device(like))
+
+
 def is_watched(value: Any) -> bool:
     """Tell whether a hyperparameter is a tensor that is being differentiated."""
     return bool(getattr(value, "requires_grad", False))

@@ -30,6 +30,16 @@ def computed_again(function: Callable[..., Any], *arguments: Any) -> Any:
     return checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=False)
 
 
+def inverse_factor(B: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """``L^-1`` and ``log |B|`` for ``B = L L'``; NaN where B is not positive definite."""
+    L, failed = torch.linalg.cholesky_ex(B)
+    if int(failed):
+        return B, float("nan")
+    log_det = 2 * float(L.diagonal().log().sum())
+    eye = torch.eye(len(B), dtype=B.dtype, device=B.device)
+    return torch.linalg.solve_triangular(L, eye, upper=False), log_det
+
+
 def in_common(keys: torch.Tensor, others: torch.Tensor | None) -> bool:
     """Tell whether two sets of keys share one, or one set has one twice, where the keys are."""
     ordered = (keys if others is None else others).sort().values

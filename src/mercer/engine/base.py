@@ -153,6 +153,30 @@ class Engine(ABC):
         """Values of functions at points, shape (m, n_features)."""
         return functions.evaluate(points)
 
+    def write(self, functions: Functions, points: Any, out: Any) -> None:
+        """Write the values of functions at a few points into an array, in this thread."""
+        out[...] = functions.evaluate(points)
+
+    def resident(self, X: Any) -> Any:
+        """Rows as sums over them are collected: where they live, or None for a copy in main memory."""
+        return None
+
+    def like_rows(self, values: Any, X: Any) -> Any:
+        """What was computed in main memory for such rows, as an array of their kind."""
+        return values
+
+    def rows_at_once(self, X: Any, least: int, width: int) -> int:
+        """How many rows to compute with at a time, at least ``least``; each takes ``width`` numbers."""
+        return least
+
+    def lanes(self, rows: int) -> int:
+        """How many threads share a loop over so many rows."""
+        return 1
+
+    def inverse_factor(self, B: Any) -> tuple[Any, float]:
+        """``L^-1`` and ``log |B|`` for ``B = L L'``, which is used up; NaN where B is singular."""
+        raise TypeError(f"{type(self).__name__} factors no matrices")
+
     def _forget(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function without keeping its intermediate results, even for derivatives."""
         return function(*arguments)

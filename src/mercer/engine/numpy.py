@@ -22,8 +22,8 @@ from mercer.engine.base import PLAIN, Engine, Functions, GramOptions, Place, pla
 from mercer.engine.operands import Invariants, invariants, stored
 from mercer.profiles import Profile
 
-#: Rows of one task where functions of points are evaluated.
-_ROWS = 1024
+#: Rows of one task where functions of points are evaluated; and fewest rows that are worth a thread.
+_ROWS, _FEW = 1024, 256
 
 
 class NumpyEngine(Engine):
@@ -85,11 +85,26 @@ class NumpyEngine(Engine):
 
         def write(start: int) -> None:
             rows = slice(start, start + _ROWS)
-            block = points[rows].toarray() if sparse.issparse(points) else points[rows]
-            functions.write(np.ascontiguousarray(block, dtype=float), out[rows])
+            self.write(functions, points[rows], out[rows])
 
         run(write, [(start,) for start in range(0, len(out), _ROWS)], what="features")
         return out
+
+    def write(self, functions: Functions, points: Any, out: NDArray[Any]) -> None:
+        """See :class:`Engine`."""
+        dense = points.toarray() if sparse.issparse(points) else points
+        functions.write(np.ascontiguousarray(dense, dtype=float), out)
+
+    def lanes(self, rows: int) -> int:
+        """See :class:`Engine`."""
+        return min(threads_in_use(), -(-rows // _FEW))
+
+    def inverse_factor(self, B: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """See :class:`Engine`."""
+        from mercer.compiled.blas import invert_factor
+
+        B = np.ascontiguousarray(B)
+        return B, invert_factor(B, np.frombuffer(b"UN", np.uint8), np.zeros(4, np.int32))
 
 
 @dataclass(frozen=True, eq=False)
