@@ -4,9 +4,10 @@ from mercer.engine.array_api import ArrayApiEngine
 from mercer.engine.base import Engine, GramOptions, engine_for, register_engine
 from mercer.engine.cuda import CudaEngine
 from mercer.engine.numpy import NumpyEngine
+from mercer.engine.sparse_tensors import SparseTensorEngine
 from mercer.engine.torch import TorchEngine
 
 __all__ = ["Engine", "GramOptions", "engine_for", "register_engine"]
 
-for _engine in (NumpyEngine(), ArrayApiEngine(), TorchEngine(), CudaEngine()):
+for _engine in (NumpyEngine(), ArrayApiEngine(), TorchEngine(), CudaEngine(), SparseTensorEngine()):
     register_engine(_engine)

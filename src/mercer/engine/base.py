@@ -153,6 +153,10 @@ class Engine(ABC):
         """Values of functions at points, shape (m, n_features)."""
         return functions.evaluate(points)
 
+    def serving(self, array: Any) -> Engine:
+        """The engine for an array that it accepts; of other devices it may be another."""
+        return self
+
     def write(self, functions: Functions, points: Any, out: Any) -> None:
         """Write the values of functions at a few points into an array, in this thread."""
         out[...] = functions.evaluate(points)
@@ -212,5 +216,5 @@ def engine_for(array: Any) -> Engine:
     """
     for engine in _ENGINES:
         if engine.accepts(array):
-            return engine
+            return engine.serving(array)
     raise TypeError(f"no engine of mercer computes with {type(array).__name__}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from array_api_compat import is_torch_array
 
-from mercer._arrays import placed
+from mercer._arrays import is_sparse_tensor, placed
 from mercer.engine.array_api import ArrayEngine
 from mercer.engine.base import Parameter
 from mercer.profiles import Profile
@@ -39,11 +39,11 @@ class TorchEngine(ArrayEngine):
 
     def resident(self, X: Any) -> Any:
         """See :class:`Engine`; derivatives of what is learnt from rows are not recorded."""
-        return X.detach()
+        return None if is_sparse_tensor(X) else X.detach()
 
     def like_rows(self, values: Any, X: Any) -> Any:
         """See :class:`Engine`; text stays in NumPy's arrays."""
-        return placed(values, X) if values.dtype.kind in "biuf" else values
+        return placed(values, X) if getattr(values.dtype, "kind", "") in tuple("biuf") else values
 
     def rows_at_once(self, X: Any, least: int, width: int) -> int:
         """See :class:`Engine`; a device is at its best with many."""
