@@ -100,7 +100,9 @@ def on_cpu(X: Any) -> Any:
     if is_sparse_tensor(X):
         return sparse.csr_matrix(sparse_rows(X))
     X = detached(X)
-    return np.asarray(X.cpu() if hasattr(X, "cpu") else X)
+    if hasattr(X, "cpu"):
+        X = X.cpu()
+    return np.asarray(X.get() if hasattr(X, "get") else X)  # CuPy does not copy unless it is told to
 
 
 def placed(values: Any, like: Any) -> Any:

@@ -1,6 +1,6 @@
 """The engine: profiles applied to tiled matrix products, wherever the arrays live."""
 
-from mercer.engine.array_api import ArrayApiEngine
+from mercer.engine.array_api import ArrayApiEngine, BorrowingEngine
 from mercer.engine.base import Engine, GramOptions, engine_for, register_engine
 from mercer.engine.cuda import CudaEngine
 from mercer.engine.numpy import NumpyEngine
@@ -9,5 +9,12 @@ from mercer.engine.torch import TorchEngine
 
 __all__ = ["Engine", "GramOptions", "engine_for", "register_engine"]
 
-for _engine in (NumpyEngine(), ArrayApiEngine(), TorchEngine(), CudaEngine(), SparseTensorEngine()):
+for _engine in (
+    NumpyEngine(),
+    ArrayApiEngine(),
+    BorrowingEngine(),
+    TorchEngine(),
+    CudaEngine(),
+    SparseTensorEngine(),
+):
     register_engine(_engine)

@@ -161,12 +161,16 @@ class Engine(ABC):
         """Write the values of functions at a few points into an array, in this thread."""
         out[...] = functions.evaluate(points)
 
+    def borrow(self, X: Any) -> Any:
+        """Rows, or vectors, as an array that there is arithmetic for, in the same memory."""
+        return X
+
     def resident(self, X: Any) -> Any:
         """Rows as sums over them are collected: where they live, or None for a copy in main memory."""
         return None
 
     def like_rows(self, values: Any, X: Any) -> Any:
-        """What was computed in main memory for such rows, as an array of their kind."""
+        """What was computed for such rows, perhaps in main memory, as an array of their kind."""
         return values
 
     def rows_at_once(self, X: Any, least: int, width: int) -> int:

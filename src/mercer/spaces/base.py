@@ -214,7 +214,7 @@ class RowSpace(Space):
         """
         if (sparse.issparse(X) or is_sparse_tensor(X)) and not self.takes_sparse:
             raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
-        X = as_rows(X, name)
+        X = as_rows(engine_for(X).borrow(X), name)
         self._check_dimension(int(X.shape[1]), name)
         refuse_rows(~finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
         self._check_rows(X, name)
