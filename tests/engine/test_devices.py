@@ -7,6 +7,7 @@ from scipy import sparse
 
 from mercer.engine import devices
 from mercer.engine.base import GramOptions
+from mercer.engine.cuda import CudaEngine
 from mercer.engine.torch import TorchEngine
 from mercer.kernels import ArcCosine, Gaussian, Heat, Spectrum
 from mercer.selection import KernelSearchCV
@@ -39,6 +40,21 @@ def test_shared_work(kernel, rows: int) -> None:
             engine.matvec, *arguments, torch.as_tensor(vector, device=HOME), options
         )
         np.testing.assert_allclose(product.cpu().numpy(), expected @ vector, rtol=1e-12, atol=1e-13)
+
+
+def test_shared_work_of_fused_kernels() -> None:
+    engine, profile = CudaEngine(HOME), Heat(Sphere()).profile(6)
+    rows = RNG.normal(size=(40, 6))
+    rows[30] = rows[2]
+    X = torch.as_tensor(rows, device=HOME)
+    operands = Operands(Sphere(), X, None)
+    parts = SEVERAL[:2], operands.L, operands.R, profile
+    options = operands.options(profile)
+    expected = Heat(Sphere())(rows)
+    K = devices.shared_gram(engine.gram, *parts, options).cpu().numpy()
+    np.testing.assert_allclose(K, expected, rtol=0, atol=1e-12)
+    product = devices.shared_matvec(engine.matvec, *parts, X[:, 0], options).cpu().numpy()
+    np.testing.assert_allclose(product, expected @ rows[:, 0], rtol=0, atol=1e-12)
 
 
 def test_every_device_has_its_share() -> None:

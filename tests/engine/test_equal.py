@@ -190,3 +190,23 @@ def test_order_in_memory_and_precision_do_not_matter(kernel) -> None:
         (torch.tensor(single), torch.tensor(single).double()),
     ):
         np.testing.assert_allclose(np.diagonal(kernel(first, second)), value, rtol=1e-12)
+
+
+def test_parts_have_the_columns_of_their_tile() -> None:
+    rows = np.random.default_rng(0).integers(0, 3, size=(40, 2)).astype(float)
+    equal = equal_rows(rows, None, 1.0)
+    whole = equal.mask((40, 40))
+    assert np.array_equal(whole > 0, (rows[:, None] == rows[None]).all(axis=2))
+    found = 0
+    for i in range(0, 40, 7):
+        for j in range(0, 40, 3):
+            tile = slice(i, min(i + 7, 40)), slice(j, min(j + 3, 40))
+            part = equal.part(*tile)
+            if part is None:
+                assert not whole[tile].any()
+                continue
+            found += 1
+            assert part.columns.min() >= 0
+            assert part.columns.max() < whole[tile].shape[1]
+            np.testing.assert_array_equal(part.mask(whole[tile].shape), whole[tile])
+    assert 0 < found < 6 * 14

@@ -5,7 +5,8 @@ import pytest
 import torch
 from scipy import sparse
 
-from mercer.engine import sparse_tensors
+from mercer.engine import base, sparse_tensors
+from mercer.engine.cuda import CudaEngine
 from mercer.gp import SphericalGPRegressor
 from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, Matern
 from mercer.spaces import Hyperbolic, Simplex, Sphere
@@ -125,3 +126,17 @@ def test_only_tiles_are_dense(monkeypatch) -> None:
     close(Heat(Simplex()).matvec(tensor(X), None, ones), Heat(Simplex())(X).sum(1))
     assert max(made) < 100
     assert len(made) >= 4 * 5 / 2
+
+
+def test_tiles_of_fused_kernels(monkeypatch) -> None:
+    """As on a device: in Triton's interpreter, where there is none."""
+    monkeypatch.setattr(base, "_ENGINES", list(base._ENGINES))
+    base.register_engine(CudaEngine(DEVICE))
+    monkeypatch.setattr(sparse_tensors, "is_far", lambda home: True)
+    monkeypatch.setattr(sparse_tensors, "_MOST", 16)
+    kernel, X = Heat(Simplex()), counts(37)
+    X = X[[*range(5), 30, 31, 30, *range(8, 37)]]
+    close(kernel(tensor(X)), kernel(X), 1e-12)
+    close(kernel(tensor(X), tensor(X[20:32])), kernel(X, X[20:32]), 1e-12)
+    ones = torch.ones(37, dtype=torch.float64, device=DEVICE)
+    close(kernel.matvec(tensor(X), None, ones), kernel(X).sum(1), 1e-12)

@@ -11,10 +11,13 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_array
 from numpy.typing import NDArray
 
+from mercer._threads import threads_in_use
 from mercer.engine.equal import Equal
 from mercer.profiles import Profile
 
 Place = tuple[slice, slice]
+#: Fewest rows that are worth a thread.
+_FEW = 256
 #: A hyperparameter that is a tensor, and a function of a shift of the hyperparameter: the profile of
 #: the kernel's derivative there.
 Parameter = tuple[Any, Callable[[float], Profile]]
@@ -177,8 +180,8 @@ class Engine(ABC):
         """How many rows to compute with at a time, at least ``least``; each takes ``width`` numbers."""
         return least
 
-    def lanes(self, rows: int) -> int:
-        """How many threads share a loop over so many rows."""
+    def lanes(self, X: Any) -> int:
+        """How many threads share a loop over rows."""
         return 1
 
     def inverse_factor(self, B: Any) -> tuple[Any, float]:
@@ -188,6 +191,11 @@ class Engine(ABC):
     def _forget(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function without keeping its intermediate results, even for derivatives."""
         return function(*arguments)
+
+
+def threads_for(rows: int) -> int:
+    """How many threads are worth while for a loop over so many rows in main memory."""
+    return max(1, min(threads_in_use(), -(-rows // _FEW)))
 
 
 def places(shape: tuple[int, int], tile: tuple[int, int], symmetric: bool) -> list[Place]:

@@ -36,9 +36,14 @@ class Equal:
             tile.dtype.type(self.value), tile,
         )  # fmt: skip
 
-    def part(self, rows: slice, columns: slice) -> Equal:
-        """Equal rows within a tile."""
-        return Equal(self.starts[rows], self.stops[rows], self.columns - columns.start, self.value)
+    def part(self, rows: slice, columns: slice) -> Equal | None:
+        """Equal rows within a tile, and of its columns alone; None where there are none."""
+        inside = (self.columns >= columns.start) & (self.columns < columns.stop)
+        places = np.concatenate([[0], np.cumsum(inside)])
+        starts, stops = places[self.starts[rows]], places[self.stops[rows]]
+        if not np.any(starts < stops):
+            return None
+        return Equal(starts, stops, self.columns[inside] - columns.start, self.value)
 
     def mask(self, shape: tuple[int, int]) -> NDArray[np.int8]:
         """One for equal rows, zero for others, in a matrix or tile of this shape."""

@@ -18,12 +18,12 @@ from scipy import sparse
 from mercer._arrays import is_foreign
 from mercer._memory import check_gram
 from mercer._threads import run, threads_in_use
-from mercer.engine.base import PLAIN, Engine, Functions, GramOptions, Place, places
+from mercer.engine.base import PLAIN, Engine, Functions, GramOptions, Place, places, threads_for
 from mercer.engine.operands import Invariants, invariants, stored
 from mercer.profiles import Profile
 
-#: Rows of one task where functions of points are evaluated; and fewest rows that are worth a thread.
-_ROWS, _FEW = 1024, 256
+#: Rows of one task where functions of points are evaluated.
+_ROWS = 1024
 
 
 class NumpyEngine(Engine):
@@ -95,9 +95,9 @@ class NumpyEngine(Engine):
         dense = points.toarray() if sparse.issparse(points) else points
         functions.write(np.ascontiguousarray(dense, dtype=float), out)
 
-    def lanes(self, rows: int) -> int:
+    def lanes(self, X: Any) -> int:
         """See :class:`Engine`."""
-        return min(threads_in_use(), -(-rows // _FEW))
+        return threads_for(X.shape[0])
 
     def inverse_factor(self, B: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """See :class:`Engine`."""

@@ -9,7 +9,7 @@ from array_api_compat import is_torch_array
 
 from mercer._arrays import is_sparse_tensor, placed
 from mercer.engine.array_api import ArrayEngine
-from mercer.engine.base import Parameter
+from mercer.engine.base import Parameter, threads_for
 from mercer.profiles import Profile
 
 #: Numbers that a device computes with at a time, and how many more rows than the CPU.
@@ -50,6 +50,10 @@ class TorchEngine(ArrayEngine):
         if X.device.type == "cpu":
             return least
         return max(least, min(_TIMES * least, _NUMBERS // max(width, 1)))
+
+    def lanes(self, X: Any) -> int:
+        """See :class:`Engine`; a device takes its work in one row."""
+        return threads_for(X.shape[0]) if X.device.type == "cpu" else 1
 
     def inverse_factor(self, B: Any) -> tuple[Any, float]:
         """See :class:`Engine`."""

@@ -186,7 +186,7 @@ def _of_block(features: Features, block: Block) -> Statistics:
     shift = y.mean(axis=0)
     y = y - shift
     _check_range(y, block.called("y"))
-    lanes = engine_for(rows).lanes(len(y))
+    lanes = engine_for(rows).lanes(rows)
     accumulators = [_StatisticsAccumulator(features, rows, y.shape[1]) for _ in range(lanes)]
     add_rows(accumulators, rows, placed(y, rows), placed(weights_of(block), rows))
     return reduce(add, [part.statistics(shift) for part in accumulators])

@@ -196,7 +196,7 @@ class Sweep:
         """Sums of a block."""
         rows = self.features.check(block.X, block.called("X"))
         y = self.likelihood.encode(block)
-        accumulators = [_SiteAccumulator(self, rows) for _ in range(engine_for(rows).lanes(len(y)))]
+        accumulators = [_SiteAccumulator(self, rows) for _ in range(engine_for(rows).lanes(rows))]
         add_rows(accumulators, rows, y, weights_of(block))
         sums = [part.sums() for part in accumulators]
         return sum(sums[1:], sums[0])

@@ -169,7 +169,7 @@ class InducingEvidence:
         evidence = self.evidence(features)
         solution, prior, left = evidence.solve(own[:2])
         by_kernel = _KernelSlopes.of(features, solution)
-        lanes = engine_for(self.ambient).lanes(len(self.ambient))
+        lanes = engine_for(self.ambient).lanes(self.ambient)
         accumulators = [_SlopeAccumulator(features, by_kernel, around) for _ in range(lanes)]
         add_rows(accumulators, self.ambient, self.rows.y, self.rows.weight)
         by_points = sum(part.points for part in accumulators) + 2 * by_kernel.between_points(features)
