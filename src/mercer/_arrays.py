@@ -33,10 +33,13 @@ def is_sparse_tensor(X: Any) -> bool:
 
 def sparse_rows(X: Any) -> SparseTensorRows:
     """Rows of a sparse tensor; SciPy raises for indices that do not fit together."""
-    X = X.detach() if "csr" in str(X.layout) else X.detach().to_sparse_csr()
-    values = X.values() if X.dtype.itemsize >= 4 else X.values().double()
-    parts = tuple(part.cpu().numpy() for part in (values, X.col_indices(), X.crow_indices()))
-    return _rows_from(X.device)(parts, shape=tuple(X.shape))
+    X, shape = X.detach(), tuple(X.shape)
+    X = X if X.dtype.itemsize >= 4 else X.double()
+    if "csr" in str(X.layout):
+        parts = [part.cpu().numpy() for part in (X.values(), X.col_indices(), X.crow_indices())]
+        return _rows_from(X.device)(tuple(parts), shape=shape)
+    X = X.to_sparse_coo().coalesce()
+    return _rows_from(X.device)((X.values().cpu().numpy(), X.indices().cpu().numpy()), shape=shape)
 
 
 def as_sparse_as(other: Any, X: Any) -> Any:
