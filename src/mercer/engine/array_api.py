@@ -114,4 +114,5 @@ def _taker(X: Any) -> Any:
         return array_namespace(X).from_dlpack
     parts = type(X).__module__.split(".")
     modules = (sys.modules.get(".".join(parts[:k])) for k in range(len(parts), 0, -1))
-    return next((m.from_dlpack for m in modules if hasattr(m, "from_dlpack")), None)
+    takers = (getattr(module, "from_dlpack", None) for module in modules)
+    return next((taker for taker in takers if taker is not None), None)

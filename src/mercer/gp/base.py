@@ -16,6 +16,7 @@ from mercer import __version__
 from mercer._arrays import filled, on_cpu
 from mercer._threads import run
 from mercer._validation import is_whole, refuse_complex
+from mercer.engine import engine_for
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.eigenfunctions import EigenFeatures
 from mercer.gp.elbo import Prior, Solution
@@ -227,7 +228,11 @@ class SparseGP(BaseEstimator):
 
         starts = range(0, rows.shape[0], height)
         tiles = [(slice(start, min(start + height, rows.shape[0])),) for start in starts]
-        run(job, tiles, what="prediction")
+        if engine_for(rows).lanes(rows) > 1:
+            run(job, tiles, what="prediction")
+        else:  # a device takes its work in one row, and has room for one tile
+            for tile in tiles:
+                job(*tile)
         return mean, variance
 
     def __sklearn_tags__(self) -> Any:
