@@ -28,7 +28,7 @@ def sparse_rows_at(home: Any, rows: sparse.csr_matrix) -> SparseTensorRows:
 
 def is_sparse_tensor(X: Any) -> bool:
     """Tell whether X is a tensor that is stored sparse."""
-    return "strided" not in str(getattr(X, "layout", "strided"))
+    return str(getattr(X, "layout", "")).startswith("torch.sparse")
 
 
 def sparse_rows(X: Any) -> SparseTensorRows:

@@ -43,7 +43,8 @@ class TorchEngine(ArrayEngine):
 
     def like_rows(self, values: Any, X: Any) -> Any:
         """See :class:`Engine`; text stays in NumPy's arrays."""
-        return placed(values, X) if getattr(values.dtype, "kind", "") in tuple("biuf") else values
+        kind = getattr(values.dtype, "kind", None)  # tensors have none
+        return placed(values, X) if kind is not None and kind in "biuf" else values
 
     def rows_at_once(self, X: Any, least: int, width: int) -> int:
         """See :class:`Engine`; a device is at its best with many."""
@@ -52,7 +53,7 @@ class TorchEngine(ArrayEngine):
         return max(least, min(_TIMES * least, _NUMBERS // max(width, 1)))
 
     def lanes(self, X: Any) -> int:
-        """See :class:`Engine`; a device takes its work in one row."""
+        """See :class:`Engine`; a device queues its work."""
         return threads_for(X.shape[0]) if X.device.type == "cpu" else 1
 
     def inverse_factor(self, B: Any) -> tuple[Any, float]:

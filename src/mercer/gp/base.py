@@ -230,7 +230,7 @@ class SparseGP(BaseEstimator):
         tiles = [(slice(start, min(start + height, rows.shape[0])),) for start in starts]
         if engine_for(rows).lanes(rows) > 1:
             run(job, tiles, what="prediction")
-        else:  # a device takes its work in one row, and has room for one tile
+        else:  # few rows, or a device, which has room for one tile
             for tile in tiles:
                 job(*tile)
         return mean, variance
@@ -296,7 +296,7 @@ class VariationalGP(SparseGP):
 
         Parameters
         ----------
-        X : array, memory map, sparse matrix or data frame of shape (m, d); or blocks
+        X : array, tensor, memory map, sparse matrix or data frame of shape (m, d); or blocks
             Blocks are a list (or another iterable that can be read again) of pairs (X, y) or triples
             (X, y, weight), with ``y=None`` here, or :class:`ParquetBlocks`.  Of Dask arrays and data
             frames each partition is summed up where it is; they are computed in each pass, unless

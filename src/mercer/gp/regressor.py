@@ -163,11 +163,11 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
 
         Parameters
         ----------
-        X : array, memory map, sparse matrix or data frame of shape (m, d); or blocks
+        X : array, tensor, memory map, sparse matrix or data frame of shape (m, d); or blocks
             Blocks are an iterable of pairs (X, y) or triples (X, y, weight), with ``y=None`` here, or
             :class:`ParquetBlocks`.  Means and standard deviations of columns are learnt in a pass of
             their own; from an iterator, which can be read only once, in its first block.  Of Dask
-            arrays and data frames each partition is summed up where it is.
+            arrays and data frames each partition is summed up where it is, and tensors on their device.
         y : array of shape (m,) or (m, q)
             Several outputs share the hyperparameters.
         sample_weight : array of shape (m,), optional
@@ -325,7 +325,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         Parameters
         ----------
         X : array of shape (m, d)
-            For Dask arrays and data frames the answer is a Dask array, not computed yet.
+            For Dask arrays and data frames the answer is a Dask array, not computed yet; for tensors, a
+            tensor on their device.
         return_std : bool
             Also return standard deviations, in the shape of the mean.
         return_cov : bool
