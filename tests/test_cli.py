@@ -306,3 +306,11 @@ def test_report_of_digits(tmp_path) -> None:
     write_report(result, "<digits>", tmp_path / "r.html")
     assert "&lt;digits&gt;" in (tmp_path / "r.html").read_text()
     assert "kernel" in result.verdict
+
+
+def test_device_that_is_not_there(tmp_path, frame) -> None:
+    path = tmp_path / "mail.csv"
+    frame.to_csv(path, index=False)
+    result = run("compare", path, "--target", "kind", "--device", "cuda:99")
+    assert result.exit_code == 2
+    assert "device 'cuda:99' is not there" in result.stderr

@@ -2,11 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
 from scipy import sparse
+
+
+class SparseTensorRows(sparse.csr_matrix):
+    """Rows of a sparse tensor as a matrix in main memory that remembers the tensor's device."""
+
+    home: ClassVar[Any]
+
+
+@cache
+def _rows_from(home: Any) -> type[SparseTensorRows]:
+    return type("SparseTensorRows", (SparseTensorRows,), {"home": home})
+
+
+def sparse_rows_at(home: Any, rows: sparse.csr_matrix) -> SparseTensorRows:
+    """A sparse matrix as rows of a sparse tensor on a device."""
+    return _rows_from(home)(rows)
+
+
+def is_sparse_tensor(X: Any) -> bool:
+    """Tell whether X is a tensor that is stored sparse."""
+    return str(getattr(X, "layout", "")).startswith("torch.sparse")
+
+
+def sparse_rows(X: Any) -> SparseTensorRows:
+    """Rows of a sparse tensor; SciPy raises for indices that do not fit together."""
+    X, shape = X.detach(), tuple(X.shape)
+    X = X if X.dtype.itemsize >= 4 else X.double()
+    if "csr" in str(X.layout):
+        parts = [part.cpu().numpy() for part in (X.values(), X.col_indices(), X.crow_indices())]
+        return _rows_from(X.device)(tuple(parts), shape=shape)
+    X = X.to_sparse_coo().coalesce()
+    return _rows_from(X.device)((X.values().cpu().numpy(), X.indices().cpu().numpy()), shape=shape)
+
+
+def as_sparse_as(other: Any, X: Any) -> Any:
+    """Return a dense tensor as sparse rows if the other rows are those of a sparse one."""
+    if not isinstance(other, SparseTensorRows) or not is_foreign(X):
+        return X
+    if is_watched(X):
+        raise TypeError("there are no derivatives with sparse tensors: detach the dense one")
+    return sparse_rows(X)
 
 
 def is_foreign(X: Any) -> bool:
@@ -18,6 +60,8 @@ def is_foreign(X: Any) -> bool:
 
 def in_main_memory(X: Any) -> bool:
     """Tell whether data are in main memory; true of everything that is not an array."""
+    if isinstance(X, SparseTensorRows):
+        return str(X.home) == "cpu"
     return not is_array_api_obj(X) or str(device(X)) == "cpu"
 
 
@@ -56,8 +100,19 @@ def on_cpu(X: Any) -> Any:
     """Return an array as NumPy and SciPy know it."""
     if not is_foreign(X):
         return X
+    if is_sparse_tensor(X):
+        return sparse.csr_matrix(sparse_rows(X))
     X = detached(X)
-    return np.asarray(X.cpu() if hasattr(X, "cpu") else X)
+    if hasattr(X, "cpu"):
+        X = X.cpu()
+    return np.asarray(X.get() if hasattr(X, "get") else X)  # CuPy does not copy unless it is told to
+
+
+def placed(values: Any, like: Any) -> Any:
+    """Return a NumPy array as an array of the library, and on the device, of another one."""
+    if not is_foreign(like):
+        return values
+    return array_namespace(like).asarray(values, device=device(like))
 
 
 def is_watched(value: Any) -> bool:

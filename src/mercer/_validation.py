@@ -10,7 +10,7 @@ from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from mercer._arrays import is_foreign, number, row_any
+from mercer._arrays import is_foreign, is_sparse_tensor, number, row_any, sparse_rows
 
 #: Sums of squares of numbers up to this size are finite.
 LARGEST = 1e140
@@ -72,7 +72,9 @@ def as_rows(X: Any, name: str) -> Any:
     array of shape (m, n), float32 or float64
         Its numbers may be NaN or infinite.
     """
-    if is_foreign(X):
+    if is_sparse_tensor(X):
+        X = _sparse_tensor(X, name)
+    elif is_foreign(X):
         return _foreign_rows(X, name)
     _refuse_text_columns(X, name)
     refuse_complex(X, name)
@@ -135,8 +137,6 @@ def refuse_complex(X: Any, name: str) -> None:
 
 def _foreign_rows(X: Any, name: str) -> Any:
     xp = array_namespace(X)
-    if getattr(X, "layout", None) is not None and "strided" not in str(X.layout):
-        raise ValueError(f"{name} is a sparse tensor; give a dense one, or a scipy.sparse matrix")
     if X.ndim != 2:
         raise ValueError(f"Expected a 2D array, got {name} of shape {tuple(X.shape)}")
     if 0 in X.shape:
@@ -145,6 +145,17 @@ def _foreign_rows(X: Any, name: str) -> Any:
         raise ValueError(_COMPLEX.format(name))
     X = X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
     return X.contiguous() if hasattr(X, "contiguous") else X
+
+
+def _sparse_tensor(X: Any, name: str) -> Any:
+    if X.ndim != 2:
+        raise ValueError(f"Expected a 2D array, got {name} of shape {tuple(X.shape)}")
+    if X.requires_grad:
+        raise TypeError(f"{name} is sparse and requires a gradient; detach it, or give a dense tensor")
+    try:
+        return sparse_rows(X)
+    except ValueError as error:
+        raise ValueError(f"{name} is a broken sparse matrix: {error}") from None
 
 
 def _refuse_text_columns(X: Any, name: str) -> None:

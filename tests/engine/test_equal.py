@@ -153,15 +153,19 @@ def test_keys_are_those_of_the_numbers() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_keys_on_devices(dtype) -> None:
-    # As on a GPU: the keys are not those of the CPU, but tell the same rows apart.
-    from mercer.engine.autograd import row_keys as keys_of_tensors
+def test_numbers_on_devices(dtype) -> None:
+    # As on a GPU, where rows are numbered by keys that are not those of the CPU.
+    from mercer.engine.autograd import row_numbers
 
-    binary = (torch.rand(5000, 30, generator=torch.Generator().manual_seed(0)) < 0.5).to(dtype)
-    keys = keys_of_tensors(binary)
-    assert len(np.unique(keys)) == len(torch.unique(binary, dim=0))
-    zeros = torch.zeros(2, 3, dtype=dtype)
-    np.testing.assert_array_equal(keys_of_tensors(zeros), keys_of_tensors(-zeros))
+    binary = (torch.rand(5000, 15, generator=torch.Generator().manual_seed(0)) < 0.5).to(dtype)
+    left, right = row_numbers(binary, None)
+    assert torch.equal(left, right)
+    _, expected = torch.unique(binary, dim=0, return_inverse=True)
+    pairs = torch.stack([left, expected])
+    assert len(torch.unique(pairs, dim=1).T) == len(left.unique()) == len(expected.unique())
+    zeros = torch.zeros(1, 3, dtype=dtype)
+    assert row_numbers(zeros, -zeros) is not None
+    assert row_numbers(zeros, zeros + 1) is None
 
 
 @pytest.mark.parametrize(
@@ -190,3 +194,23 @@ def test_order_in_memory_and_precision_do_not_matter(kernel) -> None:
         (torch.tensor(single), torch.tensor(single).double()),
     ):
         np.testing.assert_allclose(np.diagonal(kernel(first, second)), value, rtol=1e-12)
+
+
+def test_parts_have_the_columns_of_their_tile() -> None:
+    rows = np.random.default_rng(0).integers(0, 3, size=(40, 2)).astype(float)
+    equal = equal_rows(rows, None, 1.0)
+    whole = equal.mask((40, 40))
+    assert np.array_equal(whole > 0, (rows[:, None] == rows[None]).all(axis=2))
+    found = 0
+    for i in range(0, 40, 7):
+        for j in range(0, 40, 3):
+            tile = slice(i, min(i + 7, 40)), slice(j, min(j + 3, 40))
+            part = equal.part(*tile)
+            if part is None:
+                assert not whole[tile].any()
+                continue
+            found += 1
+            assert part.columns.min() >= 0
+            assert part.columns.max() < whole[tile].shape[1]
+            np.testing.assert_array_equal(part.mask(whole[tile].shape), whole[tile])
+    assert 0 < found < 6 * 14

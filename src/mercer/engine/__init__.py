@@ -1,12 +1,20 @@
 """The engine: profiles applied to tiled matrix products, wherever the arrays live."""
 
-from mercer.engine.array_api import ArrayApiEngine
+from mercer.engine.array_api import ArrayApiEngine, BorrowingEngine
 from mercer.engine.base import Engine, Extent, GramOptions, engine_for, register_engine
 from mercer.engine.cuda import CudaEngine
 from mercer.engine.numpy import NumpyEngine
+from mercer.engine.sparse_tensors import SparseTensorEngine
 from mercer.engine.torch import TorchEngine
 
 __all__ = ["Engine", "Extent", "GramOptions", "engine_for", "register_engine"]
 
-for _engine in (NumpyEngine(), ArrayApiEngine(), TorchEngine(), CudaEngine()):
+for _engine in (
+    NumpyEngine(),
+    ArrayApiEngine(),
+    BorrowingEngine(),
+    TorchEngine(),
+    CudaEngine(),
+    SparseTensorEngine(),
+):
     register_engine(_engine)

@@ -1,17 +1,23 @@
-"""Engines of arrays that keep to the array API, wherever they live."""
+"""Engines of arrays that keep to the array API, and of those that are borrowed as tensors."""
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
-from array_api_compat import array_namespace, device
+import numpy as np
+from array_api_compat import array_namespace, device, is_array_api_obj, is_torch_array
 
 from mercer._arrays import detached, in_main_memory, is_foreign
 from mercer._memory import check_gram
-from mercer.engine.base import PLAIN, Engine, GramOptions, Parameter
+from mercer.engine.base import PLAIN, Engine, GramOptions, Parameter, engine_for
 from mercer.profiles import Profile
+
+#: What DLPack calls memory of CUDA devices, their own and shared with the CPU.
+_CUDA = (2, 13)
 
 
 class ArrayEngine(Engine):
@@ -55,3 +61,58 @@ class ArrayApiEngine(ArrayEngine):
 
     def _values(self, w: Any, profile: Profile, parameters: Sequence[Parameter]) -> Any:
         return profile.evaluate(w)
+
+
+class BorrowingEngine(Engine):
+    """The engine of arrays on CUDA devices that offer DLPack, such as CuPy's and JAX's.
+
+    They are tensors to all that follows, in the same memory, and results are given back as arrays of
+    their library.
+    """
+
+    def accepts(self, array: Any) -> bool:
+        """See :class:`Engine`."""
+        if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
+            return False
+        if is_torch_array(array) or find_spec("torch") is None:
+            return False
+        try:
+            return array.__dlpack_device__()[0] in _CUDA
+        except (BufferError, TypeError, ValueError):  # JAX, where it traces a function
+            return False
+
+    def borrow(self, X: Any) -> Any:
+        """See :class:`Engine`."""
+        import torch
+
+        return torch.from_dlpack(X)
+
+    def resident(self, X: Any) -> Any:
+        """See :class:`Engine`."""
+        return self.borrow(X)
+
+    def like_rows(self, values: Any, X: Any) -> Any:
+        """See :class:`Engine`; a tensor if the library of the rows takes none back."""
+        tensor = engine_for(self.borrow(X)).like_rows(values, self.borrow(X))
+        take = _taker(X)
+        return take(detached(tensor)) if is_torch_array(tensor) and take is not None else tensor
+
+    def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
+        """See :class:`Engine`."""
+        tensor = self.borrow(L)
+        return self.like_rows(engine_for(tensor).gram(tensor, self.borrow(R), profile, options), L)
+
+    def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
+        """See :class:`Engine`."""
+        tensor = self.borrow(w)
+        return self.like_rows(engine_for(tensor).apply(tensor, profile, options), w)
+
+
+def _taker(X: Any) -> Any:
+    """The function of an array's library that takes arrays of others; None if it has none."""
+    if is_array_api_obj(X):
+        return array_namespace(X).from_dlpack
+    parts = type(X).__module__.split(".")
+    modules = (sys.modules.get(".".join(parts[:k])) for k in range(len(parts), 0, -1))
+    takers = (getattr(module, "from_dlpack", None) for module in modules)
+    return next((taker for taker in takers if taker is not None), None)

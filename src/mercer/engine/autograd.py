@@ -30,6 +30,16 @@ def computed_again(function: Callable[..., Any], *arguments: Any) -> Any:
     return checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=False)
 
 
+def inverse_factor(B: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """``L^-1`` and ``log |B|`` for ``B = L L'``; NaN where B is not positive definite."""
+    L, failed = torch.linalg.cholesky_ex(B)
+    if int(failed):
+        return B, float("nan")
+    log_det = 2 * float(L.diagonal().log().sum())
+    eye = torch.eye(len(B), dtype=B.dtype, device=B.device)
+    return torch.linalg.solve_triangular(L, eye, upper=False), log_det
+
+
 def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Numbers that equal rows of X and of Y (by default X) have in common; None if no rows are equal."""
     both = _row_keys(X) if Y is None else torch.cat([_row_keys(X), _row_keys(Y)])

@@ -12,10 +12,13 @@ from array_api_compat import array_namespace, device, is_numpy_array
 from numpy.typing import NDArray
 
 from mercer._arrays import roots_of_shares, unit_rows
+from mercer._threads import threads_in_use
 from mercer.engine.equal import Equal, NumberedRows, equal_rows
 from mercer.profiles import Profile
 
 Place = tuple[slice, slice]
+#: Fewest rows that are worth a thread.
+_FEW = 256
 #: A hyperparameter that is a tensor, and a function of a shift of the hyperparameter: the profile of
 #: the kernel's derivative there.
 Parameter = tuple[Any, Callable[[float], Profile]]
@@ -181,9 +184,46 @@ class Engine(ABC):
         """Values of functions at points, shape (m, n_features)."""
         return functions.evaluate(points)
 
+    def serving(self, array: Any) -> Engine:
+        """The engine for an array that it accepts; of other devices it may be another."""
+        return self
+
+    def write(self, functions: Functions, points: Any, out: Any) -> None:
+        """Write the values of functions at a few points into an array, in this thread."""
+        out[...] = functions.evaluate(points)
+
+    def borrow(self, X: Any) -> Any:
+        """Rows, or vectors, as an array that there is arithmetic for, in the same memory."""
+        return X
+
+    def resident(self, X: Any) -> Any:
+        """Rows as sums over them are collected: where they live, or None for a copy in main memory."""
+        return None
+
+    def like_rows(self, values: Any, X: Any) -> Any:
+        """What was computed for such rows, perhaps in main memory, as an array of their kind."""
+        return values
+
+    def rows_at_once(self, X: Any, least: int, width: int) -> int:
+        """How many rows to compute with at a time, at least ``least``; each takes ``width`` numbers."""
+        return least
+
+    def lanes(self, X: Any) -> int:
+        """How many threads share a loop over rows."""
+        return 1
+
+    def inverse_factor(self, B: Any) -> tuple[Any, float]:
+        """``L^-1`` and ``log |B|`` for ``B = L L'``, which is used up; NaN where B is singular."""
+        raise TypeError(f"{type(self).__name__} factors no matrices")
+
     def _forget(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function without keeping its intermediate results, even for derivatives."""
         return function(*arguments)
+
+
+def threads_for(rows: int) -> int:
+    """How many threads are worth while for a loop over so many rows in main memory."""
+    return max(1, min(threads_in_use(), -(-rows // _FEW)))
 
 
 def places(shape: tuple[int, int], tile: tuple[int, int], symmetric: bool) -> list[Place]:
@@ -216,5 +256,5 @@ def engine_for(array: Any) -> Engine:
     """
     for engine in _ENGINES:
         if engine.accepts(array):
-            return engine
+            return engine.serving(array)
     raise TypeError(f"no engine of mercer computes with {type(array).__name__}")

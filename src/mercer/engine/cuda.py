@@ -11,6 +11,7 @@ from typing import Any
 from array_api_compat import is_torch_array
 
 from mercer.engine.base import PLAIN, Extent, GramOptions
+from mercer.engine.devices import shared_gram, shared_matvec, sharing_gram, sharing_matvec
 from mercer.engine.equal import NumberedRows, numbered_rows
 from mercer.engine.torch import TorchEngine
 from mercer.profiles import Profile
@@ -42,10 +43,18 @@ class CudaEngine(TorchEngine):
 
     def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
         """See :class:`Engine`."""
-        from mercer.engine.fused.autograd import gram, serves
+        from mercer.engine.fused.autograd import serves
 
         if not serves(L, R, profile):
             return super().gram(L, R, profile, options)
+        if devices := sharing_gram(L, R):
+            return shared_gram(self._gram_here, devices, L, R, profile, options)
+        return self._gram_here(L, R, profile, options)
+
+    def _gram_here(self, L: Any, R: Any, profile: Profile, options: GramOptions) -> Any:
+        """Gram matrix on one device."""
+        from mercer.engine.fused.autograd import gram
+
         # The result is made in the precision of the operands, whatever it is stored in.
         K = gram(L, R, profile, replace(options, dtype=None), super().gram)
         return K if options.dtype is None else K.to(options.dtype)
@@ -91,7 +100,13 @@ class CudaEngine(TorchEngine):
         if not serves(L, R, profile):
             return super().matvec(L, R, profile, v, options)
         fallback: Callable[..., Any] = super().matvec
-        return matvec(L, R, profile, v, options, fallback)
+
+        def here(L: Any, R: Any, profile: Profile, v: Any, options: GramOptions) -> Any:
+            return matvec(L, R, profile, v, options, fallback)
+
+        if devices := sharing_matvec(L, R, v):
+            return shared_matvec(here, devices, L, R, profile, v, options)
+        return here(L, R, profile, v, options)
 
 
 def cuda_device() -> str:

@@ -36,9 +36,18 @@ class Equal:
             tile.dtype.type(self.value), tile,
         )  # fmt: skip
 
-    def part(self, rows: slice, columns: slice) -> Equal:
-        """Equal rows within a tile."""
-        return Equal(self.starts[rows], self.stops[rows], self.columns - columns.start, self.value)
+    def part(self, rows: slice, columns: slice) -> Equal | None:
+        """Equal rows within a tile, and of its columns alone; None where there are none."""
+        inside = (self.columns >= columns.start) & (self.columns < columns.stop)
+        places = np.concatenate([[0], np.cumsum(inside)])
+        starts, stops = places[self.starts[rows]], places[self.stops[rows]]
+        if not np.any(starts < stops):
+            return None
+        return Equal(starts, stops, self.columns[inside] - columns.start, self.value)
+
+    def to(self, device: Any) -> Equal:
+        """The same: every engine reads them in main memory."""
+        return self
 
     def mask(self, shape: tuple[int, int]) -> NDArray[np.int8]:
         """One for equal rows, zero for others, in a matrix or tile of this shape."""
@@ -62,6 +71,10 @@ class NumberedRows:
     def part(self, rows: slice, columns: slice) -> NumberedRows:
         """Numbers of the rows of a tile."""
         return NumberedRows(self.left[rows], self.right[columns], self.value)
+
+    def to(self, device: Any) -> NumberedRows:
+        """The same with numbers on another device."""
+        return NumberedRows(self.left.to(device), self.right.to(device), self.value)
 
     def mask(self, shape: tuple[int, int]) -> Any:
         """Tell which rows are equal, in a matrix or tile."""

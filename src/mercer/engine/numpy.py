@@ -18,7 +18,7 @@ from scipy import sparse
 from mercer._arrays import is_foreign
 from mercer._memory import check_gram
 from mercer._threads import run, threads_in_use
-from mercer.engine.base import PLAIN, Engine, Functions, GramOptions, Place, places
+from mercer.engine.base import PLAIN, Engine, Functions, GramOptions, Place, places, threads_for
 from mercer.engine.operands import Invariants, invariants, stored
 from mercer.profiles import Profile
 
@@ -85,11 +85,26 @@ class NumpyEngine(Engine):
 
         def write(start: int) -> None:
             rows = slice(start, start + _ROWS)
-            block = points[rows].toarray() if sparse.issparse(points) else points[rows]
-            functions.write(np.ascontiguousarray(block, dtype=float), out[rows])
+            self.write(functions, points[rows], out[rows])
 
         run(write, [(start,) for start in range(0, len(out), _ROWS)], what="features")
         return out
+
+    def write(self, functions: Functions, points: Any, out: NDArray[Any]) -> None:
+        """See :class:`Engine`."""
+        dense = points.toarray() if sparse.issparse(points) else points
+        functions.write(np.ascontiguousarray(dense, dtype=float), out)
+
+    def lanes(self, X: Any) -> int:
+        """See :class:`Engine`."""
+        return threads_for(X.shape[0])
+
+    def inverse_factor(self, B: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """See :class:`Engine`."""
+        from mercer.compiled.blas import invert_factor
+
+        B = np.ascontiguousarray(B)
+        return B, invert_factor(B, np.frombuffer(b"UN", np.uint8), np.zeros(4, np.int32))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,12 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import __version__
+from mercer._arrays import filled, on_cpu
 from mercer._threads import run
 from mercer._validation import is_whole, refuse_complex
+from mercer.engine import engine_for
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.eigenfunctions import EigenFeatures
 from mercer.gp.elbo import Prior, Solution
-from mercer.gp.features import ROWS, USUAL, Features, HarmonicFeatures
+from mercer.gp.features import USUAL, Features, HarmonicFeatures
 from mercer.gp.inducing.features import InducingFeatures
 from mercer.gp.input_map import InputMap, Moments, looks_like_table, reads_table
 from mercer.gp.likelihoods import Likelihood
@@ -113,7 +115,7 @@ class SparseGP(BaseEstimator):
     def _warn_of_lengths(self, kernel: Any, rows: RowSource) -> None:
         """Warn that lengths are ignored, if the first rows look like those of a table."""
         first = rows.first()
-        if first is not None and looks_like_table(first.X):
+        if first is not None and looks_like_table(on_cpu(first.X)):
             warnings.warn(
                 f"rows of X differ in length as those of a table do, and {kernel!r} looks at directions "
                 "only: use inputs='table' for a table, or inputs='points' if directions are meant",
@@ -123,7 +125,7 @@ class SparseGP(BaseEstimator):
     def _few_rows(self, rows: RowSource) -> Any:
         """Some of the first rows, if they are at hand, to look at their kernel matrix."""
         first = rows.first()
-        return None if first is None else first.X[:_LOOKED_AT]
+        return None if first is None else on_cpu(first.X[:_LOOKED_AT])
 
     def _warn_if_degenerate(self, X: Any, kernel: Any, amplitude: float) -> None:
         """Warn if the kernel that was found tells no rows apart, or finds nothing in common."""
@@ -210,21 +212,27 @@ class SparseGP(BaseEstimator):
         ends = np.cumsum([0, *(posterior.mean.shape[1] for posterior, _ in posteriors)])
         mean = np.empty((rows.shape[0], ends[-1]))
         variance = np.empty((rows.shape[0], len(posteriors)))
+        near = [posterior.placed(rows) for posterior, _ in posteriors]
+        height = self.features_.height(rows)
 
         def job(part: slice) -> None:
             features: Features | None = None
-            phi = np.empty((part.stop - part.start, self.features_.size))
-            for i, (posterior, prior) in enumerate(posteriors):
+            phi = filled((part.stop - part.start, self.features_.size), 0.0, rows)
+            for i, (posterior, (_, prior)) in enumerate(zip(near, posteriors, strict=True)):
                 if prior.features is not features:
                     features = prior.features
                     psi = features.write(rows[part], phi)
-                mean[part, ends[i] : ends[i + 1]] = phi @ posterior.mean
+                mean[part, ends[i] : ends[i + 1]] = posterior.mean(phi)
                 if variances:
-                    variance[part, i] = prior.left(psi) + posterior.variance(phi)
+                    variance[part, i] = on_cpu(prior.left(psi)) + posterior.variance(phi)
 
-        starts = range(0, rows.shape[0], ROWS)
-        tiles = [(slice(start, min(start + ROWS, rows.shape[0])),) for start in starts]
-        run(job, tiles, what="prediction")
+        starts = range(0, rows.shape[0], height)
+        tiles = [(slice(start, min(start + height, rows.shape[0])),) for start in starts]
+        if engine_for(rows).lanes(rows) > 1:
+            run(job, tiles, what="prediction")
+        else:  # few rows, or a device, which has room for one tile
+            for tile in tiles:
+                job(*tile)
         return mean, variance
 
     def __sklearn_tags__(self) -> Any:
@@ -288,7 +296,7 @@ class VariationalGP(SparseGP):
 
         Parameters
         ----------
-        X : array, memory map, sparse matrix or data frame of shape (m, d); or blocks
+        X : array, tensor, memory map, sparse matrix or data frame of shape (m, d); or blocks
             Blocks are a list (or another iterable that can be read again) of pairs (X, y) or triples
             (X, y, weight), with ``y=None`` here, or :class:`ParquetBlocks`.  Of Dask arrays and data
             frames each partition is summed up where it is; they are computed in each pass, unless

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._arrays import on_cpu
 from mercer.gp.features import Features, PriorWeights, ProductSums
 from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 
@@ -50,7 +51,7 @@ class EigenFeatures(Features):
 
     def check(self, X: Any, name: str = "X") -> Any:
         """See :class:`Features`."""
-        return self.basis.check(X, name)
+        return self.basis.check(on_cpu(X), name)
 
     def gram(self, kernel: Any, rows: Any) -> Array:
         """See :class:`Features`."""
@@ -136,7 +137,7 @@ class FiniteFeatures(EigenFeatures):
         """See :class:`Features`."""
         return self.at(kernel).weights(kernel)
 
-    def sums(self, outputs: int, beside: Any = None) -> ProductSums:
+    def sums(self, rows: Any, outputs: int, beside: Any = None) -> ProductSums:
         """See :class:`Features`."""
         return PointSums(self.n_points, outputs)
 

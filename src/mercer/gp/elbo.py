@@ -8,8 +8,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
+from mercer._arrays import on_cpu, placed
+from mercer.engine import engine_for
 from mercer.gp.features import Features, PriorWeights
 
 Array = NDArray[np.float64]
@@ -39,7 +42,7 @@ class Prior:
 
     def left(self, psi: Array) -> Any:
         """Variance that the features leave out, where the functions psi_r have given values, or sums."""
-        return self.amplitude * (psi @ self.weights.rest)
+        return self.amplitude * (psi @ placed(self.weights.rest, psi))
 
     def left_slopes(self, psi: Array) -> Array:
         """Derivatives of :meth:`left` by the logarithms of the kernel's hyperparameters."""
@@ -85,6 +88,11 @@ class Bound:
             return replace(self, gram=self.gram[:0], linear=self.linear[:0], rank=len(F), factor=(F, z))
         return replace(self, gram=F.T @ F, linear=F.T @ z, rank=len(F))
 
+    def placed(self, like: Any) -> Bound:
+        """The same with the large matrix where another array lives; solutions are for values alone."""
+        small = self.gram.ndim == 1 or self._factor is not None
+        return self if small else replace(self, gram=placed(self.gram, like))
+
     def solve(self, variances: Array, noise: float) -> Solution:
         """Everything at given prior variances and noise."""
         return (self._solve_all if self._factor is None else self._solve_few)(variances, noise)
@@ -103,16 +111,17 @@ class Bound:
         return roots[:, None] * vectors.T, (vectors.T @ self.linear) / roots[:, None]
 
     def _solve_all(self, variances: Array, noise: float) -> Solution:
-        roots = np.sqrt(variances)
-        B = np.multiply(roots[:, None], self.gram, order="C")
-        B *= roots / noise
-        B[np.diag_indices_from(B)] += 1.0
+        xp, roots = array_namespace(self.gram), np.sqrt(variances)
+        scale = placed(roots, self.gram)
+        B = scale[:, None] * self.gram
+        B *= scale / noise
+        diagonal = np.arange(len(B))
+        B[diagonal, diagonal] += 1.0
         inverse, log_det = inverse_factor(B)
-        c = roots[:, None] * self.linear / noise
-        half = inverse @ c
-        beta = inverse.T @ half
-        quadratic = self.squares / noise - (half**2).sum(axis=0)
-        shrinkage = np.einsum("ij,ij->j", inverse, inverse)
+        half = inverse @ placed(roots[:, None] * self.linear / noise, inverse)
+        beta = on_cpu(inverse.T @ half)
+        quadratic = self.squares / noise - on_cpu((half**2).sum(axis=0))
+        shrinkage = on_cpu(xp.einsum("ij,ij->j", inverse, inverse))
         return Solution(self, variances, noise, log_det, quadratic, beta, shrinkage, inverse)
 
     def _solve_few(self, variances: Array, noise: float) -> Solution:
@@ -179,12 +188,10 @@ class Solution:
         """Posterior mean of the features' weights, shape (M, q)."""
         return np.sqrt(self.variances)[:, None] * self.beta
 
-    def variance(self, phi: Array) -> Array:
-        """Posterior variance of ``phi w`` for each row of features."""
-        scaled = phi * np.sqrt(self.variances)
-        part = ((scaled @ self.root.T) ** 2).sum(axis=1)
-        # Rounding can take a variance of nearly zero below it.
-        return np.maximum((scaled**2).sum(axis=1) - part, 0.0) if self.few else part
+    def placed(self, like: Any) -> Posterior:
+        """What moments at rows need, where another array lives."""
+        weights, scales = placed(self.mean, like), placed(np.sqrt(self.variances), like)
+        return Posterior(weights, scales, placed(self.root, like), self.few)
 
     @property
     def covariance(self) -> Array:
@@ -207,11 +214,36 @@ class Solution:
         return part @ part.T if self.few else scaled @ scaled.T - part @ part.T
 
 
-def inverse_factor(B: Array) -> tuple[Array, float]:
-    """``L^-1`` and ``log |B|`` for ``B = L L'``; B is overwritten."""
-    from mercer.compiled.blas import invert_factor
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Moments of ``phi w`` for rows phi of features; see :class:`Solution`.
 
-    log_det = invert_factor(B, np.frombuffer(b"UN", np.uint8), np.zeros(4, np.int32))
+    Its arrays live where the features do, and moments come back in main memory.
+    """
+
+    weights: Any
+    scales: Any
+    root: Any
+    few: bool
+
+    def mean(self, phi: Any) -> Array:
+        """Means, shape (m, q)."""
+        found: Array = on_cpu(phi @ self.weights)
+        return found
+
+    def variance(self, phi: Any) -> Array:
+        """Variances, shape (m,)."""
+        scaled = phi * self.scales
+        part = ((scaled @ self.root.T) ** 2).sum(axis=1)
+        if self.few:  # rounding can take a variance of nearly zero below it
+            part = ((scaled**2).sum(axis=1) - part).clip(min=0.0)
+        found: Array = on_cpu(part)
+        return found
+
+
+def inverse_factor(B: Any) -> tuple[Any, float]:
+    """``L^-1`` and ``log |B|`` for ``B = L L'``; B is overwritten."""
+    B, log_det = engine_for(B).inverse_factor(B)
     if math.isnan(log_det):
         raise np.linalg.LinAlgError(
             "the Gram matrix of the features is not positive definite to working precision; is the "

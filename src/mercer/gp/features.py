@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
-from scipy import sparse
 
-from mercer._arrays import row_lengths
+from mercer._arrays import filled, on_cpu, row_lengths
+from mercer.engine import engine_for
 from mercer.gp.input_map import InputMap, reads_table
 from mercer.harmonics import SphericalHarmonics
 
@@ -22,7 +23,7 @@ Array = NDArray[np.float64]
 
 #: Number of features, unless the space is finite or another is given.
 USUAL = 500
-#: Rows whose features are in memory at a time, in each thread.
+#: Rows whose features are in memory at a time, in each thread; more on a device.
 ROWS = 1024
 #: Longest row whose squares of squares are numbers.
 _LONGEST = 1e70
@@ -62,8 +63,11 @@ class Features(ABC):
         """Rows as the other methods take them, checked."""
 
     @abstractmethod
-    def write(self, rows: Any, out: Array) -> Array:
-        """Write the functions at checked rows; returns the functions psi_r there, shape (m, R)."""
+    def write(self, rows: Any, out: Any) -> Any:
+        """Write the functions at checked rows; returns the functions psi_r there, shape (m, R).
+
+        Arrays live where the rows do.
+        """
 
     @abstractmethod
     def weights(self, kernel: Any) -> PriorWeights:
@@ -82,9 +86,17 @@ class Features(ABC):
     def fingerprint(self) -> str:
         """A text that other features do not have: statistics of different ones must not be added."""
 
-    def sums(self, outputs: int, beside: Any = None) -> ProductSums:
-        """Where sums over rows are collected, in a thread that has others ``beside``."""
-        return ProductSums(self, outputs, beside)
+    def sums(self, rows: Any, outputs: int, beside: Any = None) -> ProductSums:
+        """Where sums over checked rows are collected, in a thread that has others ``beside``."""
+        return ProductSums(self, rows, outputs, beside)
+
+    def height(self, rows: Any) -> int:
+        """How many checked rows to evaluate the functions at, at a time."""
+        return engine_for(rows).rows_at_once(rows, ROWS, self.size)
+
+    def buffer(self, rows: Any) -> Any:
+        """Room for the functions at so many rows."""
+        return filled((min(self.height(rows), rows.shape[0]), self.size), 0.0, rows)
 
     def at(self, kernel: Any) -> Features:
         """The functions at the present hyperparameters of a kernel."""
@@ -104,28 +116,36 @@ class Features(ABC):
 
 
 class ProductSums:
-    """Sums over rows with weights w and targets t: ``w phi phi'``, ``phi t'`` and ``w psi``."""
+    """Sums over rows with weights w and targets t: ``w phi phi'``, ``phi t'`` and ``w psi``.
 
-    def __init__(self, features: Features, outputs: int, beside: ProductSums | None = None) -> None:
+    They are collected where the rows live.
+    """
+
+    def __init__(
+        self, features: Features, rows: Any, outputs: int, beside: ProductSums | None = None
+    ) -> None:
         size = features.size
         self._features = features
-        self.gram: Array = np.zeros((size, size))
-        self.linear: Array = np.zeros((size, outputs))
-        self.rest = np.zeros(features.n_rest)
+        self.gram: Any = filled((size, size), 0.0, rows)
+        self.linear: Any = filled((size, outputs), 0.0, rows)
+        self.rest: Any = filled((features.n_rest,), 0.0, rows)
         # Sums of one thread are computed one after the other, and share their buffers.
-        self._buffers: tuple[Array, Array] = (
-            (np.empty((ROWS, size)), np.empty((size, size))) if beside is None else beside._buffers
+        self._buffers: tuple[Any, Any] = (
+            (features.buffer(rows), filled((size, size), 0.0, rows))
+            if beside is None
+            else beside._buffers
         )
 
-    def add(self, rows: Any, w: Array, t: Array, values: tuple[Array, Array] | None = None) -> None:
+    def add(self, rows: Any, w: Any, t: Any, values: tuple[Any, Any] | None = None) -> None:
         """Add some rows; ``values`` are what ``features.write`` gives there, if it is known."""
+        xp = array_namespace(w)
         buffer, product = self._buffers
         scaled = buffer[: len(w)]
         phi, psi = values or (scaled, self._features.write(rows, scaled))
         self.linear += phi.T @ t
-        np.multiply(phi, np.sqrt(w)[:, None], out=scaled)
+        xp.multiply(phi, xp.sqrt(w)[:, None], out=scaled)
         # NumPy computes half of such a product, and lets other threads run, unlike SciPy's syrk.
-        self.gram += np.matmul(scaled.T, scaled, out=product)
+        self.gram += xp.matmul(scaled.T, scaled, out=product)
         self.rest += w @ psi
 
 
@@ -151,7 +171,7 @@ class SphericalFeatures(Features):
         return None
 
     @abstractmethod
-    def _write(self, points: Array, out: Array) -> None:
+    def _write(self, points: Any, out: Any) -> None:
         """Write the functions at unit vectors."""
 
     @property
@@ -167,26 +187,26 @@ class SphericalFeatures(Features):
         rows = self.inputs.space.check(self.inputs.rows(X), name)
         if self.power:
             long = row_lengths(rows) > _LONGEST
-            if long.any():
-                raise ValueError(f"row {int(long.argmax())} of {name} is too long for floating numbers")
+            if bool(long.any()):
+                first = int(on_cpu(long).argmax())
+                raise ValueError(f"row {first} of {name} is too long for floating numbers")
         return rows
 
-    def write(self, rows: Any, out: Array) -> Array:
+    def write(self, rows: Any, out: Any) -> Any:
         """See :class:`Features`; ``|x|^(2p)``, and what squares of the last group lack."""
-        points = self.inputs.space.embed(rows)[0]
-        self._write(points.toarray() if sparse.issparse(points) else points, out)
-        psi = np.ones((len(out), self.n_rest))
+        self._write(self.inputs.space.embed(rows)[0], out)
+        psi = filled((len(out), self.n_rest), 1.0, out)
         if self.power:
             lengths = row_lengths(rows) ** self.power
             out *= lengths[:, None]
             psi *= lengths[:, None] ** 2
         if self.whole is not None:
-            psi[:, 1] = np.maximum(self.whole * psi[:, 1] - self._captured(out), 0.0)
+            psi[:, 1] = (self.whole * psi[:, 1] - self._captured(out)).clip(min=0.0)
         return psi
 
-    def _captured(self, phi: Array) -> Array:
+    def _captured(self, phi: Any) -> Any:
         """Sums of squares of the features of the last group, where that is not complete."""
-        return np.zeros(len(phi))
+        return 0.0
 
     def gram(self, kernel: Any, rows: Any) -> Array:
         """See :class:`Features`."""
@@ -263,10 +283,10 @@ class HarmonicFeatures(SphericalFeatures):
         variances = np.repeat(levels.weights, self.counts)
         return PriorWeights(variances, np.repeat(levels.slopes, self.counts, axis=0), rest, rest_slopes)
 
-    def _write(self, points: Array, out: Array) -> None:
-        self.harmonics.write(points, out)
+    def _write(self, points: Any, out: Any) -> None:
+        engine_for(points).write(self.harmonics, points, out)
 
-    def _captured(self, phi: Array) -> Array:
+    def _captured(self, phi: Any) -> Any:
         return (phi[:, -self.counts[-1] :] ** 2).sum(axis=1)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,10 @@ class Evidence:
         """The bound of rows with Gaussian noise, from their sums."""
         bound = Bound(sums.gram, sums.linear, sums.squares, sums.weight, sums.rows)
         return cls(bound, features, sums.rest, kernel)
+
+    def placed(self, like: Any) -> Evidence:
+        """The same with the matrix of sums where another array lives."""
+        return replace(self, bound=self.bound.placed(like))
 
     @property
     def bounds(self) -> Array:

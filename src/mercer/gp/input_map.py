@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import row_lengths, unit_rows
+from mercer._arrays import filled, on_cpu, placed, row_lengths, unit_rows
 from mercer.spaces import Space
 
 if TYPE_CHECKING:
@@ -40,13 +41,13 @@ class Moments:
     def of(cls, block: Block) -> Moments:
         """Moments of some rows."""
         X = block.X.toarray() if sparse.issparse(block.X) else block.X
-        w = np.ones(len(X)) if block.weight is None else block.weight
-        total = float(w.sum())
+        weight = np.ones(len(X)) if block.weight is None else block.weight
+        total, w, xp = float(weight.sum()), placed(weight, X), array_namespace(X)
         # Counted from the first row, a constant column has no rounding, however many rows there are.
         moved = X - X[0]
-        _check_range(np.abs(moved).max(axis=0), block)
-        mean = w @ moved / total if total > 0 else np.zeros(X.shape[1])
-        return cls(total, X[0] + mean, w @ (moved - mean) ** 2)
+        _check_range(on_cpu(xp.max(xp.abs(moved), axis=0)), block)
+        mean = w @ moved / total if total > 0 else 0.0 * X[0]
+        return cls(total, on_cpu(X[0] + mean), on_cpu(w @ (moved - mean) ** 2))
 
     def __add__(self, other: Moments) -> Moments:
         if self.mean.shape != other.mean.shape:
@@ -117,10 +118,9 @@ class InputMap:
         if self.mean is None:
             return X
         X = X.toarray() if sparse.issparse(X) else X
-        out = np.empty((len(X), X.shape[1] + 1))
-        np.subtract(X, self.mean, out=out[:, :-1])
-        out[:, :-1] /= self.scale
-        out[:, -1] = self.bias
+        out = filled((len(X), X.shape[1] + 1), self.bias, X)
+        array_namespace(X).subtract(X, placed(self.mean, X), out=out[:, :-1])
+        out[:, :-1] /= placed(self.scale, X)
         return out
 
     def dimension(self, columns: int) -> int:

@@ -14,6 +14,7 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._arrays import on_cpu
 from mercer.gp.base import SparseGP
 from mercer.gp.hyperparameters import AMPLITUDES, Evidence
 from mercer.gp.inducing import search as inducing_search
@@ -162,11 +163,11 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
 
         Parameters
         ----------
-        X : array, memory map, sparse matrix or data frame of shape (m, d); or blocks
+        X : array, tensor, memory map, sparse matrix or data frame of shape (m, d); or blocks
             Blocks are an iterable of pairs (X, y) or triples (X, y, weight), with ``y=None`` here, or
             :class:`ParquetBlocks`.  Means and standard deviations of columns are learnt in a pass of
             their own; from an iterator, which can be read only once, in its first block.  Of Dask
-            arrays and data frames each partition is summed up where it is.
+            arrays and data frames each partition is summed up where it is, and tensors on their device.
         y : array of shape (m,) or (m, q)
             Several outputs share the hyperparameters.
         sample_weight : array of shape (m,), optional
@@ -190,7 +191,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
                 self.kernel_ = features.kernel
         self.statistics_ = collect(self.features_, rows, kept)
         self._flat = self.statistics_.shift.size == 1 if rows.flat is None else rows.flat
-        self._finish(self._theta(), self.n_restarts)
+        self._finish(self._theta(), self.n_restarts, rows.where)
         kept.remove()
         self._warn_if_degenerate(few, self.kernel_, self.amplitude_)
         return self
@@ -246,7 +247,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self.statistics_ = self.statistics_ + collect(self.features_, rows)
         # Few rows may have looked like noise alone; from there no step leads back.
         flat = self.amplitude_ <= 10 * AMPLITUDES[0]
-        return self._finish(self._theta() if flat else self.theta_, 0)
+        return self._finish(self._theta() if flat else self.theta_, 0, rows.where)
 
     def refit(self, kernel: Any = None, **params: Any) -> Self:
         """Fit again from the statistics that are kept, perhaps with another kernel or other parameters.
@@ -276,15 +277,16 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         """Where optimisation starts."""
         return np.concatenate([np.log([self.amplitude, self.noise]), self.kernel_.theta])
 
-    def _finish(self, theta: Array, restarts: int) -> Self:
-        """Find hyperparameters and posterior from the statistics."""
+    def _finish(self, theta: Array, restarts: int, where: Any = None) -> Self:
+        """Find hyperparameters and posterior from the statistics, the former where an array lives."""
         statistics = self.statistics_
         self._mean_y = statistics.target_mean if self.normalize_y else np.zeros_like(statistics.shift)
         self._scale_y = statistics.target_scale if self.normalize_y else np.ones_like(statistics.shift)
         sums = statistics.scaled(self._mean_y, self._scale_y)
         self._evidence = Evidence.of(sums, self.features_, self.kernel_)
         if self.optimize:
-            theta, _ = self._evidence.maximise(theta, restarts, np.random.default_rng(self.random_state))
+            rng = np.random.default_rng(self.random_state)
+            theta, _ = self._evidence.placed(where).maximise(theta, restarts, rng)
         self.theta_ = theta
         self.amplitude_, self.noise_, self.kernel_ = self._evidence.split(theta)
         self._posterior, self._prior, left = self._evidence.solve(theta)
@@ -323,7 +325,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         Parameters
         ----------
         X : array of shape (m, d)
-            For Dask arrays and data frames the answer is a Dask array, not computed yet.
+            For Dask arrays and data frames the answer is a Dask array, not computed yet; for tensors, a
+            tensor on their device.
         return_std : bool
             Also return standard deviations, in the shape of the mean.
         return_cov : bool
@@ -361,7 +364,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         return mean[:, 0] if self._flat else mean
 
     def _covariance(self, rows: Any) -> tuple[Array, Array]:
-        """Mean and covariance of f at rows, in units of the targets' deviation."""
+        """Mean and covariance of f at rows, in units of the targets' deviation; in main memory."""
+        rows = on_cpu(rows)
         phi = np.empty((rows.shape[0], self.features_.size))
         self._prior.features.write(rows, phi)
         gram = self.features_.gram(self.kernel_, rows)

@@ -11,22 +11,23 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
+from mercer._arrays import filled, on_cpu, placed
 from mercer._files import DAMAGE, atomic_write, one_line, seal, unsealed
 from mercer._npz import Npz
-from mercer._threads import run, threads_in_use
+from mercer._threads import run
 from mercer._validation import LARGEST
+from mercer.engine import engine_for
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.features import ROWS, Features
+from mercer.gp.features import Features
 from mercer.gp.rows import Block, RowSource
 
 Array = NDArray[np.float64]
 
 #: Version of what is written.
 FORMAT = 1
-#: Fewest rows that are worth a thread.
-_FEW = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,8 +186,9 @@ def _of_block(features: Features, block: Block) -> Statistics:
     shift = y.mean(axis=0)
     y = y - shift
     _check_range(y, block.called("y"))
-    accumulators = [_StatisticsAccumulator(features, y.shape[1]) for _ in range(threads_for(len(y)))]
-    add_rows(accumulators, rows, y, block.weight)
+    lanes = engine_for(rows).lanes(rows)
+    accumulators = [_StatisticsAccumulator(features, rows, y.shape[1]) for _ in range(lanes)]
+    add_rows(accumulators, rows, placed(y, rows), placed(weights_of(block), rows))
     return reduce(add, [part.statistics(shift) for part in accumulators])
 
 
@@ -200,18 +202,21 @@ def _check_range(y: Array, name: str) -> None:
 class Accumulator(Protocol):
     """Sums of one thread."""
 
-    def add(self, rows: Any, y: Array, weight: Array | None) -> None:
+    #: Most rows that are added at a time.
+    height: int
+
+    def add(self, rows: Any, y: Any, weight: Any) -> None:
         """Add a few checked rows."""
 
 
-def threads_for(rows: int) -> int:
-    """How many threads are worth while for so many rows."""
-    return min(threads_in_use(), -(-rows // _FEW))
+def weights_of(block: Block) -> Array:
+    """Weights of the rows of a block."""
+    return np.ones(len(block.y)) if block.weight is None else block.weight
 
 
-def add_rows(accumulators: Sequence[Accumulator], rows: Any, y: Array, weight: Array | None) -> None:
+def add_rows(accumulators: Sequence[Accumulator], rows: Any, y: Any, weight: Any) -> None:
     """Add rows to the accumulators, each in a thread of its own."""
-    size = min(ROWS, -(-len(y) // len(accumulators)))  # few rows are shared alike
+    size = min(accumulators[0].height, -(-len(y) // len(accumulators)))  # few rows are shared alike
     starts = range(0, len(y), size)
     stop = threading.Event()
 
@@ -228,24 +233,26 @@ def add_rows(accumulators: Sequence[Accumulator], rows: Any, y: Array, weight: A
 class _StatisticsAccumulator:
     """Sums of one thread for :class:`Statistics`."""
 
-    def __init__(self, features: Features, outputs: int) -> None:
+    def __init__(self, features: Features, rows: Any, outputs: int) -> None:
         self._fingerprint = features.fingerprint
         # Targets and a column of ones together: one product for both.
-        self._sums = features.sums(outputs + 1)
-        self._targets, self._squares = np.zeros(outputs), np.zeros(outputs)
-        self._weight, self._rows = 0.0, 0
+        self._sums = features.sums(rows, outputs + 1)
+        self._targets, self._squares = (filled((outputs,), 0.0, self._sums.gram) for _ in range(2))
+        self._weight: Any = 0.0
+        self._rows = 0
+        self.height = features.height(rows)
 
-    def add(self, rows: Any, y: Array, weight: Array | None) -> None:
-        w = np.ones(len(y)) if weight is None else weight
-        self._sums.add(rows, w, np.column_stack([y, np.ones(len(y))]) * w[:, None])
-        self._targets += w @ y
-        self._squares += w @ y**2
-        self._weight += float(w.sum())
+    def add(self, rows: Any, y: Any, weight: Any) -> None:
+        both = array_namespace(y).concat([y, filled((len(y), 1), 1.0, y)], axis=1)
+        self._sums.add(rows, weight, both * weight[:, None])
+        self._targets += weight @ y
+        self._squares += weight @ y**2
+        self._weight += weight.sum()  # as an array: a device does not wait for it
         self._rows += len(y)
 
     def statistics(self, shift: Array) -> Statistics:
-        linear = self._sums.linear
+        gram, linear, rest = map(on_cpu, (self._sums.gram, self._sums.linear, self._sums.rest))
         return Statistics(
-            self._sums.gram, linear[:, :-1].copy(), linear[:, -1].copy(), self._targets, self._squares,
-            self._sums.rest, self._weight, self._rows, shift, self._fingerprint,
+            gram, linear[:, :-1].copy(), linear[:, -1].copy(), on_cpu(self._targets),
+            on_cpu(self._squares), rest, float(self._weight), self._rows, shift, self._fingerprint,
         )  # fmt: skip

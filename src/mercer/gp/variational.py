@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._arrays import on_cpu, placed
 from mercer._threads import run
+from mercer.engine import engine_for
 from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.elbo import Bound, Prior, Solution
-from mercer.gp.features import ROWS, Features
+from mercer.gp.elbo import Bound, Posterior, Prior, Solution
+from mercer.gp.features import Features
 from mercer.gp.hyperparameters import Evidence
 from mercer.gp.likelihoods import Likelihood
 from mercer.gp.rows import Block, RowSource
-from mercer.gp.statistics import add_rows, threads_for
+from mercer.gp.statistics import add_rows, weights_of
 
 Array = NDArray[np.float64]
 
@@ -194,8 +196,8 @@ class Sweep:
         """Sums of a block."""
         rows = self.features.check(block.X, block.called("X"))
         y = self.likelihood.encode(block)
-        accumulators = [_SiteAccumulator(self) for _ in range(threads_for(len(y)))]
-        add_rows(accumulators, rows, y, block.weight)
+        accumulators = [_SiteAccumulator(self, rows) for _ in range(engine_for(rows).lanes(rows))]
+        add_rows(accumulators, rows, y, weights_of(block))
         sums = [part.sums() for part in accumulators]
         return sum(sums[1:], sums[0])
 
@@ -248,19 +250,23 @@ class Passes:
 class _SiteAccumulator:
     """Sums of one thread for :class:`Sites`."""
 
-    def __init__(self, sweep: Sweep) -> None:
-        self._sweep = sweep
-        self._buffer = np.empty((ROWS, sweep.features.size))
-        first = sweep.features.sums(1)
-        self._parts = [first, *(sweep.features.sums(1, first) for _ in range(len(sweep.beliefs) - 1))]
+    def __init__(self, sweep: Sweep, rows: Any) -> None:
+        self._sweep, features = sweep, sweep.features
+        self._buffer = features.buffer(rows)
+        first = features.sums(rows, 1)
+        self._parts = [first, *(features.sums(rows, 1, first) for _ in range(len(sweep.beliefs) - 1))]
+        self._beliefs = {
+            number: None if belief is None else (belief[0].placed(self._buffer), belief[1])
+            for number, belief in sweep.beliefs.items()
+        }
         self._values = np.zeros(len(sweep.beliefs))
+        self.height = features.height(rows)
 
-    def add(self, rows: Any, y: Array, weight: Array | None) -> None:
+    def add(self, rows: Any, y: Array, weight: Array) -> None:
         features, likelihood = self._sweep.features, self._sweep.likelihood
-        weight = np.ones(len(y)) if weight is None else weight
         phi = self._buffer[: len(y)]
         values = phi, features.write(rows, phi)
-        for position, (number, belief) in enumerate(self._sweep.beliefs.items()):
+        for position, (number, belief) in enumerate(self._beliefs.items()):
             offset = float(likelihood.offset[number])
             if belief is None:
                 mean, variance = likelihood.start(y[:, number], offset), np.zeros(len(y))
@@ -272,22 +278,23 @@ class _SiteAccumulator:
                 continue  # out of range: the step that led here is taken back
             precision = weight * terms.curvature
             linear = weight * terms.slope + precision * mean
-            self._parts[position].add(rows, precision, linear[:, None], values)
+            targets = placed(precision, phi), placed(linear[:, None], phi)
+            self._parts[position].add(rows, *targets, values)
 
     def sums(self) -> SiteSums:
         grams, linear, rest = (
-            np.stack([getattr(part, name) for part in self._parts])
+            np.stack([on_cpu(getattr(part, name)) for part in self._parts])
             for name in ("gram", "linear", "rest")
         )
         return SiteSums(grams, linear[:, :, 0], rest, self._values)
 
 
 def _moments(
-    posterior: Solution, prior: Prior, rows: Any, values: tuple[Array, Array], features: Features
+    posterior: Posterior, prior: Prior, rows: Any, values: tuple[Any, Any], features: Features
 ) -> tuple[Array, Array]:
     """Means and variances of a process at rows; ``values`` are those of the features of the pass."""
     phi, psi = values
     if prior.features is not features:  # functions of the process's own kernel
         phi = np.empty_like(phi)
         psi = prior.features.write(rows, phi)
-    return (phi @ posterior.mean)[:, 0], prior.left(psi) + posterior.variance(phi)
+    return posterior.mean(phi)[:, 0], on_cpu(prior.left(psi)) + posterior.variance(phi)

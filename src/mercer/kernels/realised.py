@@ -15,6 +15,7 @@ import numpy as np
 from mercer._arrays import count, is_watched, on_cpu
 from mercer._memory import check_room
 from mercer._validation import check_vector, refuse_foreign
+from mercer.engine import engine_for
 from mercer.engine.matrix_functions import Expansion
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, hashable
@@ -83,7 +84,7 @@ class RealisedKernel(Kernel):
         else:
             check_room(P, Q)
             values = self.realise(n).gram(P, Q, self.moving(P, n))
-        return self.space.in_precision_of(X, values)
+        return engine_for(X).like_rows(self.space.in_precision_of(X, values), X)
 
     def _with_gradient(self, P: Any, n: int) -> tuple[Any, Any]:
         refuse_foreign(P, "eval_gradient is for NumPy and SciPy rows; tensors have autograd")
@@ -100,16 +101,18 @@ class RealisedKernel(Kernel):
         self._validate()
         P = self.space.check(X)
         n = self.space.columns(P)
-        return self.realise(n).diagonal(P, self.moving(P, n))
+        return engine_for(X).like_rows(self.realise(n).diagonal(P, self.moving(P, n)), X)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
         self._validate()
         P, Q = self.space.check_pair(X, Y)
-        v = check_vector(v, count(P if Q is None else Q))
+        v = check_vector(engine_for(v).borrow(v), count(P if Q is None else Q))
         n = self.space.columns(P)
         product = self.realise(n).matvec(P, Q, v, self.moving(P, n))
-        return super().matvec(X, Y, v) if product is None else product
+        if product is None:
+            return super().matvec(X, Y, v)
+        return engine_for(X).like_rows(product, X)
 
     def profile(self, n: int) -> Profile:
         """The kernel as a function of the invariant of two points with n columns.

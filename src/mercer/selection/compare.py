@@ -60,6 +60,7 @@ def compare(
     n_jobs: int | None = -1,
     max_memory: float = 4.0,
     cache: Any = None,
+    device: str | None = None,
     progress: Progress | None = None,
     finished: Callable[[KernelScore], None] | None = None,
 ) -> Comparison:
@@ -113,6 +114,8 @@ def compare(
         Gigabytes, see :class:`KernelSearchCV`.
     cache : path, optional
         Folder of finished fits, from which an interrupted comparison resumes.
+    device : str, optional
+        Where Gram matrices of rows of numbers are computed, see :class:`KernelSearchCV`.
     progress : callable, optional
         Called with the number of finished fits and their total number.
     finished : callable, optional
@@ -147,7 +150,7 @@ def compare(
     columns = _get_feature_names(X)
     search = KernelSearchCV(
         estimator=target.estimator(metric), scoring=metric, n_jobs=n_jobs, max_memory=max_memory,
-        cache=cache, random_state=random_state,
+        cache=cache, device=device, random_state=random_state,
         cv=target.splitter(INNER_FOLDS, random_state, groups is not None),
     )  # fmt: skip
     outer = [
@@ -298,7 +301,7 @@ class _Contest:
         evaluation = Evaluation(
             self.data.X, self.target.y, calibrated, _probability_scores, kernels,
             1e9 * self.search.max_memory, threads_for(self.search.n_jobs), journal,
-            Work(total=len(tasks), callback=lambda *_: None),
+            Work(total=len(tasks), callback=lambda *_: None), self.search.device,
         )  # fmt: skip
         outcomes = watched(lambda: evaluation.run(tasks, self.outer), evaluation.work, "calibration")
         return by_metric(outcomes)

@@ -75,6 +75,7 @@ class Evaluation:
     threads: int = 1
     journal: Journal | None = None
     work: Work = field(default_factory=Work)
+    device: str | None = None
     #: scikit-learn's settings, which are those of the thread that made this object.
     config: dict[str, Any] = field(default_factory=get_config)
     seconds: dict[str, float] = field(
@@ -128,7 +129,7 @@ class Evaluation:
             len(self.y), fit_bytes(self.estimator, train, test), kernels=len(used), shared=shared,
             combined=not plain, threads=self.threads, max_memory=self.max_memory,
         )  # fmt: skip
-        grams = Grams(self.X, dtype=layout.dtype, kept=layout.invariants)
+        grams = Grams(self.X, dtype=layout.dtype, kept=layout.invariants, device=self.device)
         config = {**self.config, "assume_finite": True}  # Gram matrices are checked once
 
         def job(i: int, part: _Part) -> None:

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process import kernels as sk
 
+from mercer._arrays import on_cpu
 from mercer._memory import size_text
 from mercer.engine import engine_for
+from mercer.engine.devices import on_device
 from mercer.kernels.algebra import Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.realised import RealisedKernel
@@ -38,6 +40,9 @@ class Grams:
         Precision of the result; computations use the precision of the points.
     kept : int
         Number of spaces whose invariants are kept; the oldest are dropped.
+    device : str, optional
+        Where kernels of invariants are computed; invariants are then not kept.  Others, and results, are
+        in main memory.
 
     Attributes
     ----------
@@ -45,8 +50,11 @@ class Grams:
         Processor seconds in ``"products"`` (and in kernels that are called) and in ``"laws"``.
     """
 
-    def __init__(self, X: Any, *, dtype: Any = np.float64, kept: int = 1) -> None:
+    def __init__(
+        self, X: Any, *, dtype: Any = np.float64, kept: int = 1, device: str | None = None
+    ) -> None:
         self.X = X
+        self.device = device
         self.dtype = np.dtype(dtype)
         self.kept = kept
         self.seconds = {"products": 0.0, "laws": 0.0}
@@ -83,8 +91,13 @@ class Grams:
         start = time.process_time()
         space = kernel.space
         if space not in self._checked:
-            self._checked[space] = space.check(self.X)
+            found = space.check(self.X)
+            self._checked[space] = found if self.device is None else on_device(found, self.device)
         rows = self._checked[space]
+        if self.device is not None:
+            K = on_cpu(kernel.realise(space.columns(rows)).gram(rows)).astype(self.dtype, copy=False)
+            self.seconds["products"] += time.process_time() - start
+            return K
         operands = Operands(cast(Embedding, kernel.embedding), rows, None)
         kept = self._invariants_of(sharing(kernel), operands) if self.kept else None
         middle = time.process_time()

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer._arrays import count
 from mercer._progress import Work, watched
 from mercer._validation import refuse_complex
+from mercer.engine.devices import check_device
 from mercer.features import GramTransformer
 from mercer.rkhs import warn_if_degenerate
 from mercer.selection.cv_results import best_index, described, tabulate
@@ -96,6 +97,9 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         Folder where the score of each finished fit is recorded.  An interrupted search resumes from
         there.  Nothing is taken from it if points, target, folds, kernel, estimator, metric or versions
         have changed.
+    device : str, optional
+        Where Gram matrices of rows of numbers are computed, such as "cuda"; needs PyTorch.  They are
+        copied to main memory, where the estimators and all kernels of other points are computed.
     progress : callable, optional
         Called with the number of finished fits and their total number.  By default a terminal shows a
         bar.
@@ -154,6 +158,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         n_jobs: int | None = -1,
         max_memory: float = 4.0,
         cache: Any = None,
+        device: str | None = None,
         progress: Callable[[int, int], None] | None = None,
         random_state: int = 0,
     ) -> None:
@@ -167,6 +172,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.max_memory = max_memory
         self.cache = cache
+        self.device = device
         self.progress = progress
         self.random_state = random_state
 
@@ -302,6 +308,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _check_points(self, X: Any, y: Any) -> tuple[Any, Any]:
         self._prototype()  # refuses an estimator that takes no Gram matrix
+        if self.device is not None:
+            check_device(self.device)
         if self.kernels is None:
             self._rows = kind_of(X).vectors
         else:
@@ -347,7 +355,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
             journal = Journal(self.cache, (X, y, estimator, self.scoring))
         return Evaluation(
             X, y, estimator, scorer, scales.kernels, 1e9 * self.max_memory, threads, journal,
-            Work(callback=self.progress),
+            Work(callback=self.progress), self.device,
         )  # fmt: skip
 
     @property
@@ -388,7 +396,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         start = time.perf_counter()
         params = {k: v for k, v in self.best_params_.items() if k not in ("kernel", "similarity")}
         model = self._prototype()[0].set_params(**params)
-        K = Grams(X, kept=0)(self.best_kernel_)
+        K = Grams(X, kept=0, device=self.device)(self.best_kernel_)
         warn_if_degenerate(K, self.best_kernel_)
         model.fit(K, y)
         self.best_estimator_ = make_pipeline(GramTransformer(self.best_kernel_).fit(X), model)

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import sparse
 
-from mercer._arrays import finite_rows, in_one_precision, is_single, to_double, to_single
+from mercer._arrays import (
+    as_sparse_as,
+    finite_rows,
+    in_one_precision,
+    is_single,
+    is_sparse_tensor,
+    to_double,
+    to_single,
+)
 from mercer._repr import constructor_call
 from mercer._validation import as_rows, refuse_rows
 from mercer.engine import Engine, Extent, engine_for
@@ -218,9 +226,9 @@ class RowSpace(Space):
         array of shape (m, n), float32 or float64
             The latter where single precision is too little for the space.
         """
-        if sparse.issparse(X) and not self.takes_sparse:
+        if (sparse.issparse(X) or is_sparse_tensor(X)) and not self.takes_sparse:
             raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
-        X = as_rows(X, name)
+        X = as_rows(engine_for(X).borrow(X), name)
         self._check_dimension(int(X.shape[1]), name)
         extent = engine_for(X).extent(X)
         if extent is None or not math.isfinite(extent.largest) or self._may_refuse(extent):
@@ -263,6 +271,8 @@ class RowSpace(Space):
             return P, None
         if P.shape[1] != Q.shape[1]:
             raise ValueError(f"X has {P.shape[1]} columns, Y has {Q.shape[1]}; they must agree")
+        if engine_for(P) is not engine_for(Q):
+            P, Q = as_sparse_as(Q, P), as_sparse_as(P, Q)
         if engine_for(P) is not engine_for(Q):
             raise TypeError("X and Y must be arrays of one library")
         return in_one_precision(P, Q)

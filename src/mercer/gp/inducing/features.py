@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import clone
 
+from mercer._arrays import on_cpu
 from mercer.gp.elbo import inverse_factor
 from mercer.gp.features import PriorWeights, SphericalFeatures
 from mercer.gp.input_map import InputMap
@@ -66,6 +68,10 @@ class InducingFeatures(SphericalFeatures):
         """See :class:`Features`."""
         return len(self.points)
 
+    def check(self, X: Any, name: str = "X") -> Any:
+        """See :class:`Features`; always in main memory, where tables of profiles are compiled loops."""
+        return super().check(on_cpu(X), name)
+
     def weights(self, kernel: Any) -> PriorWeights:
         """See :class:`Features`: variances are one, for the kernel that the features are made of.
 
@@ -109,7 +115,8 @@ class InducingFeatures(SphericalFeatures):
         """See :class:`Features`."""
         raise ValueError("inducing points go with their kernel; call fit instead")
 
-    def _write(self, points: Array, out: Array) -> None:
+    def _write(self, points: Any, out: Array) -> None:
+        points = points.toarray() if sparse.issparse(points) else points
         buffer = np.empty((TILE, len(self.points)))
         for start in range(0, len(points), TILE):
             part = out[start : start + TILE]

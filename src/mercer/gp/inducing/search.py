@@ -15,7 +15,9 @@ from scipy.optimize import minimize
 
 from mercer._progress import progress
 from mercer._threads import run, threads_for_runs
+from mercer.engine import engine_for
 from mercer.gp.elbo import Solution
+from mercer.gp.features import ROWS
 from mercer.gp.hyperparameters import AMPLITUDES, NOISES, Evidence, descending
 from mercer.gp.inducing.features import (
     JITTER,
@@ -27,7 +29,7 @@ from mercer.gp.inducing.features import (
 )
 from mercer.gp.input_map import InputMap
 from mercer.gp.rows import ArrayRows, Block
-from mercer.gp.statistics import add_rows, collect, threads_for
+from mercer.gp.statistics import add_rows, collect
 
 Array = NDArray[np.float64]
 
@@ -167,9 +169,8 @@ class InducingEvidence:
         evidence = self.evidence(features)
         solution, prior, left = evidence.solve(own[:2])
         by_kernel = _KernelSlopes.of(features, solution)
-        accumulators = [
-            _SlopeAccumulator(features, by_kernel, around) for _ in range(threads_for(len(self.ambient)))
-        ]
+        lanes = engine_for(self.ambient).lanes(self.ambient)
+        accumulators = [_SlopeAccumulator(features, by_kernel, around) for _ in range(lanes)]
         add_rows(accumulators, self.ambient, self.rows.y, self.rows.weight)
         by_points = sum(part.points for part in accumulators) + 2 * by_kernel.between_points(features)
         by_raw = through_length(by_points, *unit(raw))
@@ -262,6 +263,8 @@ def congruent(lower: Array, matrix: Array) -> Array:
 
 class _SlopeAccumulator:
     """Sums of derivatives over the rows of one thread."""
+
+    height = ROWS
 
     def __init__(self, features: InducingFeatures, by_kernel: _KernelSlopes, around: Array) -> None:
         self._zonal, self._power = features.zonal, features.power

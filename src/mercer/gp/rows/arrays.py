@@ -9,17 +9,22 @@ import joblib
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
+from mercer._arrays import on_cpu
 from mercer._validation import refuse_complex
+from mercer.engine import engine_for
 from mercer.gp.rows.base import RowSource
 from mercer.gp.rows.blocks import Block, as_floats, choice, joined
 from mercer.gp.rows.columns import ColumnCheck
 
-#: Rows of one block.
+#: Rows of one block; more on a device.
 ROWS = 16_384
 
 
 class ArrayRows(RowSource):
-    """Slices of arrays that were checked before; nothing but the slice at hand is converted."""
+    """Slices of arrays that were checked before; nothing but the slice at hand is converted.
+
+    Rows of tensors stay on their device.  Targets and weights are in main memory.
+    """
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
@@ -33,8 +38,17 @@ class ArrayRows(RowSource):
             refuse_complex(part, name)
         X, y = check.arrays(X, y)
         if weight is not None:
-            weight = _check_sample_weight(weight, X, dtype=float, ensure_non_negative=True)
+            weight = _check_sample_weight(on_cpu(weight), y, dtype=float, ensure_non_negative=True)
         return cls(X, y, weight)
+
+    @classmethod
+    def apply(
+        cls, model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any
+    ) -> Any:
+        """See :class:`RowSource`; numbers come back where the rows live, other labels as they are."""
+        found = super().apply(model, method, X, outputs, **options)
+        back = engine_for(X).like_rows
+        return tuple(back(part, X) for part in found) if isinstance(found, tuple) else back(found, X)
 
     @property
     def length(self) -> int:  # type: ignore[override]
@@ -51,14 +65,20 @@ class ArrayRows(RowSource):
         """Whether targets are a vector rather than a matrix of one column."""
         return bool(self.y.ndim == 1)
 
+    @property
+    def where(self) -> Any:
+        """See :class:`RowSource`."""
+        return self.X[:0]
+
     def fingerprint(self) -> str:
         """A hash of all numbers; see :class:`RowSource`."""
-        return str(joblib.hash((self.X, self.y, self.weight)))
+        return str(joblib.hash((on_cpu(self.X), self.y, self.weight)))
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
         """See :class:`RowSource`."""
-        for first in range(start, self.length, ROWS):
-            part = slice(first, min(first + ROWS, self.length))
+        height = engine_for(self.X).rows_at_once(self.X, ROWS, self.columns)
+        for first in range(start, self.length, height):
+            part = slice(first, min(first + height, self.length))
             weight = None if self.weight is None else self.weight[part]
             name = f"the rows from {part.start} on" if part.start else ""
             yield Block(as_floats(self.X[part]), self.y[part], weight, name)

@@ -39,6 +39,9 @@ class RowSource(ABC):
     #: Whether targets are a vector; None to tell by the number of targets.
     flat: bool | None = None
 
+    #: A few numbers on the device that the rows live on; None in main memory.
+    where: Any = None
+
     def __init__(self, X: Any, y: Any = None, weight: Any = None) -> None:
         self.X, self.y, self.weight = X, y, weight
 

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
-from mercer._validation import refuse_complex
+from mercer._arrays import finite_rows, on_cpu, to_double
+from mercer._validation import as_rows, refuse_complex
+from mercer.engine import engine_for
 from mercer.gp.rows.columns import column_without_numbers
 
 Array = NDArray[np.float64]
@@ -74,14 +76,10 @@ def checked(X: Any, y: Any, weight: Any, name: str) -> Block | None:
     block = Block(X, y, weight, name)
     try:
         refuse_complex(X, "X")
-        X = check_array(X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
-        X = as_floats(X)
+        X = as_floats(_rows(X))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{block.called('X')}: {column_without_numbers(X)}{error}") from None
-    values = X.data if sparse.issparse(X) else X
-    if not np.isfinite(values).all():
-        dense = X.toarray() if sparse.issparse(X) else X
-        _refuse_nan(~np.isfinite(dense).all(axis=1), block.called("X"))
+    _refuse_nan(on_cpu(~finite_rows(X)), block.called("X"))
     if weight is not None:
         if weight.ndim != 1:
             raise ValueError(f"{block.called('weight')} has shape {weight.shape}; give one number a row")
@@ -93,7 +91,7 @@ def checked(X: Any, y: Any, weight: Any, name: str) -> Block | None:
 
 def joined(blocks: Sequence[Block], most: int | None = None) -> Block:
     """Rows of some blocks as one, dense, with targets in columns; the first of them, if too many."""
-    X = np.concatenate([b.X.toarray() if sparse.issparse(b.X) else b.X for b in blocks])
+    X = np.concatenate([b.X.toarray() if sparse.issparse(b.X) else on_cpu(b.X) for b in blocks])
     weight = None
     if any(b.weight is not None for b in blocks):
         weight = np.concatenate([np.ones(len(b.y)) if b.weight is None else b.weight for b in blocks])
@@ -103,6 +101,14 @@ def joined(blocks: Sequence[Block], most: int | None = None) -> Block:
         np.concatenate([b.targets() for b in blocks])[part],
         None if weight is None else weight[part],
     )
+
+
+def _rows(X: Any) -> Any:
+    """Rows of numbers, which may be NaN or infinite; tensors stay on their device."""
+    here = engine_for(X).resident(X)
+    if here is not None:
+        return as_rows(here, "X")
+    return check_array(on_cpu(X), accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
 
 
 def _length(X: Any, name: str) -> int:
@@ -118,7 +124,7 @@ def _dense(part: Any, name: str, dtype: Any = None) -> NDArray[Any]:
     if sparse.issparse(part):
         raise ValueError(f"{name} is sparse; give an array: toarray()")
     try:
-        found = np.asarray(part, dtype=dtype)
+        found = np.asarray(on_cpu(part), dtype=dtype)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}") from None
     if found.ndim == 0:
@@ -167,6 +173,8 @@ def choice(rows: int, columns: int, seed: int) -> NDArray[np.int64]:
 
 def as_floats(X: Any) -> Any:
     """Rows in double precision; labels as they are."""
+    if not hasattr(X.dtype, "kind"):  # tensors hold numbers
+        return to_double(X)
     _refuse_dates(X.dtype)
     if X.dtype.kind in "OUS":
         return X

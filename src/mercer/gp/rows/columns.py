@@ -14,8 +14,13 @@ from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
     _get_feature_names,
+    check_consistent_length,
     validate_data,
 )
+
+from mercer._arrays import finite_rows, on_cpu
+from mercer._validation import as_rows, refuse_rows
+from mercer.engine import engine_for
 
 Labels = list[Any] | None
 
@@ -42,12 +47,28 @@ class ColumnCheck:
 
     def arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows and targets in memory, checked as a whole."""
-        found: tuple[Any, Any] = self._validated(X, y=y, **self.options)
-        return found
+        here = self._resident(X)
+        if here is None:
+            found: tuple[Any, Any] = self._validated(on_cpu(X), y=on_cpu(y), **self.options)
+            return found
+        y = validate_data(self.estimator, y=on_cpu(y), reset=self.reset, **self.options)
+        check_consistent_length(here, y)
+        return here, y
 
     def points(self, X: Any) -> Any:
         """Rows without targets, in memory."""
-        return self._validated(X)
+        here = self._resident(X)
+        return self._validated(on_cpu(X)) if here is None else here
+
+    def _resident(self, X: Any) -> Any:
+        """Rows that stay on their device, checked as a whole; None if there are no such."""
+        here = engine_for(X).resident(X) if self.vectors else None
+        if here is None:
+            return None
+        here = as_rows(here, "X")
+        self.frame(here)
+        refuse_rows(~finite_rows(here), "X", "contains NaN or infinity; drop or impute such rows")
+        return here
 
     def _validated(self, X: Any, **options: Any) -> Any:
         if not self.vectors:

@@ -8,6 +8,7 @@ from typing import Any
 
 import joblib
 
+from mercer._arrays import on_cpu
 from mercer._progress import progress
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.rows.base import RowSource
@@ -30,6 +31,7 @@ class StreamRows(RowSource):
     _begun: Iterator[Any] | None = None
     _journal: list[str] | None = None
     _confirmed = False
+    _where: Any = None
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
@@ -55,6 +57,11 @@ class StreamRows(RowSource):
         assert self._labels is not None
         found = self._labels[0]
         return found if found is not None and all(isinstance(name, str) for name in found) else None
+
+    @property
+    def where(self) -> Any:
+        """See :class:`RowSource`; that of the first block."""
+        return self._where
 
     def fingerprint(self) -> str:
         """Nothing: what the blocks are is seen as they come, and told by the journal."""
@@ -99,7 +106,8 @@ class StreamRows(RowSource):
         source, self._begun = self._begun or iter(self.X), None
         for number, raw in enumerate(source):
             if self._journal is not None:
-                _check_entry(self._journal, number, str(joblib.hash(raw)))
+                here = [on_cpu(part) for part in raw] if isinstance(raw, tuple | list) else raw
+                _check_entry(self._journal, number, str(joblib.hash(here)))
             yield raw
 
     def _end(self, count: int) -> None:
@@ -120,6 +128,7 @@ class StreamRows(RowSource):
         block = checked(raw[0], raw[1], raw[2] if len(raw) == 3 else None, f"block {number}")
         if block is None:
             raise ValueError(f"block {number} has no rows; leave it out")
+        self._where = block.X[:0] if self._where is None else self._where
         return block
 
     def first(self) -> Block:

@@ -158,7 +158,8 @@ class Radial(Realisation):
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        return _diagonal(self.embedding, P, self.profile(), parameters(moving))
+        values = _diagonal(self.embedding, P, self.profile(), parameters(moving))
+        return engine_for(P).like_rows(values, P)
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
         """See :class:`Realisation`."""
