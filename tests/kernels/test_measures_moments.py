@@ -115,17 +115,19 @@ def test_zonal_kernels_are_laplace_transforms(partition: tuple) -> None:
 
     def transform(S):
         low, high = np.linalg.eigvalsh(S)
-        # Over the angle of the eigenvectors, exp(-<S, T>) is a Bessel function.
-        nodes, weights = np.polynomial.laguerre.laggauss(60)
-        u, v = nodes[:, None] ** 2, nodes**2  # T has the eigenvalues u > v; roots tame |T|^(-1/2)
-        mean, half = (low + high) / 2, (high - low) / 2
-        angle = special.ive(0, half * np.abs(u - v)) * np.exp(half * np.abs(u - v) - mean * (u + v))
-        C = np.exp(log_zonal(np.stack(np.broadcast_arrays(u, v), axis=-1), partition))
-        values = angle * C * np.abs(u - v) / np.sqrt(u * v) * 4 * nodes[:, None] * nodes
-        return weights * np.exp(nodes) @ values @ (weights * np.exp(nodes))
+        # T has the eigenvalues v = a^2 and v + s; over the angle of its eigenvectors, exp(-<S, T>) is a
+        # Bessel function, and |T|^(-1/2) s dv ds = 2 s / sqrt(v + s) da ds.
+        x, masses = np.polynomial.laguerre.laggauss(60)
+        s, masses = x / low, masses * np.exp(x) / low
+        y, weights = np.polynomial.legendre.leggauss(60)
+        reach = 4 / np.sqrt(low + high)
+        v, weights = (reach * (y[:, None] + 1)) ** 2, weights * reach
+        angle = special.ive(0, (high - low) / 2 * s) * np.exp(-low * s - (low + high) * v)
+        C = np.exp(log_zonal(np.stack(np.broadcast_arrays(v, v + s), axis=-1), partition))
+        return weights @ (angle * C * 2 * s / np.sqrt(v + s)) @ masses
 
     truth = np.array([[transform(covariance(a, b) + 0.4 * np.eye(2)) for b in (x, y)] for a in (x, y)])
-    np.testing.assert_allclose(K / K[0, 0], truth / truth[0, 0], rtol=3e-3)
+    np.testing.assert_allclose(K / K[0, 0], truth / truth[0, 0], rtol=1e-6)
 
 
 def test_ranks_are_integrals_over_matrices() -> None:

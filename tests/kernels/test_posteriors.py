@@ -89,7 +89,7 @@ def test_parametrix_of_two_categories_against_quadrature(t: float) -> None:
     truth = [[density(x) @ values @ density(y) for y in X] for x in X]
     kernel = PosteriorParametrix(t=t, alpha=alpha)
     if kernel.is_exact(2):
-        np.testing.assert_allclose(kernel(X), truth, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(kernel(X), truth, rtol=0, atol=1e-13)
     sampled = PosteriorParametrix(t=t, alpha=alpha, method="samples", n_samples=1024)
     assert (np.abs(sampled(X) - truth) <= 4 * sampled.standard_error(X)).all()
 

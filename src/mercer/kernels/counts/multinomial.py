@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -20,9 +21,7 @@ from mercer.engine.dirichlet import (
 )
 from mercer.engine.posteriors import Sampler
 from mercer.kernels.counts.sampled import PosteriorKernel
-from mercer.kernels.radial import RadialKernel
 from mercer.kernels.scale import Similarities
-from mercer.kernels.spectral import LawKernel
 from mercer.kernels.time import DiffusionTime
 from mercer.spaces import Simplex
 from mercer.spaces.simplex import Counts
@@ -39,25 +38,37 @@ _RANGE_COST = 1600
 _EQUAL = 1e-6
 
 
+@dataclass(eq=False, repr=False)
 class MultinomialPosterior(PosteriorKernel, DiffusionTime):
     """Base class of averages of a kernel on the simplex over Dirichlet posteriors.
 
-    A subclass names the kernel (:meth:`_point_kernel`) and may give it as a polynomial of
+    A subclass names the kernel that is averaged, and may give it as a polynomial of
     ``w = sum_i sqrt(theta_i theta'_i)``, whose moments are known.
     """
 
-    alpha: float
-    method: str
+    t_star: float = 1.0
+    alpha: float = 0.5
+    n_samples: int = 256
+    random_state: int = 0
+    method: str = "auto"
+    t: float | None = None
+    t_star_bounds: Any = (1e-2, 1e2)
+    t_bounds: Any = (1e-6, 1e2)
+
     space = Simplex()
+    #: The class of the kernel that is averaged.
+    _averaged: ClassVar[Any]
 
     @property
     def point_space(self) -> Simplex:
         """See :class:`Kernel`."""
         return self.space
 
-    @abstractmethod
-    def _point_kernel(self) -> RadialKernel | LawKernel:
+    def point_kernel(self) -> Any:
         """The kernel that is averaged."""
+        if self.t is not None:
+            return self._averaged(self.space, t=number(self.t))
+        return self._averaged(self.space, t_star=number(self.t_star))
 
     @abstractmethod
     def _powers(self, n: int, name: str | None = None) -> Any:
@@ -155,7 +166,7 @@ class MultinomialPosterior(PosteriorKernel, DiffusionTime):
         return int(P.shape[1])
 
     def _sampler(self, P: Any, uniform: Array, name: str | None) -> Sampler:
-        n, kernel = int(P.shape[1]), self._point_kernel()
+        n, kernel = int(P.shape[1]), self.point_kernel()
         profile = kernel.profile(n) if name is None else kernel.gradient_profile(n, name)
 
         def draw(rows: Any) -> Array:

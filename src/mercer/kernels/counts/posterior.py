@@ -83,22 +83,10 @@ class PosteriorHeat(MultinomialPosterior):
            [0.8535, 0.9973]])
     """
 
-    t_star: float = 1.0
-    alpha: float = 0.5
-    n_samples: int = 256
-    random_state: int = 0
-    method: str = "auto"
-    t: float | None = None
-    t_star_bounds: Any = (1e-2, 1e2)
-    t_bounds: Any = (1e-6, 1e2)
-
-    def _point_kernel(self) -> Heat:
-        if self.t is not None:
-            return Heat(self.space, t=number(self.t))
-        return Heat(self.space, t_star=number(self.t_star))
+    _averaged = Heat
 
     def _powers(self, n: int, name: str | None = None) -> Any:
-        heat = self._point_kernel()
+        heat = self.point_kernel()
         if heat_short_time.is_short(n, heat.time(n)):
             return None
         spectrum = heat.spectrum(n)
@@ -131,18 +119,8 @@ class PosteriorParametrix(MultinomialPosterior):
     ----------
     t_star : float
         Time in units of ``pi^2 / (16 log 2)``, as in :class:`Parametrix`, used unless ``t`` is given.
-    alpha : float
-        Parameter of the symmetric Dirichlet prior: 0.5 is the Jeffreys prior, 1 the uniform prior.
-    n_samples : int
-        Samples per row, in sets of 32 (of an eighth of the samples, if there are fewer than 256).
-    random_state : int
-        Seed of the samples.
-    method : {"auto", "series", "samples"}
-        The exact series, samples, or the series where it can be summed and samples elsewhere ("auto").
-    t : float, optional
-        Absolute time, on the unit sphere.
-    t_star_bounds, t_bounds : pair of floats or "fixed"
-        Ranges for optimisers.
+    alpha, n_samples, random_state, method, t, t_star_bounds, t_bounds
+        See :class:`PosteriorHeat`.
 
     References
     ----------
@@ -156,24 +134,11 @@ class PosteriorParametrix(MultinomialPosterior):
            [0.9636, 0.9994]])
     """
 
-    t_star: float = 1.0
-    alpha: float = 0.5
-    n_samples: int = 256
-    random_state: int = 0
-    method: str = "auto"
-    t: float | None = None
-    t_star_bounds: Any = (1e-2, 1e2)
-    t_bounds: Any = (1e-6, 1e2)
-
     positive_semidefinite = False
+    _averaged = Parametrix
 
     def _unit(self, n: int) -> float:
         return ORTHOGONAL_HALF
-
-    def _point_kernel(self) -> Parametrix:
-        if self.t is not None:
-            return Parametrix(self.space, t=number(self.t))
-        return Parametrix(self.space, t_star=number(self.t_star))
 
     def _powers(self, n: int, name: str | None = None) -> Any:
         t = np.longdouble(self.time(n))
