@@ -39,11 +39,10 @@ def check_positive(owner: Any, *names: str) -> None:
 
 
 def check_choice(owner: Any, name: str, choices: tuple[Any, ...]) -> None:
-    """Raise unless the named option is one of the choices, all flags or all whole numbers."""
+    """Raise unless the named option is one of the choices: all flags, all words or all whole numbers."""
     value = getattr(owner, name)
-    flag = isinstance(choices[0], bool)
-    right = isinstance(value, bool | np.bool_) if flag else is_whole(value)
-    if not right or value not in choices:
+    kinds = {bool: isinstance(value, bool | np.bool_), str: isinstance(value, str)}
+    if not kinds.get(type(choices[0]), is_whole(value)) or value not in choices:
         shown = ", ".join(map(repr, choices))
         raise ValueError(f"{name} of {type(owner).__name__} must be one of {shown}, got {value!r}")
 

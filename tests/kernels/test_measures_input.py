@@ -162,7 +162,7 @@ def test_weights_are_rescaled_on_request() -> None:
         (MixtureMoment(BASE, delta=np.nan), ValueError, "delta of MixtureMoment"),
         (GaussianEmbedding(BASE, length_scale=None), ValueError, "length_scale of Gaussian"),
         (RegularizedMoment(eps=0), ValueError, "eps of RegularizedMoment"),
-        (RegularizedMoment(order=4), ValueError, "order of RegularizedMoment must be one of 1, 2, 3"),
+        (RegularizedMoment(order=-4), ValueError, "order of RegularizedMoment must be a whole number"),
         (RegularizedMoment(base=BASE), ValueError, "must have explicit features"),
         (TraceKernel(BASE, normalized="yes"), ValueError, "normalized of TraceKernel"),
         (TraceKernel(BASE, rescale_weights=1), ValueError, "rescale_weights of TraceKernel"),

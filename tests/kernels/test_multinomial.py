@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse, special
 
-from mercer.engine.dirichlet import latin_hypercube, mean_root, posterior_points
+from mercer.engine.dirichlet import mean_root, posterior_points
+from mercer.engine.posteriors import latin_hypercube
 from mercer.kernels import Heat, PosteriorHeat
 from mercer.kernels.counts.posterior import zonal_to_powers
 from mercer.spaces import Simplex
@@ -193,8 +194,8 @@ def test_panels_and_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     X = np.random.default_rng(0).poisson(2.0, size=(23, 6)) + 1
     kernel = PosteriorHeat(t_star=0.4, n_samples=64, method="samples")
     K, both, error = kernel(X), kernel(X[:9], X), kernel.standard_error(X)
-    monkeypatch.setattr("mercer.engine.dirichlet._PANEL", 5 * 8 * 6)
-    monkeypatch.setattr("mercer.engine.dirichlet._TILE", 16)
+    monkeypatch.setattr("mercer.engine.posteriors._PANEL", 5 * 8 * 6)
+    monkeypatch.setattr("mercer.engine.posteriors._TILE", 16)
     np.testing.assert_allclose(kernel(X), K, atol=1e-14)
     np.testing.assert_allclose(kernel(X[:9], X), both, atol=1e-14)
     np.testing.assert_allclose(kernel.standard_error(X), error, atol=1e-13)

@@ -38,8 +38,8 @@ class Mixtures(Protocol):
     def resolvent_traces(self, left: Index, right: Index) -> Array:
         """``tr S (S + eta I)^-1``, the derivative of ``-log |I + S / eta|`` by log eta."""
 
-    def spectra(self, left: Index, right: Index) -> Array:
-        """Eigenvalues of ``S / eta``, with zeros among them; one more axis."""
+    def matrices(self, left: Index, right: Index) -> Array:
+        """Symmetric matrices with the non-zero eigenvalues of ``S / eta``; two more axes."""
 
     def own_log_determinants(self) -> Array:
         """``log |I + Sx / eta|`` of each cloud on the left."""
@@ -52,10 +52,12 @@ class ExplicitMixtures:
         self._left = _moments(P)
         self._right = self._left if Q is None else _moments(Q)
         self._eta = eta
+        self.size = int(P.points.shape[1])
         # A matrix for each pair of a tile: not more numbers than in a tile of points.
-        self.most: int | None = max(1, int((ROWS * COLUMNS) ** 0.5) // P.points.shape[1])
+        self.most: int | None = max(1, int((ROWS * COLUMNS) ** 0.5) // self.size)
 
-    def _covariances(self, left: Index, right: Index) -> Array:
+    def matrices(self, left: Index, right: Index) -> Array:
+        """See :class:`Mixtures`; ``S / eta`` itself."""
         (means, own), (others, theirs) = self._left, self._right
         z = (means[left][:, None] - others[right]) / 2
         S: Array = z[..., None] * z[..., None, :]
@@ -66,20 +68,20 @@ class ExplicitMixtures:
 
     def log_determinants(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
-        return _log_determinants(_plus_one(self._covariances(left, right)))
+        return _log_determinants(_plus_one(self.matrices(left, right)))
 
     def resolvent_traces(self, left: Index, right: Index) -> Array:
         """See :class:`Mixtures`."""
-        S = self._covariances(left, right)
+        S = self.matrices(left, right)
         return np.trace(np.linalg.solve(_plus_one(S.copy()), S), axis1=-2, axis2=-1)
 
     def spectra(self, left: Index, right: Index) -> Array:
-        """See :class:`Mixtures`."""
-        return _eigenvalues(self._covariances(left, right))
+        """Eigenvalues of ``S / eta``."""
+        return eigenvalues(self.matrices(left, right))
 
     def own_spectra(self) -> Array:
         """Eigenvalues of ``Sx / eta`` of each cloud on the left."""
-        return _eigenvalues(self._left[1] / self._eta)
+        return eigenvalues(self._left[1] / self._eta)
 
     def own_log_determinants(self) -> Array:
         """See :class:`Mixtures`."""
@@ -207,17 +209,17 @@ class KernelMixtures:
         own = self._P.sizes[left, None] - (inverses**2).sum(axis=(-2, -1))
         return own + J.shape[-1] - kept
 
-    def spectra(self, left: Index, right: Index) -> Array:
-        """See :class:`Mixtures`."""
+    def matrices(self, left: Index, right: Index) -> Array:
+        """See :class:`Mixtures`; Gram matrices J."""
         products, J = self._products(left, right)
         k = products.shape[-2]
         grams = self._left.matrices(self._left.grams, left, k)[:, None]
         joint = np.empty((*J.shape[:2], k + J.shape[-1], k + J.shape[-1]))
         joint[..., :k, :k] = grams
-        # eigvalsh reads what is below the diagonal
+        joint[..., :k, k:] = products
         joint[..., k:, :k] = products.swapaxes(-1, -2)
         joint[..., k:, k:] = J
-        return _eigenvalues(joint)
+        return joint
 
     def own_log_determinants(self) -> Array:
         """See :class:`Mixtures`."""
@@ -255,7 +257,7 @@ class KernelMixtures:
 
 def _checked_eigenvalues(gram: Array, rounding: float, i: int) -> Array:
     """Eigenvalues of the Gram matrix of cloud i, none of them negative but by rounding."""
-    values = _eigenvalues(gram)
+    values = eigenvalues(gram)
     trace = np.abs(values).sum()
     if values[0] < -1e-8 * trace - rounding:
         raise ValueError(
@@ -280,6 +282,6 @@ def _log_determinants(matrices: Array) -> Array:
     return 2 * np.log(np.diagonal(L, axis1=-2, axis2=-1)).sum(axis=-1)
 
 
-def _eigenvalues(matrices: Array) -> Array:
-    """Eigenvalues of symmetric matrices, from small to large; what is above the diagonal is not read."""
+def eigenvalues(matrices: Array) -> Array:
+    """Eigenvalues of symmetric matrices, from small to large."""
     return np.asarray(np.linalg.eigvalsh(matrices), dtype=np.float64)

@@ -10,9 +10,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._validation import is_whole
+from mercer._validation import check_choice, is_whole
 from mercer.kernels.strings.substrings import (
     Window,
+    as_frequencies,
     check_length,
     count_windows,
     longest_shared,
@@ -41,6 +42,9 @@ class SubstringVectorizer(TransformerMixin, BaseEstimator):
         Length of the substrings, or the shortest and the longest.
     n_features : int, optional
         Number of columns of the hash; by default columns are not hashed.
+    frequencies : bool
+        Divide counts by the number of all substrings of that length: the probability that a random
+        substring of the string is the one of the column.
 
     Attributes
     ----------
@@ -56,11 +60,16 @@ class SubstringVectorizer(TransformerMixin, BaseEstimator):
     array(['A', 'C', 'G', 'T'], dtype=object)
     >>> counts.toarray()
     array([[4., 2., 2., 1.]])
+    >>> vectorizer.set_params(frequencies=True).transform(["ACAGCAGTA"]).toarray().round(2)
+    array([[0.44, 0.22, 0.22, 0.11]])
     """
 
-    def __init__(self, length: Any = 3, n_features: int | None = None) -> None:
+    def __init__(
+        self, length: Any = 3, n_features: int | None = None, frequencies: bool = False
+    ) -> None:
         self.length = length
         self.n_features = n_features
+        self.frequencies = frequencies
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the vocabulary, unless the columns are hashed."""
@@ -84,7 +93,8 @@ class SubstringVectorizer(TransformerMixin, BaseEstimator):
         if self.n_features is not None:
             counts = sparse.csr_matrix((len(P), int(self.n_features)))
             for window in windows(self.length, longest_shared(P, None)):
-                counts = counts + _hashed_counts(P, window, int(self.n_features))
+                own = _hashed_counts(P, window, int(self.n_features))
+                counts = counts + (as_frequencies(own, P, window.length) if self.frequencies else own)
             return counts
         if P.kind != self._kind:
             raise TypeError(f"rows of X are {P.kind}, but the vectorizer was fitted to {self._kind}")
@@ -102,7 +112,8 @@ class SubstringVectorizer(TransformerMixin, BaseEstimator):
         assert V is not None
         counts = count_windows(P.join(V), Window(length, tuple(range(length))))
         # A row of the vocabulary has one element, in the column of its substring.
-        return counts[: len(P)][:, counts[len(P) :].indices]
+        own = counts[: len(P)][:, counts[len(P) :].indices]
+        return as_frequencies(own, P, length) if self.frequencies else own
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Substrings of the columns; numbered names if the columns are hashed."""
@@ -113,6 +124,7 @@ class SubstringVectorizer(TransformerMixin, BaseEstimator):
 
     def _validate(self) -> None:
         check_length(self)
+        check_choice(self, "frequencies", (True, False))
         n = self.n_features
         if n is not None and not (is_whole(n) and 1 <= n < 2**31):
             raise ValueError(

@@ -4,8 +4,11 @@ from mercer.kernels.algebra import Constant, Exponentiation, Product, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import CloudKernel
 from mercer.kernels.clouds.embeddings import GaussianEmbedding, MeanEmbedding, TraceKernel
-from mercer.kernels.clouds.mixtures import InverseGeneralizedVariance, MixtureMoment, RegularizedMoment
-from mercer.kernels.counts.posterior import PosteriorHeat
+from mercer.kernels.clouds.mixtures import InverseGeneralizedVariance, MixtureMoment
+from mercer.kernels.clouds.moments import RegularizedMoment, SphericalAverage
+from mercer.kernels.clouds.normals import FisherNormal, PosteriorNormal
+from mercer.kernels.counts.fisher import FisherMultinomial
+from mercer.kernels.counts.posterior import PosteriorCosine, PosteriorHeat, PosteriorParametrix
 from mercer.kernels.counts.words import TfIdf
 from mercer.kernels.divergence import KullbackLeibler
 from mercer.kernels.euclidean import Gaussian, Linear, Polynomial
@@ -31,6 +34,8 @@ __all__ = [
     "Cosine",
     "Exponential",
     "Exponentiation",
+    "FisherMultinomial",
+    "FisherNormal",
     "FullSpectrum",
     "GappySubsequence",
     "Gaussian",
@@ -48,7 +53,10 @@ __all__ = [
     "NodeKernel",
     "Parametrix",
     "Polynomial",
+    "PosteriorCosine",
     "PosteriorHeat",
+    "PosteriorNormal",
+    "PosteriorParametrix",
     "Power",
     "Product",
     "RadialKernel",
@@ -57,6 +65,7 @@ __all__ = [
     "Spectral",
     "SpectralKernel",
     "Spectrum",
+    "SphericalAverage",
     "StringKernel",
     "StructuredKernel",
     "Sum",

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import Counter
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, device
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from mercer._arrays import number, on_cpu, squared_lengths
+from mercer._arrays import filled, number, on_cpu, squared_lengths
 from mercer._validation import check_positive, is_number, is_whole
 from mercer.kernels import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
 from mercer.spaces import Euclidean
+
+#: Polynomial kernels with more explicit features than this are not written out.
+_FEW_FEATURES = 1000
 
 
 class _InnerProduct(RadialKernel):
@@ -73,6 +79,8 @@ class Polynomial(_InnerProduct):
     >>> from mercer.kernels import Polynomial
     >>> Polynomial(degree=2, coef0=0.0)([[1.0, 2.0]], [[3.0, 4.0]])
     array([[121.]])
+    >>> Polynomial(degree=2, coef0=0.0).explicit_features([[5.9, 3.0]]).round(2)
+    array([[34.81, 25.03,  9.  ]])
     """
 
     degree: int = 2
@@ -82,6 +90,29 @@ class Polynomial(_InnerProduct):
     def continuous(self) -> tuple[str, ...]:
         """See :class:`Kernel`; ``coef0``, unless it is zero."""
         return () if is_number(self.coef0) and number(self.coef0) == 0 else ("coef0",)
+
+    def explicit_features(self, X: Any) -> Any:
+        """See :class:`Kernel`; monomials times the square roots of their multinomial coefficients.
+
+        None if there are more than 1000 of them.
+        """
+        self._validate()
+        X = self.space.check(X)
+        degree, constant = int(self.degree), math.sqrt(number(self.coef0))
+        variables = int(X.shape[1]) + (constant > 0)
+        if math.comb(variables + degree - 1, degree) > _FEW_FEATURES:
+            return None
+        X = X.toarray() if sparse.issparse(X) else X
+        if constant > 0:
+            X = array_namespace(X).concat([X, filled((X.shape[0], 1), constant, X)], axis=1)
+        features: Any = 1.0
+        monomials = list(combinations_with_replacement(range(variables), degree))
+        for factors in zip(*monomials, strict=True):
+            features = features * X[:, list(factors)]
+        orders = (math.prod(map(math.factorial, Counter(m).values())) for m in monomials)
+        roots = [math.sqrt(math.factorial(degree) / order) for order in orders]
+        xp = array_namespace(features)
+        return features * xp.asarray(roots, dtype=features.dtype, device=device(features))
 
     def _validate(self) -> None:
         if not is_whole(self.degree) or self.degree < 1:

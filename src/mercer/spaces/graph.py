@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 MatrixName = Literal["laplacian", "similarity"]
 
 LAPLACIANS = ("unnormalized", "normalized")
-SIMILARITIES = ("adjacency", "laplacian", "normalized")
+SIMILARITIES = ("adjacency", "laplacian", "normalized", "matrix")
 #: Graphs up to this size are decomposed once; larger ones never are.
 DECOMPOSED = 4000
 #: Relative asymmetry that counts as rounding.
@@ -51,9 +51,10 @@ class Graph(Space):
         (1 where they have none); of an adjacency matrix the points are the indices 0 .. n - 1.
     laplacian : {"unnormalized", "normalized"}
         The Laplacian of ``Heat``, ``Matern`` and ``Spectral``.
-    similarity : {"adjacency", "laplacian", "normalized"}
+    similarity : {"adjacency", "laplacian", "normalized", "matrix"}
         The matrix S of ``Power``, ``Exponential`` and ``VonNeumann``: A, -L, or the negated
-        normalised Laplacian.
+        normalised Laplacian.  With "matrix" S is the matrix that is given, which may be any symmetric
+        one; if it has negative weights, there is no Laplacian.
 
     Examples
     --------
@@ -74,7 +75,7 @@ class Graph(Space):
         self,
         graph: Any,
         laplacian: Literal["unnormalized", "normalized"] = "unnormalized",
-        similarity: Literal["adjacency", "laplacian", "normalized"] = "adjacency",
+        similarity: Literal["adjacency", "laplacian", "normalized", "matrix"] = "adjacency",
     ) -> None:
         if laplacian not in LAPLACIANS:
             raise ValueError(f"laplacian must be one of {LAPLACIANS}, got {laplacian!r}")
@@ -83,10 +84,18 @@ class Graph(Space):
         self._laplacian, self._similarity = laplacian, similarity
         if hasattr(graph, "is_directed") and hasattr(graph, "nodes"):
             self._labels: list[Any] | None = list(graph.nodes)
-            self._adjacency = _check_adjacency(_from_networkx(graph), self._labels)
+            graph = _from_networkx(graph)
         else:
             self._labels = None
-            self._adjacency = _check_adjacency(graph, None)
+        self._adjacency = _check_adjacency(graph, self._labels)
+        if similarity != "matrix":
+            self._refuse_negative(
+                "but weights must not be negative; similarity='matrix' allows them for Power, "
+                "Exponential and VonNeumann"
+            )
+
+    def _refuse_negative(self, complaint: str) -> None:
+        _refuse_edges(self._adjacency, self._adjacency.data < 0, self._labels, complaint)
 
     def columns(self, P: Any) -> int:
         """Nodes have no columns: see :meth:`Space.columns`."""
@@ -173,6 +182,7 @@ class Graph(Space):
 
     @cached_property
     def _laplacian_operator(self) -> Operator:
+        self._refuse_negative("but a Laplacian needs weights that are not negative")
         normalized = self._laplacian == "normalized"
         return self._normalized_laplacian() if normalized else self._plain_laplacian()
 
@@ -188,9 +198,21 @@ class Graph(Space):
             # eigenvalue is the largest in size.
             radius = min(operator.top * (1 + 1e-9), reach)
             return Operator(self._adjacency, -radius, radius)
+        if self._similarity == "matrix":
+            return self._symmetric_operator()
         normalized = self._similarity == "normalized"
         positive = self._normalized_laplacian() if normalized else self._plain_laplacian()
         return Operator(-positive.matrix, -positive.high, 0.0, positive.null)
+
+    def _symmetric_operator(self) -> Operator:
+        """The matrix itself, whose eigenvalues are at most its largest row sum in size."""
+        reach = float(np.abs(self._adjacency).sum(axis=1).max(initial=0.0))
+        operator = Operator(self._adjacency, -reach, reach)
+        if operator.decomposable:
+            return operator
+        margin = 1e-9 * reach
+        low, high = max(operator.bottom - margin, -reach), min(operator.top + margin, reach)
+        return Operator(self._adjacency, low, high)
 
     def eigenfunctions(self, n: int, count: int | None, log_weights: LogWeights) -> Eigenvectors:
         """Eigenvectors of the Laplacian; see :class:`Space`.
@@ -424,13 +446,13 @@ def _check_adjacency(given: Any, labels: list[Any] | None) -> sparse.csr_array:
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     _refuse_edges(matrix, ~np.isfinite(matrix.data), labels, "which is not finite")
-    _refuse_edges(matrix, matrix.data < 0, labels, "but weights must not be negative")
+    sizes = abs(matrix)
     with np.errstate(over="ignore"):
-        finite = np.isfinite(np.asarray(matrix.sum(axis=1))).all() and np.isfinite(matrix.sum())
+        finite = np.isfinite(np.asarray(sizes.sum(axis=1))).all() and np.isfinite(sizes.sum())
     if not finite:
         raise ValueError("the edge weights are so large that their sum overflows; rescale them")
     difference = sparse.csr_array(matrix - matrix.T)
-    larger = sparse.csr_array(matrix.maximum(matrix.T))
+    larger = sparse.csr_array(sizes.maximum(sizes.T))
     # Entry by entry: both matrices have their indices in order, and the first only where they differ.
     uneven = np.abs(difference.data) > _ROUNDING * _entries(larger, difference)
     _refuse_edges(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from mercer._arrays import number
+from mercer._validation import check_choice
 from mercer.engine.clouds import Clouds, mean_products, mean_squares
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import Array, CloudKernel
+
+#: Relative asymmetry of a metric, and size of negative eigenvalues, that count as rounding.
+_ROUNDING = 1e-12
 
 
 @dataclass(eq=False, repr=False)
@@ -138,6 +143,11 @@ class TraceKernel(CloudKernel):
     plain values small: support vector machines need ``normalized=True`` or a very large C.  Costs as
     much as :class:`MeanEmbedding`.
 
+    The variance is a negative definite function of the mixture, and so are its powers and its
+    logarithm.  Hence ``exp(-(tr S / t)^beta)`` for beta up to 1 and ``(1 + tr S / t)^(-beta)``, the
+    exponential of ``-beta log(1 + tr S / t)``, are kernels too, with longer tails.  A metric M replaces
+    ``tr S`` by ``tr S M``.
+
     Parameters
     ----------
     base : Kernel
@@ -145,10 +155,20 @@ class TraceKernel(CloudKernel):
     t : float
         Scale of the variance, which is at most 1 for a base kernel with k(x, x) = 1.
     normalized : bool
-        Divide by the square roots of k(x, x) and k(y, y), which leaves the distance of the means only.
+        Divide by the square roots of k(x, x) and k(y, y).  For the plain exponential, this leaves the
+        distance of the means only.
     rescale_weights : bool
         Divide weights by their sum, instead of refusing those that do not sum to 1.
     t_bounds : pair of floats or "fixed"
+        Range for optimisers.
+    decay : {"exponential", "rational"}
+        ``exp(-(tr S / t)^beta)`` or ``(1 + tr S / t)^(-beta)``.
+    beta : float
+        Exponent; at most 1 for the exponential.
+    metric : array of shape (D, D), optional
+        Symmetric positive semidefinite matrix M, for a base kernel with D explicit features, such as
+        ``Linear()``; by default the identity.
+    beta_bounds : pair of floats or "fixed"
         Range for optimisers.
 
     References
@@ -164,6 +184,9 @@ class TraceKernel(CloudKernel):
     >>> TraceKernel(Linear(), t=1.0, normalized=True)([[[0.0], [2.0]], [[3.0]]]).round(4)
     array([[1.    , 0.3679],
            [0.3679, 1.    ]])
+    >>> TraceKernel(Linear(), t=1.0, decay="rational")([[[0.0], [2.0]], [[3.0]]])
+    array([[0.5, 0.4],
+           [0.4, 1. ]])
     """
 
     base: Kernel
@@ -171,25 +194,69 @@ class TraceKernel(CloudKernel):
     normalized: bool = False
     rescale_weights: bool = False
     t_bounds: Any = (1e-5, 1e5)
+    decay: str = "exponential"
+    beta: float = 1.0
+    metric: Any = None
+    beta_bounds: Any = "fixed"
 
-    _range_power = -1.0
     _range_rows = 300
 
+    @property
+    def _range_power(self) -> float | None:  # type: ignore[override]
+        return -number(self.beta) if self.decay == "exponential" else None
+
+    def _validate(self) -> None:
+        super()._validate()
+        check_choice(self, "decay", ("exponential", "rational"))
+        if self.decay == "exponential" and number(self.beta) > 1:
+            raise ValueError(
+                f"beta of TraceKernel must be at most 1, got {self.beta!r}: the exponential of larger "
+                "powers is not positive semidefinite; decay='rational' allows every beta"
+            )
+        if self.metric is not None:
+            _metric_root(self.metric)
+
+    def variances(self, P: Clouds, Q: Clouds | None) -> Array:
+        """Matrix of ``tr S`` for checked clouds."""
+        D = squared_distances(self, P, Q, number(self.t))
+        D *= 0.25
+        own = self._traces(P)
+        D += own[:, None] / 2 + (own if Q is None else self._traces(Q)) / 2
+        return D
+
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
-        exponents = squared_distances(self, P, Q, number(self.t))
-        exponents *= 0.25
-        own = self._own(P)
-        with np.errstate(over="ignore"):
-            exponents /= -number(self.t)
-        exponents += own[:, None] / 2 + (own if Q is None else self._own(Q)) / 2
-        return exponents
+        return self._logarithm(self.variances(P, Q))
 
     def _own(self, P: Clouds) -> Array:
+        return self._logarithm(self._traces(P))
+
+    def _logarithm(self, variances: Array) -> Array:
         with np.errstate(over="ignore"):
-            return -self._traces(P) / number(self.t)
+            v, beta = variances / number(self.t), number(self.beta)
+            return -(v**beta) if self.decay == "exponential" else -beta * np.log1p(v)
 
     def _pairs_slope(self, P: Clouds, name: str) -> Array:
-        return -self._pairs(P, None)
+        v, beta = self.variances(P, None) / number(self.t), number(self.beta)
+        if self.decay == "exponential":
+            return beta * v**beta if name == "t" else -beta * xlogy(v**beta, v)
+        return beta * v / (1 + v) if name == "t" else -beta * np.log1p(v)
+
+    def _featured(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
+        featured = super()._featured(P, Q)
+        if self.metric is None:
+            return featured
+        if featured is None:
+            raise ValueError(
+                "base of TraceKernel with a metric must have explicit features, as Linear() or Cosine() "
+                f"have; {self.base!r} has none"
+            )
+        root, size = _metric_root(self.metric), featured[0].points.shape[1]
+        if len(root) != size:
+            raise ValueError(
+                f"metric of TraceKernel has shape {root.shape}, but points have {size} coordinates"
+            )
+        F, G = featured
+        return replace(F, points=F.points @ root), G and replace(G, points=G.points @ root)
 
     def _traces(self, P: Clouds) -> Array:
         """Total variance of each cloud."""
@@ -201,6 +268,24 @@ class TraceKernel(CloudKernel):
         F = featured[0]
         centred = F.points - np.repeat(F.sums(F.points), F.sizes, axis=0)
         return F.sums(np.vecdot(centred, centred))
+
+
+def _metric_root(metric: Any) -> Array:
+    """The symmetric square root of a metric, or an error."""
+    try:
+        M = np.asarray(metric, dtype=np.float64)
+    except (TypeError, ValueError):
+        M = np.empty(0)
+    if M.ndim != 2 or M.shape[0] != M.shape[1] or not M.size or not np.isfinite(M).all():
+        raise ValueError(f"metric of TraceKernel must be a square matrix of numbers, got {metric!r}")
+    values, vectors = np.linalg.eigh((M + M.T) / 2)
+    rounding = _ROUNDING * max(float(np.abs(M).max()), np.finfo(float).tiny)
+    if np.abs(M - M.T).max() > rounding or values[0] < -rounding * len(M):
+        raise ValueError(
+            "metric of TraceKernel must be symmetric and positive semidefinite; its symmetric part has "
+            f"the eigenvalue {values[0]:.6g}"
+        )
+    return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
 
 
 def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance: float) -> Array:

@@ -1,20 +1,26 @@
-"""Kernels of the covariance of the mixture of two clouds: determinants and moments."""
+"""Kernels of the covariance of the mixture of two clouds: determinants, and their series."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import tee
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._arrays import number
-from mercer._validation import check_choice, is_whole
+from mercer._validation import is_whole
 from mercer.engine.clouds import Clouds, Index, inner_products, matrix
-from mercer.engine.mixtures import ExplicitMixtures, KernelMixtures, Mixtures
+from mercer.engine.mixtures import ExplicitMixtures, KernelMixtures, Mixtures, eigenvalues
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import Array, CloudKernel
-from mercer.kernels.euclidean import Linear
+from mercer.kernels.clouds.embeddings import TraceKernel
+from mercer.special.matrix_moments import exponential_formula, power_sums
+
+#: Traces of the powers 1, 2, 3, ... of matrices, with lower and upper bounds on the largest eigenvalues.
+Traces = Iterator[tuple[Array, Array, Array]]
 
 
 @dataclass(eq=False, repr=False)
@@ -157,7 +163,14 @@ class MixtureMoment(CloudKernel):
     def _limit(self, least: float) -> str:
         return f"delta of MixtureMoment must be below {1 / least:.3g}, got {self.delta!r}"
 
-    def series(self, X: Any, Y: Any = None, tolerance: float = 1e-12, max_terms: int = 1000) -> Series:
+    def series(
+        self,
+        X: Any,
+        Y: Any = None,
+        tolerance: float = 1e-12,
+        max_terms: int = 1000,
+        method: str = "eigenvalues",
+    ) -> Series:
         """Plain values by the series of [1]_.
 
         The terms satisfy ``(k + 1) c_(k+1) <= (rho k + d_1) c_k`` with rho < 1 the largest eigenvalue of
@@ -171,6 +184,10 @@ class MixtureMoment(CloudKernel):
         tolerance : float
         max_terms : int
             An error is raised if a pair needs more.
+        method : {"eigenvalues", "traces"}
+            Compute ``d_k`` from the eigenvalues of S, or from the traces of its powers, at the cost of
+            one product of matrices for two terms.  Traces bound rho by ``(tr (delta S)^k)^(1/k)``, so
+            that they may need more terms.
 
         Returns
         -------
@@ -181,39 +198,125 @@ class MixtureMoment(CloudKernel):
             raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
         if not is_whole(max_terms) or max_terms < 1:
             raise ValueError(f"max_terms must be 1, 2, 3, ..., got {max_terms!r}")
+        if method not in ("eigenvalues", "traces"):
+            raise ValueError(f"method must be 'eigenvalues' or 'traces', got {method!r}")
         P, Q = self._check(X, None if Y is X else Y)
         mixtures = _mixtures(self, P, Q, 1 / number(self.delta))
 
         def tile(left: Index, right: Index) -> Array:
-            # Negative eigenvalues of a covariance are rounding errors.
-            spectra = np.maximum(mixtures.spectra(left, right), 0)
-            self._check_convergence(spectra[..., -1], left, right, "X" if Q is None else "Y")
-            return _alternating_series(spectra, tolerance, int(max_terms))
+            matrices = mixtures.matrices(left, right)
+            if method == "traces":
+                traces = _power_traces(matrices)
+            else:
+                # Negative eigenvalues of a covariance are rounding errors.
+                spectra = np.maximum(eigenvalues(matrices), 0)
+                rho = spectra[..., -1]
+                traces = ((total, rho, rho) for total in power_sums(spectra))
+            name = "X" if Q is None else "Y"
+            checked = self._converging(traces, left, right, name)
+            return _alternating_series(checked, matrices.shape[-1], tolerance, int(max_terms))
 
         out = matrix(P, Q, tile, "series", channels=3, most=mixtures.most)
         return Series(out[..., 0], out[..., 1], out[..., 2].astype(np.int64))
 
-    def _check_convergence(self, radii: Array, left: Index, right: Index, name: str) -> None:
-        if radii.max() >= 1:
-            i, j = np.unravel_index(int(radii.argmax()), radii.shape)
-            limit = number(self.delta) / float(radii[i, j])
-            raise ValueError(
-                f"the series diverges for row {left[i]} of X and row {right[j]} of {name}: "
-                f"delta must be below {limit:.6g}, got {self.delta!r}; "
-                "the kernel itself is defined for every delta"
-            )
+    def safe_delta(self, X: Any, Y: Any = None, rule: str = "variance") -> float:
+        """A bound on delta below which :meth:`series` converges for all pairs of clouds.
+
+        ``1 / max rho`` by "spectrum", with rho the largest eigenvalue of S; ``1 / max tr S`` by
+        "variance", which needs no eigenvalues; and by "weights", from [1]_, without comparing any
+        points, ``1 / (kappa max(d w - 1, 1)^2 d w)`` for mixtures of at most d points with weights of
+        at most w and ``kappa = max k(x, x)`` of the base kernel.  Each is at least as large as the
+        next: ``rho <= tr S <= kappa <= kappa d w``.  In particular every ``delta < 1`` is safe if the
+        base kernel is at most 1, whatever the sizes of the clouds.
+
+        Parameters
+        ----------
+        X, Y : clouds
+            ``Y=None`` stands for X.
+        rule : {"spectrum", "variance", "weights"}
+
+        Examples
+        --------
+        >>> from mercer.kernels import Gaussian, MixtureMoment
+        >>> kernel = MixtureMoment(Gaussian())
+        >>> clouds = [[[0.0], [1.0], [3.0]], [[0.5]]]
+        >>> rules = ("spectrum", "variance", "weights")
+        >>> [round(kernel.safe_delta(clouds, rule=rule), 3) for rule in rules]
+        [2.699, 2.003, 0.083]
+        """
+        self._validate()
+        P, Q = self._check(X, None if Y is X else Y)
+        both = [P] if Q is None else [P, Q]
+        if rule == "weights":
+            points = [int(Z.sizes.max()) for Z in both]
+            most = (points[0] + points[-1]) * max(float(Z.weights.max()) for Z in both) / 2
+            kappa = max(float(np.max(self.base.diag(Z.points))) for Z in both)
+            return 1 / (kappa * max(most - 1, 1.0) ** 2 * most)
+        if rule not in ("spectrum", "variance"):
+            raise ValueError(f"rule must be 'spectrum', 'variance' or 'weights', got {rule!r}")
+        if rule == "variance":
+            largest = TraceKernel(self.base, t=1 / number(self.delta)).variances(P, Q).max()
+        else:
+            largest = self._spectral_radii(P, Q).max()
+        return float(1 / largest) if largest > 0 else np.inf
+
+    def _spectral_radii(self, P: Clouds, Q: Clouds | None) -> Array:
+        """Largest eigenvalue of S for each pair of clouds."""
+        mixtures = _mixtures(self, P, Q, 1 / number(self.delta))
+
+        def tile(left: Index, right: Index) -> Array:
+            return eigenvalues(mixtures.matrices(left, right))[..., -1]
+
+        return matrix(P, Q, tile, "covariances", most=mixtures.most) / number(self.delta)
+
+    def _converging(self, traces: Traces, left: Index, right: Index, name: str) -> Traces:
+        """The traces, or an error where they show that the series diverges."""
+        for total, least, most in traces:
+            if least.max() >= 1:
+                i, j = np.unravel_index(int(least.argmax()), least.shape)
+                limit = number(self.delta) / float(least[i, j])
+                raise ValueError(
+                    f"the series diverges for row {left[i]} of X and row {right[j]} of {name}: "
+                    f"delta must be below {limit:.6g}, got {self.delta!r}; "
+                    "the kernel itself is defined for every delta"
+                )
+            yield total, least, most
 
 
-def _alternating_series(spectra: Array, tolerance: float, most: int) -> Array:
-    """Sum, error and number of terms of the series, for each spectrum."""
-    shape = spectra.shape[:-1]
-    rho, start = spectra[..., -1], spectra.sum(axis=-1) / 2
-    powers = np.ones_like(spectra)
-    c, d = [np.ones(shape)], []
-    values, sizes, terms = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64)
-    running = np.ones(shape, dtype=bool)
-    for k in range(most + 1):
-        running &= ~((k * (1 - rho) > start - 1) & (c[k] <= tolerance))
+def _power_traces(matrices: Array) -> Traces:
+    """Traces of the powers of matrices A, where ``tr A^(i+j)`` is the inner product of two powers.
+
+    The largest eigenvalue is between ``tr A^k / tr A^(k-1)`` and ``(tr A^k)^(1/k)``.
+    """
+
+    def traces() -> Iterator[Array]:
+        flat = (*matrices.shape[:-2], -1)
+        yield np.trace(matrices, axis1=-2, axis2=-1)
+        power = matrices
+        while True:
+            yield np.vecdot(power.reshape(flat), power.reshape(flat))
+            following = power @ matrices
+            yield np.vecdot(power.reshape(flat), following.reshape(flat))
+            power = following
+
+    before: Any = np.inf
+    for k, total in enumerate(traces(), start=1):
+        # A matrix of zeros has no ratio.
+        yield total, total / np.maximum(before, np.finfo(float).tiny), np.maximum(total, 0) ** (1 / k)
+        before = total
+
+
+def _alternating_series(traces: Traces, size: int, tolerance: float, most: int) -> Array:
+    """Sum, error and number of terms of the series, for matrices of this size."""
+    ahead, behind = tee(traces)
+    start = next(iter(ahead))[0] / 2
+    values, sizes, left_out, terms = np.zeros((4, *start.shape))
+    running = np.ones(start.shape, dtype=bool)
+    terms_of_series = exponential_formula((total / 2 for total, _, _ in behind), np.ones(start.shape))
+    for k, (c, (_, _, rho)) in enumerate(zip(terms_of_series, ahead, strict=False)):
+        stopped = running & (rho < 1) & (k * (1 - rho) > start - 1) & (c <= tolerance)
+        left_out[stopped] = c[stopped]
+        running &= ~stopped
         if not running.any():
             break
         if k == most:
@@ -221,122 +324,12 @@ def _alternating_series(spectra: Array, tolerance: float, most: int) -> Array:
                 f"the series has not reached the tolerance {tolerance:g} after {most} terms; "
                 "allow more terms, a larger tolerance or a smaller delta"
             )
-        values += np.where(running, (-1) ** k * c[k], 0)
-        sizes += np.where(running, c[k], 0)
+        values += np.where(running, (-1) ** k * c, 0)
+        sizes += np.where(running, c, 0)
         terms += running
-        powers *= spectra
-        d.append(powers.sum(axis=-1) / 2)
-        c.append(sum(d[k - r] * c[r] for r in range(k + 1)) / (k + 1))
-    left_out = np.take_along_axis(np.stack(c), terms[None], axis=0)[0]
     # Every eigenvalue and every step of the recursion adds a rounding error to a term.
-    rounding = np.finfo(float).eps * (terms + spectra.shape[-1]) * sizes
+    rounding = np.finfo(float).eps * (terms + size) * sizes
     return np.stack([values, left_out + rounding, terms], axis=-1)
-
-
-@dataclass(eq=False, repr=False)
-class RegularizedMoment(CloudKernel):
-    """Moments of a Gaussian with the regularised covariance of the mixture of two clouds.
-
-    With ``S = covariance + eps I`` of the mixture of both clouds with halved weights, and
-    ``s_j = tr S^-j``, ``k(x, y) = |S|^(-1/2)`` times ``s_1`` for order 1, ``s_1^2 + 2 s_2`` for order
-    2, and ``s_1^3 + 6 s_1 s_2 + 8 s_3`` for order 3.  Positive semidefinite.
-
-    Directions without variance have the eigenvalue eps, so that the number D of coordinates matters.
-    Unlike the other kernels between clouds, this one needs explicit coordinates: those of R^d, or the
-    explicit features of the base kernel.  A pair costs about D^3 operations.
-
-    Parameters
-    ----------
-    order : {1, 2, 3}
-    eps : float
-        Added to all eigenvalues.
-    base : Kernel
-        ``Linear()`` for the coordinates of the points, or a kernel with explicit features, such as
-        ``Cosine()``.
-    normalized : bool
-        Divide by the square roots of k(x, x) and k(y, y).
-    rescale_weights : bool
-        Divide weights by their sum, instead of refusing those that do not sum to 1.
-    eps_bounds : pair of floats or "fixed"
-        Range for optimisers.
-
-    References
-    ----------
-    .. [1] M. Cuturi, "Kernels for measures defined on the Gram matrix of their support", 2009.
-
-    Examples
-    --------
-    >>> from mercer.kernels import RegularizedMoment
-    >>> RegularizedMoment(order=1, eps=1.0)([[[0.0], [2.0]], [[1.0]]]).round(4)
-    array([[0.3536, 0.5443],
-           [0.5443, 1.    ]])
-    """
-
-    order: int = 1
-    eps: float = 0.01
-    base: Kernel = Linear()  # noqa: RUF009 (immutable)
-    normalized: bool = False
-    rescale_weights: bool = False
-    eps_bounds: Any = (1e-5, 1e5)
-
-    def _validate(self) -> None:
-        super()._validate()
-        check_choice(self, "order", (1, 2, 3))
-
-    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
-        mixtures = self._mixtures(P, Q)
-
-        def tile(left: Index, right: Index) -> Array:
-            return self._logarithm(mixtures.spectra(left, right))
-
-        out = matrix(P, Q, tile, "covariances", most=mixtures.most)
-        if Q is None:
-            np.fill_diagonal(out, self._logarithm(mixtures.own_spectra()))
-        return out
-
-    def _own(self, P: Clouds) -> Array:
-        return self._logarithm(self._mixtures(P, None).own_spectra())
-
-    def _pairs_slope(self, P: Clouds, name: str) -> Array:
-        mixtures = self._mixtures(P, None)
-
-        def tile(left: Index, right: Index) -> Array:
-            return self._logarithm_slope(mixtures.spectra(left, right))
-
-        return matrix(P, None, tile, "covariances", most=mixtures.most)
-
-    def _mixtures(self, P: Clouds, Q: Clouds | None) -> ExplicitMixtures:
-        featured = self.centred(P, Q)
-        if featured is None:
-            raise ValueError(
-                f"base of RegularizedMoment must have explicit features, as Linear() or Cosine() have; "
-                f"{self.base!r} has none"
-            )
-        self.check_variance(number(self.eps), P, Q, featured)
-        return ExplicitMixtures(*featured, 1.0)
-
-    def _logarithm(self, spectra: Array) -> Array:
-        roots, unit, s1, s2, s3, _ = self._inverse_powers(spectra)
-        moment = (s1, s1**2 + 2 * s2, s1**3 + 6 * s1 * s2 + 8 * s3)[self.order - 1]
-        return np.log(moment) - self.order * np.log(unit) - np.log(roots).sum(axis=-1) / 2
-
-    def _logarithm_slope(self, spectra: Array) -> Array:
-        """Derivative by log eps; the derivative of s_j by eps is -j s_(j+1)."""
-        _, unit, s1, s2, s3, s4 = self._inverse_powers(spectra)
-        moment, slope = (
-            (s1, s2),
-            (s1**2 + 2 * s2, 2 * s1 * s2 + 4 * s3),
-            (s1**3 + 6 * s1 * s2 + 8 * s3, 3 * s1**2 * s2 + 6 * s2**2 + 12 * s1 * s3 + 24 * s4),
-        )[self.order - 1]
-        return -number(self.eps) / unit * (slope / moment + s1 / 2)
-
-    def _inverse_powers(self, spectra: Array) -> tuple[Array, ...]:
-        """Eigenvalues of S, the smallest one, and traces of inverse powers of S in units of it."""
-        # Negative eigenvalues of a covariance are rounding errors.
-        S = np.maximum(spectra, 0) + number(self.eps)
-        unit = S.min(axis=-1)
-        ratios = unit[..., None] / S
-        return S, unit, *((ratios**j).sum(axis=-1) for j in (1, 2, 3, 4))
 
 
 def determinant_logarithms(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta: float) -> Array:

@@ -1,51 +1,38 @@
-"""The heat kernel between multinomial models, averaged over their posteriors."""
+"""Kernels between multinomial models, averaged over their posteriors."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mercer._arrays import number, on_cpu, row_any
-from mercer._validation import check_positive, is_whole, refuse_foreign, refuse_rows
-from mercer.engine.dirichlet import (
-    Array,
-    Moments,
-    latin_hypercube,
-    moment_diagonal,
-    moment_gram,
-    sampled_diagonal,
-    sampled_gram,
+from mercer._arrays import number, squared_lengths, unit_rows
+from mercer.engine import GramOptions, engine_for
+from mercer.engine.dirichlet import Array, mean_root
+from mercer.engine.posteriors import parts
+from mercer.kernels.counts.multinomial import (
+    MAX_LEVELS,
+    MultinomialPosterior,
+    check_alpha,
+    check_counts,
 )
 from mercer.kernels.heat import Heat
-from mercer.kernels.scale import Similarities
+from mercer.kernels.parametrix import ORTHOGONAL_HALF, Parametrix
 from mercer.kernels.structured import StructuredKernel
-from mercer.kernels.time import DiffusionTime
-from mercer.profiles import Profile
+from mercer.profiles import PowerProfile
 from mercer.spaces import Simplex
-from mercer.spaces.simplex import Counts
 from mercer.special import heat_short_time
 
-#: Longest polynomial that is averaged exactly; larger factorials overflow.
-MAX_LEVELS = 128
-#: Largest sum of the magnitudes of its coefficients, by which rounding errors are magnified.
-_MAX_MAGNIFICATION = 1e4
-#: Samples in a set, and least number of sets, whose spread gives the standard error.
-_SET, _SETS = 32, 8
-#: Most columns of a sample; every column needs a quantile, even without counts.
-_MOST_COLUMNS = 1_000_000
-#: Rows from which the range is learnt, times the square root of the number of columns.
-_RANGE_COST = 1600
-_METHODS = ("auto", "series", "samples")
-#: Relative distance of row sums from 1 or 100 within which rows are taken for proportions.
-_EQUAL = 1e-6
+#: Degrees of polynomials that are tried for the parametrix, and the error that they may have.
+_DEGREES, _CLOSE = (12, 24, 32), 1e-16
+#: Rows of a Gram matrix that are completed together.
+_ROWS = 256
 
 
 @dataclass(eq=False, repr=False)
-class PosteriorHeat(StructuredKernel, DiffusionTime):
+class PosteriorHeat(MultinomialPosterior):
     """The heat kernel between multinomial models whose parameters are estimated from counts.
 
     ``K(x, x') = E k(theta, theta')`` over the independent posteriors ``theta ~ Dirichlet(x + alpha)``
@@ -96,73 +83,10 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
            [0.8535, 0.9973]])
     """
 
-    t_star: float = 1.0
-    alpha: float = 0.5
-    n_samples: int = 256
-    random_state: int = 0
-    method: str = "auto"
-    t: float | None = None
-    t_star_bounds: Any = (1e-2, 1e2)
-    t_bounds: Any = (1e-6, 1e2)
+    _averaged = Heat
 
-    space = Simplex()
-    normalized = False
-
-    @property
-    def point_space(self) -> Simplex:
-        """See :class:`Kernel`."""
-        return self.space
-
-    def _validate(self) -> None:
-        self._check_time()
-        check_positive(self, "alpha")
-        if not 1e-100 <= number(self.alpha) <= 1e100:
-            raise ValueError(f"alpha of PosteriorHeat must be in 1e-100..1e100, got {self.alpha!r}")
-        if not is_whole(self.n_samples) or self.n_samples < 2 * _SETS:
-            raise ValueError(
-                f"n_samples of PosteriorHeat must be a whole number of at least {2 * _SETS}, "
-                f"got {self.n_samples!r}"
-            )
-        if not is_whole(self.random_state) or self.random_state < 0:
-            raise ValueError(
-                "random_state of PosteriorHeat must be a non-negative whole number, so that samples "
-                f"do not change between calls, got {self.random_state!r}"
-            )
-        if self.method not in _METHODS:
-            shown = ", ".join(map(repr, _METHODS))
-            raise ValueError(f"method of PosteriorHeat must be one of {shown}, got {self.method!r}")
-
-    def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        P = self._check_counts(X, "X")
-        if Y is None:
-            return P, None
-        Q = self._check_counts(Y, "Y")
-        if P.shape[1] != Q.shape[1]:
-            raise ValueError(f"X has {P.shape[1]} columns, Y has {Q.shape[1]}; they must agree")
-        return P, Q
-
-    def _check_counts(self, X: Any, name: str) -> Any:
-        refuse_foreign(X, f"PosteriorHeat takes NumPy and SciPy rows; convert {name} to one of them")
-        X = Counts().check(X, name)
-        with np.errstate(over="ignore"):
-            totals = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
-        refuse_rows(~np.isfinite(totals), name, "sums to infinity; scale its counts down")
-        _refuse_shares(X, totals, name)
-        return X
-
-    @property
-    def _heat(self) -> Heat:
-        """The kernel that is averaged."""
-        if self.t is not None:
-            return Heat(self.space, t=number(self.t))
-        return Heat(self.space, t_star=number(self.t_star))
-
-    def _polynomial(self, n: int, name: str | None = None) -> Array | None:
-        """Coefficients of the heat kernel (or its derivative) in powers of w, times ``k!``.
-
-        None if there are too many, or if they cancel so much that the sum is lost to rounding.
-        """
-        heat = self._heat
+    def _powers(self, n: int, name: str | None = None) -> Any:
+        heat = self.point_kernel()
         if heat_short_time.is_short(n, heat.time(n)):
             return None
         spectrum = heat.spectrum(n)
@@ -170,135 +94,195 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
             return None
         weights = np.zeros(max(int(spectrum.levels[-1]) + 1, 2), dtype=np.longdouble)
         weights[spectrum.levels] = spectrum.p
-        powers = zonal_to_powers(n, weights)
-        if np.abs(powers).sum() > _MAX_MAGNIFICATION:
-            return None
         if name is not None:
             scores = heat.slope(n, name).scores(spectrum.eigenvalues)
             weights[spectrum.levels] *= scores - (spectrum.p * scores).sum()
-            powers = zonal_to_powers(n, weights)
-        factorials = np.array([math.factorial(m) for m in range(len(powers))], dtype=np.longdouble)
-        return np.asarray(powers * factorials, dtype=np.float64)
+        return zonal_to_powers(n, weights)
 
-    def is_exact(self, n: int) -> bool:
-        """Tell whether the kernel is exact for rows with n columns.
 
-        Examples
-        --------
-        >>> from mercer.kernels import PosteriorHeat
-        >>> PosteriorHeat(t_star=0.5).is_exact(1000), PosteriorHeat(t_star=0.1).is_exact(1000)
-        (True, False)
-        """
-        self._validate()
-        return self._series(n) is not None
+@dataclass(eq=False, repr=False)
+class PosteriorParametrix(MultinomialPosterior):
+    """The parametrix kernel between multinomial models whose parameters are estimated from counts.
 
-    def _series(self, n: int, name: str | None = None) -> Array | None:
-        """The polynomial to average; None if samples are used."""
-        polynomial = None if self.method == "samples" else self._polynomial(n, name)
-        if polynomial is None and n > _MOST_COLUMNS:
-            raise ValueError(
-                f"{self!r} would need samples of all {n} columns, which takes too long; use a longer "
-                "time, for which the series is exact, or drop empty columns"
-            )
-        if polynomial is None and self.method == "series":
-            raise ValueError(
-                f"the series of {self!r} cannot be summed in dimension {n}: the time is too short; use "
-                "method='auto' or a longer time"
-            )
-        return polynomial
+    ``K(x, x') = E exp(-arccos(w)^2 / 4t)``, ``w = sum_i sqrt(theta_i theta'_i)``, over the independent
+    posteriors ``theta ~ Dirichlet(x + alpha)`` and ``theta' ~ Dirichlet(x' + alpha)`` of two rows of
+    counts.  As counts grow, K approaches ``Parametrix(Simplex())``.  For comparison with
+    :class:`PosteriorHeat`, which see for counts, rows without counts and proportions.
 
-    def pair_similarities(
-        self, X: Any, max_rows: int, rng: np.random.Generator
-    ) -> tuple[Similarities, int]:
-        """See :class:`Kernel`."""
-        # The cost of a pair grows with the number of columns.
-        counts = self._check_counts(on_cpu(X), "X")
-        most = min(max(int(_RANGE_COST / counts.shape[1] ** 0.5), 32), 300)
-        return super().pair_similarities(counts, min(max_rows, most), rng)
+    **Not positive semidefinite** in general, because the parametrix is not.
 
-    def _gram(self, P: Any, Q: Any) -> Any:
-        return self._average(P, Q)
+    On [0, 1] the kernel is a polynomial in w up to rounding errors, in every dimension.  If it can be
+    summed, for ``t_star`` of at least 0.1, K is exact, because all moments of w have a closed form.
+    For shorter times samples are averaged, and :meth:`standard_error` estimates the error.
 
-    def _slope(self, P: Any, name: str) -> Any:
-        return self._average(P, None, name)
+    Parameters
+    ----------
+    t_star : float
+        Time in units of ``pi^2 / (16 log 2)``, as in :class:`Parametrix`, used unless ``t`` is given.
+    alpha, n_samples, random_state, method, t, t_star_bounds, t_bounds
+        See :class:`PosteriorHeat`.
 
-    def _average(self, P: Any, Q: Any, name: str | None = None) -> Any:
-        n, alpha = int(P.shape[1]), float(self.alpha)
-        polynomial = self._series(n, name)
-        if polynomial is not None:
-            order = len(polynomial)
-            others = None if Q is None else Moments.of(Q, alpha, order)
-            K = moment_gram(Moments.of(P, alpha, order), others, polynomial)
-        else:
-            profile = self._profile(n, name)
-            K = np.zeros((P.shape[0], (P if Q is None else Q).shape[0]))
-            for points in self._sets(n):
-                K += sampled_gram(P, Q, alpha, points, profile)[0]
-            K /= self._counts[0]
-        return K.astype(P.dtype if Q is None else np.result_type(P.dtype, Q.dtype), copy=False)
+    References
+    ----------
+    .. [1] J. Lafferty, G. Lebanon, "Information diffusion kernels", NIPS 2002.
 
-    def _diagonal(self, P: Any) -> Any:
-        n, alpha = int(P.shape[1]), float(self.alpha)
-        polynomial = self._series(n)
-        if polynomial is not None:
-            values = moment_diagonal(Moments.of(P, alpha, len(polynomial)), polynomial)
-        else:
-            profile = self._profile(n)
-            values = np.zeros(P.shape[0])
-            for points in self._sets(n):
-                values += sampled_diagonal(P, alpha, points, profile)
-            values /= self._counts[0]
-        return values.astype(P.dtype, copy=False)
+    Examples
+    --------
+    >>> from mercer.kernels import PosteriorParametrix
+    >>> PosteriorParametrix()([[3, 0, 1], [300, 0, 100]]).round(4)
+    array([[0.9574, 0.9636],
+           [0.9636, 0.9994]])
+    """
 
-    def standard_error(self, X: Any, Y: Any = None) -> Array:
-        """Standard errors of the entries of ``k(X, Y)``; zero if the kernel is exact.
+    positive_semidefinite = False
+    _averaged = Parametrix
 
-        ``sqrt(s^2 / R + d^2)`` with s the standard deviation between the R sets of samples, and d the
-        contribution to the mean of pairs of samples from the same point of the unit cube, which are not
-        independent; d usually bounds the bias.
-        """
-        self._validate()
-        P, Q = self._check(X, None if Y is X else Y)
-        n = int(P.shape[1])
-        total, squares, bias = np.zeros((3, P.shape[0], (P if Q is None else Q).shape[0]))
-        if self._series(n) is not None:
-            return total
-        profile = self._profile(n)
-        sets, size = self._counts
-        for done, points in enumerate(self._sets(n)):
-            means, equals = sampled_gram(P, Q, float(self.alpha), points, profile)
-            change = means - total
-            total += change / (done + 1)
-            squares += change * (means - total)
-            bias += (equals - means) / (size - 1) / sets
-        return np.sqrt(squares / (sets - 1) / sets + bias**2)
+    def _unit(self, n: int) -> float:
+        return ORTHOGONAL_HALF
+
+    def _powers(self, n: int, name: str | None = None) -> Any:
+        t = np.longdouble(self.time(n))
+
+        def function(w: Any) -> Any:
+            drop = np.arccos(w) ** 2 / (4 * t)
+            return np.exp(-drop) * (1 if name is None else drop)
+
+        for degree in _DEGREES:
+            coefficients = _chebyshev(function, degree)
+            if np.abs(coefficients[-3:]).max() <= _CLOSE:
+                return _chebyshev_to_powers(coefficients)
+        return None
+
+
+@dataclass(eq=False, repr=False)
+class PosteriorCosine(StructuredKernel):
+    """The cosine kernel between multinomial models whose parameters are estimated from counts.
+
+    ``K(x, x') = E sum_i sqrt(theta_i theta'_i) = sum_i E sqrt(theta_i) E sqrt(theta'_i)`` over the
+    independent posteriors ``Dirichlet(x + alpha)`` and ``Dirichlet(x' + alpha)`` of two rows of counts.
+    With ``b = x + alpha`` and ``B = sum_i b_i``,
+
+        ``E sqrt(theta_i) = Gamma(b_i + 1/2) Gamma(B) / (Gamma(b_i) Gamma(B + 1/2))``.
+
+    Exact and positive semidefinite: an inner product of n features.  As counts grow, K approaches
+    ``Cosine(Simplex())``; the fewer the counts, the smaller K(x, x).  The cost of sparse rows depends on
+    their non-zeros.  See :class:`PosteriorHeat` for rows without counts and proportions.
+
+    Parameters
+    ----------
+    alpha : float
+        Parameter of the symmetric Dirichlet prior: 0.5 is the Jeffreys prior, 1 the uniform prior.
+    normalized : bool
+        Divide by the square roots of K(x, x) and K(x', x').
+
+    References
+    ----------
+    .. [1] J. Lafferty, G. Lebanon, "Information diffusion kernels", NIPS 2002.
+
+    Examples
+    --------
+    >>> from mercer.kernels import PosteriorCosine
+    >>> PosteriorCosine()([[3, 0, 1], [300, 0, 100]]).round(4)
+    array([[0.923 , 0.9342],
+           [0.9342, 0.9989]])
+    """
+
+    alpha: float = 0.5
+    normalized: bool = False
+
+    space = Simplex()
 
     @property
-    def _counts(self) -> tuple[int, int]:
-        """Number of sets, and number of samples in each."""
-        size = min(_SET, int(self.n_samples) // _SETS)
-        return int(self.n_samples) // size, size
+    def point_space(self) -> Simplex:
+        """See :class:`Kernel`."""
+        return self.space
 
-    def _sets(self, n: int) -> Any:
-        """Sets of points in the unit cube."""
-        sets, size = self._counts
-        return (latin_hypercube(size, n, (int(self.random_state), k)) for k in range(sets))
+    def explicit_features(self, X: Any) -> Any:
+        """See :class:`Kernel`; posterior means of square roots."""
+        self._validate()
+        counts = check_counts(self, X, None)[0]
+        dense = counts.toarray() if sparse.issparse(counts) else counts
+        features = _RootMeans.of(dense, number(self.alpha))
+        rows = unit_rows(features.rows) if self.normalized else features.rows
+        return rows.astype(counts.dtype, copy=False)
 
-    def _profile(self, n: int, name: str | None = None) -> Profile:
-        return self._heat.profile(n) if name is None else self._heat.gradient_profile(n, name)
+    def _validate(self) -> None:
+        super()._validate()
+        check_alpha(self)
+
+    def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        return check_counts(self, X, Y)
+
+    def _gram(self, P: Any, Q: Any) -> Any:
+        dtype = P.dtype if Q is None else np.result_type(P.dtype, Q.dtype)
+        if sparse.issparse(P) or sparse.issparse(Q):
+            P, Q = sparse.csr_matrix(P), None if Q is None else sparse.csr_matrix(Q)
+        left = _RootMeans.of(P, number(self.alpha))
+        return left.products(None if Q is None else _RootMeans.of(Q, number(self.alpha))).astype(dtype)
+
+    def _diagonal(self, P: Any) -> Any:
+        return _RootMeans.of(P, number(self.alpha)).squares().astype(P.dtype)
 
 
-def _refuse_shares(X: Any, totals: Array, name: str) -> None:
-    """Raise for proportions, whose totals are not numbers of counts: fractions that sum to 1 or 100."""
-    known = totals[totals > 0]
-    for total in (1.0, 100.0):
-        if known.size and np.all(np.abs(known - total) <= _EQUAL * total):
-            fractions = row_any(X, X.data % 1 != 0) if sparse.issparse(X) else (X % 1 != 0).any(axis=1)
-            refuse_rows(
-                fractions, name,
-                f"has fractions, and all rows sum to {total:g}: proportions do not tell how many counts "
-                "there were; give the counts, or use Heat(Simplex()) for proportions",
-            )  # fmt: skip
+@dataclass(frozen=True)
+class _RootMeans:
+    """Posterior means of square roots: ``rows``, plus a constant in all columns of a row.
+
+    The constant is that of categories without counts, so that sparse rows stay sparse.
+    """
+
+    rows: Any
+    constants: Array
+    sums: Array
+
+    @classmethod
+    def of(cls, counts: Any, alpha: float) -> _RootMeans:
+        """Posteriors of rows of counts (array or CSR)."""
+        totals = np.asarray(counts.sum(axis=1, dtype=np.float64)).ravel() + counts.shape[1] * alpha
+        factors = 1 / mean_root(totals)
+        if not sparse.issparse(counts):
+            rows = mean_root(np.asarray(counts, dtype=np.float64) + alpha) * factors[:, None]
+            return cls(rows, np.zeros(len(rows)), np.zeros(len(rows)))
+        unseen = mean_root(np.array(alpha))
+        rows = sparse.csr_matrix(counts, dtype=np.float64, copy=True)
+        rows.data = (mean_root(rows.data + alpha) - unseen) * np.repeat(factors, np.diff(rows.indptr))
+        return cls(rows, unseen * factors, np.asarray(rows.sum(axis=1)).ravel())
+
+    def products(self, other: _RootMeans | None) -> Array:
+        """Inner products with others, or with each other."""
+        options = GramOptions(symmetric=other is None)
+        other = self if other is None else other
+        K = engine_for(self.rows).gram(self.rows, other.rows, PowerProfile(), options)
+        n = self.rows.shape[1]
+        for begin, end in parts(len(K), _ROWS):
+            s, sums = self.constants[begin:end, None], self.sums[begin:end, None]
+            K[begin:end] += (s * other.sums + sums * other.constants) + n * s * other.constants
+        return K
+
+    def squares(self) -> Array:
+        """Squared lengths."""
+        s = self.constants
+        return squared_lengths(self.rows) + 2 * s * self.sums + self.rows.shape[1] * s**2
+
+
+def _chebyshev(function: Any, degree: int) -> Any:
+    """Coefficients of the interpolating polynomial on [0, 1] in Chebyshev polynomials of ``2 w - 1``."""
+    pi = np.arccos(np.longdouble(-1))
+    angles = pi * (np.arange(degree + 1, dtype=np.longdouble) + 0.5) / (degree + 1)
+    values = function((np.cos(angles) + 1) / 2)
+    cosines = np.cos(np.arange(degree + 1)[:, None] * angles)
+    return cosines @ values * (2 - (np.arange(degree + 1) == 0)) / (degree + 1)
+
+
+def _chebyshev_to_powers(coefficients: Any) -> Any:
+    """Coefficients in powers of w of a series in Chebyshev polynomials of ``2 w - 1``."""
+    powers, before, current = np.zeros((3, len(coefficients)), dtype=np.longdouble)
+    current[0] = 1
+    for k, coefficient in enumerate(coefficients):
+        powers += coefficient * current
+        after: Any = 4 * np.roll(current, 1) - 2 * current
+        before, current = current, after / 2 if k == 0 else after - before
+    return powers
 
 
 def zonal_to_powers(n: int, weights: Any) -> Any:

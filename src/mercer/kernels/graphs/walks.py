@@ -249,8 +249,9 @@ class VonNeumann(NodeKernel):
     """The von Neumann diffusion kernel on the nodes of a graph.
 
     ``K = (I - beta S)^-1``, the sum of ``beta^k S^k`` over walks of all lengths k if
-    ``beta < 1 / rho(S)`` with rho the spectral radius.  If S is a negated Laplacian, the closed form is
-    positive definite for every beta > 0; for the adjacency matrix larger beta are refused.
+    ``beta < 1 / rho(S)`` with rho the spectral radius.  The closed form is positive definite as long as
+    beta is below 1 / (largest eigenvalue of S): for every beta > 0 if S is a negated Laplacian.  Larger
+    beta are refused.
 
     Parameters
     ----------
@@ -286,26 +287,22 @@ class VonNeumann(NodeKernel):
     def range_start(self) -> float:
         """See :class:`Kernel`."""
         start = super().range_start()
-        if self.space.similarity != "adjacency":
-            return start
-        return min(start, 0.5 / max(self._radius, 1e-300))
+        return min(start, 0.5 / max(self._top, 1e-300))
 
     @property
-    def _radius(self) -> float:
-        """The spectral radius of an adjacency matrix, or an upper bound."""
-        # Perron-Frobenius: the spectral radius of a non-negative matrix is its largest eigenvalue.
+    def _top(self) -> float:
+        """The largest eigenvalue of S, or an upper bound; it is at most zero for negated Laplacians."""
         return float(self.operator.top if self.operator.decomposable else self.operator.high)
 
     def _validate(self) -> None:
         super()._validate()
-        if self.space.similarity != "adjacency":
-            return
-        radius = self._radius
-        if number(self.beta) * radius >= 1:
+        top = self._top
+        if number(self.beta) * top >= 1:
             raise ValueError(
-                f"beta of VonNeumann must be below 1 / rho(S) = {1 / radius:.6g} with the similarity "
-                f"'adjacency', got {number(self.beta):.6g}; lower beta and beta_bounds, or use the "
-                "similarity 'laplacian' or 'normalized', which allow every beta"
+                f"beta of VonNeumann must be below {1 / top:.6g}, the inverse of the largest eigenvalue "
+                f"of the similarity {self.space.similarity!r}, got {number(self.beta):.6g}; lower beta "
+                "and beta_bounds, or use the similarity 'laplacian' or 'normalized', which allow every "
+                "beta"
             )
 
     def law(self, n: int = 0) -> _Resolvent:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._arrays import squared_lengths
-from mercer._validation import is_whole
+from mercer._validation import check_choice, is_whole
 from mercer.engine import GramOptions
 from mercer.engine.numpy import Tiles
 from mercer.engine.operands import invariants
@@ -105,12 +105,28 @@ def count_windows(P: Sequences, window: Window, dtype: Any = np.float64) -> spar
     return counts
 
 
-def _gram(P: Sequences, Q: Sequences | None, parts: Sequence[Window], dtype: Any, what: str) -> Array:
-    """Sum over windows of weighted inner products of counts."""
+def as_frequencies(counts: sparse.csr_matrix, P: Sequences, length: int) -> sparse.csr_matrix:
+    """Counts of substrings of one length, divided by the number of all substrings of that length."""
+    numbers = np.maximum(P.lengths - length + 1, 1)
+    counts.data /= np.repeat(numbers, np.diff(counts.indptr))
+    return counts
+
+
+def _gram(
+    P: Sequences,
+    Q: Sequences | None,
+    parts: Sequence[Window],
+    dtype: Any,
+    what: str,
+    frequencies: bool = False,
+) -> Array:
+    """Sum over windows of weighted inner products of counts, or of frequencies."""
     both = P if Q is None else P.join(Q)
     out = np.zeros((len(P), len(P) if Q is None else len(Q)), dtype=dtype)
     for part in parts:
         counts = count_windows(both, part, dtype)
+        if frequencies:
+            counts = as_frequencies(counts, both, part.length)
         # Many counts of few substrings are not sparse, and BLAS is fast, but not for integers.
         if dtype == np.float64 and 8 * counts.nnz > counts.shape[0] * counts.shape[1]:
             counts = counts.toarray()
@@ -123,11 +139,14 @@ def _gram(P: Sequences, Q: Sequences | None, parts: Sequence[Window], dtype: Any
     return out.astype(np.float64, copy=False)
 
 
-def _diagonal(P: Sequences, parts: Sequence[Window], dtype: Any) -> Array:
-    """Sum over windows of weighted squared lengths of the rows of counts."""
+def _diagonal(P: Sequences, parts: Sequence[Window], dtype: Any, frequencies: bool = False) -> Array:
+    """Sum over windows of weighted squared lengths of the rows of counts, or of frequencies."""
     total = np.zeros(len(P), dtype=dtype)
     for part in parts:
-        total += part.weight * squared_lengths(count_windows(P, part, dtype))
+        counts = count_windows(P, part, dtype)
+        if frequencies:
+            counts = as_frequencies(counts, P, part.length)
+        total += part.weight * squared_lengths(counts)
     return total.astype(np.float64, copy=False)
 
 
@@ -152,6 +171,9 @@ class Spectrum(StringKernel):
         Length l of the substrings, or the shortest and the longest.
     normalized : bool
         Divide by the square roots of k(s, s) and k(t, t).
+    frequencies : bool
+        Divide counts by the number of all substrings of that length: the probability that a random
+        substring is w.
 
     References
     ----------
@@ -166,20 +188,26 @@ class Spectrum(StringKernel):
     >>> Spectrum(length=(1, 2))(["abab", "bab"])
     array([[13.,  9.],
            [ 9.,  7.]])
+    >>> Spectrum(length=1, frequencies=True)(["ACAGCAGTA"], ["A", "C", "G", "T"]).round(2)
+    array([[0.44, 0.22, 0.22, 0.11]])
     """
 
     length: Any = 3
     normalized: bool = False
+    frequencies: bool = False
 
     def _validate(self) -> None:
         super()._validate()
         check_length(self)
+        check_choice(self, "frequencies", (True, False))
 
     def _gram(self, P: Sequences, Q: Sequences | None) -> Array:
-        return _gram(P, Q, windows(self.length, longest_shared(P, Q)), np.float64, "substrings")
+        parts = windows(self.length, longest_shared(P, Q))
+        return _gram(P, Q, parts, np.float64, "substrings", bool(self.frequencies))
 
     def _diagonal(self, P: Sequences) -> Array:
-        return _diagonal(P, windows(self.length, longest_shared(P, None)), np.float64)
+        parts = windows(self.length, longest_shared(P, None))
+        return _diagonal(P, parts, np.float64, bool(self.frequencies))
 
 
 @dataclass(eq=False, repr=False)

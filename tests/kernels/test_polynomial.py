@@ -1,0 +1,42 @@
+"""Explicit features of the polynomial kernel."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.svm import SVC
+
+from mercer.bounds import vc_bound
+from mercer.kernels import InverseGeneralizedVariance, Polynomial, RegularizedMoment
+from tests.helpers.clouds import random_clouds
+
+
+@pytest.mark.parametrize(("degree", "coef0", "n"), [(1, 0.0, 4), (2, 0.0, 3), (3, 0.5, 4), (7, 2.0, 2)])
+def test_features_are_those_of_the_kernel(degree: int, coef0: float, n: int) -> None:
+    import torch
+
+    X = np.random.default_rng(0).normal(size=(6, n))
+    kernel = Polynomial(degree=degree, coef0=coef0)
+    F = kernel.explicit_features(X)
+    np.testing.assert_allclose(F @ F.T, kernel(X), rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(kernel.explicit_features(sparse.csr_matrix(X)), F, rtol=1e-14)
+    np.testing.assert_allclose(kernel.explicit_features(torch.as_tensor(X)).numpy(), F, rtol=1e-14)
+    assert kernel.explicit_features(X.astype(np.float32)).dtype == np.float32
+
+
+def test_many_features_are_not_written_out() -> None:
+    X = np.ones((2, 44))
+    assert Polynomial(degree=2, coef0=0.0).explicit_features(X).shape == (2, 990)
+    assert Polynomial(degree=2).explicit_features(X) is None
+    assert Polynomial(degree=3).explicit_features(sparse.csr_matrix((2, 20_000))) is None
+
+
+def test_clouds_and_bounds_use_the_features() -> None:
+    clouds = random_clouds(np.random.default_rng(1), sizes=(6, 9, 12))
+    base = Polynomial(degree=2)
+    explicit, implicit = (InverseGeneralizedVariance(b, eta=0.3) for b in (base, base * 1.0))
+    np.testing.assert_allclose(explicit(clouds), implicit(clouds), rtol=1e-10)
+    assert np.isfinite(RegularizedMoment(order=2, eps=0.3, base=base)(clouds)).all()
+    X = np.random.default_rng(2).normal(size=(40, 2))
+    y = X[:, 0] ** 2 + X[:, 1] > 0.5
+    model = SVC(kernel=base, C=10.0).fit(X, y)
+    assert vc_bound(model, X).dimension == 6
