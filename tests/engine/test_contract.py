@@ -12,7 +12,7 @@ from mercer.engine.equal import equal_rows
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.torch import TorchEngine
 from mercer.harmonics import SphericalHarmonics
-from mercer.kernels import Gaussian, Heat
+from mercer.kernels import Gaussian, Heat, Linear
 from mercer.profiles import PowerProfile, ProductProfile
 from mercer.spaces import Sphere
 
@@ -228,6 +228,7 @@ def test_kernels_use_it(home, monkeypatch) -> None:
     close(kernel(bring(X)), kernel(X))
     close(kernel.matvec(bring(X), None, bring(X)), kernel(X) @ X)
     close(kernel.diag(bring(X)), np.ones(20))
+    close(Linear().diag(bring(X)), (X**2).sum(axis=1))
     assert {"gram", "matvec", "apply"} <= set(used)
     if type(engine) is not NumpyEngine:
         with pytest.raises(TypeError, match="one library"):

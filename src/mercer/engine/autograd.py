@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from mercer.profiles import ProductProfile, Profile, TableProfile
+
+
+_LINEAR_ALGEBRA = Lock()
 
 
 def apply(w: torch.Tensor, profile: Profile) -> torch.Tensor:
@@ -32,12 +36,14 @@ def computed_again(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def inverse_factor(B: torch.Tensor) -> tuple[torch.Tensor, float]:
     """``L^-1`` and ``log |B|`` for ``B = L L'``; NaN where B is not positive definite."""
-    L, failed = torch.linalg.cholesky_ex(B)
-    if int(failed):
-        return B, float("nan")
-    log_det = 2 * float(L.diagonal().log().sum())
-    eye = torch.eye(len(B), dtype=B.dtype, device=B.device)
-    return torch.linalg.solve_triangular(L, eye, upper=False), log_det
+    # PyTorch loads its linear algebra at the first call, which two threads must not make at once.
+    with _LINEAR_ALGEBRA:
+        L, failed = torch.linalg.cholesky_ex(B)
+        if int(failed):
+            return B, float("nan")
+        log_det = 2 * float(L.diagonal().log().sum())
+        eye = torch.eye(len(B), dtype=B.dtype, device=B.device)
+        return torch.linalg.solve_triangular(L, eye, upper=False), log_det
 
 
 def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor] | None:
