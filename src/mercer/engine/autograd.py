@@ -13,7 +13,6 @@ from torch.utils.checkpoint import checkpoint
 
 from mercer.profiles import ProductProfile, Profile, TableProfile
 
-
 _LINEAR_ALGEBRA = Lock()
 
 
