@@ -41,8 +41,9 @@ _FEW_LEVELS = 512
 #: Share of a mixture that its shortest times may have and be left out: near walls that absorb, short
 #: times have the larger share.
 _LEFT_OUT, _LEFT_OUT_ABSORBING = 1e-9, 1e-13
-#: Times below this are lost in the rounding of unit vectors.
-_SHORTEST = 1e-7
+#: Kernels at times below this are lost in the rounding of unit vectors.  At this time it is 1e-4, times
+#: the share of such times in a mixture, which rows are held against.
+_SHORTEST = 1e-12
 
 
 @dataclass(frozen=True)
