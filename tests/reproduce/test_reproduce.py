@@ -154,7 +154,7 @@ def test_altered_file_is_refused(tmp_path, monkeypatch) -> None:
 
 
 def test_every_file_has_a_sum() -> None:
-    for experiment in reproduce.published():
+    for experiment in reproduce.experiments():
         for file in experiment.files:
             assert len(data.SUMS[file]) == 64
             assert file.partition("/")[0] in data.ORIGINS
