@@ -29,7 +29,7 @@ import math
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mercer.reproduce.parametrix import ORDERS, N, draw, reach, slope
+from mercer.reproduce.published.parametrix import ORDERS, N, draw, reach, slope
 
 draw(plt.figure(figsize=(11, 9)), np.unique(np.geomspace(3, 200, 16).astype(int)).tolist())
 plt.show()

@@ -22,7 +22,7 @@ there.
 
 import matplotlib.pyplot as plt
 
-from mercer.reproduce.sphere_heat import draw
+from mercer.reproduce.published.sphere_heat import draw
 
 walks = draw(plt.figure(figsize=(11, 10.5)))
 for t_star, (chi, free) in walks.items():

@@ -333,13 +333,18 @@ def reproduce(
     resumes from there.
     """
     from mercer import reproduce as experiments
+    from mercer.reproduce.documents import DOCUMENTS
     from mercer.reproduce.output import show, write
 
     console, outputs = Console(), Outputs()
     if name == "list":
         with outputs.printing():
             for experiment in experiments.experiments():
-                console.print(f"{experiment.name:<14}{experiment.title}", highlight=False)
+                console.print(f"{experiment.name:<21}{experiment.title}", highlight=False)
+            for document in DOCUMENTS:
+                console.print(f"\n{document.title}", highlight=False, soft_wrap=True)
+                for item, where in document.items.items():
+                    console.print(f"  {item}: {where}", highlight=False, soft_wrap=True)
         outputs.end()
         return
     with _plain_errors():

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from mercer.engine.operands import Differences
+from mercer.engine.operands import invariants
 from mercer.kernels import Kernel
 from mercer.laws import Diffusion
 from mercer.spaces import Space
@@ -155,11 +155,10 @@ def _invariants(space: Space, X: Any, Y: Any = None) -> np.ndarray:
     L, R = embedding.embed(*space.check_pair(X, Y))
     if sparse.issparse(X):
         _require(sparse.issparse(L) and sparse.issparse(R), "sparse rows were densified")
-    if not isinstance(L, Differences):
-        product = L @ R.T
-        return product.toarray() if sparse.issparse(product) else product
-    squares = ((L.points[:, None] - R.points) ** 2).sum(axis=2)
-    return squares * L.scales[:, None] * R.scales
+    source = invariants(L, R, symmetric=False)
+    values = np.empty(source.shape)
+    source.write(slice(0, source.shape[0]), slice(0, source.shape[1]), values)
+    return values
 
 
 def _heat(space: Space, X: Any, Y: Any = None) -> np.ndarray:

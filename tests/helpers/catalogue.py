@@ -43,6 +43,7 @@ from mercer.kernels import (
 from mercer.spaces import (
     Categories,
     Euclidean,
+    ExponentialFamily,
     Graph,
     Hyperbolic,
     NormalFamily,
@@ -70,6 +71,12 @@ NODES = ProductSpace(CLUB, Categories(), columns=[0, slice(1, None)], times=[1.0
 LABELS = Categories(levels=[["a", "b"], ["x", "y", "z"]])
 CLOCK = ProductSpace(Torus(period=24, n=1), LABELS, Rotations(), columns=[0, [1, 2], slice(3, None)])
 
+
+def trinomial(theta):
+    """The log-partition function of three categories, the last of which has the parameter 0."""
+    return (1 + theta.exp().sum()).log()
+
+
 SPACES = [
     Sphere(),
     Sphere(n=5),
@@ -82,6 +89,7 @@ SPACES = [
     Hyperbolic("hyperboloid"),
     NormalFamily(),
     NormalProduct(),
+    ExponentialFamily(trinomial, n=2),
     Projective(),
     Projective(Simplex()),
     Rotations(),

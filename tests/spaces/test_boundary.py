@@ -82,9 +82,28 @@ def test_sums_over_signs(n: int, boundary: str, t_star: float) -> None:
     assert np.abs(Heat(space, t_star=t_star, normalized=False)(rows) / density - 1).max() < 1e-11
 
 
+@pytest.mark.parametrize("t_star", [0.1, 1.0])
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("n", [3, 4])
+def test_gradient(n: int, boundary: str, t_star: float) -> None:
+    """The derivative by log t, against differences of sums over signs in high precision."""
+    rows = np.random.default_rng(n).dirichlet(np.full(n, 0.8), size=2) + 1e-3
+    t, step = t_star * math.log(n) / n, mpmath.mpf(10) ** -15
+    with mpmath.workdps(DIGITS):
+
+        def value(log_shift):
+            moved = t * mpmath.exp(log_shift)
+            sums = [[brute_force(x, y, moved, boundary == "absorbing") for y in rows] for x in rows]
+            return sums[0][1] / mpmath.sqrt(sums[0][0] * sums[1][1])
+
+        truth = float((value(step) - value(-step)) / (2 * step))
+    _, slopes = Heat(Simplex(boundary=boundary), t=t)(rows, eval_gradient=True)
+    assert abs(slopes[0, 1, 0] - truth) < 1e-10
+
+
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("t_star", [0.05, 2.0])
-@pytest.mark.parametrize("n", [8, 11, 14])
+@pytest.mark.parametrize("n", [7, 8, 9, 10, 11, 12, 13, 14])
 def test_many_signs(n: int, boundary: str, t_star: float) -> None:
     """Two values of coordinates only, so that binomial sums stand for those over 2^n signs."""
     absorbing = boundary == "absorbing"
@@ -332,3 +351,12 @@ def test_short_times_are_the_sphere_inside() -> None:
         free = Heat(Simplex(), t=t).log(rows)
         for boundary in BOUNDARIES:
             assert np.abs(Heat(Simplex(boundary=boundary), t=t).log(rows) - free).max() < 1e-9
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_rough_laws_are_those_of_the_sphere_inside(boundary: str) -> None:
+    """Far from the boundary; diffusions for times down to 1e-10 have a share in this law."""
+    rows = np.array([[1.0, 1.02, 1.0], [1.0, 1.0, 1.0], [1.1, 1.0, 1.0]])
+    free = Matern(Simplex(), nu=1.5, length_scale=0.05)(rows)
+    bounded = Matern(Simplex(boundary=boundary), nu=1.5, length_scale=0.05)(rows)
+    assert np.abs(bounded - free).max() < 2e-9

@@ -8,6 +8,8 @@ from mercer.compiled.jit import jit
 
 #: Products below this are put into their logarithm.
 _SMALL = 1e-200
+#: Arguments z a below this are small: eight terms of a power series leave a rounding.
+SERIES, TERMS = 0.25, 8
 
 
 @jit()
@@ -37,24 +39,48 @@ def multiply(a, slant, step, absorbing, damping, real, imag):
         real[k], imag[k] = first * real[k] - second * imag[k], first * imag[k] + second * real[k]
 
 
+@jit(fastmath={"contract"})
+def multiply_series(powers, series, real, imag):
+    """Multiply the products of all modes by ``exp(sum_k series_k powers_k)``."""
+    for m in range(1, real.size):
+        rise, turn = 0.0, 0.0
+        for k in range(powers.size):
+            rise += series[k, 0, m] * powers[k]
+            turn += series[k, 1, m] * powers[k]
+        scale = np.exp(rise)
+        first, second = scale * np.cos(turn), scale * np.sin(turn)
+        real[m], imag[m] = first * real[m] - second * imag[m], first * imag[m] + second * real[m]
+
+
 @jit()
-def component_product(i, j, P, Q, tilt, step, error_tilt, absorbing, damping, real, imag):
-    """Products over common coordinates of two rows; returns logarithms of the unit and of the error."""
+def component_product(i, j, P, Q, k, modes, real, imag, powers):
+    """Products over common coordinates of two rows; returns logarithms of the unit and of the error.
+
+    Coordinates are multiplied one by one, but where ``z a`` is small for all z: there logarithms of the
+    factors are power series, so that sums of powers of a do for all of them and all modes.
+    """
+    absorbing, _, tilts, steps, damping, _, _, error_tilts, reaches, series, units = modes
+    tilt, error_tilt, reach = tilts[k], error_tilts[k], reaches[k]
     (starts, columns, roots), (their_starts, their_columns, their_roots) = P, Q
-    real[:], imag[:] = 1.0, 0.0
+    real[:], imag[:], powers[:] = 1.0, 0.0, 0.0
     here, there = starts[i], their_starts[j]
     log_product, log_error, product, error = 0.0, 0.0, 1.0, 1.0
     while here < starts[i + 1] and there < their_starts[j + 1]:
         column, other = columns[here], their_columns[there]
         if column == other:
             a = roots[here] * their_roots[there]
-            x = tilt * a
-            if x > 1e-150:  # below it every factor is 1
+            if reach * a < SERIES:
+                square, power = (reach * a) ** 2, 1.0
+                for r in range(powers.size):
+                    power *= square
+                    powers[r] += power
+            else:
+                x = tilt * a
                 falling = np.expm1(-2 * x)
                 log_product += x
                 product *= scaled_factor(x, falling, absorbing)
                 slant = (2 + falling) / -falling if absorbing else -falling / (2 + falling)
-                multiply(a, slant, step, absorbing, damping, real, imag)
+                multiply(a, slant, steps[k], absorbing, damping[k], real, imag)
                 if product < _SMALL:
                     log_product += np.log(product)
                     product = 1.0
@@ -68,22 +94,26 @@ def component_product(i, j, P, Q, tilt, step, error_tilt, absorbing, damping, re
         here += column <= other
         there += other <= column
     log_product += np.log(product)
-    return log_product, log_product if error_tilt == tilt else log_error + np.log(error)
+    log_error = log_product if error_tilt == tilt else log_error + np.log(error)
+    if powers[0] > 0.0:
+        multiply_series(powers, series[k], real, imag)
+        for r in range(powers.size):
+            log_product += units[k, 0, r] * powers[r]
+            log_error += units[k, 1, r] * powers[r]
+    return log_product, log_error
 
 
 @jit()
-def pair_sums(i, j, P, Q, modes, real, imag, sums):
+def pair_sums(i, j, P, Q, modes, real, imag, powers, sums):
     """Sums over all modes for two rows: values, derivatives, and last the error.
 
     They are in units of the exponential of the number that is returned.
     """
-    absorbing, logs, tilts, steps, damping, coefficients, error_logs, error_tilts = modes
+    logs, coefficients, error_logs = modes[1], modes[5], modes[6]
     unit = -np.inf
     sums[:] = 0.0
     for k in range(logs.size):
-        log_product, log_error = component_product(
-            i, j, P, Q, tilts[k], steps[k], error_tilts[k], absorbing, damping[k], real, imag
-        )
+        log_product, log_error = component_product(i, j, P, Q, k, modes, real, imag, powers)
         log_product += logs[k]
         log_error += error_logs[k]
         top = max(log_product, log_error)
@@ -104,9 +134,10 @@ def pair_sums(i, j, P, Q, modes, real, imag, sums):
 def orthant_diagonal(begin, end, P, modes, units, out):
     """Sums of rows with themselves; ``out`` has one line for each sum."""
     size = modes[5].shape[3]
-    real, imag, sums = np.empty(size), np.empty(size), np.empty(out.shape[0])
+    real, imag, powers = np.empty(size), np.empty(size), np.empty(TERMS)
+    sums = np.empty(out.shape[0])
     for i in range(begin, end):
-        units[i] = pair_sums(i, i, P, P, modes, real, imag, sums)
+        units[i] = pair_sums(i, i, P, P, modes, real, imag, powers, sums)
         out[:, i] = sums
 
 
@@ -118,10 +149,11 @@ def orthant_rows(begin, end, P, Q, modes, lengths, their_lengths, symmetric, log
     computed.  ``worst`` holds the largest error relative to the value in each row, and its column.
     """
     size = modes[5].shape[3]
-    real, imag, sums = np.empty(size), np.empty(size), np.empty(out.shape[0] + 1)
+    real, imag, powers = np.empty(size), np.empty(size), np.empty(TERMS)
+    sums = np.empty(out.shape[0] + 1)
     for i in range(begin, end):
         for j in range(i if symmetric else 0, out.shape[2]):
-            unit = pair_sums(i, j, P, Q, modes, real, imag, sums)
+            unit = pair_sums(i, j, P, Q, modes, real, imag, powers, sums)
             unit -= lengths[i] + their_lengths[j]
             error = sums[-1] / abs(sums[0]) if sums[0] != 0.0 else np.inf
             if error > worst[0, i]:

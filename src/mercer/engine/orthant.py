@@ -11,6 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import zeta
 
 from mercer._arrays import is_foreign
 from mercer._threads import run
@@ -43,16 +44,41 @@ class ModeSums:
     error_tilts: Array
 
     @property
+    def _exponents(self) -> NDArray[np.complex128]:
+        """``z_m``, shape (components, modes)."""
+        return self.tilts[:, None] + 1j * self.steps[:, None] * np.arange(self.coefficients.shape[3])
+
+    @property
     def damping(self) -> Array:
         """Real and imaginary parts of ``s / z``, shape (components, 2, modes)."""
-        z = self.tilts[:, None] + 1j * self.steps[:, None] * np.arange(self.coefficients.shape[3])
-        ratio = self.tilts[:, None] / z
+        ratio = self.tilts[:, None] / self._exponents
         return np.stack([ratio.real, ratio.imag], axis=1)
+
+    def _small_factors(self) -> tuple[Array, Array, Array]:
+        """Coefficients of ``log phi(z a)`` in powers of ``(r a)^2``, with r the largest ``|z|``.
+
+        Returns r; the coefficients of all modes less those of m = 0, shape (components, terms, 2,
+        modes); and those of m = 0 and of the errors, shape (components, 2, terms).
+        """
+        from mercer.compiled.orthant import TERMS
+
+        k = np.arange(1, TERMS + 1)
+        # log(sinh x / x) = sum_k c_k x^2k, and cosh x = sinh(2x) / 2 sinh(x).
+        terms = (-1.0) ** (k + 1) * zeta(2 * k) / (k * math.pi ** (2 * k))
+        if not self.absorbing:
+            terms = terms * (4.0**k - 1)
+        z = self._exponents
+        reaches = np.abs(z).max(axis=1)
+        powers = terms[:, None] * (z / reaches[:, None])[:, None, :] ** (2 * k[:, None])
+        relative = powers - powers[:, :, :1]
+        errors = terms * (self.error_tilts / reaches)[:, None] ** (2 * k)
+        units = np.stack([powers[:, :, 0].real, errors], axis=1)
+        return reaches, np.stack([relative.real, relative.imag], axis=2), units
 
     def _arguments(self) -> tuple[Any, ...]:
         return (
             self.absorbing, self.logs, self.tilts, self.steps, self.damping, self.coefficients,
-            self.error_logs, self.error_tilts,
+            self.error_logs, self.error_tilts, *self._small_factors(),
         )  # fmt: skip
 
     def diagonal(self, roots: Any) -> tuple[Any, Any]:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from mercer._validation import check_choice, is_whole
-from mercer.kernels.base import check_spherical
+from mercer.kernels.euclidean import decay_profile
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.time import DiffusionTime
-from mercer.profiles import ProductProfile, Profile, TableProfile, compile_profile
-from mercer.spaces import SphericalSpace
+from mercer.profiles import PowerProfile, ProductProfile, Profile, TableProfile, compile_profile
+from mercer.spaces import RadialSpace, Space
 from mercer.special import heat_expansion
 from mercer.special.zonal import Array, Function
 
@@ -45,7 +45,9 @@ class Parametrix(RadialKernel, DiffusionTime):
 
     Parameters
     ----------
-    space : Sphere or Simplex
+    space : Sphere, Simplex or ExponentialFamily
+        On an exponential family ``theta`` is the geodesic distance in the Fisher metric, the order is 0,
+        and the time must be given.
     t : float, optional
         Absolute time.
     t_star : float
@@ -83,7 +85,7 @@ class Parametrix(RadialKernel, DiffusionTime):
     [1.0333333333333334, 1.034, 1.0340126984126985]
     """
 
-    space: SphericalSpace
+    space: RadialSpace
     t: Any = None
     t_star: Any = 1.0
     order: int = 0
@@ -95,26 +97,35 @@ class Parametrix(RadialKernel, DiffusionTime):
     positive_semidefinite = False
 
     def _validate(self) -> None:
-        check_spherical(self)
+        if not isinstance(self.space, Space):
+            raise TypeError(f"space must be Sphere() or Simplex(), got {self.space!r}")
+        if not is_whole(self.order) or self.order < 0:
+            raise ValueError(f"order of Parametrix must be a whole number from 0, got {self.order!r}")
+        self.space.require_expansion(self.order or int(self.van_vleck))
         self._check_time()
         check_choice(self, "normalized", (True, False))
         check_choice(self, "van_vleck", (True, False))
-        if not is_whole(self.order) or self.order < 0:
-            raise ValueError(f"order of Parametrix must be a whole number from 0, got {self.order!r}")
 
     def is_zonal(self) -> bool:
         """See :class:`Kernel`."""
-        return True
+        return self.space.widest_angle is not None
 
-    def _unit(self, n: int) -> float:
-        return ORTHOGONAL_HALF
+    def _unit(self, n: int) -> float | None:
+        return None if self.space.natural_time(n) is None else ORTHOGONAL_HALF
 
     @property
     def _sides(self) -> int:
         """Number of hemispheres that the function is compiled for."""
         return 2 if self.space.separation == "folded" else 1
 
+    @property
+    def _of_squares(self) -> bool:
+        """Whether the invariant is the squared distance, not the cosine of an angle."""
+        return self.space.separation == "invariant"
+
     def _compile(self, n: int) -> Profile:
+        if self._of_squares:
+            return decay_profile(self._rate(n))
         if self.order == 0:
             return self._exponential(n, self._stretch(n))
         bracket = heat_expansion.Combination(n - 1, self._weights(n)[0])
@@ -122,6 +133,9 @@ class Parametrix(RadialKernel, DiffusionTime):
 
     def _compile_gradient(self, n: int, name: str) -> Profile:
         # d/dlog(t) of exp(-r^2/4t) b(t) is exp(-r^2/4t) (b r^2/4t + db/dlog(t)).
+        if self._of_squares:
+            return ProductProfile(self._compile(n), PowerProfile(scale=self._rate(n)))
+
         def rise(u: Array) -> Array:
             return self._drop(n, u)[: self._sides]
 
@@ -149,9 +163,13 @@ class Parametrix(RadialKernel, DiffusionTime):
         weights = [power / scale for power in powers]
         return weights, [(k - change) * weight for k, weight in enumerate(weights)]
 
+    def _rate(self, n: int) -> float:
+        """``1 / 4t``, bounded."""
+        return 1 / (4 * min(max(self.time(n), _LEAST_TIME), 1 / _LEAST_TIME))
+
     def _drop(self, n: int, u: Array) -> Array:
         """``theta^2 / 4t``, bounded."""
-        return heat_expansion.angles(u) ** 2 / (4 * max(self.time(n), _LEAST_TIME))
+        return heat_expansion.angles(u) ** 2 * self._rate(n)
 
     def _exponential(self, n: int, power: float) -> TableProfile:
         """``exp(-theta^2 / 4t) (theta / sin theta)^power``."""

@@ -29,10 +29,11 @@ __all__ = [
     "run",
 ]
 
-#: Names of the experiments; each is a module of this package.
+#: Names of the experiments; each is a module of :mod:`mercer.reproduce.published`.
 NAMES = (
     "webkb",
     "webkb-pairs",
+    "decision-boundaries",
     "gbm",
     "sp500",
     "mnist-clouds",
@@ -47,7 +48,7 @@ def find(name: str) -> Experiment:
     """The experiment of the given name."""
     if name not in NAMES:
         raise ValueError(f"there is no experiment {name!r}; choose from {', '.join(NAMES)}")
-    module = import_module(f"mercer.reproduce.{name.replace('-', '_')}")
+    module = import_module(f"mercer.reproduce.published.{name.replace('-', '_')}")
     found: Experiment = module.EXPERIMENT
     return found
 

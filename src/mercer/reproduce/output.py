@@ -133,8 +133,9 @@ def page(content: dict[str, Any], experiment: Experiment) -> str:
     parts += [f"**{warning}**" for warning in content["warnings"]]
     parts += [f"```console\n$ {facts['command']}\n```"]
     parts += [
-        f"Run on {facts['date']} with Python {facts['python']}, {versions}; {facts['threads']} threads, "
-        f"{_duration(facts['seconds'])} (processors: {_duration(facts['processor_seconds'])})"
+        f"Run on {facts['date']} with Python {facts['python']}, {versions}; "
+        f"{_threads(facts['threads'])}, {_duration(facts['seconds'])} "
+        f"(processors: {_duration(facts['processor_seconds'])})"
         f"{', with fits kept from an earlier run' * facts['resumed']}."
     ]
     if content["claims"]:
@@ -156,6 +157,10 @@ def _differs(warnings: Sequence[str], experiment: Experiment) -> str:
     if INVENTED in warnings:
         return "The data is invented, and this is a small part of the experiment."
     return (OF_FULL_RUN if PARTIAL in warnings else "") + experiment.differs
+
+
+def _threads(count: int) -> str:
+    return "one thread" if count == 1 else f"{count} threads"
 
 
 def _duration(seconds: float) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from mercer.kernels import Cosine, Gaussian, Heat, Kernel, Linear, Parametrix
-from mercer.reproduce.experiment import Context, Measured, Progress, within
+from mercer.reproduce.experiment import Claim, Context, Measured, Progress, within
 from mercer.rkhs import distances
 from mercer.selection import KernelSearchCV
 from mercer.selection.significance import corrected_interval, corrected_test
@@ -166,6 +166,37 @@ def first_best(means: Array) -> int:
 def error_saved(one: float, other: float) -> float:
     """Reduction of the error of another accuracy by one, in %; 0 if the other has no error."""
     return 100 * (one - other) / (100 - other) if other < 100 else 0.0
+
+
+#: Names of the kernels in sentences.
+_NOUNS = {
+    "lin": "linear kernel", "rbf": "Gaussian", "cos": "cosine kernel", "prx": "parametrix",
+    "ext": "exact kernel",
+}  # fmt: skip
+
+
+def reduction(
+    where: str,
+    one: str,
+    other: str,
+    said: tuple[int, int],
+    rows: Sequence[Sequence[float]],
+    published: Sequence[Sequence[float]],
+) -> Claim:
+    """The claim that a kernel reduces the error of another by a range of percentages.
+
+    It holds if the reduction is at least the least that is claimed in every row, up to rounding.
+    """
+    i, j = KERNELS.index(one), KERNELS.index(other)
+    here, there = (
+        sorted(round(error_saved(row[i], row[j])) for row in table) for table in (rows, published)
+    )
+    return Claim(
+        f"{where}, the {_NOUNS[one]} reduces the error of the {_NOUNS[other]} by {said[0]} to "
+        f"{said[1]} %: by {here[0]} to {here[-1]} % in our protocol scores (published scores: "
+        f"{there[0]} to {there[-1]} %).",
+        here[0] >= said[0],
+    )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from mercer.spaces.base import RadialSpace, RowSpace, Space
 from mercer.spaces.categories import Categories
 from mercer.spaces.euclidean import Euclidean
+from mercer.spaces.families import ExponentialFamily
 from mercer.spaces.graph import Graph
 from mercer.spaces.hyperbolic import Hyperbolic, HyperbolicSpace
 from mercer.spaces.normals import NormalFamily, NormalProduct
@@ -17,6 +18,7 @@ __all__ = [
     "EARTH_RADIUS_KM",
     "Categories",
     "Euclidean",
+    "ExponentialFamily",
     "Graph",
     "Hyperbolic",
     "HyperbolicSpace",

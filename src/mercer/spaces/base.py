@@ -122,6 +122,10 @@ class Space(ABC):
         """Raise unless points are unit vectors, so that kernels may be functions of an angle."""
         raise TypeError(f"space must be Sphere() or Simplex(), got {self!r}")
 
+    def require_expansion(self, order: int) -> None:
+        """Raise unless the short-time expansion of the heat kernel is known to an order."""
+        self.require_unit_vectors()
+
     def directions(self) -> Space:
         """The space of unit vectors that rows point to: itself, if points are unit vectors."""
         raise TypeError(f"space must be Euclidean(), Sphere() or Simplex(), got {self!r}")

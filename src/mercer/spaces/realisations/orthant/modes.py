@@ -41,8 +41,9 @@ _FEW_LEVELS = 512
 #: Share of a mixture that its shortest times may have and be left out: near walls that absorb, short
 #: times have the larger share.
 _LEFT_OUT, _LEFT_OUT_ABSORBING = 1e-9, 1e-13
-#: Times below this are lost in the rounding of unit vectors.
-_SHORTEST = 1e-7
+#: Kernels at times below this are lost in the rounding of unit vectors.  At this time it is 1e-4, times
+#: the share of such times in a mixture, which rows are held against.
+_SHORTEST = 1e-12
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class _Heat:
         self._series = ZonalSeries(self._law, n)
         self.log_value = self._series.log_value + zonal.log_area(n)
         self._known: dict[float, Array] = {}
+        self._opposite: Array | None = None
 
     @cached_property
     def tilt(self) -> float:
@@ -119,10 +121,10 @@ class _Heat:
         if logs is None:
             logs = self._interpolated(w, near if w.min() > near else 0.0)
         # The logarithm of the other side falls by twice the tilt at least.
-        close = 2 * self.tilt * w < _NOTHING
+        close = 2 * self.tilt * w <= _NOTHING
         if close.any():
-            behind = self._law.log_function(self.n, self._series.function, 2)(1 - w[close])[1]
-            logs[close] = np.logaddexp(logs[close], behind)
+            middle = self._interpolated(np.zeros(1), 0.0)
+            logs[close] = middle + np.log(np.exp(logs[close] - middle) + self._behind(w[close]))
         return logs - math.log(2)
 
     def _expanded(self, w: Array) -> Array | None:
@@ -146,6 +148,17 @@ class _Heat:
             )
         values = chebyshev.chebval(2 * (w - start) / (1 - start) - 1, self._known[start])
         return np.asarray(values, dtype=float)
+
+    def _behind(self, w: Array) -> Array:
+        """The kernel at -w over that at 0, likewise, where it matters."""
+        half = min(1.0, _NOTHING / (2 * self.tilt)) / 2
+        if self._opposite is None:
+            function = self._law.log_function(self.n, self._series.function, 2)
+            middle = self._interpolated(np.zeros(1), 0.0)
+            self._opposite = chebyshev.chebinterpolate(
+                lambda x: np.exp(function(1 - half * (1 + x))[1] - middle), _DEGREE
+            )
+        return np.asarray(chebyshev.chebval(w / half - 1, self._opposite), dtype=float)
 
 
 @lru_cache(maxsize=1024)

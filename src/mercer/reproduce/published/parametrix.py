@@ -17,7 +17,7 @@ from mercer.reproduce.drawing import great_circle
 from mercer.reproduce.experiment import Claim, Context, Experiment, Result, Table
 from mercer.reproduce.protocol import SOURCE
 from mercer.spaces import Sphere
-from mercer.special.heat_expansion import corrections, diagonal
+from mercer.special.heat_expansion import corrections, diagonal, log_u0
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,8 +122,66 @@ def run(context: Context) -> Result:
             "In high dimension the expansion fails at times of use: order 5 reaches "
             f"{last[-1]:.2g} of log(n)/n at n = {dimensions[-1]}.", last[-1] < 0.1,
         ),
+        *shapes(),
     ]  # fmt: skip
     return Result(tables, claims, {"orders": figure})
+
+
+def first(d: int, theta: Array) -> Array:
+    """``u_1 / u_0``, by Equation 5 of the paper, and from the recursion where that cancels."""
+    near = corrections(d, 1, 1 - np.cos(np.minimum(theta, np.pi / 2)))[0][0]
+    far = corrections(d, 1, 1 + np.cos(np.maximum(theta, np.pi / 2)))[0][1]
+    return np.asarray(np.where(theta < np.pi / 2, near, far), dtype=float)
+
+
+def shapes() -> list[Claim]:
+    """What the paper says of the shapes of u_1/u_0 and of the expansion near the source."""
+    theta = np.linspace(0.01, 3.13, 400)
+    ratios = {d: first(d, theta) for d in (1, 2, 3, 4, 9, 99)}
+    rising = bool((np.diff(ratios[2]) > 0).all()) and ratios[2][-1] > 10 * ratios[2][0]
+    falling = all((np.diff(ratios[d]) < 0).all() and ratios[d][-1] < -ratios[d][0] for d in (4, 9, 99))
+    special = max(np.abs(ratios[1]).max(), np.abs(ratios[3] - 1).max())
+    hottest, corrected = (near_source(order) for order in (0, 1))
+    worst = max(abs(value - 3) for value in hottest.values())
+    return [
+        Claim(
+            "u_1/u_0 rises with the angle for d = 2, and without bound: at angle 3.13 it is "
+            f"{ratios[2][-1] / ratios[2][0]:.0f} times what it is at 0.01.", rising,
+        ),
+        Claim(
+            "For d > 3 it falls, and without bound: so it does for d = 4, 9 and 99.", falling,
+        ),
+        Claim(
+            f"u_1 is 0 on the circle and u_0 for d = 3 (within {special:.0e}).", special < 1e-12,
+        ),
+        Claim(
+            "With u_0 alone, points near the source are hotter than the source when (n - 2) t > 3: they "
+            f"become so at (n - 2) t = 3 within {worst:.0e}, for n = "
+            f"{', '.join(map(str, hottest))}.", worst < 1e-3,
+        ),
+        Claim(
+            "The first-order term does not remove this in high dimension: with it, the least (n - 2) t "
+            f"at which it happens is {', '.join(f'{value:.2f}' for value in corrected.values())}.",
+            all(abs(value - 3) < 0.5 for n, value in corrected.items() if n >= 100),
+        ),
+    ]  # fmt: skip
+
+
+def near_source(order: int) -> dict[int, float]:
+    """The least ``(n - 2) t`` at which the expansion rises from the source on, by dimension."""
+    found, step = {}, 1e-3
+    for n in (10, 100, 1000):
+        separation = np.array([0.0, 2 * math.sin(step / 2) ** 2])
+        stretch = log_u0(n - 1, separation)[0][1]
+        ratios = corrections(n - 1, 1, separation)[0][0]
+
+        def rise(scaled: float) -> float:
+            t = scaled / (n - 2)  # noqa: B023
+            change = math.log((1 + ratios[1] * t) / (1 + ratios[0] * t)) if order else 0.0  # noqa: B023
+            return stretch - step**2 / (4 * t) + change  # noqa: B023
+
+        found[n] = brentq(rise, 1.0, 30.0, xtol=1e-6)
+    return found
 
 
 def draw(figure: Any, dimensions: Sequence[int]) -> None:

@@ -1,0 +1,87 @@
+"""Exponential families by their log-partition function, against families with closed forms."""
+
+import numpy as np
+import pytest
+import torch
+
+from mercer.kernels import Parametrix
+from mercer.spaces import ExponentialFamily, NormalFamily, Simplex
+from tests.helpers.catalogue import trinomial
+
+
+def normal(theta):
+    """Natural parameters ``(mu / s^2, -1 / 2 s^2)``."""
+    return -(theta[0] ** 2) / (4 * theta[1]) - torch.log(-2 * theta[1]) / 2
+
+
+def poisson(theta):
+    return theta.exp().sum()
+
+
+def shares(categories: int, size: int) -> np.ndarray:
+    rows = np.random.default_rng(categories).dirichlet(np.full(categories, 0.7), size=size) + 1e-4
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("categories", [2, 3, 4])
+def test_multinomial_is_a_sphere_of_radius_two(categories: int) -> None:
+    rows = shares(categories, 4)
+    theta, roots = np.log(rows[:, :-1] / rows[:, -1:]), np.sqrt(rows)
+    chords = np.linalg.norm(roots[:, None] - roots, axis=2)
+    found = ExponentialFamily(trinomial).distances(theta)
+    assert np.abs(found - 4 * np.arcsin(chords / 2)).max() < 1e-10
+    assert not np.diag(found).any()
+    metric = ExponentialFamily(trinomial).metric(theta)
+    # The covariance of labels.
+    truth = rows[:, :-1, None] * (np.eye(categories - 1) - rows[:, None, :-1])
+    assert np.abs(metric - truth).max() < 1e-14
+
+
+def test_normal_family_is_hyperbolic() -> None:
+    rng = np.random.default_rng(0)
+    mean, deviation = rng.normal(scale=2, size=5), np.exp(rng.normal(size=5))
+    theta = np.column_stack([mean / deviation**2, -0.5 / deviation**2])
+    truth = NormalFamily().fisher_distances(np.column_stack([mean, deviation]))
+    assert np.abs(ExponentialFamily(normal).distances(theta[:2], theta) - truth[:2]).max() < 1e-10
+
+
+def test_poisson_family_is_flat() -> None:
+    rates = np.array([[0.01], [1.0], [4.0], [100.0]])
+    found = ExponentialFamily(poisson, n=1).distances(np.log(rates))
+    assert np.abs(found - 2 * np.abs(np.sqrt(rates) - np.sqrt(rates.T))).max() < 1e-10
+
+
+def test_parametrix_is_equation_7() -> None:
+    """``exp(-arccos(w)^2 / t)`` on the trinomial: the sphere has radius 2 in the Fisher metric."""
+    rows = shares(3, 4)
+    theta = np.log(rows[:, :-1] / rows[:, -1:])
+    kernel = Parametrix(ExponentialFamily(trinomial), t=0.4)
+    K, slope = kernel(theta, eval_gradient=True)
+    expected, expected_slope = Parametrix(Simplex(), t=0.1)(rows, eval_gradient=True)
+    assert np.abs(K - expected).max() < 1e-12
+    assert np.abs(slope - expected_slope).max() < 1e-12
+    assert np.abs(kernel(theta[:2], theta) - K[:2]).max() < 1e-13
+    assert np.array_equal(kernel.diag(theta), np.ones(4))
+    halved = kernel.scaled_to(theta)(theta)
+    assert abs(np.median(halved[np.triu_indices(4, 1)]) - 0.5) < 1e-3
+    assert not kernel.positive_semidefinite
+
+
+def test_refusals() -> None:
+    family = ExponentialFamily(normal, n=2)
+    with pytest.raises(ValueError, match=r"row 1 of X is not among the natural parameters"):
+        family.check([[0.0, -1.0], [0.0, 0.5]])
+    with pytest.raises(ValueError, match="3 parameters at most"):
+        ExponentialFamily(poisson).distances(np.ones((2, 4)))
+    with pytest.raises(TypeError, match=r"NumPy rows; give X.numpy"):
+        family.check(torch.tensor([[0.0, -1.0]]))
+    with pytest.raises(ValueError, match="order must be 0"):
+        Parametrix(family, t=1.0, order=1)(np.array([[0.0, -1.0]]))
+    with pytest.raises(ValueError, match="give Parametrix the time itself"):
+        Parametrix(family)(np.array([[0.0, -1.0]]))
+
+    def ring(theta):  # convex where theta is far from zero only
+        return (theta**2).sum() ** 2 / 4 - (theta**2).sum() / 2
+
+    with pytest.raises(ValueError, match="no shortest path was found between"):
+        ExponentialFamily(ring).distances([[-2.0, 0.0]], [[2.0, 0.0]])
