@@ -2,8 +2,9 @@
 
 The paper keeps letters and numerals, in lower case, writes each digit ``#``, and takes the words whose
 total count is more than a share of the number of pages.  It used Beautiful Soup and NLTK, and does not
-say how; what is done here to tags and entities is the plain reading.  The 4199 pages of WebKB have 396
-such words, and 393 in the paper.
+say how; what is done here to tags and entities is the plain reading.  The counts of WebKB that the
+experiments read, made earlier by the same rules, have 396 such words, and the paper's 393; the raw pages
+are not at hand to be counted again.
 """
 
 from __future__ import annotations
