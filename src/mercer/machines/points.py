@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import kernels as sk
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from mercer._arrays import count, on_cpu
 from mercer._validation import refuse_complex
@@ -159,6 +159,15 @@ def check_points(
         dtype=[np.float64, np.float32], ensure_all_finite=isinstance(kernel, str), **options,
     )  # fmt: skip
     return (checked, y) if isinstance(y, str) else checked
+
+
+def check_weights(points: Points, weights: Any) -> Array:
+    """Weights of the points, ones if there are none; or raise, with the first row that is wrong."""
+    checked = _check_sample_weight(weights, np.empty((len(points), 1)), dtype=np.float64)
+    if (checked < 0).any():
+        row = int(np.flatnonzero(checked < 0)[0])
+        raise ValueError(f"weights must not be negative, and row {row} has the weight {checked[row]:g}")
+    return np.asarray(checked)
 
 
 def _usual_length(X: Any, weights: Any) -> float:

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer._validation import refuse_complex
-from mercer.machines.points import Points, open_points
+from mercer.machines.points import Points, check_weights, open_points
 from mercer.machines.program import Array, Program, Solution
 from mercer.machines.svm import SupportVectorMachine
 
@@ -222,8 +222,7 @@ class OneClassSVM(OutlierMixin, _OneProgram):
 
 
 def _weights(points: Points, sample_weight: Any) -> Array:
-    weights = _check_sample_weight(sample_weight, np.empty((len(points), 1)), dtype=np.float64)
-    weights = np.maximum(weights, 0.0)
+    weights = check_weights(points, sample_weight)
     if not weights.any():
-        raise ValueError("all weights are zero or negative; at least one row must have a positive one")
+        raise ValueError("all weights are zero; at least one row must have a positive one")
     return weights

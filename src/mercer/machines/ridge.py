@@ -11,12 +11,12 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from scipy.linalg.lapack import dtrtri
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from mercer._validation import check_positive, is_whole, refuse_complex
 from mercer.machines.conjugate import conjugate_gradients
 from mercer.machines.pivots import Preconditioner, pivoted_cholesky
-from mercer.machines.points import Points, check_points, open_points, products
+from mercer.machines.points import Points, check_points, check_weights, open_points, products
 from mercer.machines.program import Array
 
 #: Most columns of the factor that preconditions conjugate gradients, and its part of the memory.
@@ -171,11 +171,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if Y.shape[0] != len(points) or Y.ndim > 2:
             raise ValueError(f"X has {len(points)} points, and y has the shape {Y.shape}")
         self._one_output = Y.ndim == 1
-        weights = _check_sample_weight(sample_weight, np.empty((len(points), 1)), dtype=np.float64)
-        if (weights < 0).any():
-            raise ValueError("weights must not be negative")
         self.kernel_ = points.kernel
-        return points, Y.reshape(len(Y), -1), np.sqrt(weights)
+        return points, Y.reshape(len(Y), -1), np.sqrt(check_weights(points, sample_weight))
 
     def _shaped(self, columns: Array) -> Array:
         return columns[..., 0] if self._one_output else columns

@@ -64,7 +64,8 @@ def solve(
     solution.reached = solution.relative_gap <= tol
     if solution.reached and len(program.p) <= _SMALL and solution.steps < most:
         most = min(most, solution.steps + _POLISH * len(program.p))
-        solution = _improved(program, rows, solution, 0.0, most, watch)
+        polished = _improved(program, rows, solution, 0.0, most, watch)
+        solution = min(solution, polished, key=lambda found: found.relative_gap)
         solution.reached = True
     return solution
 
@@ -103,4 +104,4 @@ def _improved(
 def _progressed(previous: Solution, solution: Solution) -> bool:
     """Whether a round gained anything above rounding."""
     gained = solution.objective - previous.objective
-    return gained > 1e-15 * abs(solution.objective) or solution.gap < 0.5 * previous.gap
+    return gained > 1e-15 * abs(solution.objective) or solution.gap < 0.9 * previous.gap
