@@ -19,7 +19,7 @@ from mercer.kernels import Gaussian, Linear
 from mercer.kernels.base import BLOCK, Kernel, has_range
 from mercer.machines.program import Array, Index
 
-#: Rows whose part of a Gram matrix is looked at for negative eigenvalues, and what counts as one.
+#: Rows whose part of a Gram matrix is looked at at a time, and what counts as a negative eigenvalue.
 _LOOKED_AT, _NEGATIVE = 64, 1e-5
 
 
@@ -55,7 +55,8 @@ class Points:
             return np.diagonal(self.X).astype(float)
         if isinstance(self.kernel, sk.Kernel):
             return np.asarray(on_cpu(self.kernel.diag(self.X)), dtype=float)
-        return np.array([self.between(i, i)[0, 0] for i in np.arange(len(self))[:, None]], dtype=float)
+        parts = np.split(np.arange(len(self)), range(_LOOKED_AT, len(self), _LOOKED_AT))
+        return np.concatenate([np.diagonal(self.between(part, part)).astype(float) for part in parts])
 
     def between(self, rows: Index, columns: Index) -> Any:
         """A block of the Gram matrix."""
