@@ -160,6 +160,11 @@ def test_an_indefinite_matrix_has_no_certificate(digits) -> None:
         (SVR(epsilon=-1), "epsilon must be zero or a positive number"),
         (OneClassSVM(nu=0), "nu must be above 0"),
         (SVC("precomputed"), "must be square"),
+        (SVC("precomputed", scale=0.5), "the matrix is precomputed"),
+        (SVC(class_weight=dict.fromkeys(range(10), -1.0)), "class_weight must not be negative"),
+        (SVR(epsilon="wide"), "epsilon must be zero or a positive number"),
+        (OneClassSVM(nu="few"), "nu must be above 0"),
+        (SVC(lambda A, B: np.ones(3)), r"600 points returned an array of shape \(3,\)"),
     ],
     ids=repr,
 )
@@ -178,6 +183,49 @@ def test_a_matrix_with_nan_is_refused() -> None:
         SVC(kernel).fit(np.arange(10.0)[:, None], np.arange(10) % 2)
 
 
+@pytest.mark.parametrize("machine", [SVC, SVR, OneClassSVM, KernelRidge])
+def test_matrices_that_are_refused(machine) -> None:
+    K, y = rbf_kernel(np.arange(30.0)[:, None]), np.arange(30) % 2
+    wrong = K.copy()
+    wrong[3, 20] = 7
+    with pytest.raises(ValueError, match=r"entries \(3, 20\) and \(20, 3\) are 7 and"):
+        machine("precomputed").fit(wrong, y)
+    with pytest.raises(ValueError, match=r"row 0 .* a number above 1e\+150"):
+        machine("precomputed").fit(1e200 * K, y)
+    with pytest.raises(ValueError, match="X holds no points"):
+        machine(Spectrum(length=2)).fit([], [])
+    with pytest.raises(ValueError, match="expected"):
+        machine().fit(K, y, sample_weight=np.ones(29))
+
+
+@pytest.mark.parametrize("size", [1e-140, 1e-35, 1e35, 1e140])
+def test_no_size_of_the_kernel_is_too_large_or_small(size, digits) -> None:
+    """The machine of K and C is that of cK and C / c."""
+    X, y = digits[0][:200], digits[1][:200] % 2
+    K = rbf_kernel(X, gamma=1e-3)
+    for machine in (SVC("precomputed"), SVR("precomputed", epsilon=0.0), OneClassSVM("precomputed")):
+        usual = clone(machine).fit(K, y).predict(K)
+        if hasattr(machine, "C"):
+            machine.set_params(C=1 / size)
+        resized = machine.fit(size * K, y)
+        assert resized.converged_
+        assert resized.dual_gap_ <= 1e-3
+        assert np.mean(np.abs(resized.predict(size * K) - usual)) < 0.02
+
+
+def test_kernels_that_are_functions_take_two_arguments(digits) -> None:
+    X, y = digits[0][:100], digits[1][:100]
+    expected = SVC("linear").fit(X, y).predict(X)
+    np.testing.assert_array_equal(SVC(lambda A, B: A @ B.T).fit(X, y).predict(X), expected)
+
+
+def test_a_matrix_that_rounding_made_indefinite_comes_to_an_end() -> None:
+    """Rank 3 in single precision: along negative eigenvalues the objective rises without end."""
+    X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    with pytest.warns(ConvergenceWarning):
+        OneClassSVM("precomputed").fit(X @ X.T)
+
+
 def test_weights_must_leave_two_classes(digits) -> None:
     X, y = digits
     with pytest.raises(ValueError, match="of one class"):
@@ -190,7 +238,7 @@ def test_weights_must_leave_two_classes(digits) -> None:
 def test_negative_weights_are_refused(machine, digits) -> None:
     weights = np.ones(len(digits[1]))
     weights[7] = -1
-    with pytest.raises(ValueError, match="must not be negative, and row 7 has the weight -1"):
+    with pytest.raises(ValueError, match=r"must be between 0 and 1e\+150, and row 7 has the weight -1"):
         machine.fit(*digits, sample_weight=weights)
 
 

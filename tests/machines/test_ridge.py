@@ -195,7 +195,7 @@ def test_what_is_refused() -> None:
     X, y = data(1)
     with pytest.raises(ValueError, match="alpha of KernelRidge must be a positive number"):
         KernelRidge(alpha=0.0).fit(X, y)
-    with pytest.raises(ValueError, match="needs leave_one_out=True"):
+    with pytest.raises(ValueError, match="needs a fit with leave_one_out=True"):
         KernelRidge().fit(X, y).predict_interval(X)
     with pytest.raises(ValueError, match="not positive definite"):
         KernelRidge("precomputed", 0.1).fit(-rbf_kernel(X), y)
@@ -203,6 +203,10 @@ def test_what_is_refused() -> None:
         KernelRidge(leave_one_out=True, max_memory=1e-6).fit(X, y)
     with pytest.raises(ValueError, match="alphas must be positive"):
         KernelRidge().path(X, y, [0.0, 1.0])
+    with pytest.raises(ValueError, match="alphas must be positive"):
+        KernelRidge().path(X, y, [])
+    with pytest.raises(ValueError, match=r"plus alpha=0\.1 is not positive definite"):
+        KernelRidge("precomputed").path(-rbf_kernel(X), y, [100.0, 0.1])
     with pytest.raises(MemoryError, match="path needs a factorisation"):
         KernelRidge(max_memory=1e-6).path(X, y, [1.0])
 
@@ -222,6 +226,14 @@ def test_an_indefinite_matrix_has_no_certificate() -> None:
         np.testing.assert_allclose(
             model.dual_coef_, np.linalg.solve(kernel(X) + 100 * np.eye(len(X)), y), atol=1e-5
         )
+
+
+def test_nothing_of_an_earlier_fit_is_left() -> None:
+    X, y = data(1)
+    model = KernelRidge(leave_one_out=True).fit(X, y).set_params(leave_one_out=False).fit(X, y)
+    assert not hasattr(model, "loo_residuals_")
+    with pytest.raises(ValueError, match="needs a fit with leave_one_out=True"):
+        model.set_params(leave_one_out=True).predict_interval(X)
 
 
 def test_the_matrix_of_the_caller_is_left_alone() -> None:

@@ -153,7 +153,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         return labels
 
     def _weights(self, points: Points, labels: Index, sample_weight: Any) -> Array:
-        weights = check_weights(points, sample_weight)
+        weights = check_weights(len(points), sample_weight)
         self.class_weight_ = self._class_weights(labels, weights)
         present = np.unique(labels[weights * self.class_weight_[labels] > 0])
         if len(present) < 2:
@@ -166,9 +166,12 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     def _class_weights(self, labels: Index, weights: Array) -> Array:
         """Factors of C; a row of weight two is balanced as two rows."""
         if self.class_weight != "balanced":
-            return compute_class_weight(
+            factors = compute_class_weight(
                 self.class_weight, classes=self.classes_, y=self.classes_[labels]
             )
+            if not ((factors >= 0) & (factors < np.inf)).all():
+                raise ValueError(f"class_weight must not be negative, got {self.class_weight!r}")
+            return factors
         totals = np.bincount(labels, weights)
         used = totals > 0
         return np.divide(weights.sum(), used.sum() * totals, out=np.ones(len(totals)), where=used)

@@ -108,7 +108,7 @@ class SVR(RegressorMixin, _OneProgram):
             Factors of C.
         """
         self._check_options(C=self.C)
-        if not 0 <= self.epsilon < np.inf:
+        if not isinstance(self.epsilon, int | float | np.number) or not 0 <= self.epsilon < np.inf:
             raise ValueError(f"epsilon must be zero or a positive number, got {self.epsilon!r}")
         refuse_complex(y, "y")
         points, y = open_points(self, X, y, sample_weight)
@@ -193,7 +193,7 @@ class OneClassSVM(OutlierMixin, _OneProgram):
             How much each point counts.
         """
         self._check_options()
-        if not 0 < self.nu <= 1:
+        if not isinstance(self.nu, int | float | np.number) or not 0 < self.nu <= 1:
             raise ValueError(f"nu must be above 0 and at most 1, got {self.nu!r}")
         points, _ = open_points(self, X, weights=sample_weight)
         boxes = _weights(points, sample_weight)
@@ -222,7 +222,7 @@ class OneClassSVM(OutlierMixin, _OneProgram):
 
 
 def _weights(points: Points, sample_weight: Any) -> Array:
-    weights = check_weights(points, sample_weight)
+    weights = check_weights(len(points), sample_weight)
     if not weights.any():
         raise ValueError("all weights are zero; at least one row must have a positive one")
     return weights

@@ -30,7 +30,7 @@ _RANK, _PART = 1000, 0.5
 _FACTOR, _INVERSE, _DECOMPOSITION = 1, 2, 4
 #: Rounding of a level times a number of rows.
 _SLACK = 1e-9
-_TINY = 1e-300
+_TINY, _EPS = 1e-300, float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         points, Y, roots = self._open(X, y, sample_weight)
         self.n_iter_, self.converged_ = 1, True
+        for name in ("loo_residuals_", "loo_predictions_", "_factor", "_roots"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         matrices = _INVERSE if self.leave_one_out else _FACTOR
         direct = points.precomputed or self._fits(points, matrices)
         if self.leave_one_out and not direct:
@@ -174,14 +176,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         try:
             c, r = (self._solve_directly if direct else self._iterate)(points, Y, roots)
         except LinAlgError:
-            raise ValueError(
-                f"the Gram matrix plus alpha={self.alpha} is not positive definite: raise alpha, or use "
-                "a kernel that is positive semidefinite"
-            ) from None
+            raise self._not_definite(self.alpha) from None
         self.X_fit_ = points.X
         self.dual_coef_ = self._shaped(c * roots[:, None])
         self._state(points, Y, roots, c, r)
         return self
+
+    def _not_definite(self, alpha: float) -> ValueError:
+        return ValueError(
+            f"the Gram matrix plus alpha={alpha:g} is not positive definite: raise alpha, or use a "
+            "kernel that is positive semidefinite"
+        )
 
     def _fits(self, points: Points, matrices: int) -> bool:
         return 8.0 * matrices * len(points) ** 2 <= 1e9 * self.max_memory
@@ -204,7 +209,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError(f"X has {len(points)} points, and y has the shape {Y.shape}")
         self._one_output = Y.ndim == 1
         self.kernel_ = points.kernel
-        return points, Y.reshape(len(Y), -1), np.sqrt(check_weights(points, sample_weight))
+        return points, Y.reshape(len(Y), -1), np.sqrt(check_weights(len(points), sample_weight))
 
     def _shaped(self, columns: Array) -> Array:
         return columns[..., 0] if self._one_output else columns
@@ -310,8 +315,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             Infinite if there are too few training rows for the level.
         """
         check_is_fitted(self)
-        if not (self.leave_one_out and self._one_output):
-            raise ValueError("predict_interval needs leave_one_out=True and one output")
+        if not (hasattr(self, "_factor") and self._one_output):
+            raise ValueError("predict_interval needs a fit with leave_one_out=True and one output")
         if not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
         X, _ = check_points(self, X)
@@ -360,7 +365,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         0.1
         """
         ridges = np.asarray(alphas, dtype=float)
-        if ridges.ndim != 1 or not ((ridges > 0) & (ridges < np.inf)).all():
+        if ridges.ndim != 1 or not len(ridges) or not ((ridges > 0) & (ridges < np.inf)).all():
             raise ValueError(f"alphas must be positive numbers, got {alphas!r}")
         points, Y, roots = self._open(X, y, sample_weight)
         if not points.precomputed and not self._fits(points, _DECOMPOSITION):
@@ -368,8 +373,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         values, vectors = eigh(
             _scaled_gram(points, roots), overwrite_a=True, driver="evd", check_finite=False
         )
+        values[np.abs(values) < len(values) * _EPS * values[-1]] = 0.0
+        if values[0] + ridges.min() <= 0:
+            raise self._not_definite(float(ridges.min()))
         rotated = vectors.T @ (Y * roots[:, None])
-        inverses = 1 / (np.maximum(values, 0.0)[:, None] + ridges)
+        inverses = 1 / (values[:, None] + ridges)
         diagonals = np.square(vectors, out=np.empty_like(vectors)) @ inverses
         coefficients, residuals = [], []
         for inverse, diagonal in zip(inverses.T, diagonals.T, strict=True):

@@ -25,6 +25,9 @@ _SMALL, _POLISH = 64, 100
 _WORTH = 20
 #: Steps for each coefficient before a Newton step is tried.
 _PATIENCE = 5
+#: Rounds in which the gap may fail to fall by a tenth: rounding of a matrix may give it negative
+#: eigenvalues, along which the objective rises for ever so long.
+_FRUITLESS = 100
 #: Relative gaps for which rows are gathered in single precision; slopes are always in double.
 SINGLE = 1e-5
 
@@ -76,7 +79,9 @@ def _improved(
     """Rounds of steps, each with a certificate and, if it ended early, with a Newton step."""
     from mercer.compiled import smo
 
-    misled, since, buffer = 0, 0, rows.buffer(single=tol >= SINGLE)
+    representable = 1e-30 < rows.diagonal().max() < 1e30
+    misled, since, buffer = 0, 0, rows.buffer(single=tol >= SINGLE and representable)
+    least, fruitless = math.inf, 0
     patience, pause = _PATIENCE * len(program.p), max(1000, _PAUSE // len(program.p))
     while solution.relative_gap > tol and solution.steps < most:
         previous, b, values = solution, solution.b.copy(), solution.values.copy()
@@ -96,7 +101,9 @@ def _improved(
             solution = newton
         solution.steps = previous.steps + taken
         stopped = watch is not None and watch(solution.relative_gap)
-        if stopped or not _progressed(previous, solution):
+        fruitless = fruitless + 1 if solution.gap > 0.9 * least else 0
+        least = min(least, solution.gap)
+        if stopped or fruitless == _FRUITLESS or not _progressed(previous, solution):
             break
     return solution
 
