@@ -315,7 +315,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             Infinite if there are too few training rows for the level.
         """
         check_is_fitted(self)
-        if not (hasattr(self, "_factor") and self._one_output):
+        if not (hasattr(self, "loo_residuals_") and self._one_output):
             raise ValueError("predict_interval needs a fit with leave_one_out=True and one output")
         if not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
