@@ -1,8 +1,8 @@
 """Kernel ridge regression: coverage of jackknife+ intervals, and many rows in little memory.
 
 ``python -m benchmarks.ridge [--data FOLDER] [--rows 40000] [--memory 3]``.  Intervals are those of 300
-training rows, checked on up to 1000 others, in 20 random splits of each set; FOLDER holds the UCI sets
-``uci_regression/{yacht,energy,concrete,wine_red}.csv.gz``.  The machine is fixed beforehand, as the
+training rows or half of the set, checked on up to 1000 others, in 20 random splits; FOLDER holds the UCI
+sets ``uci_regression/{yacht,energy,concrete,wine_red}.csv.gz``.  The machine is fixed beforehand, as the
 guarantee wants it: columns and target are standardised, the length scale is the square root of the
 number of columns, and alpha is 0.1.
 """

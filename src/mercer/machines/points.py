@@ -48,8 +48,8 @@ class Points:
 
     def gram(self) -> Any:
         """Gram matrix, with rows that are contiguous."""
-        if self.precomputed:  # checked already
-            return np.ascontiguousarray(self.X)
+        if self.precomputed:
+            return np.ascontiguousarray(_check_symmetric(self.X))
         # Kernels have exact diagonals, and perhaps white noise, without Y; callables take two arguments.
         Y = None if isinstance(self.kernel, sk.Kernel) else self.X
         K = np.ascontiguousarray(as_floats(on_cpu(self.kernel(self.X, Y))))
@@ -158,7 +158,7 @@ def open_points(
                 raise ValueError(f"scale={machine.scale} needs a kernel, and the matrix is precomputed")
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"a precomputed Gram matrix must be square, got X of shape {X.shape}")
-            return Points(kernel, _check_symmetric(check_finite(X))), y
+            return Points(kernel, check_finite(X)), y
         if kernel == "linear":
             kernel = Linear()
         elif kernel == "rbf":

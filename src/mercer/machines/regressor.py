@@ -25,7 +25,7 @@ class _OneProgram(SupportVectorMachine):
         self.dual_coef_ = solution.b[None, support]
         self.intercept_ = np.array([solution.bias])
         self.n_support_ = np.array([len(support)], dtype=np.int32)
-        self.n_iter_ = solution.steps
+        self.n_iter_ = max(solution.steps, 1)
         self._keep(points, support)
 
     def _decisions(self, X: Any) -> Array:
@@ -129,8 +129,8 @@ class OneClassSVM(OutlierMixin, _OneProgram):
     """Novelty detection: a region that holds most of the points, to a stated duality gap.
 
     Minimises ``|f|^2 / 2 - nu rho sum_i w_i + sum_i w_i max(0, rho - f(x_i))``; points with
-    ``f(x) >= rho`` are inliers.  At most a share nu of the training points is outside, and at least that
-    share are support vectors.  The relative duality gap certifies the solution, as in :class:`SVC`.
+    ``f(x) >= rho`` are inliers.  At the optimum at most a share nu of the training points is outside,
+    and at least that share are support vectors.  The relative duality gap certifies the solution, as in :class:`SVC`.
 
     Parameters
     ----------
