@@ -130,7 +130,8 @@ class OneClassSVM(OutlierMixin, _OneProgram):
 
     Minimises ``|f|^2 / 2 - nu rho sum_i w_i + sum_i w_i max(0, rho - f(x_i))``; points with
     ``f(x) >= rho`` are inliers.  At the optimum at most a share nu of the training points is outside,
-    and at least that share are support vectors.  The relative duality gap certifies the solution, as in :class:`SVC`.
+    and at least that share are support vectors.  The relative duality gap certifies the solution, as in
+    :class:`SVC`.
 
     Parameters
     ----------
