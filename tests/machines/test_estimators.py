@@ -198,6 +198,16 @@ def test_matrices_that_are_refused(machine) -> None:
         machine().fit(K, y, sample_weight=np.ones(29))
 
 
+@pytest.mark.parametrize("machine", [SVR, KernelRidge])
+def test_targets_of_strings_are_checked_too(machine) -> None:
+    words = ["banana", "bandana", "kitten"]
+    with pytest.raises(ValueError, match="row 1 of y contains NaN"):
+        machine(Spectrum(length=2)).fit(words, [1.0, np.nan, 2.0])
+    for wrong in ([1.0, 2.0], 3.0):
+        with pytest.raises(ValueError, match="X has 3 points, and y has the shape"):
+            machine(Spectrum(length=2)).fit(words, wrong)
+
+
 @pytest.mark.parametrize("size", [1e-140, 1e-35, 1e35, 1e140])
 def test_no_size_of_the_kernel_is_too_large_or_small(size, digits) -> None:
     """The machine of K and C is that of cK and C / c."""

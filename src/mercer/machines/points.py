@@ -193,6 +193,17 @@ def check_points(
     return (checked, y) if isinstance(y, str) else checked
 
 
+def check_targets(y: Any, rows: int) -> Array:
+    """Targets of rows as numbers, or raise, with the first row that is wrong."""
+    targets = np.asarray(y, dtype=float)
+    if targets.ndim not in (1, 2) or len(targets) != rows:
+        raise ValueError(f"X has {rows} points, and y has the shape {targets.shape}")
+    wrong = np.flatnonzero(~np.isfinite(targets.reshape(rows, -1)).all(axis=1))
+    if len(wrong):
+        raise ValueError(f"row {wrong[0]} of y contains NaN or infinity; drop or impute such rows")
+    return targets
+
+
 def check_weights(rows: int, weights: Any) -> Array:
     """Weights of rows, ones if there are none; or raise, with the first row that is wrong."""
     checked = _check_sample_weight(weights, np.empty((rows, 1)), dtype=np.float64)

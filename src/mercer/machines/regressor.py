@@ -9,7 +9,7 @@ from sklearn.base import OutlierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer._validation import refuse_complex
-from mercer.machines.points import Points, check_weights, open_points
+from mercer.machines.points import Points, check_targets, check_weights, open_points
 from mercer.machines.program import Array, Program, Solution
 from mercer.machines.svm import SupportVectorMachine
 
@@ -112,10 +112,8 @@ class SVR(RegressorMixin, _OneProgram):
             raise ValueError(f"epsilon must be zero or a positive number, got {self.epsilon!r}")
         refuse_complex(y, "y")
         points, y = open_points(self, X, y, sample_weight)
-        y = column_or_1d(y, warn=True).astype(float)
+        y = column_or_1d(check_targets(y, len(points)), warn=True)
         boxes = self.C * _weights(points, sample_weight)
-        if len(y) != len(boxes):
-            raise ValueError(f"X has {len(boxes)} points and y {len(y)} values")
         program = Program(p=y, lower=-boxes, upper=boxes, epsilon=float(self.epsilon))
         self._finish(points, self._solve(points, [program], [None])[0])
         return self

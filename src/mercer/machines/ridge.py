@@ -21,7 +21,14 @@ from mercer._validation import check_positive, is_whole, refuse_complex
 from mercer.kernels.base import BLOCK, Kernel
 from mercer.machines.conjugate import conjugate_gradients
 from mercer.machines.pivots import Preconditioner, pivoted_cholesky
-from mercer.machines.points import Points, check_points, check_weights, open_points, products
+from mercer.machines.points import (
+    Points,
+    check_points,
+    check_targets,
+    check_weights,
+    open_points,
+    products,
+)
 from mercer.machines.program import Array
 
 #: Most columns of the factor that preconditions conjugate gradients, and its part of the memory.
@@ -204,9 +211,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
         refuse_complex(y, "y")
         points, y = open_points(self, X, y, sample_weight)
-        Y = np.asarray(y, dtype=float)
-        if Y.shape[0] != len(points) or Y.ndim > 2:
-            raise ValueError(f"X has {len(points)} points, and y has the shape {Y.shape}")
+        Y = check_targets(y, len(points))
         self._one_output = Y.ndim == 1
         self.kernel_ = points.kernel
         return points, Y.reshape(len(Y), -1), np.sqrt(check_weights(len(points), sample_weight))
