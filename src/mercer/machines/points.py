@@ -114,7 +114,8 @@ def as_floats(K: Any) -> Any:
 
 def check_finite(K: Any) -> Any:
     """Return a Gram matrix without NaN, infinity or entries whose squares overflow, or raise."""
-    if not np.maximum(float(K.max()), -float(K.min())) <= _LARGEST:
+    # No entry of a Gram matrix is larger than those of the diagonal, but NaN may be anywhere.
+    if not np.isfinite(K.sum()) or not (np.abs(np.diagonal(K)) <= np.float64(_LARGEST)).all():
         row = int(np.flatnonzero(~(np.abs(K.astype(float)) <= _LARGEST).all(axis=1))[0])
         raise ValueError(
             f"row {row} of the Gram matrix holds NaN, infinity or a number above {_LARGEST:g}; check "
