@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -62,12 +62,19 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()  # slow: it looks through all libraries that are loaded
 
 
+def _blas() -> list[Any]:
+    """The BLAS libraries that are loaded."""
+    libraries: list[Any] = _controller().select(user_api="blas").lib_controllers
+    return libraries
+
+
 class _BlasLimit:
     """BLAS limited to one thread while there are users; the first sets the limit, the last lifts it."""
 
     lock = threading.Lock()
     users = 0
-    limiter: Any = None
+    #: Threads of each library before.
+    before: ClassVar[list[int]] = []
 
 
 class _Spared(threading.local):
@@ -86,15 +93,28 @@ def blas_in_one_thread() -> Iterator[int]:
         _BlasLimit.users += 1
         threads = threads_in_use()
         if _BlasLimit.users == 1:
-            _BlasLimit.limiter = blas_limited_to(1)
-            _BlasLimit.limiter.__enter__()  # only what is entered and left lets other threads limit BLAS
+            _BlasLimit.before = [library.num_threads for library in _blas()]
+            _set_blas_threads([1] * len(_BlasLimit.before))
     try:
         yield threads
     finally:
         with _BlasLimit.lock:
             _BlasLimit.users -= 1
             if _BlasLimit.users == 0:
-                _BlasLimit.limiter.__exit__(None, None, None)
+                _set_blas_threads(_BlasLimit.before)
+
+
+def _set_blas_threads(numbers: list[int]) -> None:
+    """Set the threads of each library, from any thread.
+
+    OpenBLAS obeys only the thread that limited it first, as long as that thread lives: whoever limited
+    it gives it up at once, so that another thread may lift the limit.
+    """
+    for library, number in zip(_blas(), numbers, strict=True):
+        give_up = getattr(library, "clear_controlling_thread", lambda force: None)
+        give_up(force=True)
+        library.set_num_threads(number)
+        give_up(force=True)
 
 
 def blas_limited_to(threads: int) -> AbstractContextManager[Any]:
@@ -125,5 +145,4 @@ def threads_in_use() -> int:
     """Number of threads to use: that of BLAS, which the environment and joblib set."""
     if _SPARED.threads is not None:
         return _SPARED.threads
-    blas = [lib.num_threads for lib in _controller().select(user_api="blas").lib_controllers]
-    return max(blas, default=1)
+    return max((library.num_threads for library in _blas()), default=1)

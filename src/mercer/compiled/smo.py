@@ -317,7 +317,7 @@ def _climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
     """Steps on what is active; returns why they ended, how many are active still, and steps taken."""
     if n < 2:
         return REACHED, n, 0
-    flat = _FLAT * max(active.diagonal[:n].max(), 1e-30)
+    flat = _FLAT * max(active.diagonal[:n].max(), 1e-150)
     period = max(_LEAST_PERIOD, min(n // _LOOKS, _LARGEST_PERIOD))
     high, low, scratch = np.empty(LANES), np.empty(LANES), np.empty(LANES // 2)
     width = padded(n)

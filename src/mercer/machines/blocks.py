@@ -48,7 +48,7 @@ def solve_by_blocks(
     b = np.zeros_like(program.p) if start is None else start.copy()
     solution = certify(program, b, rows.values(b), diagonal)
     exact, block = True, np.empty(0, dtype=np.intp)
-    size = int(np.clip(_PART * rows.most, 2, _BLOCK))
+    size = int(np.clip(_PART * rows.most, 4, _BLOCK))
     while True:
         gap = solution.relative_gap
         stopped = (watch is not None and watch(gap)) or (max_steps is not None and steps >= max_steps)

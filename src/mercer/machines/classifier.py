@@ -9,9 +9,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from mercer.machines.points import Points, open_points
+from mercer.machines.points import Points, check_weights, open_points
 from mercer.machines.probability import couple, fit_sigmoid, out_of_fold, sigmoid
 from mercer.machines.program import Array, Index, Program, Solution
 from mercer.machines.svm import SupportVectorMachine
@@ -127,7 +127,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             )
         points, y = open_points(self, X, y, sample_weight)
         labels = self._encode(y, len(points))
-        boxes = self.C * self._weights(points, labels, sample_weight)
+        weights = self._weights(points, labels, sample_weight)
+        boxes = self.C * self.class_weight_[labels] * weights
         pairs = self._pairs()
         indices: list[Any] = [np.flatnonzero((labels == i) | (labels == j)) for i, j in pairs]
         programs = [
@@ -136,7 +137,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         ]
         solutions = self._solve(points, programs, indices)
         if self.probability:
-            self._calibrate(points, programs, indices, solutions)
+            self._calibrate(points, programs, indices, solutions, weights)
         self._assemble(points, labels, pairs, indices, solutions)
         return self
 
@@ -149,19 +150,31 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("SVC needs at least two classes, and y holds 1 class")
-        self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         return labels
 
     def _weights(self, points: Points, labels: Index, sample_weight: Any) -> Array:
-        weights = _check_sample_weight(sample_weight, np.empty((len(points), 1)), dtype=np.float64)
-        weights = np.maximum(weights, 0.0) * self.class_weight_[labels]
-        present = np.unique(labels[weights > 0])
+        weights = check_weights(len(points), sample_weight)
+        self.class_weight_ = self._class_weights(labels, weights)
+        present = np.unique(labels[weights * self.class_weight_[labels] > 0])
         if len(present) < 2:
             raise ValueError(
                 "rows of at least two classes need a positive weight, and "
                 f"{'none has one' if not len(present) else 'those that have one are of one class'}"
             )
         return weights
+
+    def _class_weights(self, labels: Index, weights: Array) -> Array:
+        """Factors of C; a row of weight two is balanced as two rows."""
+        if self.class_weight != "balanced":
+            factors = compute_class_weight(
+                self.class_weight, classes=self.classes_, y=self.classes_[labels]
+            )
+            if not ((factors >= 0) & (factors < np.inf)).all():
+                raise ValueError(f"class_weight must not be negative, got {self.class_weight!r}")
+            return factors
+        totals = np.bincount(labels, weights)
+        used = totals > 0
+        return np.divide(weights.sum(), used.sum() * totals, out=np.ones(len(totals)), where=used)
 
     def _pairs(self) -> list[tuple[int, int]]:
         """Pairs of classes in libsvm's order; the first is the positive one, or the second of two."""
@@ -252,15 +265,15 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         programs: list[Program],
         indices: list[Any],
         solutions: list[Solution],
+        weights: Array,
     ) -> None:
         """Fit a sigmoid to the decision values of held-out rows, for each pair."""
         sources = self._sources(points, indices)
-        self.sigmoids_ = np.array(
-            [
-                fit_sigmoid(out_of_fold(program, source(), solution, self.tol), program)
-                for program, source, solution in zip(programs, sources, solutions, strict=True)
-            ]
-        )
+        sigmoids = []
+        for program, index, source, solution in zip(programs, indices, sources, solutions, strict=True):
+            values = out_of_fold(program, source(), solution, self.tol)
+            sigmoids.append(fit_sigmoid(values, program.p > 0, weights[index]))
+        self.sigmoids_ = np.array(sigmoids)
 
     @available_if(lambda self: self.probability)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.linalg import LinAlgError
 
 from mercer.machines.program import Array
 
@@ -14,9 +15,9 @@ _REFRESH = 50
 
 
 def conjugate_gradients(
-    operator: Operator, Y: Array, precondition: Operator, goal: float, max_iter: int
+    operator: Operator, Y: Array, precondition: Operator, goals: Array, max_iter: int
 ) -> tuple[Array, Array, int]:
-    """Solve ``A x = y`` for each column until no residual is longer than the goal.
+    """Solve ``A x = y`` for each column until its residual is no longer than its goal.
 
     Each column has its own steps; products with A are made for all of them at a time.
 
@@ -24,27 +25,32 @@ def conjugate_gradients(
     -------
     solution, residual, iterations
         The residual is computed from the solution, not by recurrence.
+
+    Raises
+    ------
+    LinAlgError
+        If a direction shows that A is not positive definite.
     """
-    x = np.zeros_like(Y)
-    r = Y.copy()
-    done = 0
-    while done < max_iter and np.linalg.norm(r, axis=0).max() > goal:
+    x, p, rho = np.zeros_like(Y), np.zeros_like(Y), np.zeros(Y.shape[1])
+    r, exact, done = Y.copy(), True, 0
+    while True:
+        if done == max_iter or (np.linalg.norm(r, axis=0) <= goals).all():
+            if exact:
+                return x, r, done
+            r, exact = Y - operator(x), True
+            continue
         z = precondition(r)
-        p, rho = z, (r * z).sum(axis=0)
-        for _ in range(min(_REFRESH, max_iter - done)):
-            q = operator(p)
-            step = _ratio(rho, (p * q).sum(axis=0))
-            x += step * p
-            r -= step * q
-            done += 1
-            if np.linalg.norm(r, axis=0).max() <= goal:
-                break
-            z = precondition(r)
-            fresh = (r * z).sum(axis=0)
-            p = z + _ratio(fresh, rho) * p
-            rho = fresh
-        r = Y - operator(x)
-    return x, r, done
+        last, rho = rho, (r * z).sum(axis=0)
+        p = z + _ratio(rho, last) * p
+        q = operator(p)
+        curvature = (p * q).sum(axis=0)
+        if (curvature < 0).any():
+            raise LinAlgError("the matrix is not positive definite")
+        step = _ratio(rho, curvature)
+        x += step * p
+        done += 1
+        exact = done % _REFRESH == 0
+        r = Y - operator(x) if exact else r - step * q
 
 
 def _ratio(a: Array, b: Array) -> Array:

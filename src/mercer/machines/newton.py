@@ -40,7 +40,7 @@ def newton_step(program: Program, rows: MatrixRows, solution: Solution, most: in
     full = solution.b.copy()
     full[free] = moved
     better = certify(program, full, rows.values(full), rows.diagonal())
-    return better if better.objective > solution.objective else solution
+    return better if better.objective > solution.objective or better.gap < solution.gap else solution
 
 
 def _ascend(H: Array, b: Array, slope: Array, low: Array, high: Array) -> Array:
@@ -49,7 +49,9 @@ def _ascend(H: Array, b: Array, slope: Array, low: Array, high: Array) -> Array:
     Coefficients that reach the end of their piece on the way are held there: each is one more constraint
     on the step, and one more solution with the factor of H.
     """
-    H[np.diag_indices_from(H)] += _RIDGE * max(float(np.diagonal(H).max()), _TINY) * len(H)
+    largest = max(float(np.diagonal(H).max()), _TINY)
+    H += largest  # changes nothing where the sum is fixed, and makes matrices of low rank invertible
+    H[np.diag_indices_from(H)] += _RIDGE * largest * len(H)
     try:
         factor = cho_factor(H, check_finite=False)
     except LinAlgError:

@@ -27,11 +27,13 @@ def pivoted_cholesky(points: Points, diagonal: Array, rank: int, rng: np.random.
     """
     m = len(points)
     F = np.zeros((m, min(rank, m)), order="F")
-    left, size = diagonal.copy(), 0
-    while size < F.shape[1] and left.sum() > _ROUNDING * diagonal.sum():
+    left, size = np.maximum(diagonal, 0.0), 0
+    while size < F.shape[1] and left.sum() > _ROUNDING * np.abs(diagonal).sum():
         block = min(_BLOCK, F.shape[1] - size)
         proposed = rng.choice(m, size=block, p=left / left.sum())
         pivots, L = _accepted(points, F[:, :size], left, proposed, rng)
+        if not len(pivots):  # nothing but rounding is left
+            break
         columns = points.between(np.arange(m), pivots) - F[:, :size] @ F[pivots, :size].T
         new = solve_triangular(L, columns.T, lower=True, check_finite=False).T
         F[:, size : size + len(pivots)] = new

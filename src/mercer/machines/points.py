@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import kernels as sk
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from mercer._arrays import count, on_cpu
 from mercer._validation import refuse_complex
@@ -19,8 +19,11 @@ from mercer.kernels import Gaussian, Linear
 from mercer.kernels.base import BLOCK, Kernel, has_range
 from mercer.machines.program import Array, Index
 
-#: Rows whose part of a Gram matrix is looked at for negative eigenvalues, and what counts as one.
+#: Rows whose part of a Gram matrix is looked at at a time, and what counts there as a negative
+#: eigenvalue or as a difference.
 _LOOKED_AT, _NEGATIVE = 64, 1e-5
+#: Entries of Gram matrices and weights may be this large, so that their squares do not overflow.
+_LARGEST = 1e150
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,14 @@ class Points:
 
     def gram(self) -> Any:
         """Gram matrix, with rows that are contiguous."""
-        if self.precomputed:  # checked already
-            return np.ascontiguousarray(self.X)
-        return check_finite(np.ascontiguousarray(as_floats(on_cpu(self.kernel(self.X, None)))))
+        if self.precomputed:
+            return np.ascontiguousarray(_check_symmetric(self.X))
+        # Kernels have exact diagonals, and perhaps white noise, without Y; callables take two arguments.
+        Y = None if isinstance(self.kernel, sk.Kernel) else self.X
+        K = np.ascontiguousarray(as_floats(on_cpu(self.kernel(self.X, Y))))
+        if K.shape != (len(self), len(self)):
+            raise ValueError(f"the kernel of {len(self)} points returned an array of shape {K.shape}")
+        return check_finite(K)
 
     def diagonal(self) -> Array:
         """Diagonal of the Gram matrix."""
@@ -55,7 +63,8 @@ class Points:
             return np.diagonal(self.X).astype(float)
         if isinstance(self.kernel, sk.Kernel):
             return np.asarray(on_cpu(self.kernel.diag(self.X)), dtype=float)
-        return np.array([self.between(i, i)[0, 0] for i in np.arange(len(self))[:, None]], dtype=float)
+        parts = np.split(np.arange(len(self)), range(_LOOKED_AT, len(self), _LOOKED_AT))
+        return np.concatenate([np.diagonal(self.between(part, part)).astype(float) for part in parts])
 
     def between(self, rows: Index, columns: Index) -> Any:
         """A block of the Gram matrix."""
@@ -77,7 +86,7 @@ class Points:
         known = getattr(self.kernel, "positive_semidefinite", None)
         if known:
             return False
-        some = np.unique(np.linspace(0, len(self) - 1, _LOOKED_AT).astype(np.intp))
+        some = _some(len(self))
         eigenvalues = np.linalg.eigvalsh(self.between(some, some).astype(float))
         return bool(eigenvalues[0] < -_NEGATIVE * max(abs(eigenvalues[-1]), 1e-300))
 
@@ -104,13 +113,33 @@ def as_floats(K: Any) -> Any:
 
 
 def check_finite(K: Any) -> Any:
-    """Return a Gram matrix without infinite entries or NaN, or raise."""
-    if not np.isfinite(K.sum()) and not np.isfinite(K).all():
-        row = int(np.flatnonzero(~np.isfinite(K).all(axis=1))[0])
+    """Return a Gram matrix without NaN, infinity or entries whose squares overflow, or raise."""
+    # No entry of a Gram matrix is larger than those of the diagonal, but NaN may be anywhere.
+    if not np.isfinite(K.sum()) or not (np.abs(np.diagonal(K)) <= np.float64(_LARGEST)).all():
+        row = int(np.flatnonzero(~(np.abs(K.astype(float)) <= _LARGEST).all(axis=1))[0])
         raise ValueError(
-            f"row {row} of the Gram matrix holds NaN or infinity; check the point or the kernel"
+            f"row {row} of the Gram matrix holds NaN, infinity or a number above {_LARGEST:g}; check "
+            "the point or the kernel, or rescale it"
         )
     return K
+
+
+def _check_symmetric(K: Any) -> Any:
+    """Return a Gram matrix if some of its rows and columns agree, or raise."""
+    some = _some(len(K))
+    differences = np.abs(K[np.ix_(some, some)] - K[np.ix_(some, some)].T)
+    if differences.max() > _NEGATIVE * np.abs(K[some]).max():
+        i, j = (int(some[k]) for k in np.unravel_index(differences.argmax(), differences.shape))
+        raise ValueError(
+            f"a Gram matrix must be symmetric, and its entries ({i}, {j}) and ({j}, {i}) are "
+            f"{K[i, j]:g} and {K[j, i]:g}"
+        )
+    return K
+
+
+def _some(rows: int) -> Index:
+    """Some rows, evenly spread."""
+    return np.unique(np.linspace(0, rows - 1, _LOOKED_AT).astype(np.intp))
 
 
 def open_points(
@@ -121,12 +150,16 @@ def open_points(
     The machine has the parameters ``kernel`` and ``scale``.
     """
     X, y = check_points(machine, X, y, reset=True)
+    if not count(X):
+        raise ValueError("X holds no points; at least one is needed")
     kernel = machine.kernel
     if isinstance(kernel, str):
         if kernel == "precomputed":
+            if machine.scale is not None:
+                raise ValueError(f"scale={machine.scale} needs a kernel, and the matrix is precomputed")
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"a precomputed Gram matrix must be square, got X of shape {X.shape}")
-            return Points(kernel, X), y
+            return Points(kernel, check_finite(X)), y
         if kernel == "linear":
             kernel = Linear()
         elif kernel == "rbf":
@@ -161,19 +194,45 @@ def check_points(
     return (checked, y) if isinstance(y, str) else checked
 
 
+def check_targets(y: Any, rows: int) -> Array:
+    """Targets of rows as numbers, or raise, with the first row that is wrong."""
+    targets = np.asarray(y, dtype=float)
+    if targets.ndim not in (1, 2) or len(targets) != rows:
+        raise ValueError(f"X has {rows} points, and y has the shape {targets.shape}")
+    wrong = np.flatnonzero(~np.isfinite(targets.reshape(rows, -1)).all(axis=1))
+    if len(wrong):
+        raise ValueError(f"row {wrong[0]} of y contains NaN or infinity; drop or impute such rows")
+    return targets
+
+
+def check_weights(rows: int, weights: Any) -> Array:
+    """Weights of rows, ones if there are none; or raise, with the first row that is wrong."""
+    checked = _check_sample_weight(weights, np.empty((rows, 1)), dtype=np.float64)
+    wrong = np.flatnonzero((checked < 0) | (checked > _LARGEST))
+    if len(wrong):
+        raise ValueError(
+            f"weights must be between 0 and {_LARGEST:g}, and row {wrong[0]} has the weight "
+            f"{checked[wrong[0]]:g}"
+        )
+    return np.asarray(checked)
+
+
 def _usual_length(X: Any, weights: Any) -> float:
     """scikit-learn's ``gamma="scale"``, ``1 / (columns times variance)``, as a length scale.
 
     Rows count by their weights, so that a row of weight two is as good as two rows.
     """
-    weights = np.asarray(1.0 if weights is None else weights, dtype=float) * np.ones(X.shape[0])
-    if not weights.sum() > 0:
+    weights = check_weights(X.shape[0], weights)
+    if not weights.any():
         return 1.0  # refused later, with what is wrong about them
-    shares = weights / (weights.sum() * X.shape[1])
+    size = float(abs(X).max()) or 1.0  # squares must neither overflow nor vanish
+    X = X / size
+    shares = weights / weights.max()
+    shares /= shares.sum() * X.shape[1]
     mean = float((shares @ X).sum())
     squares = X.multiply(X) if sparse.issparse(X) else X * X
     variance = float((shares @ squares).sum()) - mean**2
-    return float(np.sqrt(0.5 * X.shape[1] * variance)) if variance > 0 else float(np.sqrt(0.5))
+    return size * float(np.sqrt(0.5 * X.shape[1] * variance)) if variance > 0 else float(np.sqrt(0.5))
 
 
 def _scaled(kernel: Any, X: Any, scale: float | None) -> Any:

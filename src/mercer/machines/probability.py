@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from mercer.machines.blocks import solve_with
-from mercer.machines.program import Array, Program, Solution, balanced
+from mercer.machines.program import Array, Index, Program, Solution, balanced
 from mercer.machines.rows import ComputedRows, MatrixRows
 
 #: Parts that are held out in turn.
 _FOLDS = 5
+#: Rows whose sums of similarities differ by less, relative to the largest, are taken as equal.
+_EQUAL = 1e-9
 #: Probabilities of pairs stay away from 0 and 1 by this, as in libsvm, so that they can be coupled.
 _LEAST = 1e-7
 
@@ -23,10 +26,9 @@ def out_of_fold(
 ) -> Array:
     """Decision values of rows that have no part in the fit: their boxes are [0, 0] in turn.
 
-    Parts are drawn evenly from both classes.  Each fit starts from the solution without the part.
+    Each fit starts from the solution without the part that is held out.
     """
-    positive = program.p > 0
-    part = np.where(positive, np.cumsum(positive), np.cumsum(~positive)) % _FOLDS
+    part = _parts(program, rows)
     values = np.empty_like(program.p)
     for fold in range(_FOLDS):
         held_out = part == fold
@@ -40,19 +42,34 @@ def out_of_fold(
     return values
 
 
-def fit_sigmoid(values: Array, program: Program) -> tuple[float, float]:
+def _parts(program: Program, rows: MatrixRows | ComputedRows) -> Index:
+    """The part that each row is held out with.
+
+    The rows of each class are dealt in turn in the order of ``sum_j C_j p_j k(x_i, x_j)``, and those
+    with the same sum together.  The parts thus depend neither on the order of the rows nor on whether a
+    row comes twice or counts twice, whatever the points are.
+    """
+    boxes = program.upper - program.lower
+    sums = rows.values(boxes * program.p)
+    least = _EQUAL * np.abs(sums).max()
+    parts = np.zeros(len(sums), dtype=np.intp)
+    for own in (program.p > 0, program.p < 0):
+        members = np.flatnonzero(own & (boxes > 0))
+        order = members[np.argsort(sums[members])]
+        parts[order[1:]] = np.cumsum(np.diff(sums[order]) > least) % _FOLDS
+    return parts
+
+
+def fit_sigmoid(values: Array, positive: Any, weights: Array) -> tuple[float, float]:
     """Slope and offset of Platt's sigmoid, ``P(positive) = 1 / (1 + exp(-(slope v + offset)))``.
 
-    Rows count by the width of their boxes.  Labels are smoothed by one row of each class, so that the
-    sigmoid stays finite where the classes are separated.
+    Labels are smoothed by one row of each class, so that the sigmoid stays finite where the classes are
+    separated.
     """
-    weights = program.upper - program.lower
-    weights = weights / weights.max()
-    positive = program.p > 0
     plus, minus = weights[positive].sum(), weights[~positive].sum()
     target = np.where(positive, (plus + 1) / (plus + 2), 1 / (minus + 2))
-    spread = max(float(np.abs(values).max()), 1e-300)
-    v = values / spread
+    spread = max(float(np.abs(values[weights > 0]).max(initial=0.0)), 1e-300)
+    v = np.where(weights > 0, values / spread, 0.0)
 
     def loss(theta: Array) -> tuple[float, Array]:
         z = theta[0] * v + theta[1]

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer._validation import refuse_complex
-from mercer.machines.points import Points, open_points
+from mercer.machines.points import Points, check_targets, check_weights, open_points
 from mercer.machines.program import Array, Program, Solution
 from mercer.machines.svm import SupportVectorMachine
 
@@ -25,7 +25,7 @@ class _OneProgram(SupportVectorMachine):
         self.dual_coef_ = solution.b[None, support]
         self.intercept_ = np.array([solution.bias])
         self.n_support_ = np.array([len(support)], dtype=np.int32)
-        self.n_iter_ = solution.steps
+        self.n_iter_ = max(solution.steps, 1)
         self._keep(points, support)
 
     def _decisions(self, X: Any) -> Array:
@@ -108,14 +108,12 @@ class SVR(RegressorMixin, _OneProgram):
             Factors of C.
         """
         self._check_options(C=self.C)
-        if not 0 <= self.epsilon < np.inf:
+        if not isinstance(self.epsilon, int | float | np.number) or not 0 <= self.epsilon < np.inf:
             raise ValueError(f"epsilon must be zero or a positive number, got {self.epsilon!r}")
         refuse_complex(y, "y")
         points, y = open_points(self, X, y, sample_weight)
-        y = column_or_1d(y, warn=True).astype(float)
+        y = column_or_1d(check_targets(y, len(points)), warn=True)
         boxes = self.C * _weights(points, sample_weight)
-        if len(y) != len(boxes):
-            raise ValueError(f"X has {len(boxes)} points and y {len(y)} values")
         program = Program(p=y, lower=-boxes, upper=boxes, epsilon=float(self.epsilon))
         self._finish(points, self._solve(points, [program], [None])[0])
         return self
@@ -129,8 +127,9 @@ class OneClassSVM(OutlierMixin, _OneProgram):
     """Novelty detection: a region that holds most of the points, to a stated duality gap.
 
     Minimises ``|f|^2 / 2 - nu rho sum_i w_i + sum_i w_i max(0, rho - f(x_i))``; points with
-    ``f(x) >= rho`` are inliers.  At most a share nu of the training points is outside, and at least that
-    share are support vectors.  The relative duality gap certifies the solution, as in :class:`SVC`.
+    ``f(x) >= rho`` are inliers.  At the optimum at most a share nu of the training points is outside,
+    and at least that share are support vectors.  The relative duality gap certifies the solution, as in
+    :class:`SVC`.
 
     Parameters
     ----------
@@ -193,7 +192,7 @@ class OneClassSVM(OutlierMixin, _OneProgram):
             How much each point counts.
         """
         self._check_options()
-        if not 0 < self.nu <= 1:
+        if not isinstance(self.nu, int | float | np.number) or not 0 < self.nu <= 1:
             raise ValueError(f"nu must be above 0 and at most 1, got {self.nu!r}")
         points, _ = open_points(self, X, weights=sample_weight)
         boxes = _weights(points, sample_weight)
@@ -222,8 +221,7 @@ class OneClassSVM(OutlierMixin, _OneProgram):
 
 
 def _weights(points: Points, sample_weight: Any) -> Array:
-    weights = _check_sample_weight(sample_weight, np.empty((len(points), 1)), dtype=np.float64)
-    weights = np.maximum(weights, 0.0)
+    weights = check_weights(len(points), sample_weight)
     if not weights.any():
-        raise ValueError("all weights are zero or negative; at least one row must have a positive one")
+        raise ValueError("all weights are zero; at least one row must have a positive one")
     return weights

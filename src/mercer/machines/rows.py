@@ -10,6 +10,9 @@ import numpy as np
 
 from mercer.machines.program import Array, Index
 
+#: Rows that are kept whatever the room.
+_LEAST_KEPT = 16
+
 
 class MatrixRows:
     """Rows and columns of a Gram matrix in memory.
@@ -78,7 +81,7 @@ class ComputedRows:
     ) -> None:
         self._block, self._product, self._diagonal = block, product, diagonal
         #: Rows that can be kept.
-        self.most = max(2, int(room // (4 * len(diagonal))))
+        self.most = max(_LEAST_KEPT, int(room // (4 * len(diagonal))))
         self._kept = np.empty((min(self.most, len(diagonal)), len(diagonal)), dtype=np.float32)
         #: Place of each row that is kept, the least recently used first.
         self._places: OrderedDict[int, int] = OrderedDict()

@@ -25,6 +25,9 @@ _SMALL, _POLISH = 64, 100
 _WORTH = 20
 #: Steps for each coefficient before a Newton step is tried.
 _PATIENCE = 5
+#: Rounds in which the gap may fail to fall by a tenth: rounding of a matrix may give it negative
+#: eigenvalues, along which the objective rises for ever so long.
+_FRUITLESS = 100
 #: Relative gaps for which rows are gathered in single precision; slopes are always in double.
 SINGLE = 1e-5
 
@@ -64,7 +67,8 @@ def solve(
     solution.reached = solution.relative_gap <= tol
     if solution.reached and len(program.p) <= _SMALL and solution.steps < most:
         most = min(most, solution.steps + _POLISH * len(program.p))
-        solution = _improved(program, rows, solution, 0.0, most, watch)
+        polished = _improved(program, rows, solution, 0.0, most, watch)
+        solution = min(solution, polished, key=lambda found: found.relative_gap)
         solution.reached = True
     return solution
 
@@ -75,7 +79,9 @@ def _improved(
     """Rounds of steps, each with a certificate and, if it ended early, with a Newton step."""
     from mercer.compiled import smo
 
-    misled, since, buffer = 0, 0, rows.buffer(single=tol >= SINGLE)
+    representable = 1e-30 < rows.diagonal().max() < 1e30
+    misled, since, buffer = 0, 0, rows.buffer(single=tol >= SINGLE and representable)
+    least, fruitless = math.inf, 0
     patience, pause = _PATIENCE * len(program.p), max(1000, _PAUSE // len(program.p))
     while solution.relative_gap > tol and solution.steps < most:
         previous, b, values = solution, solution.b.copy(), solution.values.copy()
@@ -95,7 +101,9 @@ def _improved(
             solution = newton
         solution.steps = previous.steps + taken
         stopped = watch is not None and watch(solution.relative_gap)
-        if stopped or not _progressed(previous, solution):
+        fruitless = fruitless + 1 if solution.gap > 0.9 * least else 0
+        least = min(least, solution.gap)
+        if stopped or fruitless == _FRUITLESS or not _progressed(previous, solution):
             break
     return solution
 
@@ -103,4 +111,4 @@ def _improved(
 def _progressed(previous: Solution, solution: Solution) -> bool:
     """Whether a round gained anything above rounding."""
     gained = solution.objective - previous.objective
-    return gained > 1e-15 * abs(solution.objective) or solution.gap < 0.5 * previous.gap
+    return gained > 1e-15 * abs(solution.objective) or solution.gap < 0.9 * previous.gap
