@@ -61,10 +61,11 @@ def equal_rows(X: Any, Y: Any, value: float) -> Equal | None:
         if not in_common(keys, None if Y is None else others):
             return None
         keys, others = on_cpu(keys), on_cpu(others)
+    together = np.sort(keys if Y is None else np.concatenate([keys, others]))
+    if not np.any(together[1:] == together[:-1]):
+        return None
     order = np.argsort(others, kind="stable")
     ordered = others[order]
-    if Y is None and not np.any(ordered[1:] == ordered[:-1]):
-        return None
     starts = np.searchsorted(ordered, keys, side="left")
     stops = np.searchsorted(ordered, keys, side="right")
     if not np.any(starts < stops):
