@@ -19,7 +19,7 @@ from mercer.profiles.polynomial import line_of
 Write = Callable[[slice, slice, NDArray[Any]], None]
 #: Rows and columns of a tile, such that it stays in cache: of products by BLAS, of products of a sparse
 #: and a dense matrix, of whole rows, and of compiled loops.
-_PRODUCT, _MIXED, _ROWS, _LOOP = (384, 384), (256, 4096), (64, 2**62), (64, 1024)
+_PRODUCT, _MIXED, _ROWS, _LOOP = (192, 2048), (256, 4096), (64, 2**62), (64, 1024)
 
 
 @dataclass(frozen=True, eq=False)
