@@ -17,29 +17,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 from scipy import sparse
-from sklearn.metrics.pairwise import rbf_kernel
 
+from benchmarks.products import wide as wide_rows
 from benchmarks.timing import REPEATS, best
 from mercer._threads import threads_in_use
-from mercer.kernels import Gaussian, Heat
+from mercer.kernels import Heat
 from mercer.selection import KernelSearchCV
 from mercer.spaces import Simplex, Sphere
-
-
-def dense(dtype: type) -> list[tuple[str, float, str]]:
-    X = np.random.default_rng(0).normal(size=(4000, 393)).astype(dtype)
-    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    heat, gauss = Heat(Sphere()), Gaussian(length_scale=20.0)
-    bare, ours, rbf, flat = best(
-        lambda: unit @ unit.T, lambda: heat(X), lambda: rbf_kernel(X), lambda: gauss(X)
-    )
-    name = np.dtype(dtype).name
-    return [
-        (f"bare X @ X.T, 4000 x 393, {name}", bare, "1"),
-        ("Heat(Sphere())(X)", ours, f"{ours / bare:.2f} x bare"),
-        ("sklearn rbf_kernel(X)", rbf, f"{rbf / bare:.2f} x bare, {rbf / ours:.2f} x Heat"),
-        ("Gaussian()(X)", flat, f"{flat / bare:.2f} x bare, {flat / rbf:.2f} x sklearn"),
-    ]
 
 
 def corpus(folder: str | None) -> tuple[str, sparse.csr_matrix]:
@@ -144,8 +128,7 @@ def main() -> None:
     console = Console()
     table = Table("what", "seconds", "ratio", title=f"best of {REPEATS}, {threads_in_use()} threads")
     for part in (
-        lambda: dense(np.float64),
-        lambda: dense(np.float32),
+        wide_rows,
         lambda: sparse_counts(folder),
         wide,
         streaming,

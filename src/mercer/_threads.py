@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from queue import SimpleQueue
 from typing import Any, ClassVar
 
 from threadpoolctl import ThreadpoolController
@@ -44,17 +46,32 @@ def run(
                 job(*task)
                 advance()
             return
+        left, results = iter(tasks), SimpleQueue[BaseException | None]()
+
+        def work() -> None:
+            try:
+                for task in left:  # one at a time, whichever thread asks
+                    job(*task)
+                    results.put(None)
+            except BaseException as error:
+                results.put(error)
+
         pool = ThreadPoolExecutor(min(threads, len(tasks)))
         try:
-            for future in [pool.submit(job, *task) for task in tasks]:
-                future.result()
+            for _ in range(min(threads, len(tasks))):
+                pool.submit(work)
+            for _ in tasks:
+                error = results.get()
+                if error is not None:
+                    raise error
                 advance()
         except BaseException:
+            deque(left, maxlen=0)  # nothing is left to begin
             if stop is not None:
                 stop.set()
             raise
         finally:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown()
 
 
 @cache

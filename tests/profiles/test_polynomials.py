@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer.kernels import ArcCosine, Gaussian, Heat, Matern
-from mercer.spaces import Simplex, Sphere
+from mercer.spaces import Hyperbolic, Simplex, Sphere
 
 COLUMNS = [3, 60, 800, 20_000]
 TYPES = [np.float32, np.float64]
@@ -67,6 +67,46 @@ def test_an_exponential_is_one() -> None:
     far = np.array([[0.0, 1.0, 1e4, 1e30]], dtype=np.float32)
     profile.apply(far)
     np.testing.assert_allclose(far[0], [1.0, np.exp(-0.5), 0.0, 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "n", "low", "high", "form"),
+    [
+        (Heat(Sphere()), 3, -1.0, 1.0, "whole"),
+        (Heat(Sphere()), 393, -1.0, 1.0, "whole"),
+        (Heat(Sphere(), t=0.05), 20, -1.0, 1.0, "table"),
+        (Heat(Sphere(), t=0.05), 20, 0.5, 1.0, "range"),
+        (Heat(Sphere(), t_star=0.1), 393, -0.3, 0.3, "range"),
+        (Matern(Sphere(), nu=0.5), 3, -0.2, 0.3, "range"),
+        (ArcCosine(), 393, -0.3, 0.2, "range"),
+        (ArcCosine(), 10, 0.1, 1.0, "range"),
+        (Heat(Hyperbolic(), t=0.5), 3, 2.0, 5.0, "range"),
+        (Heat(Hyperbolic(), t=0.5), 3, 0.0, 1e6, "table"),
+        (Gaussian(0.01), 3, 0.0, 5.0, "whole"),
+    ],
+    ids=repr,
+)
+def test_tiles_take_the_cheapest_form_and_keep_small_values(kernel, n, low, high, form) -> None:
+    profile, rng = kernel.profile(n), np.random.default_rng(0)
+    tile = rng.uniform(low, high, (100, 60))
+    tile[0, :2] = low, high
+    expected = tile.copy()
+    profile.look_up(expected)
+    found = tile.copy()
+    profile.apply(found)
+    whole = profile._on(*profile._domain, tile.dtype)
+    assert form == ("whole" if whole else "range" if profile._form(tile) else "table")
+    # As good as the table, whose noise is seen at values that are small on all of the range.
+    allowed = 1e-13 * np.abs(expected) + 3e-17
+    assert np.all(np.abs(found - expected) <= allowed)
+    # Outliers, of which the polynomial knows nothing, and what is not a number.
+    tile[50, 7:10] = (1.0, -1.0, np.nan) if profile.separation == "folded" else (0.0, 1e9, np.nan)
+    expected = tile.copy()
+    profile.look_up(expected)
+    profile.apply(tile)
+    assert tile[50, 7] == expected[50, 7]
+    assert np.isnan(tile[50, 9])
+    np.testing.assert_allclose(tile, expected, rtol=1e-12, atol=3e-17)
 
 
 def test_rough_laws_keep_their_table() -> None:

@@ -1,9 +1,6 @@
-"""Loops of radial kernels: zonal series, tables, sparse products."""
+"""Loops of radial kernels: zonal series, sparse products, differences."""
 
 from __future__ import annotations
-
-import math
-from functools import cache
 
 import numpy as np
 
@@ -11,6 +8,9 @@ from mercer.compiled.jit import jit
 
 #: Nodes that advance together through a zonal series: enough to fill the vector units.
 _LANES = 32
+
+#: Rows and columns of a square that is transposed at once.
+_SQUARE = 8
 
 #: A zonal polynomial and its increment below this have died out: the envelope of P_l falls with l.
 _EXTINCT = 1e-30
@@ -70,77 +70,6 @@ def zonal_sweep(u, n, first, coefficients, even, odd):
             odd[start + k] = sums[1, k]
 
 
-@cache
-def table_loop(separation, logarithmic, single):
-    """Compile the loop that replaces each invariant in a tile by a profile's value, in place.
-
-    The upper bits of u (exponent and leading mantissa bits) are the number of its row: pieces are
-    equal parts of octaves, and finding one costs a shift.  A row holds the midpoint of its piece and
-    the coefficients of a polynomial, of degree 6 in double precision (64 bytes, one line of the
-    cache) and 3 in single.
-
-    Flags are constants to the compiler: each combination is a loop without branches.
-    """
-    folded, inverted = separation == "folded", separation == "one-sided"
-    real = np.float32 if single else np.float64
-    whole = np.int32 if single else np.int64
-    sign_bit = 31 if single else 63
-    one, zero = real(1.0), real(0.0)
-
-    @jit(fastmath={"contract"})
-    def loop(tile, table, shift, origin, rows, floor):
-        for i in range(tile.shape[0]):
-            line = tile[i]
-            for j in range(tile.shape[1]):
-                w = line[j]
-                u = one - abs(w) if folded else one - w if inverted else w
-                u = real(max(u, zero))
-                row = (u.view(whole) >> shift) - origin
-                row = min(max(row, whole(0)), rows - whole(1))
-                if folded:
-                    row += (real(w).view(whole) >> sign_bit) & rows
-                c = table[np.uint32(row)]
-                x = u - c[0]
-                if single:
-                    y = ((c[4] * x + c[3]) * x + c[2]) * x + c[1]
-                else:
-                    y = (((((c[7] * x + c[6]) * x + c[5]) * x + c[4]) * x + c[3]) * x + c[2]) * x
-                    y += c[1]
-                line[j] = max(real(math.exp(y)) if logarithmic else y, floor)
-
-    return loop
-
-
-@cache
-def polynomial_loop(degree, root, exponential, separation, single):
-    """Compile the loop that replaces each invariant in a tile by a polynomial's value, in place.
-
-    The degree is a constant to the compiler: Horner's scheme is unrolled, and elements are computed
-    side by side.  Equal points, which are at the end of the range, get their exact value.
-    """
-    real = np.float32 if single else np.float64
-    inverted = separation != "invariant"
-    one, zero = real(1.0), real(0.0)
-
-    @jit(fastmath={"contract"})
-    def loop(tile, coefficients, scale, shift, least, end, own, floor):
-        for i in range(tile.shape[0]):
-            line = tile[i]
-            for j in range(tile.shape[1]):
-                x = line[j]
-                if root:
-                    x = real(math.sqrt(max(one - x if inverted else x, zero)))
-                x = min(max(x * scale + shift, least), one)
-                y = coefficients[degree]
-                for k in range(degree):
-                    y = y * x + coefficients[degree - 1 - k]
-                if exponential:
-                    y = real(math.exp(y))
-                line[j] = own if x == end else max(y, floor)
-
-    return loop
-
-
 @jit()
 def scatter_rows(begin, end, skip, indptr, indices, data, entry, cptr, crows, cdata, out):
     """Rows ``begin:end`` of the sparse product ``L @ R.T``, dense, without its first ``skip`` columns.
@@ -157,16 +86,66 @@ def scatter_rows(begin, end, skip, indptr, indices, data, entry, cptr, crows, cd
                 line[crows[q] - skip] += value * cdata[q]
 
 
+@jit()
+def mirror(matrix, top, bottom, left, right):
+    """Copy what lies above the diagonal in a block of a symmetric matrix to below it.
+
+    Small squares at a time, of which both images are in the nearest cache.
+    """
+    for i in range(top, bottom, _SQUARE):
+        for j in range(left, right, _SQUARE):
+            if i + _SQUARE <= min(bottom, j) and j + _SQUARE <= right:
+                for b in range(_SQUARE):
+                    for a in range(_SQUARE):
+                        matrix[j + b, i + a] = matrix[i + a, j + b]
+            else:
+                for b in range(j, min(j + _SQUARE, right)):
+                    for a in range(i, min(i + _SQUARE, bottom, b)):
+                        matrix[b, a] = matrix[a, b]
+
+
 @jit(fastmath={"contract"})
-def scaled_differences(points, scales, columns, factors, out):
-    """``|p - q|^2 s(p) s(q)`` between points in rows and points in columns."""
-    for i in range(points.shape[0]):
-        line = out[i]
-        line[:] = 0.0
-        for k in range(points.shape[1]):
-            p = points[i, k]
-            for j in range(line.size):
-                difference = p - columns[k, j]
-                line[j] += difference * difference
-        for j in range(line.size):
+def scaled_differences(tile, step, rows, columns, points, scales, others, start, factors):
+    """``|p - q|^2 s(p) s(q)`` between points in rows and others in columns, from ``start`` on.
+
+    Coordinates are a multiple of four.  Four rows advance by four of them at a time, which stay in
+    registers as in a matrix product.  The tile is one line of memory, see
+    :mod:`mercer.compiled.profiles`.
+    """
+    for i in range(rows):
+        tile[i * step : i * step + columns] = 0.0
+    whole = rows - rows % 4
+    for i in range(0, whole, 4):
+        a, b = tile[i * step :][:columns], tile[(i + 1) * step :][:columns]
+        c, d = tile[(i + 2) * step :][:columns], tile[(i + 3) * step :][:columns]
+        for k in range(0, points.shape[1], 4):
+            p, q = _coordinates(points[i], k), _coordinates(points[i + 1], k)
+            r, s = _coordinates(points[i + 2], k), _coordinates(points[i + 3], k)
+            first, second = others[k][start:], others[k + 1][start:]
+            third, fourth = others[k + 2][start:], others[k + 3][start:]
+            for j in range(columns):
+                x = first[j], second[j], third[j], fourth[j]
+                a[j] = _with_squares(a[j], p, x)
+                b[j] = _with_squares(b[j], q, x)
+                c[j] = _with_squares(c[j], r, x)
+                d[j] = _with_squares(d[j], s, x)
+    for i in range(rows):
+        line = tile[i * step : i * step + columns]
+        if i >= whole:
+            for k in range(points.shape[1]):
+                for j in range(columns):
+                    difference = points[i, k] - others[k, start + j]
+                    line[j] += difference * difference
+        for j in range(columns):
             line[j] *= scales[i] * factors[j]
+
+
+@jit()
+def _coordinates(point, k):
+    return point[k], point[k + 1], point[k + 2], point[k + 3]
+
+
+@jit(fastmath={"contract"})
+def _with_squares(total, p, x):
+    a, b, c, d = p[0] - x[0], p[1] - x[1], p[2] - x[2], p[3] - x[3]
+    return (((total + a * a) + b * b) + c * c) + d * d

@@ -97,10 +97,11 @@ def equal_rows(X: Any, Y: Any, value: float) -> Equal | NumberedRows | None:
         return numbered_rows(row_numbers(X, Y), value)
     keys = row_keys(X)
     others = keys if Y is None else row_keys(Y)
+    together = np.sort(keys if Y is None else np.concatenate([keys, others]))
+    if not np.any(together[1:] == together[:-1]):
+        return None
     order = np.argsort(others, kind="stable")
     ordered = others[order]
-    if Y is None and not np.any(ordered[1:] == ordered[:-1]):
-        return None
     starts = np.searchsorted(ordered, keys, side="left")
     stops = np.searchsorted(ordered, keys, side="right")
     if not np.any(starts < stops):

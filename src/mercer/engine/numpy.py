@@ -6,9 +6,9 @@ writes it to its place.  BLAS is limited to one thread: the tiles are computed i
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from mercer._memory import check_gram
 from mercer._threads import run, threads_in_use
 from mercer.engine.base import PLAIN, Engine, Functions, GramOptions, Place, places, threads_for
 from mercer.engine.operands import Invariants, invariants, stored
-from mercer.profiles import Profile
+from mercer.profiles import Profile, TableProfile
 
 #: Rows of one task where functions of points are evaluated.
 _ROWS = 1024
@@ -63,11 +63,12 @@ class NumpyEngine(Engine):
         stop = threading.Event()
 
         def accumulate(lane: int) -> None:
-            buffer = np.empty(tiles.largest, dtype=source.dtype)
+            buffer = np.empty(math.prod(tiles.largest), dtype=source.dtype)
             for rows, columns in places[lane::lanes]:
                 if stop.is_set():
                     return
-                tile = buffer[: rows.stop - rows.start, : columns.stop - columns.start]
+                shape = rows.stop - rows.start, columns.stop - columns.start
+                tile = buffer[: math.prod(shape)].reshape(shape)
                 tiles.write(rows, columns, tile)
                 sums[lane, rows] += tile @ v[columns]
                 if options.symmetric:
@@ -132,17 +133,29 @@ class Tiles:
         return max(1, min(height, rows)), max(1, min(width, columns))
 
     def write(self, rows: slice, columns: slice, tile: NDArray[Any], upper: bool = False) -> None:
-        """Compute one tile in place; below the diagonal too, unless ``upper`` is enough."""
+        """Compute one tile; below the diagonal too, unless ``upper`` is enough."""
+        from mercer.compiled.radial import mirror
+
         options = self.options
-        self.source.write(rows, columns, tile)
-        self.profile.apply(tile)
+        on_diagonal = options.symmetric and rows.start == columns.start
+        tabulated = isinstance(self.profile, TableProfile)
+        # Invariants of their own stay in cache, unlike the result.
+        invariants = np.empty(tile.shape, dtype=tile.dtype) if tabulated else tile
+        self.source.write(rows, columns, invariants)
+        if on_diagonal and options.diagonal is not None:
+            # Exact values come later: the invariant of another pair keeps the range narrow till then.
+            np.fill_diagonal(invariants[:, : len(tile)], invariants[0, -1])
+        if isinstance(self.profile, TableProfile):
+            self.profile.apply(invariants, tile)
+        else:
+            self.profile.apply(tile)
         if options.scales is not None:
             tile *= options.scales[0][rows, None]
             tile *= options.scales[1][columns]
-        if options.symmetric and rows.start == columns.start:
+        if on_diagonal:
             square = tile[:, : len(tile)]
             if not upper:
-                np.copyto(square, square.T.copy(), where=_below(len(square)))
+                mirror(square, 0, len(square), 0, len(square))
             if options.diagonal is not None:
                 np.fill_diagonal(square, options.diagonal[rows])
 
@@ -169,6 +182,8 @@ class Tiles:
         what : str, optional
             Label of a progress bar.
         """
+        from mercer.compiled.radial import mirror
+
         direct = not add and out.dtype == self.source.dtype
 
         def fill(rows: slice, columns: slice) -> None:
@@ -180,12 +195,6 @@ class Tiles:
             elif not direct:
                 place[:] = tile
             if self.options.symmetric and not upper:
-                out[columns, rows] = place.T
+                mirror(out, rows.start, rows.stop, max(rows.stop, columns.start), columns.stop)
 
         run(fill, self.places, what=what)
-
-
-@cache
-def _below(size: int) -> NDArray[np.bool_]:
-    """Mask of the elements below the diagonal."""
-    return np.tri(size, k=-1, dtype=bool)

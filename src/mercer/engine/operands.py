@@ -13,12 +13,13 @@ from scipy import sparse
 
 from mercer.engine.equal import Equal
 from mercer.profiles import Profile
+from mercer.profiles.polynomial import line_of
 
 #: Writes the rows and columns of a tile into an array; symmetric ones may leave out the lower half.
 Write = Callable[[slice, slice, NDArray[Any]], None]
 #: Rows and columns of a tile, such that it stays in cache: of products by BLAS, of products of a sparse
 #: and a dense matrix, of whole rows, and of compiled loops.
-_PRODUCT, _MIXED, _ROWS, _LOOP = (384, 384), (256, 4096), (64, 2**62), (64, 1024)
+_PRODUCT, _MIXED, _ROWS, _LOOP = (192, 2048), (256, 4096), (64, 2**62), (64, 1024)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +54,15 @@ class Differences(Operand):
         """See :class:`Operand`."""
         from mercer.compiled.radial import scaled_differences
 
-        p, s, q, r = self.points, self.scales, np.ascontiguousarray(other.points.T), other.scales
+        # Zeros complete the coordinates that the loop takes at a time.
+        missing = (0, 0), (0, -self.points.shape[1] % 4)
+        p, q = (np.pad(points, missing) for points in (self.points, other.points))
+        s, q, r = self.scales, np.ascontiguousarray(q.T), other.scales
 
         def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
-            scaled_differences(p[rows], s[rows], q[:, columns], r[columns], out)
+            scaled_differences(*line_of(out), *out.shape, p[rows], s[rows], q, columns.start, r[columns])
 
-        return Invariants((len(p), len(r)), np.result_type(p, q), _LOOP, write)
+        return Invariants((len(p), len(r)), np.result_type(p, q), _PRODUCT, write)
 
 
 @dataclass(frozen=True, eq=False)

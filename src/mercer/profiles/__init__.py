@@ -4,8 +4,8 @@ A radial kernel is a function of one invariant of a pair of points.  The law is 
 Chebyshev interpolation on octaves of the *separation* u, which is 0 for equal points
 (:mod:`mercer.profiles.chebyshev`), and the pieces are cut into a table of one low degree, regular
 enough that the engine finds the row of a number by shifting its bits (:mod:`mercer.profiles.rows`).
-In single precision, and on graphics processors, one polynomial is used instead where it gives the whole
-function (:mod:`mercer.profiles.polynomial`): it costs a fifth or less.
+Where one polynomial, or its exponential, gives the function on the range that occurs, it is used
+instead (:mod:`mercer.profiles.polynomial`): it costs a third or less.
 """
 
 from mercer.profiles.polynomial import Separation

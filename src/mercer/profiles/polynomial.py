@@ -1,4 +1,4 @@
-"""One polynomial in place of a table, where a profile is smooth enough on its whole range."""
+"""One polynomial in place of a table, where a profile is smooth enough on the range that occurs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace
+from numpy.lib.stride_tricks import as_strided
 from numpy.polynomial import chebyshev, polynomial
 from numpy.typing import NDArray
 
@@ -17,16 +18,23 @@ Separation = Literal["invariant", "one-sided", "folded"]
 
 #: Largest degree in single and in double precision: beyond it, looking up a table is cheaper.
 MOST = {np.dtype(np.float32): 16, np.dtype(np.float64): 28}
-#: Error that is allowed, relative to the largest value.
-ALLOWED = {np.dtype(np.float32): 3e-8, np.dtype(np.float64): 1e-14}
-#: Loops are compiled for multiples of this degree.
-DEGREES = 4
-#: Logarithms below this are those of zero.
-_NOTHING = -800.0
-#: Smaller values are as good as zero.
-_LEAST = 1e-290
-#: Points of the fit, and those at which rounding is looked at.
-_NODES, _ROUNDINGS = 64, 201
+#: Elements of a tile that are copied at a time.
+_COPIED = 2**16
+#: Logarithms below this are those of zero, and smaller values are as good as zero.
+_NOTHING, _LEAST = -800.0, 1e-290
+#: Values whose logarithms are too noisy to be fitted, relative to the largest.
+_NOISE = 1e-10
+#: Points of the fit, and what takes values there to Chebyshev coefficients.
+_NODES = 64
+_ODD = 2 * np.arange(_NODES) + 1
+_AT = np.cos(np.pi * _ODD / (2 * _NODES))
+# Angles are reduced while they are whole numbers: large ones would cost digits.
+_FIT = 2.0 / _NODES * np.cos(np.pi * (np.outer(np.arange(_NODES), _ODD) % (4 * _NODES)) / (2 * _NODES))
+_FIT[0] /= 2.0
+#: Row k: monomial coefficients of the k-th Chebyshev polynomial.
+_MONOMIALS = np.array([np.pad(chebyshev.cheb2poly([0] * k + [1]), (0, 28 - k)) for k in range(29)])
+#: Points at which rounding is looked at, and what it may be in units of the last place.
+_ROUNDINGS, _ULPS = np.linspace(0.0, 1.0, 101), 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +44,13 @@ class Polynomial:
     Attributes
     ----------
     coefficients : array of shape (degree + 1,)
-        Of p, lowest first.  The degree is a multiple of 4.
+        Of p, lowest first.
     scale, shift : float
         The argument is the invariant, or the square root of the separation.
     least : float
         Values of x are held between this and 1: nothing is extrapolated.
-    end, own : float
-        The x of equal points, and the exact value there.
+    own : float
+        The exact value at equal points.
     root : bool
         Whether the argument is the root: of ``1 - w``, or of w where that is the separation.
     exponential : bool
@@ -57,7 +65,6 @@ class Polynomial:
     scale: float
     shift: float
     least: float
-    end: float
     own: float
     root: bool
     exponential: bool
@@ -70,21 +77,19 @@ class Polynomial:
         """Degree of the polynomial."""
         return len(self.coefficients) - 1
 
-    def apply(self, tile: NDArray[Any]) -> None:
-        """Replace the invariants in a tile by values, in place."""
-        from mercer.compiled.radial import polynomial_loop
+    def apply(self, tile: NDArray[Any], out: NDArray[Any] | None = None) -> None:
+        """Replace the invariants in a tile by values, in place or in another array."""
+        from mercer.compiled.profiles import polynomial_loop
 
         single = tile.dtype == np.float32
         loop = polynomial_loop(self.degree, self.root, self.exponential, self.separation, single)
-        loop(tile, *(self._single if single else self._double))
+        in_lines(loop, tile, out, self._single if single else self._double)
 
     def evaluate(self, w: Any) -> Any:
         """Values at an array of invariants, of any array-API library."""
         xp = array_namespace(w)
-        x = w
-        if self.root:
-            u = w if self.separation == "invariant" else 1.0 - w
-            x = xp.sqrt(xp.where(u > 0.0, u, xp.zeros_like(u)))
+        u = w if self.separation == "invariant" else 1.0 - w
+        x = xp.sqrt(xp.where(u > 0.0, u, xp.zeros_like(u))) if self.root else w
         x = xp.clip(x * self.scale + self.shift, self.least, 1.0)
         value = xp.full_like(x, self.coefficients[-1])
         for c in self.coefficients[-2::-1].tolist():
@@ -92,7 +97,7 @@ class Polynomial:
         if self.exponential:
             value = xp.exp(value)
         value = xp.where(value < self.floor, xp.full_like(value, self.floor), value)
-        return xp.where(x == self.end, xp.full_like(value, self.own), value)
+        return xp.where(u <= 0.0, xp.full_like(value, self.own), value)
 
     @cached_property
     def _double(self) -> tuple[Any, ...]:
@@ -105,13 +110,13 @@ class Polynomial:
         return self._arguments(np.float32)
 
     def _arguments(self, real: type) -> tuple[Any, ...]:
-        numbers = (self.scale, self.shift, self.least, self.end, self.own, self.floor)
+        numbers = (self.scale, self.shift, self.least, self.own, self.floor)
         return tuple(map(real, self.coefficients)), *map(real, numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class Smooth:
-    """A profile on its range, as values to fit.
+    """A profile on a range, as values to fit.
 
     Parameters
     ----------
@@ -123,12 +128,16 @@ class Smooth:
         Range of the invariant.
     bounded : bool
         Whether the range is all that occurs.
-    checks, sizes : arrays of shape (k,)
-        Invariants at which polynomials are checked, wherever the profile changes, and the sizes that
-        errors there are relative to.
+    checks, allowed : arrays of shape (k,)
+        Invariants at which polynomials are checked, wherever the profile changes, and the errors that
+        are allowed there.
     separation : {"invariant", "one-sided", "folded"}
+    own : float
+        Value at equal points.
     floor : float
         No value is below it.
+    step : int
+        The degree is a multiple of it: a loop is compiled for each degree.
     """
 
     values: Callable[[Array], Array]
@@ -137,34 +146,51 @@ class Smooth:
     high: float
     bounded: bool
     checks: Array
-    sizes: Array
+    allowed: Array
     separation: Separation
+    own: float
     floor: float
+    step: int
 
     def polynomial(self, dtype: np.dtype) -> Polynomial | None:
-        """Return the cheapest polynomial that has the precision of a type; None if none has."""
+        """Return the cheapest polynomial whose errors are allowed; None if there is none."""
+        expected = self.values(self.checks)
+        if not np.all(np.isfinite(expected)):
+            return None
         for exponential in (False, True):
             for root in (False, True):
-                found = self._fitted(root, exponential, dtype)
+                found = self._fitted(root, exponential, dtype, expected)
                 if found is not None:
                     return found
         return None
 
-    def _fitted(self, root: bool, exponential: bool, dtype: np.dtype) -> Polynomial | None:
-        """The polynomial of least degree of one form, checked; None if it is not good enough."""
-        nodes = np.cos(np.pi * (np.arange(_NODES) + 0.5) / _NODES)
-        found = self._to_fit(self._invariants(nodes, root), exponential)
-        if found is None:
+    def _fitted(
+        self, root: bool, exponential: bool, dtype: np.dtype, expected: Array
+    ) -> Polynomial | None:
+        """The polynomial of least degree of one form; None if none is good enough."""
+        if root and not self._reaches_equal_points:
             return None
-        largest = 1.0 if exponential else float(np.abs(found).max())
-        c = 2.0 / _NODES * chebyshev.chebvander(nodes, _NODES - 1).T @ found
-        c[0] /= 2.0
-        heavy = np.flatnonzero(np.abs(c) > ALLOWED[dtype] * largest / 2)
-        degree = int(heavy[-1]) if heavy.size else 0
-        if degree > MOST[dtype]:
+        values = self._to_fit(self._invariants(_AT, root), exponential)
+        if values is None:
             return None
-        coefficients = np.asarray(chebyshev.cheb2poly(c[: degree + 1]), dtype=float)
-        return self._checked(self._placed(coefficients, root, exponential), dtype)
+        c = _FIT @ values
+        enough = self.allowed
+        if exponential:
+            c[np.abs(c) <= 2 * np.finfo(float).eps * np.abs(c).max()] = 0.0
+            enough = enough / np.maximum(np.abs(expected), _LEAST)
+        # Degrees that leave out too much need no closer look.
+        last = np.flatnonzero(np.abs(c) > enough.max())
+        first = int(last[-1]) if last.size else 0
+        for degree in range(first + -first % self.step, MOST[dtype] + 1, self.step):
+            monomials = c[: degree + 1] @ _MONOMIALS[: degree + 1, : degree + 1]
+            found = self._checked(self._placed(monomials, root, exponential), dtype, expected)
+            if found is not None:
+                return found
+        return None
+
+    @property
+    def _reaches_equal_points(self) -> bool:
+        return self.low == 0.0 if self.separation == "invariant" else self.high == 1.0
 
     def _to_fit(self, w: Array, exponential: bool) -> Array | None:
         """Values or logarithms; None if there are none, or if they do not serve beyond the range."""
@@ -174,7 +200,7 @@ class Smooth:
             found = self.logarithms(w)
         else:
             values = self.values(w)
-            if values.min() <= 0.0:
+            if values.min() <= _NOISE * max(self.own, values.max()):
                 return None
             found = np.log(values)
         return found if self.bounded or min(found[0], found[-1]) < _NOTHING else None
@@ -191,40 +217,75 @@ class Smooth:
         """A polynomial on [-1, 1]; an exponential on [0, 1], from equal points on."""
         low, high = (0.0, float(np.sqrt(self.high - self.low))) if root else (self.low, self.high)
         near_low = root or self.separation == "invariant"
-        scale, shift, least, end = 2.0 / (high - low), -(high + low) / (high - low), -1.0, 1.0
-        if near_low:
-            end = -1.0
+        scale, shift, least = 2.0 / (high - low), -(high + low) / (high - low), -1.0
         if exponential:
             # Rounding is least where the argument is zero, and there the value is largest.
             sign = 1.0 if near_low else -1.0
             moved = polynomial.Polynomial(coefficients)(polynomial.Polynomial([-sign, 2 * sign]))
             coefficients = np.asarray(moved.coef, dtype=float)
             scale, shift = sign / (high - low), -sign * (low if near_low else high) / (high - low)
-            least, end = 0.0, 0.0
-        padding = -(len(coefficients) - 1) % DEGREES
-        own = self.low if self.separation == "invariant" else 1.0
+            least = 0.0
+            if self._reaches_equal_points and self.own > 0.0:
+                coefficients[0] = np.log(self.own)
+        padding = -(len(coefficients) - 1) % self.step
         return Polynomial(
-            np.pad(coefficients, (0, padding)), scale, shift, least, end,
-            float(self.values(np.array([own]))[0]), root, exponential, self.separation, self.floor,
+            np.pad(coefficients, (0, padding)), scale, shift, least, self.own, root, exponential,
+            self.separation, self.floor,
         )  # fmt: skip
 
-    def _checked(self, found: Polynomial, dtype: np.dtype) -> Polynomial | None:
+    def _checked(self, found: Polynomial, dtype: np.dtype, expected: Array) -> Polynomial | None:
         """The polynomial with its error; None if that is too large."""
-        expected, values = self.values(self.checks), self.checks[None, :].copy()
-        found.apply(values)
-        # Where a logarithm is known, each value is good to its own size, unless it underflows.
-        sizes = self.sizes if self.logarithms is None else np.maximum(np.abs(expected), _LEAST)
-        largest = float(np.abs(expected).max())
-        if largest == 0.0 or sizes.min() == 0.0:
+        with np.errstate(over="ignore"):  # of exponentials that are far off
+            error = np.abs(found.evaluate(self.checks) - expected)
+        if not np.all(error <= self.allowed):
             return None
-        error = float((np.abs(values[0] - expected) / sizes).max())
         # Rounding of Horner's scheme is part of the error.
-        x = np.linspace(found.least, 1.0, _ROUNDINGS)
+        x = found.least + (1.0 - found.least) * _ROUNDINGS
         terms = polynomial.polyval(np.abs(x), np.abs(found.coefficients))
         if found.exponential:
             terms = terms * np.exp(polynomial.polyval(x, found.coefficients))
-        rounding = float(np.finfo(dtype).eps * np.max(terms) / largest)
-        if error > 4 * ALLOWED[dtype] or rounding > 32 * np.finfo(dtype).eps:
+        largest = max(float(np.abs(expected).max()), abs(self.own))
+        ulps = float(np.max(terms) / largest) if largest else np.inf
+        if not ulps <= _ULPS:
             return None
         # Twice what was seen: there are points in between.
-        return replace(found, error=2 * error + 2 * rounding)
+        return replace(found, error=2 * float(error.max() / largest + np.finfo(dtype).eps * ulps))
+
+
+def in_lines(
+    loop: Callable[..., None],
+    tile: NDArray[Any],
+    out: NDArray[Any] | None,
+    arguments: tuple[Any, ...],
+) -> None:
+    """Run a compiled loop over the rows of a tile; values go to another array, or replace the tile."""
+    if out is None:
+        # Copies of a few rows: arrays that overlap would not be computed side by side.
+        height = max(1, _COPIED // max(1, tile.shape[1]))
+        for start in range(0, len(tile), height):
+            part = tile[start : start + height]
+            in_lines(loop, part.copy(), part, arguments)
+        return
+    source, target = contiguous_rows(tile), contiguous_rows(out)
+    loop(*line_of(source), *line_of(target), *tile.shape, *arguments)
+    if target is not out:
+        out[:] = target
+
+
+def contiguous_rows(tile: NDArray[Any]) -> NDArray[Any]:
+    """A tile whose rows are contiguous: itself, if they are."""
+    step, rest = divmod(tile.strides[0], tile.itemsize)
+    if tile.flags.c_contiguous or (
+        tile.strides[1] == tile.itemsize and step >= tile.shape[1] and not rest
+    ):
+        return tile
+    return np.ascontiguousarray(tile)
+
+
+def line_of(tile: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """A tile of contiguous rows as one line of memory, and the distance between its rows."""
+    rows, columns = tile.shape
+    if tile.flags.c_contiguous:
+        return tile.reshape(-1), columns
+    step = tile.strides[0] // tile.itemsize
+    return as_strided(tile, ((rows - 1) * step + columns,), (tile.itemsize,)), step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -11,10 +12,28 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, resolve
-from mercer.profiles.polynomial import Polynomial, Separation, Smooth
+from mercer.profiles.polynomial import (
+    Polynomial,
+    Separation,
+    Smooth,
+    contiguous_rows,
+    in_lines,
+    line_of,
+)
+
+Array = NDArray[np.float64]
 
 #: Laws that cannot be resolved to this are refused.
 MAX_ERROR = 1e-10
+#: Elements of a tile that is worth a polynomial of its own.
+_WORTH = 4096
+#: Errors of polynomials relative to the largest value, and to each value where that is asked for.
+_ALLOWED = {np.dtype(np.float32): 6e-8, np.dtype(np.float64): 1e-14}
+_LOCAL = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 4e-14}
+#: Noise of tables, relative to their largest value.
+_NOISE = 1e-17
+#: Smaller values are as good as zero.
+_LEAST = 1e-290
 
 
 class Profile(Protocol):
@@ -108,19 +127,22 @@ class TableProfile:
     logarithmic: bool = False
     floor: float = -np.inf
 
-    def apply(self, tile: NDArray[Any]) -> None:
-        """See :class:`Profile`; in single precision by one polynomial where there is one.
+    def apply(self, tile: NDArray[Any], out: NDArray[Any] | None = None) -> None:
+        """See :class:`Profile`; by the cheapest form that has the precision of the tile's type.
 
-        In double precision the table is kept: it gives small values to more digits.
+        That is one polynomial of the whole profile, or else one on the range of the tile, or else the
+        table.  Small tiles are not worth a fit.  Values may go to another array.
         """
-        found = self._single_polynomial if tile.dtype == np.float32 else None
+        found = None if tile.size < _WORTH else self._form(tile)
         if found is None:
-            self.look_up(tile)
+            self.look_up(tile, out)
         else:
-            found.apply(tile)
+            found.apply(tile, out)
 
     def polynomial(self, dtype: Any) -> Polynomial | None:
         """One polynomial that gives the profile to the precision of a type, if there is one.
+
+        Errors are relative to the largest value.
 
         Examples
         --------
@@ -136,50 +158,124 @@ class TableProfile:
 
     @cached_property
     def _double_polynomial(self) -> Polynomial | None:
-        return self._smooth.polynomial(np.dtype(np.float64))
+        return self._fitted(*self._domain, np.dtype(np.float64), local=False)
 
     @cached_property
     def _single_polynomial(self) -> Polynomial | None:
-        return self._smooth.polynomial(np.dtype(np.float32))
+        return self._fitted(*self._domain, np.dtype(np.float32), local=False)
+
+    @cached_property
+    def _forms(self) -> dict[tuple[float, float, np.dtype], Polynomial | None]:
+        """Polynomials on ranges that occurred."""
+        return {}
+
+    def _form(self, tile: NDArray[Any]) -> Polynomial | None:
+        """The polynomial for a tile, if there is one."""
+        whole = self._on(*self._domain, tile.dtype)
+        if whole is not None:
+            return whole
+        low, high = self._range(tile)
+        return self._on(low, high, tile.dtype) if math.isfinite(high - low) else None
+
+    def _on(self, low: float, high: float, dtype: np.dtype) -> Polynomial | None:
+        """The polynomial on a range, fitted once; in double precision good for small values too."""
+        key = low, high, dtype
+        if key not in self._forms:
+            self._forms[key] = self._fitted(low, high, dtype, local=True)
+        return self._forms[key]
 
     @property
-    def _smooth(self) -> Smooth:
+    def _domain(self) -> tuple[float, float]:
+        """Range of the invariants that the table covers."""
         width = 2.0**self.pieces.top
-        low, high = {"invariant": (0.0, width), "one-sided": (1.0 - width, 1.0), "folded": (-1.0, 1.0)}[
+        return {"invariant": (0.0, width), "one-sided": (1.0 - width, 1.0), "folded": (-1.0, 1.0)}[
             self.separation
         ]
-        bounded = self.pieces.beyond is None
-        logarithms = self.without_exponential._looked_up if self.logarithmic else None
-        checks, sizes = self._checks(low, high)
-        return Smooth(
-            self._looked_up, logarithms, low, high, bounded, checks, sizes, self.separation, self.floor
-        )
 
-    def _checks(self, low: float, high: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Invariants in all pieces and on a grid of the range; sizes that errors are relative to."""
+    def _range(self, tile: NDArray[Any]) -> tuple[float, float]:
+        """A range of few digits that holds the invariants of a tile: other tiles will have the same."""
+        from mercer.compiled.profiles import bounds
+
+        low, high = map(float, bounds(*line_of(contiguous_rows(tile)), *tile.shape))
+        if not math.isfinite(high - low):
+            return low, high
+        width = max(high - low, abs(high) * 2.0**-10, 2.0**-1000)
+        unit = 2.0 ** (math.floor(math.log2(width)) - 1)
+        low, high = math.floor(low / unit) * unit, math.ceil(high / unit) * unit
+        least, most = self._domain
+        return max(low, least), high if self.separation == "invariant" else min(high, most)
+
+    def _fitted(self, low: float, high: float, dtype: np.dtype, local: bool) -> Polynomial | None:
+        """The polynomial on a range, with errors relative to the largest value or to local ones."""
+        least, most = self._domain
+        bounded = self.pieces.beyond is None or high < most
+        high = min(high, most)
+        if not low < high:
+            return None
+        checks, sizes = self._checks(low, high)
+        own = self._looked_up(np.array([least if self.separation == "invariant" else most]))[0]
+        values = self._looked_up(checks)
+        return Smooth(
+            self._looked_up, self.without_exponential._looked_up if self.logarithmic else None,
+            low, high, bounded, checks, self._allowed(checks, values, sizes, dtype, local),
+            self.separation, float(own), self.floor, step=2 if local else 4,
+        ).polynomial(dtype)  # fmt: skip
+
+    def _allowed(self, w: Array, values: Array, sizes: Array, dtype: np.dtype, local: bool) -> Array:
+        """Errors that are allowed at invariants."""
+        eps = np.finfo(dtype).eps
+        if self.logarithmic:
+            # An error of the logarithm, which is rounded itself.
+            logs = np.abs(np.log(np.maximum(np.abs(values), _LEAST)))
+            return np.maximum(np.abs(values), _LEAST) * (_LOCAL[dtype] + 4 * eps * logs)
+        if not local or dtype == np.float32:
+            return _ALLOWED[dtype] * sizes
+        # Tables have some noise, and invariants are rounded: errors below that are not looked at.
+        noise = _NOISE * self.pieces.scale.min(initial=sizes.min())
+        noise = np.maximum(noise, self._rounding(w, values))
+        return np.minimum(_ALLOWED[dtype] * sizes, np.maximum(_LOCAL[dtype] * np.abs(values), noise))
+
+    def _rounding(self, w: Array, values: Array) -> Array:
+        """Slopes times some units in the last place of the invariants."""
+        size = w if self.separation == "invariant" else 1.0
+        with np.errstate(invalid="ignore"):  # between infinite values
+            return 2 * np.finfo(float).eps * size * np.abs(np.gradient(values, w))
+
+    def _checks(self, low: float, high: float) -> tuple[Array, Array]:
+        """Invariants on a grid and in all pieces of a range; sizes that errors are relative to."""
+        w, sizes = self._places
+        inside = (low <= w) & (w <= high)
+        grid = np.linspace(low, high, 401)
+        largest = sizes.max(initial=self._largest(grid))
+        w, first = np.unique(np.append(w[inside], grid), return_index=True)
+        return w, np.append(sizes[inside], np.full(len(grid), largest))[first]
+
+    @cached_property
+    def _places(self) -> tuple[Array, Array]:
+        """Invariants in all pieces and in the core, and the sizes that errors there are relative to."""
         pieces, within = self.pieces, np.linspace(0.0, 1.0, 8)
         start = np.ldexp(1.0, pieces.octave.astype(int)) + pieces.part * pieces.widths
         u = start[:, None] + pieces.widths[:, None] * within
-        w = (
-            u
-            if self.separation == "invariant"
-            else np.where(pieces.side[:, None] == 0, 1.0 - u, u - 1.0)
-        )
-        sizes = np.repeat(pieces.scale, len(within))
         core = np.ldexp(within, pieces.low)
-        ends = [core] if self.separation == "invariant" else [1.0 - core, core - 1.0][: self.sides]
-        grid = np.concatenate([np.linspace(low, high, 401), *ends])
-        largest = sizes.max(initial=np.abs(self._looked_up(grid)).max())
-        return np.concatenate([w.ravel(), grid]), np.append(sizes, np.full(len(grid), largest))
+        if self.separation != "invariant":
+            u, core = np.where(pieces.side[:, None] == 0, 1.0 - u, u - 1.0), 1.0 - core
+        sizes = np.repeat(pieces.scale, len(within))
+        largest = sizes.max(initial=self._largest(core))
+        return np.append(u.ravel(), core), np.append(sizes, np.full(len(core), largest))
 
-    def _looked_up(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _largest(self, w: Array) -> float:
+        """Largest finite magnitude at some invariants."""
+        values = np.abs(self._looked_up(w))
+        return float(values[np.isfinite(values)].max(initial=0.0))
+
+    def _looked_up(self, w: Array) -> Array:
         tile = w[None, :].copy()
         self.look_up(tile)
         return tile[0]
 
-    def look_up(self, tile: NDArray[Any]) -> None:
-        """Replace the invariants in a tile by values of the table, in place."""
-        from mercer.compiled.radial import table_loop
+    def look_up(self, tile: NDArray[Any], out: NDArray[Any] | None = None) -> None:
+        """Replace the invariants in a tile by values of the table, in place or in another array."""
+        from mercer.compiled.profiles import table_loop
 
         single = tile.dtype == np.float32
         rows = self.pieces.single_rows if single else self.pieces.rows
@@ -188,7 +284,8 @@ class TableProfile:
         mantissa, bias = (23, 127) if single else (52, 1023)
         origin = (rows.low + bias) * 2**rows.bits - 1
         shift = mantissa - rows.bits
-        loop(tile, rows.table, whole(shift), whole(origin), whole(rows.count), real(self.floor))
+        arguments = rows.table, whole(shift), whole(origin), whole(rows.count), real(self.floor)
+        in_lines(loop, tile, out, arguments)
 
     def evaluate(self, w: Any) -> Any:
         """See :class:`Profile`."""
@@ -222,7 +319,8 @@ class TableProfile:
 
         Relative to the largest value, or to each value if the profile was compiled so.
         """
-        return self.law_error + self.pieces.error + 2 * self.pieces.rows.error
+        fit = (_LOCAL if self.logarithmic else _ALLOWED)[np.dtype(float)]
+        return self.law_error + self.pieces.error + 2 * self.pieces.rows.error + fit
 
     @property
     def sides(self) -> int:

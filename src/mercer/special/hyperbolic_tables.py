@@ -140,5 +140,5 @@ class HyperbolicTables:
 
 def _values(table: TableProfile, rho: Array) -> Array:
     values = np.array(rho, ndmin=2)
-    table.apply(values)
+    table.look_up(values)
     return values.reshape(rho.shape)

@@ -1,0 +1,158 @@
+"""Loops from tiles of invariants to values of a profile.
+
+A tile is given as one line of memory and the distance between its rows: the compiler then knows that
+rows are contiguous, and elements are computed side by side.  The values may replace the invariants.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+
+from mercer.compiled.jit import jit
+
+#: Steps of Horner's scheme in one loop: more would not be unrolled.
+_STEPS = 8
+#: ``exp(r)`` as a polynomial where ``|r| <= log(2) / 2``, highest degree first, to 2e-17 and to 1e-8.
+_EXP = (
+    2.5100424157005067e-08, 2.7620138719733994e-07, 2.7557268378684192e-06, 2.480152119021773e-05,
+    0.00019841269863105968, 0.0013888888917281794, 0.008333333333330051, 0.04166666666662399,
+    0.16666666666666669, 0.5000000000000001, 1.0, 1.0,
+)  # fmt: skip
+_SINGLE_EXP = (
+    0.0013926213466332444, 0.008363202971575855, 0.04166655443768594, 0.16666576845993977, 0.5, 1.0, 1.0,
+)  # fmt: skip
+
+
+@jit()
+def bounds(tile, step, rows, columns):
+    """Least and largest element of a tile; NaN where the first row has one."""
+    low, high = tile[:columns].copy(), tile[:columns].copy()
+    for i in range(1, rows):
+        line = tile[i * step : i * step + columns]
+        for j in range(columns):
+            w = line[j]
+            low[j] = w if w < low[j] else low[j]
+            high[j] = w if w > high[j] else high[j]
+    return low.min(), high.max()
+
+
+@cache
+def table_loop(separation, logarithmic, single):
+    """Compile the loop for a table.
+
+    The upper bits of u (exponent and leading mantissa bits) are the number of its row: pieces are
+    equal parts of octaves, and finding one costs a shift.  A row holds the midpoint of its piece and
+    the coefficients of a polynomial, of degree 6 in double precision (64 bytes, one line of the
+    cache) and 3 in single.
+
+    Flags are constants to the compiler: each combination is a loop without branches.
+    """
+    folded, inverted = separation == "folded", separation == "one-sided"
+    real = np.float32 if single else np.float64
+    whole = np.int32 if single else np.int64
+    sign_bit = 31 if single else 63
+    one, zero = real(1.0), real(0.0)
+
+    @jit(fastmath={"contract"})
+    def loop(tile, step, out, stride, rows, columns, table, shift, origin, pieces, floor):
+        for i in range(rows):
+            line = tile[i * step : i * step + columns]
+            values = out[i * stride : i * stride + columns]
+            for j in range(columns):
+                w = line[j]
+                u = one - abs(w) if folded else one - w if inverted else w
+                u = real(max(u, zero))
+                piece = (u.view(whole) >> shift) - origin
+                piece = min(max(piece, whole(0)), pieces - whole(1))
+                if folded:
+                    piece += (real(w).view(whole) >> sign_bit) & pieces
+                c = table[np.uint32(piece)]
+                x = u - c[0]
+                if single:
+                    y = ((c[4] * x + c[3]) * x + c[2]) * x + c[1]
+                else:
+                    y = (((((c[7] * x + c[6]) * x + c[5]) * x + c[4]) * x + c[3]) * x + c[2]) * x
+                    y += c[1]
+                values[j] = max(real(math.exp(y)) if logarithmic else y, floor)
+
+    return loop
+
+
+@cache
+def polynomial_loop(degree, root, exponential, separation, single):
+    """Compile the loop for a polynomial, of a degree that is a constant to the compiler.
+
+    Equal points get their exact value.
+    """
+    real = np.float32 if single else np.float64
+    inverted = separation != "invariant"
+    one, zero = real(1.0), real(0.0)
+    first, second = min(degree, _STEPS), min(degree, 2 * _STEPS)
+    exp = _exponential(single)
+
+    @jit(fastmath={"contract"})
+    def loop(
+        tile, step, out, stride, rows, columns, coefficients, scale, shift, least, own, floor
+    ):  # fmt: skip
+        for i in range(rows):
+            line = tile[i * step : i * step + columns]
+            values = out[i * stride : i * stride + columns]
+            for j in range(columns):
+                w = line[j]
+                u = one - w if inverted else w
+                x = real(math.sqrt(max(u, zero))) if root else w
+                x = x * scale + shift
+                # NaN stays what it is.
+                x = least if x < least else one if x > one else x
+                y = coefficients[degree]
+                for k in range(first):
+                    y = y * x + coefficients[degree - 1 - k]
+                for k in range(first, second):
+                    y = y * x + coefficients[degree - 1 - k]
+                for k in range(second, degree):
+                    y = y * x + coefficients[degree - 1 - k]
+                if exponential:
+                    y = exp(y)
+                values[j] = own if u <= zero else floor if y < floor else y
+
+    return loop
+
+
+@cache
+def _exponential(single):
+    """Compile the exponential function, without calls: elements are computed side by side.
+
+    ``exp(y) = 2^k exp(r)`` where ``y = k log(2) + r``.  Adding a large number rounds ``y / log(2)`` to
+    the whole number k, whose bits are then the last ones.  What would underflow is zero.
+    """
+    real, whole = (np.float32, np.int32) if single else (np.float64, np.int64)
+    mantissa = 23 if single else 52
+    large = real(1.5 * 2.0**mantissa)
+    inverse = real(1.0 / math.log(2.0))
+    upper = real(0.693359375 if single else 6.93147180369123816490e-01)
+    lower = real(math.log(2.0) - 0.693359375 if single else 1.90821492927058770002e-10)
+    least, most = (real(-87.0), real(88.0)) if single else (real(-708.0), real(709.0))
+    infinity, zero = real(np.inf), real(0.0)
+    coefficients = tuple(map(real, _SINGLE_EXP if single else _EXP))
+    degree = len(coefficients) - 1
+    first = min(degree, _STEPS)
+
+    @jit(fastmath={"contract"})
+    def exp(y):
+        rounded = real(y * inverse + large)
+        k = rounded - large
+        r = (y - k * upper) - k * lower
+        p = coefficients[0]
+        for i in range(first):
+            p = p * r + coefficients[1 + i]
+        for i in range(first, degree):
+            p = p * r + coefficients[1 + i]
+        mantissas = real(p)
+        raised = whole(mantissas.view(whole) + (rounded.view(whole) << mantissa))
+        value = raised.view(real)
+        return zero if y < least else infinity if y > most else value
+
+    return exp
