@@ -8,5 +8,5 @@ from mercer.engine.torch import TorchEngine
 
 __all__ = ["Engine", "GramOptions", "engine_for", "register_engine"]
 
-for _engine in (NumpyEngine(), ArrayApiEngine(), TorchEngine(), CudaEngine()):
+for _engine in (ArrayApiEngine(), TorchEngine(), CudaEngine(), NumpyEngine()):
     register_engine(_engine)
