@@ -241,6 +241,19 @@ def test_nodes(tmp_path) -> None:
     assert {s.name: s.mean for s in direct.scores} == pytest.approx(found)
 
 
+def test_labels_of_nodes_stay() -> None:
+    graph = nx.relabel_nodes(nx.karate_club_graph(), lambda i: ("member", f"n{i}"))
+    labels = list(graph)
+    side = [graph.nodes[node]["club"] for node in labels]
+    space = Graph(graph)
+    found = compare(labels, side, space=space, kernels=kernels.Heat(space, t=0.5), folds=3)
+    best = rebuilt(found, graph=graph).fit(labels, side)
+    assert best.predict(labels[:2]).tolist() == side[:2]
+    chosen = candidates(labels, space)
+    assert list(chosen.X) == labels
+    assert all(t.kernel.space.nodes == labels for family in chosen.families.values() for t in family)
+
+
 def test_weighted_edges_and_isolated_nodes(tmp_path) -> None:
     edges, labels = tmp_path / "edges.csv", tmp_path / "labels.csv"
     edges.write_text("a,b,weight\nNA,007,2.5\n007,NA,1.5\n007,7,1\n7,7,3\n")

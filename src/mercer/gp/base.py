@@ -18,7 +18,7 @@ from mercer._validation import is_whole, refuse_complex
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.eigenfunctions import EigenFeatures
 from mercer.gp.elbo import Prior, Solution
-from mercer.gp.features import ROWS, USUAL, Features, HarmonicFeatures
+from mercer.gp.features import ROWS, USUAL, Features, Functions, HarmonicFeatures
 from mercer.gp.inducing.features import InducingFeatures
 from mercer.gp.input_map import InputMap, Moments, looks_like_table, reads_table
 from mercer.gp.likelihoods import Likelihood
@@ -29,7 +29,6 @@ from mercer.gp.variational import Ascent, AscentState, Latent, Passes, Sites, Si
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine, Kernel
 from mercer.rkhs import warn_if_degenerate
-from mercer.spaces import Simplex, Sphere
 
 Array = NDArray[np.float64]
 
@@ -37,8 +36,8 @@ Array = NDArray[np.float64]
 _LOOKED_AT = 200
 #: What checkpoints hold beside numbers, text and arrays.
 _KEPT = (
-    AscentState, HarmonicFeatures, InducingFeatures, InputMap, Moments, Simplex, SiteSums, Sites,
-    Sphere, SphericalHarmonics, Statistics,
+    AscentState, HarmonicFeatures, InducingFeatures, InputMap, Moments, SiteSums, Sites,
+    SphericalHarmonics, Statistics,
 )  # fmt: skip
 
 
@@ -212,7 +211,7 @@ class SparseGP(BaseEstimator):
         variance = np.empty((rows.shape[0], len(posteriors)))
 
         def job(part: slice) -> None:
-            features: Features | None = None
+            features: Functions | None = None
             phi = np.empty((part.stop - part.start, self.features_.size))
             for i, (posterior, prior) in enumerate(posteriors):
                 if prior.features is not features:

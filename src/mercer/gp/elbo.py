@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.gp.features import Features, PriorWeights
+from mercer.gp.features import Features, Functions, PriorWeights
 
 Array = NDArray[np.float64]
 
@@ -24,7 +24,7 @@ class Prior:
 
     amplitude: float
     weights: PriorWeights
-    features: Features
+    features: Functions
 
     @classmethod
     def of(cls, amplitude: float, kernel: Any, features: Features) -> Prior:

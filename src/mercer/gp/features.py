@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,20 @@ class PriorWeights:
     slopes: Array
     rest: Array
     rest_slopes: Array
+
+
+class Functions(Protocol):
+    """Functions of rows at one kernel, as a prior takes them; see :class:`Features`."""
+
+    def write(self, rows: Any, out: Array) -> Array: ...  # noqa: D102
+
+    def weights(self, kernel: Any) -> PriorWeights: ...  # noqa: D102
+
+    def project(self, bound: Bound) -> Bound: ...  # noqa: D102
+
+    def project_rest(self, bound: Bound, rest: Array) -> Array: ...  # noqa: D102
+
+    def function_slopes(self, solution: Solution, prior: Prior, bound: Bound) -> Array | float: ...  # noqa: D102
 
 
 class Features(ABC):
@@ -86,7 +100,7 @@ class Features(ABC):
         """Where sums over rows are collected, in a thread that has others ``beside``."""
         return ProductSums(self, outputs, beside)
 
-    def at(self, kernel: Any) -> Features:
+    def at(self, kernel: Any) -> Functions:
         """The functions at the present hyperparameters of a kernel."""
         return self
 

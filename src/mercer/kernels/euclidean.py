@@ -17,12 +17,12 @@ from mercer.kernels import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
 from mercer.spaces import Euclidean
+from mercer.spaces.base import Embedding
 
 
-class _InnerProduct(RadialKernel):
-    """A kernel of the inner product ``x.y``."""
+class InnerProducts(Embedding):
+    """Rows as they are: the invariant is the inner product ``x.y``."""
 
-    space = Euclidean()
     magnifies = False
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
@@ -34,8 +34,11 @@ class _InnerProduct(RadialKernel):
         return squared_lengths(X)
 
 
+_INNER_PRODUCTS = InnerProducts()
+
+
 @dataclass(eq=False, repr=False)
-class Linear(_InnerProduct):
+class Linear(RadialKernel):
     """The inner product ``k(x, y) = x.y``.
 
     Examples
@@ -45,19 +48,19 @@ class Linear(_InnerProduct):
     array([[50.01]])
     """
 
+    space = Euclidean()
+    embedding = _INNER_PRODUCTS
+
     def explicit_features(self, X: Any) -> Any:
         """See :class:`Kernel`; the rows themselves."""
         return self.space.check(X)
-
-    def _validate(self) -> None:
-        pass
 
     def _compile(self, n: int) -> Profile:
         return PowerProfile()
 
 
 @dataclass(eq=False, repr=False)
-class Polynomial(_InnerProduct):
+class Polynomial(RadialKernel):
     """The polynomial kernel ``k(x, y) = (x.y + coef0)^degree``.
 
     Parameters
@@ -79,11 +82,15 @@ class Polynomial(_InnerProduct):
     coef0: Any = 1.0
     coef0_bounds: Any = (1e-5, 1e5)
 
+    space = Euclidean()
+    embedding = _INNER_PRODUCTS
+
     def continuous(self) -> tuple[str, ...]:
         """See :class:`Kernel`; ``coef0``, unless it is zero."""
         return () if is_number(self.coef0) and number(self.coef0) == 0 else ("coef0",)
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         if not is_whole(self.degree) or self.degree < 1:
             raise ValueError(f"degree of Polynomial must be 1, 2, 3, ..., got {self.degree!r}")
         if not (is_number(self.coef0) and 0 <= number(self.coef0) < np.inf):
@@ -157,7 +164,8 @@ class Gaussian(RadialKernel):
     def _wants_scales(self) -> bool:
         return isinstance(self.column_scales, str)
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_positive(self, "length_scale")
         if self.column_scales is None:
             return

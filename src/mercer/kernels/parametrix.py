@@ -89,9 +89,10 @@ class Parametrix(RadialKernel, DiffusionTime):
 
     positive_semidefinite = False
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_spherical(self)
-        self._check_time()
+        super().validate()
         check_choice(self, "normalized", (True, False))
         if not is_whole(self.order) or self.order < 0:
             raise ValueError(f"order of Parametrix must be a whole number from 0, got {self.order!r}")

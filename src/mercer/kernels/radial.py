@@ -37,12 +37,14 @@ class RadialKernel(RealisedKernel, Embedding):
 
     @property
     def embedding(self) -> Embedding:
-        """See :class:`Kernel`; the kernel itself."""
+        """See :class:`Kernel`; the kernel itself, unless a subclass names another."""
         return self
 
     @property
     def embedding_key(self) -> Hashable:
         """See :class:`Kernel`; the space, unless the subclass overrides :meth:`embed`."""
+        if self.embedding is not self:
+            return self.embedding
         if type(self).embed is RadialKernel.embed:
             return self.space
         values = (hashable(getattr(self, name)) for name in self._embedding_parameters)
@@ -67,11 +69,11 @@ class RadialKernel(RealisedKernel, Embedding):
 
     def _profile(self, n: int) -> Profile:
         """The profile, compiled once and kept."""
-        self._validate()
+        self.validate()
         return self._remember(("profile", n), lambda: self._compile(n))
 
     def _slope_profile(self, n: int, name: str) -> Profile:
-        self._validate()
+        self.validate()
         return self._remember(("gradient", n, name), lambda: self._compile_gradient(n, name))
 
 
@@ -79,7 +81,7 @@ class _OwnProfile(Radial):
     """The realisation of a :class:`RadialKernel`."""
 
     def __init__(self, kernel: RadialKernel, n: int) -> None:
-        self.embedding = kernel
+        self.embedding = kernel.embedding
         self._kernel, self._n = kernel, n
 
     def profile(self) -> Profile:

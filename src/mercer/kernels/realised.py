@@ -53,10 +53,6 @@ class RealisedKernel(Kernel):
     def slope(self, n: int, name: str) -> Slope:
         """The derivative with respect to the logarithm of a continuous hyperparameter."""
 
-    @abstractmethod
-    def _validate(self) -> None:
-        """Raise for hyperparameters and options out of range."""
-
     @property
     def point_space(self) -> Space:
         """See :class:`Kernel`."""
@@ -75,7 +71,7 @@ class RealisedKernel(Kernel):
         """See :class:`Kernel`."""
         if eval_gradient and Y is not None:
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
-        self._validate()
+        self.validate()
         P, Q = self.space.check_pair(X, Y)
         n = self.space.columns(P)
         if eval_gradient:
@@ -97,14 +93,14 @@ class RealisedKernel(Kernel):
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         P = self.space.check(X)
         n = self.space.columns(P)
         return self.realise(n).diagonal(P, self.moving(P, n))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         P, Q = self.space.check_pair(X, Y)
         v = check_vector(v, count(P if Q is None else Q))
         n = self.space.columns(P)
@@ -121,17 +117,17 @@ class RealisedKernel(Kernel):
         >>> Heat(Sphere(), t=0.1).profile(3).error < 1e-13
         True
         """
-        self._validate()
+        self.validate()
         return self.realise(n).profile()
 
     def gradient_profile(self, n: int, name: str) -> Profile:
         """Derivative of the profile with respect to the logarithm of the named hyperparameter."""
-        self._validate()
+        self.validate()
         return self.realise(n).slope_profile(self.slope(n, name))
 
     def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         return self.realise(n).features(size, seed)
 
     def expansion(self) -> Expansion:
@@ -149,7 +145,7 @@ class RealisedKernel(Kernel):
         >>> len(series.coefficients) < 20, series.error < 1e-12
         (True, True)
         """
-        self._validate()
+        self.validate()
         return self.realise(0).expansion()
 
     def pair_similarities(
@@ -164,7 +160,7 @@ class RealisedKernel(Kernel):
         found, points = some.realise(n).pair_similarities(P, max_rows, rng)
 
         def similarities(kernel: Any) -> scale.Array:
-            kernel._validate()
+            kernel.validate()
             return found(kernel.realise(n))
 
         return similarities, points

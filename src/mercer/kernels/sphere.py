@@ -50,10 +50,11 @@ class Cosine(RadialKernel):
 
     def explicit_features(self, X: Any) -> Any:
         """See :class:`Kernel`; the points as unit vectors."""
-        self._validate()
+        self.validate()
         return self.space.embed(self.space.check(X))[0]
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_spherical(self)
 
     def _compile(self, n: int) -> Profile:
@@ -102,7 +103,8 @@ class ArcCosine(RadialKernel):
     space = Euclidean()
     embeds_alike = True
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_choice(self, "order", (0, 1, 2))
         check_choice(self, "normalized", (True, False))
         if not is_whole(self.depth) or self.depth not in range(1, 1001):
@@ -115,7 +117,7 @@ class ArcCosine(RadialKernel):
 
     def require_levels(self) -> None:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
 
     def feature_map(self, n: int, size: int, seed: int) -> HarmonicMap:
         """See :class:`Kernel`."""
@@ -126,7 +128,7 @@ class ArcCosine(RadialKernel):
 
     def level_weights(self, n: int, levels: Sequence[int]) -> LevelWeights:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         numbers = np.asarray(levels, dtype=int)
         if self.depth == 1:
             weights = arccosine_levels.of_unit(self.order, n, numbers)

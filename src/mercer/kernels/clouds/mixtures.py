@@ -176,7 +176,7 @@ class MixtureMoment(CloudKernel):
         -------
         Series
         """
-        self._validate()
+        self.validate()
         if not 0 < tolerance < np.inf:
             raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
         if not is_whole(max_terms) or max_terms < 1:
@@ -279,8 +279,9 @@ class RegularizedMoment(CloudKernel):
     rescale_weights: bool = False
     eps_bounds: Any = (1e-5, 1e5)
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         check_choice(self, "order", (1, 2, 3))
 
     def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:

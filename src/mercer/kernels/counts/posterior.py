@@ -113,8 +113,9 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         """See :class:`Kernel`."""
         return self.space
 
-    def _validate(self) -> None:
-        self._check_time()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         check_positive(self, "alpha")
         if not 1e-100 <= number(self.alpha) <= 1e100:
             raise ValueError(f"alpha of PosteriorHeat must be in 1e-100..1e100, got {self.alpha!r}")
@@ -189,7 +190,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         >>> PosteriorHeat(t_star=0.5).is_exact(1000), PosteriorHeat(t_star=0.1).is_exact(1000)
         (True, False)
         """
-        self._validate()
+        self.validate()
         return self._series(n) is not None
 
     def _series(self, n: int, name: str | None = None) -> Array | None:
@@ -257,7 +258,7 @@ class PosteriorHeat(StructuredKernel, DiffusionTime):
         contribution to the mean of pairs of samples from the same point of the unit cube, which are not
         independent; d usually bounds the bias.
         """
-        self._validate()
+        self.validate()
         P, Q = self._check(X, None if Y is X else Y)
         n = int(P.shape[1])
         total, squares, bias = np.zeros((3, P.shape[0], (P if Q is None else Q).shape[0]))

@@ -181,8 +181,9 @@ class Power(NodeKernel):
 
     _function = _Products
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         if not is_whole(self.exponent) or self.exponent < 1:
             raise ValueError(f"exponent of Power must be 1, 2, 3, ..., got {self.exponent!r}")
         if self.exponent % 2:
@@ -296,8 +297,9 @@ class VonNeumann(NodeKernel):
         # Perron-Frobenius: the spectral radius of a non-negative matrix is its largest eigenvalue.
         return float(self.operator.top if self.operator.decomposable else self.operator.high)
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         if self.space.similarity != "adjacency":
             return
         radius = self._radius

@@ -171,8 +171,9 @@ class Spectrum(StringKernel):
     length: Any = 3
     normalized: bool = False
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         check_length(self)
 
     def _gram(self, P: Sequences, Q: Sequences | None) -> Array:
@@ -228,8 +229,9 @@ class Mismatch(StringKernel):
     alphabet: Any = "ACGT"
     normalized: bool = False
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         if not is_whole(self.length) or self.length < 1:
             raise ValueError(f"length of Mismatch must be 1, 2, 3, ..., got {self.length!r}")
         if not is_whole(self.mismatches) or not 0 <= self.mismatches < self.length:
