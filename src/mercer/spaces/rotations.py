@@ -25,7 +25,7 @@ from mercer.special.heat_short_time import ClosedForm
 
 Array = NDArray[np.float64]
 
-#: The Laplacian of S^3, on the unit quaternions, is so many times that of the rotations.
+#: Eigenvalues of the Laplacian of S^3, on unit quaternions, divided by those of the rotations.
 _SCALE = 4.0
 
 
@@ -190,7 +190,7 @@ class RotationKernel(ZonalRealisation):
 
 
 def _of_rotations(slope: Slope) -> Slope:
-    """The same derivatives, by eigenvalues of S^3."""
+    """The same derivatives as functions of the eigenvalues of S^3."""
     return Slope(slope.name, slope.chain, lambda eigenvalues: slope.scores(eigenvalues / _SCALE))
 
 

@@ -132,7 +132,7 @@ class HarmonicMap(FeatureMap):
         found = level_weights(np.asarray(harmonics.level_numbers))
         roots = np.sqrt(np.repeat(found.weights / harmonics.shares, harmonics.counts))
         share, last = harmonics.shares[-1], multiplicity(n, harmonics.level_numbers[-1])
-        # An incomplete level is right in the mean over directions, not for those that were drawn.
+        # An incomplete level is right on average over directions, not for those that were drawn.
         missing = 0.0 if share == 1 else found.weights[-1] * last / share
         return cls(embedding, harmonics, roots, found.rest + float(missing))
 
@@ -155,7 +155,7 @@ class HarmonicMap(FeatureMap):
 
 
 def absolute_factor(log_value: float | None, n: int) -> float:
-    """What a normalised kernel is multiplied with; refused where it leaves the floating range."""
+    """Factor of a normalised kernel in the absolute form; refused outside the floating range."""
     if log_value is None:
         return 1.0
     if abs(log_value) > LOG_MAX:
