@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -41,7 +42,7 @@ _KEPT = (
 )  # fmt: skip
 
 
-class SparseGP(BaseEstimator):
+class SparseGP(BaseEstimator, ABC):
     """A Gaussian process seen through features: harmonics of a sphere, or eigenfunctions of a space.
 
     A subclass says what it collects of the rows and how it finds the posterior.
@@ -64,6 +65,10 @@ class SparseGP(BaseEstimator):
     #: Parameters that must be whole numbers, with the least values, and those that must be positive.
     _whole: ClassVar[dict[str, int]] = {"max_features": 1, "n_restarts": 0, "random_state": 0}
     _positive: ClassVar[tuple[str, ...]] = ("amplitude", "bias")
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
+        """Find the posterior."""
 
     def _validate(self) -> Any:
         """Check the parameters; returns the kernel."""
@@ -241,7 +246,6 @@ class VariationalGP(SparseGP):
     A subclass names its :class:`~mercer.gp.likelihoods.Likelihood`; that is all it needs.
     """
 
-    likelihood: Likelihood
     likelihood_: Likelihood
     max_iter: int
     tol: float
@@ -277,6 +281,11 @@ class VariationalGP(SparseGP):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+
+    @property
+    @abstractmethod
+    def likelihood(self) -> Likelihood:
+        """The likelihood, a class attribute of subclasses."""
 
     @property
     def _tally_kinds(self) -> tuple[type, ...]:  # type: ignore[override]

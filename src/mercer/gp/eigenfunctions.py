@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.gp.features import Features, PriorWeights, ProductSums
+from mercer.gp.features import Features, PriorWeights, RowSums
 from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class FiniteFeatures(EigenFeatures):
         """See :class:`Features`."""
         return self.at(kernel).weights(kernel)
 
-    def sums(self, outputs: int, beside: Any = None) -> ProductSums:
+    def sums(self, outputs: int, beside: Any = None) -> RowSums:
         """See :class:`Features`."""
         return PointSums(self.n_points, outputs)
 
@@ -164,14 +164,14 @@ class FiniteFeatures(EigenFeatures):
         return TabulatedFunctions(table, left[:, 0], scores[: phi.shape[1]], scale_slopes, left_slopes)
 
 
-class PointSums(ProductSums):
+class PointSums(RowSums):
     """Sums over rows at each point of a finite space; ``gram`` holds sums of weights."""
 
     def __init__(self, points: int, outputs: int) -> None:
         self.gram, self.linear, self.rest = np.zeros(points), np.zeros((points, outputs)), np.zeros(0)
 
     def add(self, rows: Any, w: Array, t: Array, values: tuple[Array, Array] | None = None) -> None:
-        """See :class:`ProductSums`."""
+        """See :class:`RowSums`."""
         self.gram += np.bincount(rows, w, len(self.gram))
         for i, column in enumerate(t.T):
             self.linear[:, i] += np.bincount(rows, column, len(self.gram))

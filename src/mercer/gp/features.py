@@ -96,7 +96,7 @@ class Features(ABC):
     def fingerprint(self) -> str:
         """A text that other features do not have: statistics of different ones must not be added."""
 
-    def sums(self, outputs: int, beside: Any = None) -> ProductSums:
+    def sums(self, outputs: int, beside: Any = None) -> RowSums:
         """Where sums over rows are collected, in a thread that has others ``beside``."""
         return ProductSums(self, outputs, beside)
 
@@ -117,14 +117,26 @@ class Features(ABC):
         return 0.0
 
 
-class ProductSums:
+class RowSums(ABC):
+    """Sums over rows, from which those of the products ``phi phi'`` and ``phi t'`` follow."""
+
+    gram: Array
+    linear: Array
+    rest: Array
+
+    @abstractmethod
+    def add(self, rows: Any, w: Array, t: Array, values: tuple[Array, Array] | None = None) -> None:
+        """Add some rows; ``values`` are what ``features.write`` gives there, if it is known."""
+
+
+class ProductSums(RowSums):
     """Sums over rows with weights w and targets t: ``w phi phi'``, ``phi t'`` and ``w psi``."""
 
     def __init__(self, features: Features, outputs: int, beside: ProductSums | None = None) -> None:
         size = features.size
         self._features = features
-        self.gram: Array = np.zeros((size, size))
-        self.linear: Array = np.zeros((size, outputs))
+        self.gram = np.zeros((size, size))
+        self.linear = np.zeros((size, outputs))
         self.rest = np.zeros(features.n_rest)
         # Sums of one thread are computed one after the other, and share their buffers.
         self._buffers: tuple[Array, Array] = (
@@ -132,7 +144,7 @@ class ProductSums:
         )
 
     def add(self, rows: Any, w: Array, t: Array, values: tuple[Array, Array] | None = None) -> None:
-        """Add some rows; ``values`` are what ``features.write`` gives there, if it is known."""
+        """See :class:`RowSums`."""
         buffer, product = self._buffers
         scaled = buffer[: len(w)]
         phi, psi = values or (scaled, self._features.write(rows, scaled))
