@@ -317,6 +317,13 @@ def _bounded_parameters(kind: type) -> tuple[str, ...]:
     return tuple(name for name in names if f"{name}_bounds" in names)
 
 
+@cache
+def law_parameters(kind: type, others: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of the parameters of a class that values depend on: not bounds, nor the others given."""
+    names = inspect.signature(kind).parameters
+    return tuple(name for name in names if not name.endswith("_bounds") and name not in others)
+
+
 def _identity(kernel: sk.Kernel) -> tuple[Any, ...]:
     """Parameters of a kernel in a form that can be compared and hashed."""
     return tuple((name, hashable(v)) for name, v in sorted(kernel.get_params(deep=False).items()))

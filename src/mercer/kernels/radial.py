@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Self
 
 from mercer.kernels.base import hashable
 from mercer.kernels.realised import RealisedKernel
@@ -69,12 +69,14 @@ class RadialKernel(RealisedKernel, Embedding):
 
     def _profile(self, n: int) -> Profile:
         """The profile, compiled once and kept."""
-        self.validate()
-        return self._remember(("profile", n), lambda: self._compile(n))
+        return self._remember(("profile", n), lambda: self._checked()._compile(n))
 
     def _slope_profile(self, n: int, name: str) -> Profile:
+        return self._remember(("gradient", n, name), lambda: self._checked()._compile_gradient(n, name))
+
+    def _checked(self) -> Self:
         self.validate()
-        return self._remember(("gradient", n, name), lambda: self._compile_gradient(n, name))
+        return self
 
 
 class _OwnProfile(Radial):

@@ -17,7 +17,7 @@ from mercer._memory import check_room
 from mercer._validation import check_vector, refuse_foreign
 from mercer.engine.matrix_functions import Expansion
 from mercer.kernels import scale
-from mercer.kernels.base import Kernel, hashable
+from mercer.kernels.base import Kernel, hashable, law_parameters
 from mercer.profiles import Profile
 from mercer.spaces.base import Space
 from mercer.spaces.realisations.base import FeatureMap, Moving, Realisation, Slope
@@ -183,10 +183,6 @@ class RealisedKernel(Kernel):
 
     def _remember(self, what: tuple[Any, ...], compute: Callable[[], T]) -> T:
         """Compute once per kernel class, parameters and ``what``; clones share the result."""
-        params = self.get_params(deep=False)
-        values = (
-            (k, hashable(v))
-            for k, v in params.items()
-            if not k.endswith("_bounds") and k not in self._embedding_parameters
-        )
+        names = law_parameters(type(self), self._embedding_parameters)  # type: ignore[arg-type]
+        values = (hashable(getattr(self, name)) for name in names)
         return cast(T, _result(_Recipe((type(self), *values, *what), compute)))
