@@ -293,7 +293,8 @@ class HarmonicFeatures(SphericalFeatures):
         self.harmonics.write(points, out)
 
     def _captured(self, phi: Array) -> Array:
-        return (phi[:, -self.counts[-1] :] ** 2).sum(axis=1)
+        last = phi[:, -self.counts[-1] :]
+        return np.asarray(np.einsum("ij,ij->i", last, last))
 
     @property
     def _identity(self) -> tuple[Any, ...]:
