@@ -2,16 +2,24 @@
 
 import os
 import re
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import mpmath
 import pytest
+import sklearn
 from hypothesis import settings
 
 # Without a device, kernels of the CUDA engine run in Triton's interpreter.
 if not Path("/dev/nvidiactl").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# The checks of scikit-learn 1.6 can be imported only with this variable; SciPy has read it before.
+if sklearn.__version__ < "1.7":
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCIPY_ARRAY_API", "1")
+        import_module("sklearn.utils.estimator_checks")
 
 # Examples may take long on a busy machine.
 settings.register_profile("patient", deadline=None)

@@ -81,3 +81,4 @@ def test_the_walk_is_as_it_is_drawn() -> None:
     assert {name for name in met if name not in drawn and name.split("/")[0] not in drawn} == set()
     assert {name for name in drawn if not any(m.startswith(name) for m in met)} == set()
     assert max(map(len, stacks)) <= 8
+    assert len(set(re.findall(r"^\d  (\S+)", drawing, re.MULTILINE))) == 8

@@ -2,8 +2,8 @@
 
 import errno
 import json
+import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from mercer import reproduce
+from mercer import _files, reproduce
 from mercer.cli import app
 from mercer.outputs import plain_cell
 from mercer.reproduce import output
@@ -26,6 +26,9 @@ COUNTS = np.vstack(
 )
 LABELS = np.repeat(["spam", "ham"], 20)
 MERCER = [sys.executable, "-m", "mercer.cli"]
+#: Processes that begin with everything imported.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.test_outputs"])
 FULL = Path("/dev/full")
 full_disk = pytest.mark.skipif(not FULL.exists(), reason="the system has no /dev/full")
 
@@ -41,18 +44,25 @@ def table(tmp_path) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    """Finished fits, which all comparisons of the same table share."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def options(table) -> list[object]:
-    return [table, "--target", "kind", "--folds", 2, "--cache", table.parent / "cache"]
+def options(table, cache) -> list[object]:
+    return [table, "--target", "kind", "--folds", 2, "--cache", cache]
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory) -> Path:
+def model(tmp_path_factory, cache) -> Path:
     folder = tmp_path_factory.mktemp("model")
     frame = pd.DataFrame(COUNTS, columns=list("abcd")).assign(kind=LABELS)
     frame.to_csv(folder / "mail.csv", index=False)
-    path = folder / "model.skops"
-    done = run("compare", folder / "mail.csv", "--target", "kind", "--folds", 2, "--save-model", path)
+    path, table = folder / "model.skops", folder / "mail.csv"
+    options = ["--target", "kind", "--folds", 2, "--cache", cache]
+    done = run("compare", table, *options, "--save-model", path)
     assert done.exit_code == 0, done.stderr
     return path
 
@@ -163,9 +173,30 @@ def test_who_reads_standard_output_may_have_enough(options, tmp_path) -> None:
     assert page.exists()
 
 
+def run_until(place: str, here: Path, told: Path, arguments: list[object]) -> None:
+    """Run a command in this process, and wait at a place to be killed there."""
+
+    def wait(*_: object) -> None:
+        here.touch()
+        time.sleep(600)
+
+    def half(path: Path, mode: str) -> None:
+        file = open(path, mode)  # noqa: SIM115 (it stays open)
+        file.write(b"half" if "b" in mode else "half")
+        file.flush()
+        wait()
+
+    if place == "write":
+        _files._opened = half
+    else:
+        setattr(os, place, wait)
+    os.dup2(os.open(told, os.O_WRONLY | os.O_CREAT), sys.stdout.fileno())
+    app(list(map(str, arguments)))
+
+
 @pytest.mark.parametrize("place", ["write", "fsync", "replace"])
 @pytest.mark.parametrize("kind", ["report", "model", "predictions", "results"])
-def test_killed_while_it_writes(kind, place, table, model, tmp_path) -> None:
+def test_killed_while_it_writes(kind, place, options, model, tmp_path) -> None:
     name = {
         "report": "page.html",
         "model": "m.skops",
@@ -174,44 +205,28 @@ def test_killed_while_it_writes(kind, place, table, model, tmp_path) -> None:
     }
     target = tmp_path / name[kind]
     target.write_text("old")
-    cache = ["--cache", tmp_path / "cache"]
     arguments = {
-        "report": ["compare", table, "--target", "kind", "--folds", 2, *cache, "--report", target],
-        "model": ["compare", table, "--target", "kind", "--folds", 2, *cache, "--save-model", target],
-        "predictions": ["predict", model, table, "--output", target],
+        "report": ["compare", *options, "--report", target],
+        "model": ["compare", *options, "--save-model", target],
+        "predictions": ["predict", model, options[0], "--output", target],
         "results": ["reproduce", "textbook", "--results", tmp_path],
     }[kind]
-    # The process waits at the place to be killed there.
-    hook = {
-        "fsync": "os.fsync = wait",
-        "replace": "os.replace = wait",
-        "write": "_files._opened = half",
-    }[place]
-    script = (
-        "import os, sys, time\nfrom mercer import _files\n"
-        f"def wait(*_):\n    open({str(tmp_path / 'here')!r}, 'w').close()\n    time.sleep(600)\n"
-        "def half(path, mode):\n    file = open(path, mode)\n"
-        "    file.write(b'half' if 'b' in mode else 'half')\n    file.flush()\n    wait()\n"
-        f"{hook}\nfrom mercer.cli import app\nsys.argv = {['mercer', *map(str, arguments)]!r}\napp()\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
+    here, told = tmp_path / "here", tmp_path / "told"
+    process = FORKS.Process(target=run_until, args=(place, here, told, arguments))
+    process.start()
     try:
         for _ in range(1200):
-            if (tmp_path / "here").exists() or process.poll() is not None:
+            if here.exists() or not process.is_alive():
                 break
             time.sleep(0.1)
-        assert (tmp_path / "here").exists()
+        assert here.exists()
         assert target.read_text() == "old"
-        process.send_signal(signal.SIGKILL)
-        told, _ = process.communicate()
     finally:
         process.kill()
-        process.wait()
+        process.join()
     assert target.read_text() == "old"
     if kind in ("report", "model"):
-        assert "accuracy" in told  # the scores came first
+        assert "accuracy" in told.read_text()  # the scores came first
 
 
 def test_results_are_written_one_by_one(tmp_path, monkeypatch) -> None:

@@ -401,7 +401,7 @@ class Circle(Space):
 class CircleHeat(Heat):
     """The heat kernel of the circle, summed up here."""
 
-    def _validate(self):
+    def validate(self):
         pass
 
     def __call__(self, X, Y=None, eval_gradient=False):

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from functools import cache
 
 import networkx as nx
 import numpy as np
@@ -155,11 +156,20 @@ def rebuilt(result, **names):
     )
 
 
+def blocks() -> nx.Graph:
+    return nx.stochastic_block_model([20, 20], [[0.4, 0.05], [0.05, 0.4]], seed=1)
+
+
+@cache
+def of_nodes() -> Comparison:
+    """The comparison on a graph, once for all tests."""
+    return compare(list(blocks()), HALVES, space=Graph(blocks()), folds=3)
+
+
 def test_the_best_model_can_be_rebuilt() -> None:
     strings = compare(STRINGS, HALVES, folds=3)
     assert rebuilt(strings).fit(STRINGS, HALVES).score(STRINGS, HALVES) > 0.9
-    graph = nx.stochastic_block_model([20, 20], [[0.4, 0.05], [0.05, 0.4]], seed=1)
-    nodes = compare(list(graph), HALVES, space=Graph(graph), folds=3)
+    nodes, graph = of_nodes(), blocks()
     assert rebuilt(nodes, graph=graph).fit(list(graph), HALVES).score(list(graph), HALVES) > 0.9
     assert nodes.call == "compare(nodes, y, space=Graph(...), folds=3, random_state=0)"
     clouds = [RNG.normal(size=(6, 2)) + 3 * (i % 2) for i in range(20)]
@@ -208,17 +218,8 @@ def test_weights_of_clouds_must_sum_to_one() -> None:
         compare(clouds, [0, 1] * 4, folds=2)
 
 
-def test_the_table_shows_all_parameters(tmp_path) -> None:
-    path = tmp_path / "clouds.csv"
-    cloud_frame().to_csv(path, index=False)
-    output = run("compare", path, "--target", "ring", "--cloud", "cloud_id", "--folds", 2).stdout
-    assert "30 clouds" in output
-    assert "coordinates: x1, x2" in " ".join(output.split())
-    assert "…" not in output
-
-
 def test_nodes(tmp_path) -> None:
-    graph = nx.stochastic_block_model([20, 20], [[0.4, 0.05], [0.05, 0.4]], seed=1)
+    graph = blocks()
     edges, labels = tmp_path / "edges.csv", tmp_path / "labels.tsv"
     pairs = [(f"n{a}", f"n{b}") for a, b in graph.edges]
     pd.DataFrame(pairs + pairs[:5], columns=["from", "to"]).to_csv(edges, index=False)
@@ -237,8 +238,20 @@ def test_nodes(tmp_path) -> None:
     table = read_nodes(labels, "side", edges, "node")
     assert table.graph.adjacency.nnz == 2 * graph.number_of_edges()
     assert table.graph.adjacency.max() == 1
-    direct = compare(list(graph), HALVES, space=Graph(graph), folds=3)
-    assert {s.name: s.mean for s in direct.scores} == pytest.approx(found)
+    assert {s.name: s.mean for s in of_nodes().scores} == pytest.approx(found)
+
+
+def test_labels_of_nodes_stay() -> None:
+    graph = nx.relabel_nodes(nx.karate_club_graph(), lambda i: ("member", f"n{i}"))
+    labels = list(graph)
+    side = [graph.nodes[node]["club"] for node in labels]
+    space = Graph(graph)
+    found = compare(labels, side, space=space, kernels=kernels.Heat(space, t=0.5), folds=3)
+    best = rebuilt(found, graph=graph).fit(labels, side)
+    assert best.predict(labels[:2]).tolist() == side[:2]
+    chosen = candidates(labels, space)
+    assert list(chosen.X) == labels
+    assert all(t.kernel.space.nodes == labels for family in chosen.families.values() for t in family)
 
 
 def test_weighted_edges_and_isolated_nodes(tmp_path) -> None:
@@ -270,9 +283,14 @@ def test_clouds(tmp_path) -> None:
     frame = cloud_frame().sample(frac=1, random_state=0)
     frame.assign(weight=2.0, note="x").to_csv(path, index=False)
     command = ("compare", path, "--target", "ring", "--cloud", "cloud_id", "--drop", "note")
-    found = scores(run(*command, "--weight", "weight", "--folds", 3, "--json"))
+    command = (*command, "--weight", "weight", "--folds", 3)
+    found = scores(run(*command, "--json"))
     assert found.pop("kind") == "clouds"
     assert max(found["generalised variance"], found["trace"]) > 0.85
+    shown = run(*command).stdout
+    assert "30 clouds" in shown
+    assert "coordinates: x1, x2" in " ".join(shown.split())
+    assert "…" not in shown  # all parameters
     table = read_clouds(path, "ring", "cloud_id", "weight", ["note"])
     assert len(table.X) == 30
     points, weights = table.X[0]

@@ -21,7 +21,7 @@ class Shared(StructuredKernel):
     def __init__(self, normalized: bool = True) -> None:
         self.normalized = normalized
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
         pass
 
     def _check(self, X, Y):

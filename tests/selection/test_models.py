@@ -5,6 +5,7 @@ import json
 import pickle
 import zipfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import joblib
@@ -43,6 +44,12 @@ WIDE = sparse.csr_matrix(np.pad(COUNTS, ((0, 0), (0, 1000)))).astype(float)
 
 def comparison(X, y=Y, **options):
     return compare(X, y, folds=2, n_jobs=1, **options)
+
+
+@cache
+def of_counts():
+    """The comparison of all families, once for all tests."""
+    return comparison(COUNTS)
 
 
 def saved(tmp_path: Path, result, table=None, roles=None) -> SavedModel:
@@ -101,7 +108,7 @@ def test_every_kernel_of_the_catalogue(kernel) -> None:
 
 
 def test_probabilities_are_those_of_machines_calibrated_on_inner_folds(tmp_path) -> None:
-    result = comparison(COUNTS)
+    result = of_counts()
     again = saved(tmp_path, result)
     right = again.classes_[again.predict_proba(COUNTS).argmax(axis=1)] == Y
     assert right.mean() > 0.9
@@ -116,7 +123,7 @@ def test_probabilities_are_those_of_machines_calibrated_on_inner_folds(tmp_path)
 def test_data_frames(tmp_path) -> None:
     names = tuple(f"w{i}" for i in range(8))
     roles = {"target": "y", "drop": ("note",), "group": "who"}
-    again = saved(tmp_path, comparison(COUNTS), Table("t", None, None, columns=names), roles)
+    again = saved(tmp_path, of_counts(), Table("t", None, None, columns=names), roles)
     frame = pd.DataFrame(COUNTS, columns=list(names))
     expected = again.predict(COUNTS)
     full = frame[frame.columns[::-1]].assign(y=Y, note="x", who=1)
@@ -129,7 +136,7 @@ def test_data_frames(tmp_path) -> None:
         again.score(frame.assign(w9=1), Y)
     with pytest.raises(ValueError, match="8 features"):
         again.predict(COUNTS[:, :7])
-    unnamed = saved(tmp_path, comparison(COUNTS))
+    unnamed = saved(tmp_path, of_counts())
     assert (unnamed.predict(frame) == expected).all()
     assert not hasattr(unnamed, "feature_names_in_")
 
@@ -140,7 +147,7 @@ def test_a_comparison_of_a_data_frame_knows_its_columns(made, tmp_path) -> None:
     again = saved(tmp_path, comparison(made(frame.to_dict("list"))))
     assert again.feature_names_in_.tolist() == list("abcdefgh")
     assert again.n_features_in_ == 8
-    expected = saved(tmp_path, comparison(COUNTS)).predict(COUNTS)
+    expected = saved(tmp_path, of_counts()).predict(COUNTS)
     assert (again.predict(frame[list("hgfedcba")]) == expected).all()
     path = tmp_path / "new.csv"
     frame[list("bacdefgh")].to_csv(path, index=False)
@@ -177,7 +184,7 @@ def test_data_frames_of_other_points(tmp_path) -> None:
 
 
 def test_an_estimator_among_others(tmp_path) -> None:
-    again = saved(tmp_path, comparison(COUNTS))
+    again = saved(tmp_path, of_counts())
     check_is_fitted(again)
     found = permutation_importance(again, COUNTS, Y, n_repeats=2, random_state=0)
     assert found.importances.shape == (8, 2)
@@ -206,7 +213,7 @@ def test_kernels_of_others_are_refused_by_name_and_the_old_file_stays(tmp_path) 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> bytes:
     path = tmp_path_factory.mktemp("model") / "model.skops"
-    save_model(path, comparison(COUNTS))
+    save_model(path, of_counts())
     return path.read_bytes()
 
 
@@ -286,7 +293,7 @@ def test_types_that_are_not_expected_are_refused_by_name(name: str, whole: bytes
 
 def test_equal_models_give_equal_files(whole: bytes, tmp_path) -> None:
     path = tmp_path / "m.skops"
-    save_model(path, comparison(COUNTS))
+    save_model(path, of_counts())
     assert path.read_bytes() == whole
     load_model(path).save(path)
     assert load_model(path).predict(COUNTS).shape == (36,)

@@ -349,7 +349,7 @@ def test_messages_name_factor_and_row() -> None:
         ((), {"columns": []}, TypeError, "give the spaces"),
         ((Sphere,), {"columns": [0]}, TypeError, "give the spaces"),
         ((Sphere(),), {"columns": "ab"}, TypeError, "columns must be a list"),
-        ((Sphere(),), {"columns": [[0, 1], [2]]}, ValueError, "need columns each"),
+        ((Sphere(),), {"columns": [[0, 1], [2]]}, ValueError, "an entry for each of 1 spaces, got 2"),
         ((Sphere(),), {"columns": [[]]}, ValueError, "different positions"),
         ((Sphere(),), {"columns": [[0, 0]]}, ValueError, "different positions"),
         ((Sphere(),), {"columns": [[0, "a"]]}, ValueError, "different positions"),

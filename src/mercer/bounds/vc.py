@@ -288,7 +288,7 @@ def _gram(model: Any, X: Any, kernel: Any) -> Array:
         K = _dense(X)
     else:
         X = check_array(X, accept_sparse="csr", dtype=float)
-        options = {"gamma": model._gamma, "degree": model.degree, "coef0": model.coef0}
+        options = {"gamma": _gamma(model, X), "degree": model.degree, "coef0": model.coef0}
         K = pairwise_kernels(X, metric=kernel, filter_params=True, **options)
     if K.shape != (size, size):
         raise ValueError(
@@ -296,6 +296,16 @@ def _gram(model: Any, X: Any, kernel: Any) -> Array:
             'kernel="precomputed" needs it as X, or the kernel and the rows'
         )
     return K
+
+
+def _gamma(model: Any, X: Any) -> float:
+    """The value of ``gamma``, which scikit-learn takes from the training rows unless it is given."""
+    if not isinstance(model.gamma, str):
+        return model.gamma
+    variance = 1.0
+    if model.gamma == "scale":
+        variance = X.multiply(X).mean() - X.mean() ** 2 if sparse.issparse(X) else X.var()
+    return 1.0 / (X.shape[1] * variance) if variance != 0 else 1.0
 
 
 def _dimension(model: Any, X: Any, kernel: Any, dimension: Any) -> float:

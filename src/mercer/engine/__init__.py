@@ -10,11 +10,11 @@ from mercer.engine.torch import TorchEngine
 __all__ = ["Engine", "Extent", "GramOptions", "engine_for", "register_engine"]
 
 for _engine in (
-    NumpyEngine(),
     ArrayApiEngine(),
     BorrowingEngine(),
     TorchEngine(),
     CudaEngine(),
     SparseTensorEngine(),
+    NumpyEngine(),
 ):
     register_engine(_engine)

@@ -72,7 +72,7 @@ class GramOptions:
     symmetric: bool = False
     scales: tuple[Any, Any] | None = None
     diagonal: Any = None
-    equal: Equal | NumberedRows | None = None
+    equal: Any = None
     parameters: Sequence[Parameter] = ()
     dtype: Any = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from mercer.engine import engine_for
 from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.eigenfunctions import EigenFeatures
 from mercer.gp.elbo import Prior, Solution
-from mercer.gp.features import USUAL, Features, HarmonicFeatures
+from mercer.gp.features import USUAL, Features, Functions, HarmonicFeatures
 from mercer.gp.inducing.features import InducingFeatures
 from mercer.gp.input_map import InputMap, Moments, looks_like_table, reads_table
 from mercer.gp.likelihoods import Likelihood
@@ -31,7 +32,6 @@ from mercer.gp.variational import Ascent, AscentState, Latent, Passes, Sites, Si
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine, Kernel
 from mercer.rkhs import warn_if_degenerate
-from mercer.spaces import Simplex, Sphere
 
 Array = NDArray[np.float64]
 
@@ -39,12 +39,12 @@ Array = NDArray[np.float64]
 _LOOKED_AT = 200
 #: What checkpoints hold beside numbers, text and arrays.
 _KEPT = (
-    AscentState, HarmonicFeatures, InducingFeatures, InputMap, Moments, Simplex, SiteSums, Sites,
-    Sphere, SphericalHarmonics, Statistics,
+    AscentState, HarmonicFeatures, InducingFeatures, InputMap, Moments, SiteSums, Sites,
+    SphericalHarmonics, Statistics,
 )  # fmt: skip
 
 
-class SparseGP(BaseEstimator):
+class SparseGP(BaseEstimator, ABC):
     """A Gaussian process seen through features: harmonics of a sphere, or eigenfunctions of a space.
 
     A subclass says what it collects of the rows and how it finds the posterior.
@@ -67,6 +67,10 @@ class SparseGP(BaseEstimator):
     #: Parameters that must be whole numbers, with the least values, and those that must be positive.
     _whole: ClassVar[dict[str, int]] = {"max_features": 1, "n_restarts": 0, "random_state": 0}
     _positive: ClassVar[tuple[str, ...]] = ("amplitude", "bias")
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
+        """Find the posterior."""
 
     def _validate(self) -> Any:
         """Check the parameters; returns the kernel."""
@@ -216,7 +220,7 @@ class SparseGP(BaseEstimator):
         height = self.features_.height(rows)
 
         def job(part: slice) -> None:
-            features: Features | None = None
+            features: Functions | None = None
             phi = filled((part.stop - part.start, self.features_.size), 0.0, rows)
             for i, (posterior, (_, prior)) in enumerate(zip(near, posteriors, strict=True)):
                 if prior.features is not features:
@@ -250,7 +254,6 @@ class VariationalGP(SparseGP):
     A subclass names its :class:`~mercer.gp.likelihoods.Likelihood`; that is all it needs.
     """
 
-    likelihood: Likelihood
     likelihood_: Likelihood
     max_iter: int
     tol: float
@@ -286,6 +289,11 @@ class VariationalGP(SparseGP):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+
+    @property
+    @abstractmethod
+    def likelihood(self) -> Likelihood:
+        """The likelihood, a class attribute of subclasses."""
 
     @property
     def _tally_kinds(self) -> tuple[type, ...]:  # type: ignore[override]

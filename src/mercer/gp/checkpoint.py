@@ -136,7 +136,7 @@ class Codec:
         Those that may occur; they are made from their fields.
     kernel : Kernel, optional
         A kernel in the tree is written as what tells it from this one, and a space as whether it is this
-        one's.
+        one's, or that of its tables.
     """
 
     def __init__(self, kinds: Sequence[type] = (), kernel: Any = None) -> None:
@@ -177,6 +177,8 @@ class Codec:
             return {"kernel": self._frozen(plain, arrays)}
         if self._kernel is not None and value == self._kernel.space:
             return {"space": name}
+        if self._kernel is not None and value == self._kernel.space.of_table():
+            return {"table": name}
         known: Any = self._kinds.get(name)
         if known is kind:
             parts = {f.name: getattr(value, f.name) for f in fields(known)}
@@ -197,6 +199,8 @@ class Codec:
             return _PLAIN[kind](values) if kind in _PLAIN else np.array([*values, None], object)[:-1]
         if kind == "space":
             return self._kernel.space
+        if kind == "table":
+            return self._kernel.space.of_table()
         parts = content if kind == "dict" else content["dict"]
         named = {str(name): self._thawed(one, arrays) for name, one in parts.items()}
         if kind == "dict":

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._arrays import on_cpu
-from mercer.gp.features import Features, PriorWeights, ProductSums
+from mercer.gp.features import Features, PriorWeights, RowSums
 from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 
 if TYPE_CHECKING:
@@ -137,11 +137,11 @@ class FiniteFeatures(EigenFeatures):
         """See :class:`Features`."""
         return self.at(kernel).weights(kernel)
 
-    def sums(self, rows: Any, outputs: int, beside: Any = None) -> ProductSums:
+    def sums(self, rows: Any, outputs: int, beside: Any = None) -> RowSums:
         """See :class:`Features`."""
         return PointSums(self.n_points, outputs)
 
-    def at(self, kernel: Any) -> TabulatedFeatures:
+    def at(self, kernel: Any) -> TabulatedFunctions:
         """See :class:`Features`; ``phi_j(x) (a_j / k(x, x))^(1/2)``, or without k if not normalised."""
         everywhere = np.arange(self.n_points)
         phi, psi = self.basis.values(everywhere), self.basis.rest(everywhere)
@@ -162,26 +162,24 @@ class FiniteFeatures(EigenFeatures):
         table /= np.sqrt(scale)[:, None]
         left = rest / scale[:, None]
         left_slopes = left[:, 1:] - left[:, :1] * scale_slopes
-        return TabulatedFeatures(
-            self, table, left[:, 0], scores[: phi.shape[1]], scale_slopes, left_slopes
-        )
+        return TabulatedFunctions(table, left[:, 0], scores[: phi.shape[1]], scale_slopes, left_slopes)
 
 
-class PointSums(ProductSums):
+class PointSums(RowSums):
     """Sums over rows at each point of a finite space; ``gram`` holds sums of weights."""
 
     def __init__(self, points: int, outputs: int) -> None:
         self.gram, self.linear, self.rest = np.zeros(points), np.zeros((points, outputs)), np.zeros(0)
 
     def add(self, rows: Any, w: Array, t: Array, values: tuple[Array, Array] | None = None) -> None:
-        """See :class:`ProductSums`."""
+        """See :class:`RowSums`."""
         self.gram += np.bincount(rows, w, len(self.gram))
         for i, column in enumerate(t.T):
             self.linear[:, i] += np.bincount(rows, column, len(self.gram))
 
 
 @dataclass(frozen=True, eq=False)
-class TabulatedFeatures(Features):
+class TabulatedFunctions:
     """The functions of :class:`FiniteFeatures` at one kernel: tables, with derivatives.
 
     Weights have the prior variance one.  With s the derivatives of ``log a_j`` and h those of
@@ -190,7 +188,6 @@ class TabulatedFeatures(Features):
 
     Parameters
     ----------
-    finite : FiniteFeatures
     table : array of shape (n, M)
         The functions at all points.
     left : array of shape (n,)
@@ -199,22 +196,11 @@ class TabulatedFeatures(Features):
         Derivatives s, h, and those of ``left``.
     """
 
-    finite: FiniteFeatures
     table: Array
     left: Array
     scores: Array
     scale_slopes: Array
     left_slopes: Array
-    inputs = None
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        """See :class:`Features`."""
-        return self.table.shape[1]
-
-    def check(self, X: Any, name: str = "X") -> Any:
-        """See :class:`Features`."""
-        return self.finite.check(X, name)
 
     def write(self, rows: Any, out: Array) -> Array:
         """See :class:`Features`."""
@@ -223,23 +209,8 @@ class TabulatedFeatures(Features):
 
     def weights(self, kernel: Any) -> PriorWeights:
         """See :class:`Features`; derivatives are in :meth:`function_slopes`."""
-        free = self.scores.shape[1]
-        return PriorWeights(
-            np.ones(self.size), np.zeros((self.size, free)), np.ones(1), np.zeros((1, free))
-        )
-
-    def gram(self, kernel: Any, rows: Any) -> Array:
-        """See :class:`Features`."""
-        return self.finite.gram(kernel, rows)
-
-    def serves(self, kernel: Any, inputs: str) -> bool:
-        """See :class:`Features`."""
-        return self.finite.serves(kernel, inputs)
-
-    @property
-    def fingerprint(self) -> str:
-        """See :class:`Features`."""
-        return self.finite.fingerprint
+        still, one = np.zeros_like(self.scores), np.ones(1)
+        return PriorWeights(np.ones(len(still)), still, one, np.zeros((1, still.shape[1])))
 
     def project(self, bound: Bound) -> Bound:
         """See :class:`Features`; rows at one point count as one, of all their weight."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mercer._arrays import on_cpu, placed
 from mercer.engine import engine_for
-from mercer.gp.features import Features, PriorWeights
+from mercer.gp.features import Features, Functions, PriorWeights
 
 Array = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ class Prior:
 
     amplitude: float
     weights: PriorWeights
-    features: Features
+    features: Functions
 
     @classmethod
     def of(cls, amplitude: float, kernel: Any, features: Features) -> Prior:

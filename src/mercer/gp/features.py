@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -42,6 +42,20 @@ class PriorWeights:
     slopes: Array
     rest: Array
     rest_slopes: Array
+
+
+class Functions(Protocol):
+    """Functions of rows at one kernel, as a prior takes them; see :class:`Features`."""
+
+    def write(self, rows: Any, out: Array) -> Array: ...  # noqa: D102
+
+    def weights(self, kernel: Any) -> PriorWeights: ...  # noqa: D102
+
+    def project(self, bound: Bound) -> Bound: ...  # noqa: D102
+
+    def project_rest(self, bound: Bound, rest: Array) -> Array: ...  # noqa: D102
+
+    def function_slopes(self, solution: Solution, prior: Prior, bound: Bound) -> Array | float: ...  # noqa: D102
 
 
 class Features(ABC):
@@ -86,7 +100,7 @@ class Features(ABC):
     def fingerprint(self) -> str:
         """A text that other features do not have: statistics of different ones must not be added."""
 
-    def sums(self, rows: Any, outputs: int, beside: Any = None) -> ProductSums:
+    def sums(self, rows: Any, outputs: int, beside: Any = None) -> RowSums:
         """Where sums over checked rows are collected, in a thread that has others ``beside``."""
         return ProductSums(self, rows, outputs, beside)
 
@@ -98,7 +112,7 @@ class Features(ABC):
         """Room for the functions at so many rows."""
         return filled((min(self.height(rows), rows.shape[0]), self.size), 0.0, rows)
 
-    def at(self, kernel: Any) -> Features:
+    def at(self, kernel: Any) -> Functions:
         """The functions at the present hyperparameters of a kernel."""
         return self
 
@@ -115,7 +129,19 @@ class Features(ABC):
         return 0.0
 
 
-class ProductSums:
+class RowSums(ABC):
+    """Sums over rows, from which those of the products ``phi phi'`` and ``phi t'`` follow."""
+
+    gram: Any
+    linear: Any
+    rest: Any
+
+    @abstractmethod
+    def add(self, rows: Any, w: Any, t: Any, values: tuple[Any, Any] | None = None) -> None:
+        """Add some rows; ``values`` are what ``features.write`` gives there, if it is known."""
+
+
+class ProductSums(RowSums):
     """Sums over rows with weights w and targets t: ``w phi phi'``, ``phi t'`` and ``w psi``.
 
     They are collected where the rows live.
@@ -126,9 +152,9 @@ class ProductSums:
     ) -> None:
         size = features.size
         self._features = features
-        self.gram: Any = filled((size, size), 0.0, rows)
-        self.linear: Any = filled((size, outputs), 0.0, rows)
-        self.rest: Any = filled((features.n_rest,), 0.0, rows)
+        self.gram = filled((size, size), 0.0, rows)
+        self.linear = filled((size, outputs), 0.0, rows)
+        self.rest = filled((features.n_rest,), 0.0, rows)
         # Sums of one thread are computed one after the other, and share their buffers.
         self._buffers: tuple[Any, Any] = (
             (features.buffer(rows), filled((size, size), 0.0, rows))
@@ -137,7 +163,7 @@ class ProductSums:
         )
 
     def add(self, rows: Any, w: Any, t: Any, values: tuple[Any, Any] | None = None) -> None:
-        """Add some rows; ``values`` are what ``features.write`` gives there, if it is known."""
+        """See :class:`RowSums`."""
         xp = array_namespace(w)
         buffer, product = self._buffers
         scaled = buffer[: len(w)]

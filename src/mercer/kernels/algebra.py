@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +54,7 @@ class Constant(Kernel):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
-        check_positive(self, "value")
+        self.validate()
         if eval_gradient and Y is not None:
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         check_room(X, Y)
@@ -64,7 +65,7 @@ class Constant(Kernel):
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
-        check_positive(self, "value")
+        self.validate()
         return filled((count(X),), self.value, X)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
@@ -201,9 +202,10 @@ class Exponentiation(Kernel, sk.Exponentiation):
     def __init__(self, kernel: sk.Kernel, exponent: int) -> None:
         self.kernel = kernel
         self.exponent = exponent
-        self._check_exponent()
+        self.validate()
 
-    def _check_exponent(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         if not is_whole(self.exponent) or self.exponent < 1:
             raise ValueError(f"the exponent of a kernel must be 1, 2, 3, ..., got {self.exponent!r}")
 
@@ -219,7 +221,7 @@ class Exponentiation(Kernel, sk.Exponentiation):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
-        self._check_exponent()
+        self.validate()
         check_room(X, Y, matrices=2 + (2 * len(self.theta) + 1 if eval_gradient else 0))
         if not eval_gradient:
             return self.kernel(X, Y) ** self.exponent
@@ -245,6 +247,18 @@ class Exponentiation(Kernel, sk.Exponentiation):
         inner = repr(self.kernel)
         atom = not isinstance(self.kernel, sk.KernelOperator | sk.Exponentiation)
         return f"{inner if atom else f'({inner})'} ** {self.exponent}"
+
+
+def elementwise(kernel: sk.Kernel, gram: Callable[[sk.Kernel], Any]) -> Any:
+    """Gram matrix of a sum, product or power, in place of those of its parts; None for other kernels."""
+    if isinstance(kernel, sk.KernelOperator):
+        K = gram(kernel.k1)
+        combine = np.add if isinstance(kernel, Sum | sk.Sum) else np.multiply
+        return combine(K, gram(kernel.k2), out=K)
+    if isinstance(kernel, sk.Exponentiation):
+        K = gram(kernel.kernel)
+        return np.power(K, kernel.exponent, out=K)
+    return None
 
 
 def _matvec(kernel: sk.Kernel, X: Any, Y: Any, v: Any) -> Any:

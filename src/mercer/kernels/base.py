@@ -16,7 +16,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from mercer._arrays import count, number, on_cpu, sliceable
 from mercer._repr import constructor_call
-from mercer._validation import check_vector, is_number
+from mercer._validation import check_positive, check_vector, is_number
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
 from mercer.spaces import Euclidean, Space
@@ -57,6 +57,10 @@ class Kernel(sk.Kernel):
     @abstractmethod
     def diag(self, X: Any) -> Any:
         """Diagonal of ``k(X)``, computed without the other entries."""
+
+    def validate(self) -> None:
+        """Raise for hyperparameters and options out of range."""
+        check_positive(self, *self.continuous())
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """Product ``k(X, Y) @ v``, without storing the Gram matrix.
@@ -311,6 +315,13 @@ def _bounded_parameters(kind: type) -> tuple[str, ...]:
     """Names of the parameters of a class that have bounds for optimisers."""
     names = inspect.signature(kind).parameters
     return tuple(name for name in names if f"{name}_bounds" in names)
+
+
+@cache
+def law_parameters(kind: type, others: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of the parameters of a class that values depend on: not bounds, nor the others given."""
+    names = inspect.signature(kind).parameters
+    return tuple(name for name in names if not name.endswith("_bounds") and name not in others)
 
 
 def _identity(kernel: sk.Kernel) -> tuple[Any, ...]:

@@ -93,9 +93,10 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
     def _unit(self, n: int) -> float | None:
         return None if self.space.natural_time(n) is None else ORTHOGONAL_HALF
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         self._check_space()
-        self._check_time()
+        super().validate()
 
     def _check_space(self) -> None:
         if not isinstance(self.space, Space):

@@ -20,15 +20,15 @@ from mercer.kernels import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
 from mercer.spaces import Euclidean
+from mercer.spaces.base import Embedding
 
 #: Polynomial kernels with more explicit features than this are not written out.
 _FEW_FEATURES = 1000
 
 
-class _InnerProduct(RadialKernel):
-    """A kernel of the inner product ``x.y``."""
+class InnerProducts(Embedding):
+    """Rows as they are: the invariant is the inner product ``x.y``."""
 
-    space = Euclidean()
     magnifies = False
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
@@ -40,8 +40,11 @@ class _InnerProduct(RadialKernel):
         return squared_lengths(X)
 
 
+_INNER_PRODUCTS = InnerProducts()
+
+
 @dataclass(eq=False, repr=False)
-class Linear(_InnerProduct):
+class Linear(RadialKernel):
     """The inner product ``k(x, y) = x.y``.
 
     Examples
@@ -51,19 +54,19 @@ class Linear(_InnerProduct):
     array([[50.01]])
     """
 
+    space = Euclidean()
+    embedding = _INNER_PRODUCTS
+
     def explicit_features(self, X: Any) -> Any:
         """See :class:`Kernel`; the rows themselves."""
         return self.space.check(X)
-
-    def _validate(self) -> None:
-        pass
 
     def _compile(self, n: int) -> Profile:
         return PowerProfile()
 
 
 @dataclass(eq=False, repr=False)
-class Polynomial(_InnerProduct):
+class Polynomial(RadialKernel):
     """The polynomial kernel ``k(x, y) = (x.y + coef0)^degree``.
 
     Parameters
@@ -87,6 +90,9 @@ class Polynomial(_InnerProduct):
     coef0: Any = 1.0
     coef0_bounds: Any = (1e-5, 1e5)
 
+    space = Euclidean()
+    embedding = _INNER_PRODUCTS
+
     def continuous(self) -> tuple[str, ...]:
         """See :class:`Kernel`; ``coef0``, unless it is zero."""
         return () if is_number(self.coef0) and number(self.coef0) == 0 else ("coef0",)
@@ -96,7 +102,7 @@ class Polynomial(_InnerProduct):
 
         None if there are more than 1000 of them.
         """
-        self._validate()
+        self.validate()
         X = self.space.check(X)
         degree, constant = int(self.degree), math.sqrt(number(self.coef0))
         variables = int(X.shape[1]) + (constant > 0)
@@ -114,7 +120,8 @@ class Polynomial(_InnerProduct):
         xp = array_namespace(features)
         return features * xp.asarray(roots, dtype=features.dtype, device=device(features))
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         if not is_whole(self.degree) or self.degree < 1:
             raise ValueError(f"degree of Polynomial must be 1, 2, 3, ..., got {self.degree!r}")
         if not (is_number(self.coef0) and 0 <= number(self.coef0) < np.inf):
@@ -188,7 +195,8 @@ class Gaussian(RadialKernel):
     def _wants_scales(self) -> bool:
         return isinstance(self.column_scales, str)
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_positive(self, "length_scale")
         if self.column_scales is None:
             return

@@ -90,9 +90,9 @@ Torus, Rotations, Categories or ProductSpace
         """See :class:`LawKernel`."""
         return self.time(n)
 
-    def _validate(self) -> None:
-        super()._validate()
-        self._check_time()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         self.laplacian_space.check_time(self.time(2))
 
     def log(self, X: Any, Y: Any = None) -> Any:
@@ -110,7 +110,7 @@ Torus, Rotations, Categories or ProductSpace
         >>> Heat(Sphere(), normalized=False).log([x], [x]).round(4)    # e^2033 would overflow
         array([[2033.0583]])
         """
-        self._validate()
+        self.validate()
         if is_watched(self._time(2)):
             raise TypeError("log is not differentiable in the time; detach it")
         P, Q = self.space.check_pair(X, Y)
@@ -167,7 +167,7 @@ class AxialHeat(LawKernel, DiffusionTime):
         """See :class:`Kernel`."""
         return Projective(self.space)
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_spherical(self)
-        super()._validate()
-        self._check_time()
+        super().validate()

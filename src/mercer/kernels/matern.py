@@ -105,8 +105,9 @@ Categories or ProductSpace
         nu = number(self.nu)
         return GammaDiffusion(nu, 2 * nu / self._scale(n) ** 2)
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         check_positive(self, "nu")
         if self.length_scale is None and self.space.natural_time(2) is None:
             raise ValueError(

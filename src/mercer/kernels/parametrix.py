@@ -96,13 +96,14 @@ class Parametrix(RadialKernel, DiffusionTime):
 
     positive_semidefinite = False
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         if not isinstance(self.space, Space):
             raise TypeError(f"space must be Sphere() or Simplex(), got {self.space!r}")
         if not is_whole(self.order) or self.order < 0:
             raise ValueError(f"order of Parametrix must be a whole number from 0, got {self.order!r}")
         self.space.require_expansion(self.order or int(self.van_vleck))
-        self._check_time()
+        super().validate()
         check_choice(self, "normalized", (True, False))
         check_choice(self, "van_vleck", (True, False))
 

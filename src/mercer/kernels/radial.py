@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Self
 
 from mercer.kernels.base import hashable
 from mercer.kernels.realised import RealisedKernel
@@ -37,12 +37,14 @@ class RadialKernel(RealisedKernel, Embedding):
 
     @property
     def embedding(self) -> Embedding:
-        """See :class:`Kernel`; the kernel itself."""
+        """See :class:`Kernel`; the kernel itself, unless a subclass names another."""
         return self
 
     @property
     def embedding_key(self) -> Hashable:
         """See :class:`Kernel`; the space, unless the subclass overrides :meth:`embed`."""
+        if self.embedding is not self:
+            return self.embedding
         if type(self).embed is RadialKernel.embed:
             return self.space
         values = (hashable(getattr(self, name)) for name in self._embedding_parameters)
@@ -73,19 +75,21 @@ class RadialKernel(RealisedKernel, Embedding):
 
     def _profile(self, n: int) -> Profile:
         """The profile, compiled once and kept."""
-        self._validate()
-        return self._remember(("profile", n), lambda: self._compile(n))
+        return self._remember(("profile", n), lambda: self._checked()._compile(n))
 
     def _slope_profile(self, n: int, name: str) -> Profile:
-        self._validate()
-        return self._remember(("gradient", n, name), lambda: self._compile_gradient(n, name))
+        return self._remember(("gradient", n, name), lambda: self._checked()._compile_gradient(n, name))
+
+    def _checked(self) -> Self:
+        self.validate()
+        return self
 
 
 class _OwnProfile(Radial):
     """The realisation of a :class:`RadialKernel`."""
 
     def __init__(self, kernel: RadialKernel, n: int) -> None:
-        self.embedding = kernel
+        self.embedding = kernel.embedding
         self._kernel, self._n = kernel, n
 
     def profile(self) -> Profile:

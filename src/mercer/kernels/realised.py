@@ -18,7 +18,7 @@ from mercer._validation import check_vector, refuse_foreign
 from mercer.engine import engine_for
 from mercer.engine.matrix_functions import Expansion
 from mercer.kernels import scale
-from mercer.kernels.base import Kernel, hashable
+from mercer.kernels.base import Kernel, hashable, law_parameters
 from mercer.profiles import Profile
 from mercer.spaces.base import Space
 from mercer.spaces.realisations.base import FeatureMap, Moving, Realisation, Slope
@@ -54,10 +54,6 @@ class RealisedKernel(Kernel):
     def slope(self, n: int, name: str) -> Slope:
         """The derivative with respect to the logarithm of a continuous hyperparameter."""
 
-    @abstractmethod
-    def _validate(self) -> None:
-        """Raise for hyperparameters and options out of range."""
-
     @property
     def point_space(self) -> Space:
         """See :class:`Kernel`."""
@@ -76,7 +72,7 @@ class RealisedKernel(Kernel):
         """See :class:`Kernel`."""
         if eval_gradient and Y is not None:
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
-        self._validate()
+        self.validate()
         P, Q = self.space.check_pair(X, Y)
         n = self.space.columns(P)
         if eval_gradient:
@@ -98,14 +94,14 @@ class RealisedKernel(Kernel):
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         P = self.space.check(X)
         n = self.space.columns(P)
         return engine_for(X).like_rows(self.realise(n).diagonal(P, self.moving(P, n)), X)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         P, Q = self.space.check_pair(X, Y)
         v = check_vector(engine_for(v).borrow(v), count(P if Q is None else Q))
         n = self.space.columns(P)
@@ -124,17 +120,17 @@ class RealisedKernel(Kernel):
         >>> Heat(Sphere(), t=0.1).profile(3).error < 1e-13
         True
         """
-        self._validate()
+        self.validate()
         return self.realise(n).profile()
 
     def gradient_profile(self, n: int, name: str) -> Profile:
         """Derivative of the profile with respect to the logarithm of the named hyperparameter."""
-        self._validate()
+        self.validate()
         return self.realise(n).slope_profile(self.slope(n, name))
 
     def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         return self.realise(n).features(size, seed)
 
     def expansion(self) -> Expansion:
@@ -152,7 +148,7 @@ class RealisedKernel(Kernel):
         >>> len(series.coefficients) < 20, series.error < 1e-12
         (True, True)
         """
-        self._validate()
+        self.validate()
         return self.realise(0).expansion()
 
     def pair_similarities(
@@ -167,7 +163,7 @@ class RealisedKernel(Kernel):
         found, points = some.realise(n).pair_similarities(P, max_rows, rng)
 
         def similarities(kernel: Any) -> scale.Array:
-            kernel._validate()
+            kernel.validate()
             return found(kernel.realise(n))
 
         return similarities, points
@@ -190,10 +186,6 @@ class RealisedKernel(Kernel):
 
     def _remember(self, what: tuple[Any, ...], compute: Callable[[], T]) -> T:
         """Compute once per kernel class, parameters and ``what``; clones share the result."""
-        params = self.get_params(deep=False)
-        values = (
-            (k, hashable(v))
-            for k, v in params.items()
-            if not k.endswith("_bounds") and k not in self._embedding_parameters
-        )
+        names = law_parameters(type(self), self._embedding_parameters)  # type: ignore[arg-type]
+        values = (hashable(getattr(self, name)) for name in names)
         return cast(T, _result(_Recipe((type(self), *values, *what), compute)))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import check_choice, check_positive, refuse_complex
+from mercer._validation import check_choice, refuse_complex
 from mercer.kernels.base import log_derivative
 from mercer.kernels.realised import RealisedKernel
 from mercer.laws import Law, Weights, refuse_negative_weights
@@ -60,12 +60,13 @@ class LawKernel(RealisedKernel):
         """Derivative of the logarithm of the law's time by that of a hyperparameter."""
         return 1.0
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         if not isinstance(self.space, Space):
             hint = "; wrap it: Graph(graph)" if hasattr(self.space, "nodes") else ""
             raise TypeError(f"space must be a space of mercer.spaces, got {self.space!r}{hint}")
         check_choice(self, "normalized", (True, False))
-        check_positive(self, *self.continuous())
+        super().validate()
 
     def realise(self, n: int) -> Realisation:
         """See :class:`RealisedKernel`."""
@@ -108,7 +109,7 @@ class LawKernel(RealisedKernel):
 
     def spectrum(self, n: int) -> Spectrum:
         """Weights on the levels of S^(n-1) that contribute, and their sum."""
-        self._validate()
+        self.validate()
         return self.realise(n).spectrum
 
     def log_self_similarity(self, n: int) -> float:
@@ -117,25 +118,25 @@ class LawKernel(RealisedKernel):
 
     def log_weights_at(self, eigenvalues: NDArray[Any], n: int) -> NDArray[np.float64]:
         """Logarithms of the weights on some eigenvalues of the Laplacian, for n columns."""
-        self._validate()
+        self.validate()
         law = self.with_floats().law(n)
         return np.asarray(law.log_weights(eigenvalues, self.laplacian_space.dimension(n)), dtype=float)
 
     def eigenfunctions(self, columns: int, count: int | None) -> Eigenfunctions | None:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         n = self.laplacian_space.fixed_columns(columns)
         weights = partial(self.log_weights_at, n=n)
         return self.laplacian_space.eigenfunctions(n, count, weights)
 
     def require_levels(self) -> None:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         self.laplacian_space.require_unit_vectors()
 
     def level_weights(self, n: int, levels: Sequence[int]) -> Any:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         slopes = [self.slope(n, name) for name in self.free()]
         return self.realise(n).level_weights(np.asarray(levels, dtype=int), slopes)
 
@@ -200,8 +201,9 @@ class Spectral(LawKernel):
             return Weights(self.weights)
         return Weights(tuple(np.asarray(self.weights, dtype=float).tolist()))
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         if not callable(self.weights):
             given = np.asarray(self.weights)
             refuse_complex(given, "weights")

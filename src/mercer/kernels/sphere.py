@@ -53,10 +53,11 @@ class Cosine(RadialKernel):
 
     def explicit_features(self, X: Any) -> Any:
         """See :class:`Kernel`; the points as unit vectors."""
-        self._validate()
+        self.validate()
         return self.space.embed(self.space.check(X))[0]
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_spherical(self)
 
     def _compile(self, n: int) -> Profile:
@@ -105,7 +106,8 @@ class ArcCosine(RadialKernel):
     space = Euclidean()
     embeds_alike = True
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_choice(self, "order", (0, 1, 2))
         check_choice(self, "normalized", (True, False))
         if not is_whole(self.depth) or self.depth not in range(1, 1001):
@@ -118,7 +120,7 @@ class ArcCosine(RadialKernel):
 
     def require_levels(self) -> None:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
 
     def feature_map(self, n: int, size: int, seed: int) -> HarmonicMap:
         """See :class:`Kernel`."""
@@ -129,7 +131,7 @@ class ArcCosine(RadialKernel):
 
     def level_weights(self, n: int, levels: Sequence[int]) -> LevelWeights:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         numbers = np.asarray(levels, dtype=int)
         if self.depth == 1:
             weights = arccosine_levels.of_unit(self.order, n, numbers)
@@ -237,9 +239,10 @@ class Zonal(LawKernel):
         """See :class:`LawKernel`."""
         return AngularShape(self.shape)
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_spherical(self)
-        super()._validate()
+        super().validate()
         if not self.is_zonal():
             raise TypeError(
                 f"space must be Sphere() or Simplex(), got {self.space!r}; for axes give Sphere() and a "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._memory import check_room
-from mercer._validation import check_choice, check_positive
+from mercer._validation import check_choice
 from mercer.kernels.base import Kernel
 from mercer.spaces.realisations.base import normalised, normalised_slope, positive
 
@@ -32,10 +32,10 @@ class StructuredKernel(Kernel):
         """False: points need not be rows of numbers."""
         return False
 
-    def _validate(self) -> None:
-        """Raise for hyperparameters and options out of range."""
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_choice(self, "normalized", (True, False))
-        check_positive(self, *self.continuous())
+        super().validate()
 
     @abstractmethod
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
@@ -57,7 +57,7 @@ class StructuredKernel(Kernel):
         """See :class:`Kernel`."""
         if eval_gradient and Y is not None:
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
-        self._validate()
+        self.validate()
         P, Q = self._check(X, None if Y is X else Y)
         check_room(X, Y)
         K = self._gram(P, Q)
@@ -73,7 +73,7 @@ class StructuredKernel(Kernel):
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         P, _ = self._check(X, None)
         values = self._diagonal(P)
         return np.ones_like(positive(values, "X")) if self.normalized else values

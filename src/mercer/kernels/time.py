@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from mercer._arrays import number
-from mercer._validation import check_positive
 from mercer.kernels.base import Kernel
 
 
@@ -35,14 +34,15 @@ class DiffusionTime(Kernel):
     def _time(self, n: int) -> Any:
         return self.t if self.t is not None else self.t_star * self._unit(n)
 
-    def _check_time(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         if self.t is None and self._unit(2) is None:
             owner = type(self).__name__
             raise ValueError(
                 f"give {owner} the time itself: {owner}({self.space!r}, t=1.0), or take it from the "
                 "data: scaled_to(X)"
             )
-        check_positive(self, *self.continuous())
+        super().validate()
         if self.t is not None and self.t_star != 1.0:
             raise ValueError(
                 f"give t or t_star, not both: t={self.t!r}, t_star={self.t_star!r} (set t=None to use "

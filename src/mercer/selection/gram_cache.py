@@ -16,7 +16,7 @@ from mercer._arrays import on_cpu
 from mercer._memory import size_text
 from mercer.engine import engine_for
 from mercer.engine.devices import on_device
-from mercer.kernels.algebra import Sum
+from mercer.kernels.algebra import elementwise
 from mercer.kernels.base import Kernel
 from mercer.kernels.realised import RealisedKernel
 from mercer.spaces import Space
@@ -75,13 +75,9 @@ class Grams:
     def _gram(self, kernel: sk.Kernel) -> Array:
         if is_shared(kernel):
             return self._radial(kernel)
-        if isinstance(kernel, sk.KernelOperator):
-            combine = np.add if isinstance(kernel, Sum | sk.Sum) else np.multiply
-            K = self._gram(kernel.k1)
-            return combine(K, self._gram(kernel.k2), out=K)
-        if isinstance(kernel, sk.Exponentiation):
-            K = self._gram(kernel.kernel)
-            return np.power(K, kernel.exponent, out=K)
+        K = elementwise(kernel, self._gram)
+        if K is not None:
+            return K
         start = time.process_time()
         K = np.asarray(kernel(self.X)).astype(self.dtype, copy=False)
         self.seconds["products"] += time.process_time() - start

@@ -175,8 +175,7 @@ def _callable(thing: Any) -> Any:
     """A scorer or function of a released package, by its name."""
     function = getattr(thing, "_score_func", None)
     if function is not None and _released(type(thing)) and _released(function):
-        state = (thing._sign, thing._kwargs, thing._response_method)
-        return (type(thing).__name__, _description(function), _description(state))
+        return (type(thing).__name__, _description(vars(thing)))
     if inspect.isroutine(thing) and _released(thing) and "<" not in thing.__qualname__:
         return ("function", thing.__module__, thing.__qualname__)
     raise ValueError(

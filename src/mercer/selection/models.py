@@ -362,12 +362,13 @@ def _check_machine(machine: SVC, size: int) -> None:
         "_probA": ((0,), np.float64),
         "_probB": ((0,), np.float64),
     }
+    state = vars(machine)
     for name, (shape, dtype) in shapes.items():
-        values = getattr(machine, name)
+        values = state[name]
         if not isinstance(values, np.ndarray) or values.shape != shape or values.dtype != dtype:
             raise ValueError(f"{name} of its support vector machine has another shape or type")
-    counts = machine._n_support
+    counts = state["_n_support"]
     known = len(support) == 0 or (support.min() >= 0 and support.max() < size)
-    plain = (machine.kernel, machine._sparse, machine._impl) == ("precomputed", False, "c_svc")
+    plain = machine.kernel == "precomputed" and state["_sparse"] is False and "_impl" not in state
     if not (plain and known and counts.min() >= 0 and counts.sum() == len(support)):
         raise ValueError("its support vectors are not those of its training points")

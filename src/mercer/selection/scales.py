@@ -186,7 +186,7 @@ class Scales:
         kernel = template.kernel
         if template.base is None:
             return kernel
-        points = kernel._check(X, None)[0].points
+        points = kernel.all_points(X)
         based = copy(kernel)
         try:
             survey = Survey(kernel.base, points, _SAMPLE, self.seed)

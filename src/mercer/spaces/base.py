@@ -1,4 +1,4 @@
-"""What a space is: where points live, how rows are checked, and what one number says of a pair."""
+"""Spaces: where points live, how they are checked, and what a law becomes on them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Space(ABC):
 
     @property
     def title(self) -> str:
-        """What people call the space."""
+        """Name of the space in running text."""
         return type(self).__name__.lower()
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class Space(ABC):
     requires_vector_input = True
     #: Whether rows may come as a sparse matrix.
     takes_sparse = False
-    #: Whether single precision is too little for the space's arithmetic.
+    #: Whether the space needs double precision.
     computes_in_double = False
 
     @abstractmethod
@@ -78,7 +78,7 @@ class Space(ABC):
         return P, None if Y is None or Y is X else self.check(Y, "Y")
 
     def columns(self, P: Any) -> int:
-        """Number that, with a law, settles the kernel between checked points: the columns of rows."""
+        """Number of columns of checked points, which with a law determines the kernel."""
         return int(P.shape[1])
 
     def engine(self, P: Any) -> Engine:
@@ -90,11 +90,11 @@ class Space(ABC):
         return to_single(values) if self.computes_in_double and is_single(X) else values
 
     def fixed_columns(self, given: int | None = None) -> int:
-        """The number of columns: that of the space or else of the data; 0 of points without columns."""
+        """The number of columns, of the space or else of the data; 0 for points without columns."""
         return 0
 
     def natural_time(self, n: int) -> float | None:
-        """Unit of diffusion times for n columns, around which points go from alone to alike, or None."""
+        """Unit of diffusion times for n columns, near which similarities vary most; or None."""
         return None
 
     def in_natural_units(self) -> Space:
@@ -135,21 +135,21 @@ class Space(ABC):
         return None
 
     def check_time(self, t: float) -> None:  # noqa: B027 (most spaces take all)
-        """Raise for diffusion times at which the space's arithmetic has no digits left."""
+        """Raise for diffusion times that are too short for the arithmetic of the space."""
 
     def check_matern(self, nu: float, length_scale: float) -> None:  # noqa: B027 (the same)
-        """Raise for smoothnesses and length scales out of the space's reach."""
+        """Raise for smoothness and length scales that the space cannot compute."""
 
     def dimension(self, n: int) -> int:
         """Dimension of the manifold that rows with n columns are points of."""
         return n
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
-        """Draw points for the contract tests: scattered, or close to so many of them."""
+        """Draw points for the contract tests, scattered or in the given number of clusters."""
         raise TypeError(f"{type(self).__name__} cannot be sampled; write sample, or give points")
 
     def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
-        """Draw a map of points under which no kernel of the space may change, if there is one."""
+        """Draw a map of points that leaves every kernel of the space unchanged, if one is known."""
         return None
 
     def distances(self, X: Any, Y: Any = None) -> Any:
@@ -170,7 +170,7 @@ class Space(ABC):
             Divide by the value at equal points.
         """
         raise TypeError(
-            f"{self!r} has no Laplacian whose spectrum a law could weigh; use a kernel of it"
+            f"{self!r} has no Laplacian, so a law on its spectrum is not defined; use another kernel"
         )
 
     def eigenfunctions(
@@ -183,7 +183,7 @@ class Space(ABC):
         n : int
             Number of columns.
         count : int or None
-            How many, at most; None for all, or a usual number where there are too many.
+            The most to return; None for all, or for the usual number where there are too many.
         log_weights : callable
             From eigenvalues to the logarithms of the law's weights.
         """
@@ -204,12 +204,12 @@ class RowSpace(Space):
     #: Fewest columns that make sense.
     least_dimension = 1
     takes_sparse = True
-    #: Columns of sampled points, unless the space has a number of its own.
+    #: Columns of sampled points, unless the space fixes their number.
     sampled_columns = 5
 
     @abstractmethod
     def _check_rows(self, X: Any, name: str) -> None:
-        """Raise for rows of finite numbers that are not points of the space."""
+        """Raise for finite rows that are not points of the space."""
 
     def _may_refuse(self, extent: Extent) -> bool:
         """Tell whether some of the rows with this extent, all finite, may not be points of the space."""
@@ -228,7 +228,7 @@ class RowSpace(Space):
         Returns
         -------
         array of shape (m, n), float32 or float64
-            The latter where single precision is too little for the space.
+            The latter where the space needs double precision.
         """
         if (sparse.issparse(X) or is_sparse_tensor(X)) and not self.takes_sparse:
             raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")

@@ -36,11 +36,11 @@ class Categories(Space, Embedding):
     product, the Hamming graph.  Its heat kernel is a product over the columns: ``(1 + (q - 1) e^(-q t))
     / q`` for labels that agree, and ``(1 - e^(-q t)) / (1 + (q - 1) e^(-q t))`` times that for labels
     that differ.  Without ``levels`` every column has the ratio of q = 2, which is ``tanh(t)``, whatever
-    the number of its labels, and labels that were never seen are no exception.
+    the number of its labels; this includes labels that were never seen.
 
     Labels may be strings, numbers, booleans, dates and tuples of these, mixed as you like, in lists of
-    rows, arrays or data frames.  Labels are the same where Python says that they are equal: 1, 1.0 and
-    True are one label, 1 and "1" are two.  Missing values (None, NaN, ``pandas.NA``) are refused.
+    rows, arrays or data frames.  Labels are the same if they are equal in Python: 1, 1.0 and True
+    are one label, 1 and "1" are two.  Missing values (None, NaN, ``pandas.NA``) are refused.
 
     :meth:`check` turns each label into a whole number of 52 bits, a hash, so that points are an
     ordinary array.  The probability that two of d labels of a column have the same number is at most
@@ -139,7 +139,7 @@ class Categories(Space, Embedding):
         return P
 
     def _with_columns(self, P: Any, name: str) -> Any:
-        """The same, if there are as many columns as levels."""
+        """The same points, if there are as many columns as levels."""
         if isinstance(self.levels, tuple) and len(self.levels) != P.shape[1]:
             raise ValueError(f"{name} has {P.shape[1]} columns, but {self!r} has {len(self.levels)}")
         return P
@@ -192,13 +192,13 @@ class Categories(Space, Embedding):
         return float(brentq(lambda t: counts.prod(1) @ np.exp(-counts[:, 0] * t) - 1, 0.0, latest))
 
     def groups(self, n: int) -> Groups:
-        """Columns with as many labels each."""
+        """Groups of columns with the same number of labels."""
         if isinstance(self.sizes, tuple):
             return tuple(sorted(Counter(self.sizes).items()))
         return ((self.sizes or 2, n),)
 
     def _steps(self, n: int) -> list[int]:
-        """What agreement in each column counts, so that the sum tells how many of each group agree."""
+        """Weight of agreement in each column; their sum says how many columns of each group agree."""
         if not isinstance(self.sizes, tuple):
             return [1] * n
         steps, step = {}, 1
@@ -295,6 +295,6 @@ def _dense_indicators(X: Any, Y: Any, steps: list[int], limits: Any) -> tuple[An
 
 
 def _refuse_labels(found: int, most: int | None, column: int) -> None:
-    """Raise for more labels than there are said to be."""
+    """Raise for more labels than were stated."""
     if most is not None and found > most:
         raise ValueError(f"column {column} has {found} different labels, but levels is {most} for it")

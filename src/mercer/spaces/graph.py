@@ -97,6 +97,16 @@ class Graph(Space):
     def _refuse_negative(self, complaint: str) -> None:
         _refuse_edges(self._adjacency, self._adjacency.data < 0, self._labels, complaint)
 
+    def with_matrices(
+        self,
+        laplacian: Literal["unnormalized", "normalized"] = "unnormalized",
+        similarity: Literal["adjacency", "laplacian", "normalized"] = "adjacency",
+    ) -> Graph:
+        """The same nodes and edges with another Laplacian and similarity."""
+        other = Graph(self._adjacency, laplacian, similarity)
+        other._labels = self._labels
+        return other
+
     def columns(self, P: Any) -> int:
         """Nodes have no columns: see :meth:`Space.columns`."""
         return 0
@@ -376,7 +386,7 @@ class Operator:
 
     @property
     def nullity(self) -> int:
-        """Number of eigenvalues that are zero by the number of components."""
+        """Number of eigenvalues that are exactly zero: one for each component."""
         return 0 if self.null is None else int(self.null[1].max()) + 1
 
     @property

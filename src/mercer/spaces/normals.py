@@ -1,4 +1,4 @@
-"""Normal distributions with the Fisher metric: spherical ones, and products of one for each feature."""
+"""Normal distributions with the Fisher metric: spherical ones, and products over features."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class NormalProduct(DistributionSpace):
     feature on its own, so features need no common unit.
 
     The transformers :class:`mercer.features.GroupNormals` and :class:`mercer.features.MeasuredNormals`
-    make such rows of observations and of measurements with errors.
+    make such rows from observations and from measurements with errors.
 
     Parameters
     ----------

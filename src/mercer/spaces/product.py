@@ -34,8 +34,8 @@ class ProductSpace(Space):
     ``Heat(space, t=t)`` is the product of the factors' ``Heat(factor, t=t)``, and ``Heat(space,
     t_star=s)`` that of ``Heat(factor, t_star=s)``: an absolute time is the same in all factors, and a
     time in natural units is in the unit of each.  These units depend on the numbers of columns, so that
-    a factor with thousands of columns does not drown one with two.  Where a factor has no natural unit,
-    the product has none.
+    a factor with thousands of columns does not dominate one with two.  Where a factor has no natural
+    unit, the product has none.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class ProductSpace(Space):
         The factors.
     columns : sequence, one for each factor
         Its columns: a list of positions, a slice, or, for data frames, a list of names; one position or
-        name stands for a list of it.
+        name stands for a list of one.
     times : sequence of float or "natural", optional
         Factors of the time, one for each space: the heat kernel at time t is that of ``times[j] * t`` in
         factor j.  The natural unit is then the largest of the factors' units divided by these numbers.
-        "natural" takes the unit of each factor, also for absolute times.
+        "natural" takes the unit of each factor, even for absolute times.
     remainder : {"error", "drop"}
         What to do with columns that no factor takes: refuse such tables, or leave these columns out.
 
@@ -73,11 +73,13 @@ class ProductSpace(Space):
         remainder: Literal["error", "drop"] = "error",
     ) -> None:
         if not spaces or not all(isinstance(space, Space) for space in spaces):
-            raise TypeError(f"give the spaces that the product is of, got {spaces!r}")
+            raise TypeError(f"the factors of a product must be spaces, got {spaces!r}")
         if isinstance(columns, str) or not isinstance(columns, Sequence):
             raise TypeError(f"columns must be a list with an entry for each space, got {columns!r}")
         if len(columns) != len(spaces):
-            raise ValueError(f"{len(spaces)} spaces need columns each, got {len(columns)} of them")
+            raise ValueError(
+                f"columns must have an entry for each of {len(spaces)} spaces, got {len(columns)}"
+            )
         if remainder not in ("error", "drop"):
             raise ValueError(f"remainder must be 'error' or 'drop', got {remainder!r}")
         self.spaces, self.remainder = spaces, remainder
@@ -136,7 +138,7 @@ class ProductSpace(Space):
         return places
 
     def _ask(self, j: int, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call something of a factor, and name the factor in its complaints."""
+        """Call a method of a factor, and name the factor in its errors."""
         try:
             return call(*arguments)
         except (TypeError, ValueError) as error:
@@ -169,7 +171,7 @@ class ProductSpace(Space):
         return max(unit / time for unit, time in zip(units, self.times, strict=True) if unit is not None)
 
     def in_natural_units(self) -> ProductSpace:
-        """The product with a unit of its own for each factor, unless ``times`` are numbers."""
+        """The product with the natural unit of each factor, unless ``times`` are numbers."""
         if self.natural_time(2) is None:
             return self
         spaces = [space.in_natural_units() for space in self.spaces]
@@ -177,7 +179,7 @@ class ProductSpace(Space):
         return ProductSpace(*spaces, columns=self._columns, times=times, remainder=self.remainder)
 
     def factor_times(self, n: Any) -> tuple[float, ...]:
-        """What a time of the product is multiplied with in each factor."""
+        """Factors by which a time of the product is multiplied in each space."""
         if self.times is None:
             return (1.0,) * len(self.spaces)
         if isinstance(self.times, tuple):
@@ -194,7 +196,7 @@ class ProductSpace(Space):
         return list(zip(self.spaces, sizes, strict=True))
 
     def check_time(self, t: float) -> None:
-        """See :meth:`Space.check_time`; natural units are known with the columns only."""
+        """See :meth:`Space.check_time`; natural units depend on the number of columns."""
         if self.times != "natural":
             self._check_factor_times(t, self.factor_times(0))
 
@@ -251,13 +253,13 @@ class ProductSpace(Space):
         found = space.factor_eigenfunctions(n, count, log_weights)
         if found is None or found.n_points is not None:
             raise TypeError(
-                "a product has eigenfunctions if all factors have them and look alike at all points: "
+                "a product has eigenfunctions if all factors have them and are homogeneous: "
                 "spheres of few columns, tori, rotations, and categories with stated labels"
             )
         return found
 
     def discrete_heat(self, t: float, n: Any) -> list[Realisation]:
-        """Those of the factors of dimension 0, also of products among the factors."""
+        """Heat kernels of the factors of dimension 0, including those inside products."""
         found: list[Realisation] = []
         kernels = zip(self._each(n), self.factor_times(n), self.factor_heat(t, n, True), strict=True)
         for (space, size), time, kernel in kernels:
@@ -268,7 +270,7 @@ class ProductSpace(Space):
         return found
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
-        """See :meth:`Space.sample`; factors without columns of a number of their own have any."""
+        """See :meth:`Space.sample`; each factor fills its columns."""
         if any(map(tables.is_named, self._columns)):
             raise TypeError(f"{self!r} names columns and cannot be sampled; give points")
         parts = [np.asarray(s.sample(size, rng, clusters)).reshape(size, -1) for s in self.spaces]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,17 @@ from numpy.typing import NDArray
 from mercer._arrays import constant_rows, plain_lengths, row_maxima, unit_rows
 from mercer._validation import refuse_rows
 from mercer.laws import Law
-from mercer.profiles import Profile, Separation
+from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace
-from mercer.spaces.realisations.base import Slope
 from mercer.spaces.realisations.eigenfunctions import USUAL, LogWeights
 from mercer.spaces.realisations.eigenmaps import HarmonicFunctions
-from mercer.spaces.realisations.zonal import HarmonicMap, LevelWeights, ZonalRealisation
+from mercer.spaces.realisations.zonal import ZonalRealisation
 from mercer.special import zonal
 from mercer.special.heat_short_time import ClosedForm
 
 Array = NDArray[np.float64]
 
-#: The Laplacian of S^3, on the unit quaternions, is so many times that of the rotations.
+#: Eigenvalues of the Laplacian of S^3, on unit quaternions, divided by those of the rotations.
 _SCALE = 4.0
 
 
@@ -147,9 +146,9 @@ class Rotations(RadialSpace):
         chords = ((plain_lengths(Q - p), plain_lengths(Q + p)) for p in rows)
         return xp.stack([4 * xp.atan2(xp.minimum(a, b), xp.maximum(a, b)) for a, b in chords])
 
-    def realise(self, law: Law, n: int, normalized: bool = True) -> RotationKernel:
+    def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
         """Even levels of S^3: see :meth:`Space.realise`."""
-        return RotationKernel(self, self.separation, _Quaternionic(law), n, normalized)
+        return ZonalRealisation(self, self.separation, _Quaternionic(law), n, normalized, _SCALE)
 
     def eigenfunctions(self, n: int, count: int | None, log_weights: LogWeights) -> HarmonicFunctions:
         """Harmonics of the even levels of S^3: see :meth:`Space.eigenfunctions`."""
@@ -171,27 +170,6 @@ def _quaternions(X: Any) -> Any:
     largest = xp.argmax(xp.stack([rows[j][j] for j in range(4)], axis=1), axis=1)
     chosen = xp.arange(4, device=device(X))[None, :] == largest[:, None]
     return xp.sum(xp.where(chosen[:, :, None], matrix, xp.zeros_like(matrix)), axis=1)
-
-
-class RotationKernel(ZonalRealisation):
-    """A law on the rotations, by the even levels of S^3."""
-
-    def slope_profile(self, slope: Slope) -> Profile:
-        """See :class:`Radial`."""
-        return super().slope_profile(_of_rotations(slope))
-
-    def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> LevelWeights:
-        """See :class:`ZonalRealisation`; levels are those of S^3."""
-        return super().level_weights(numbers, [_of_rotations(slope) for slope in slopes])
-
-    def features(self, size: int, seed: int) -> HarmonicMap:
-        """See :class:`Realisation`; harmonics of the even levels of S^3."""
-        return replace(super().features(size, seed), scale=_SCALE)
-
-
-def _of_rotations(slope: Slope) -> Slope:
-    """The same derivatives, by eigenvalues of S^3."""
-    return Slope(slope.name, slope.chain, lambda eigenvalues: slope.scores(eigenvalues / _SCALE))
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def encode(X: Any, Y: Any = None) -> tuple[Sequences, Sequences | None]:
 
 
 def restrict(P: Sequences, alphabet: Any, name: str) -> Sequences:
-    """The same strings with symbols numbered as in the alphabet; others are refused by name."""
+    """The same strings with symbols numbered as in the alphabet; other symbols are refused."""
     places = {symbol: i for i, symbol in enumerate(alphabet)}
     table = np.array([places.get(symbol, -1) for symbol in P.symbols], dtype=np.int32)
     codes = table[P.codes]
@@ -131,7 +131,7 @@ def _advice(symbol: Any, kind: Kind, alphabet: dict[Any, int]) -> str:
 
 
 def symbol_keys(P: Sequences) -> NDArray[np.uint64]:
-    """64 bits for each symbol of the alphabet, the same in every process and on every machine."""
+    """A key of 64 bits for each symbol, the same in every process and on every machine."""
     if P.kind != "tokens":
         points = [ord(symbol) if P.kind == "str" else symbol for symbol in P.symbols]
         return np.array(points, dtype=np.uint64)
@@ -156,7 +156,7 @@ def _token_key(token: Any) -> int:
 
 
 def _check(X: Any, name: str) -> tuple[list[Any], Kind]:
-    """Rows as a list, and what they are."""
+    """Rows as a list, and their kind."""
     rows = _rows(X, name)
     if not rows:
         raise ValueError(f"{name} has no rows; give at least one string")
@@ -205,7 +205,7 @@ def _kind(row: Any, where: str) -> Kind:
 
 
 def _missing(value: Any) -> bool:
-    """None, NaN, and what pandas has in their place."""
+    """Whether a value is None, NaN or a missing value of pandas."""
     if isinstance(value, float):
         return value != value
     return value is None or type(value).__name__ in ("NAType", "NaTType")

@@ -38,7 +38,7 @@ class Simplex(SphericalSpace, DistributionSpace):
     positive part of the unit sphere; the invariant ``w`` in [0, 1] is the Bhattacharyya coefficient
     of the two distributions and ``2 arccos(w)`` their Fisher distance.
 
-    Sparse matrices stay sparse: a corpus with a million columns is no more work than its non-zeros.
+    Sparse matrices stay sparse: the work depends on the non-zero entries, not on the number of columns.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Simplex(SphericalSpace, DistributionSpace):
 
     @property
     def embedding(self) -> Embedding | None:  # type: ignore[override]
-        """See :class:`Space`; with a boundary the angle alone does not settle a kernel."""
+        """See :class:`Space`; with a boundary kernels are not functions of the angle alone."""
         return self if self.boundary is None else None
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> Any:
@@ -159,9 +159,9 @@ def _has_zeros(X: Any) -> Any:
 
 @dataclass(frozen=True, repr=False)
 class Counts(RowSpace):
-    """Rows of counts of any total, also zero, unlike those of :class:`Simplex`.
+    """Rows of counts; unlike in :class:`Simplex`, the total may be zero.
 
-    For estimates with a prior: what is known of a row without counts is the prior.
+    For estimates with a prior, which is the estimate of a row without counts.
     """
 
     n: int | None = None

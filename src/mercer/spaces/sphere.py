@@ -135,7 +135,7 @@ class Sphere(SphericalSpace):
     n : int, optional
         Ambient dimension; by default the number of columns, and 3 for places on the globe.
     unit : bool
-        Insist that rows have length one already, to half the digits of their precision.
+        Require rows of length one, up to half the digits of their precision.
     coordinates : {"cartesian", "latlon"}
         Rows are vectors; or two columns, latitude first, in degrees: latitudes in -90..90 and longitudes
         in -180..360, dense.
@@ -271,8 +271,8 @@ class Sphere(SphericalSpace):
 def great_circle_km(X: Any, Y: Any = None) -> Any:
     """Distances in kilometres between places on the globe: ``EARTH_RADIUS_KM`` times the angle.
 
-    The Earth is taken for a ball of its mean radius, 6371.0088 km.  It is none: along the ellipsoid
-    distances differ by up to 0.6 %.  A length scale in kilometres is ``km / EARTH_RADIUS_KM``.
+    The Earth is treated as a sphere of its mean radius, 6371.0088 km; along the ellipsoid distances
+    differ by up to 0.6 %.  A length scale in kilometres is ``km / EARTH_RADIUS_KM``.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ def _from_degrees(X: Any) -> Any:
     """Unit vectors of places on the globe."""
     xp = array_namespace(X)
     latitude, longitude = X[:, 0], X[:, 1]
-    # Names of the same meridian become one, and the cosine of the latitude is taken from the distance to
+    # Equal meridians become equal numbers, and the cosine of the latitude is taken from the distance to
     # the pole, where it is then zero: equal places are equal to the last digit.
     longitude = xp.where(longitude < 180.0, longitude, longitude - 360.0) * (math.pi / 180)
     across = xp.sin((90.0 - xp.abs(latitude)) * (math.pi / 180))

@@ -112,7 +112,7 @@ class Torus(RowSpace):
         rounding = float(xp.finfo(X.dtype).eps) * xp.abs(X)
         refuse_rows(
             xp.any(rounding > 1e-3 * self._periods(X), axis=1), name,
-            "has a number so large that its digits do not tell the angle; give it modulo the period",
+            "has a number so large that rounding hides the angle; give it modulo the period",
         )  # fmt: skip
 
     def _scattered(self, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:

@@ -71,6 +71,7 @@ class ColumnCheck:
         return here
 
     def _validated(self, X: Any, **options: Any) -> Any:
+        _refuse_equal_names(X)
         if not self.vectors:
             X = _column(X)
         usual = {"accept_sparse": "csr", "dtype": "numeric" if self.vectors else None}
@@ -186,6 +187,7 @@ def _is_number(kind: Any) -> bool:
 def column_labels(table: Any, what: str) -> Labels:
     """What the columns of a data frame are called; None if they have no names but their places."""
     try:
+        _refuse_equal_names(table)
         names = _get_feature_names(table)
     except (ValueError, TypeError) as error:  # a name twice, or names of several kinds
         raise ValueError(f"{what}: {error}") from None
@@ -220,3 +222,11 @@ def check_labels(first: Labels, here: Labels, what: str) -> None:
 
 def _text(found: Labels) -> str:
     return "no names of columns" if found is None else f"the columns {', '.join(map(str, found))}"
+
+
+def _refuse_equal_names(X: Any) -> None:
+    """Refuse data frames with two columns of one name, which older scikit-learn takes."""
+    names = list(X.columns) if hasattr(X, "columns") else []
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"expected unique column names, but {twice!r} comes twice")

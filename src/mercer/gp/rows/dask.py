@@ -158,7 +158,9 @@ def _is_dask(X: Any) -> bool:
 
 def _empty(X: Any) -> Any:
     """A table with the columns of a collection, and no rows."""
-    return X._meta if hasattr(X, "columns") else np.empty((0, *X.shape[1:]))
+    from dask.dataframe.dispatch import make_meta
+
+    return make_meta(X) if hasattr(X, "columns") else np.empty((0, *X.shape[1:]))
 
 
 def _table(X: Any) -> Any:

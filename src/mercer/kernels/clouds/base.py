@@ -83,15 +83,15 @@ class CloudKernel(StructuredKernel):
         """Derivative of :meth:`_pairs` of P by the logarithm of a hyperparameter."""
         raise ValueError(f"{type(self).__name__} has no continuous hyperparameter {name!r}")
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         owner = type(self).__name__
         if not isinstance(self.base, Kernel):
             raise TypeError(f"base of {owner} must be a kernel, such as Gaussian(), got {self.base!r}")
         if not self.base.positive_semidefinite:
             raise ValueError(f"base of {owner} must be positive semidefinite; {self.base!r} is not")
-        if hasattr(self.base, "_validate"):
-            self.base._validate()
-        super()._validate()
+        self.base.validate()
+        super().validate()
         check_choice(self, "rescale_weights", (True, False))
 
     def _check(self, X: Any, Y: Any) -> tuple[Clouds, Clouds | None]:
@@ -116,18 +116,22 @@ class CloudKernel(StructuredKernel):
             self.base.diag(P.points)
         return P
 
+    def all_points(self, X: Any) -> Any:
+        """The points of all clouds, checked, one after the other."""
+        return self._check_one(X, "X").points
+
     def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
         """See :class:`Kernel`."""
-        self._validate()
+        self.validate()
         P, most = self._check_one(X, "X"), min(max_rows, self._range_rows)
         rows, keys = sampling.distinct_sample(len(P), lambda rows: _cloud_keys(P, rows), most, rng)
         P = P.select(rows)
         pairs = sampling.different_pairs(keys)
 
         def logarithms(kernel: Any) -> Array:
-            kernel._validate()
+            kernel.validate()
             logs = kernel._pairs(P, None)
             own = np.diagonal(logs) / 2
             return np.asarray(logs[pairs] - own[pairs[0]] - own[pairs[1]])

@@ -205,8 +205,9 @@ class TraceKernel(CloudKernel):
     def _range_power(self) -> float | None:  # type: ignore[override]
         return -number(self.beta) if self.decay == "exponential" else None
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         check_choice(self, "decay", ("exponential", "rational"))
         if self.decay == "exponential" and number(self.beta) > 1:
             raise ValueError(

@@ -193,7 +193,7 @@ class MixtureMoment(CloudKernel):
         -------
         Series
         """
-        self._validate()
+        self.validate()
         if not 0 < tolerance < np.inf:
             raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
         if not is_whole(max_terms) or max_terms < 1:
@@ -244,7 +244,7 @@ class MixtureMoment(CloudKernel):
         >>> [round(kernel.safe_delta(clouds, rule=rule), 3) for rule in rules]
         [2.699, 2.003, 0.083]
         """
-        self._validate()
+        self.validate()
         P, Q = self._check(X, None if Y is X else Y)
         both = [P] if Q is None else [P, Q]
         if rule == "weights":

@@ -94,8 +94,9 @@ class RegularizedMoment(CloudKernel):
     eps_bounds: Any = (1e-5, 1e5)
     rank: Any = 1
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         whole = is_whole(self.order) and 0 <= self.order <= MAX_ORDER
         if not whole and not _is_partition(self.order):
             raise ValueError(

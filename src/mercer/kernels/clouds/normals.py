@@ -137,7 +137,8 @@ class PosteriorNormal(PosteriorKernel):
     random_state: int = 0
     t_bounds: Any = (1e-3, 1e2)
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_positive(self, "t", "prior_deviation")
         if not (is_number(self.prior_degrees) and 0 <= number(self.prior_degrees) < np.inf):
             raise ValueError(
@@ -145,7 +146,7 @@ class PosteriorNormal(PosteriorKernel):
                 f"{self.prior_degrees!r}"
             )
         self._check_samples()
-        self._heat._validate()
+        self._heat.validate()
 
     @property
     def _heat(self) -> Heat:
@@ -191,7 +192,7 @@ class PosteriorNormal(PosteriorKernel):
         i, j = sampling.different_pairs(keys)
 
         def similarities(kernel: Any) -> Array:
-            kernel._validate()
+            kernel.validate()
             K = kernel.sampled_gram(P[rows], None)
             lengths = np.sqrt(np.diagonal(K))
             return np.asarray(K[i, j] / (lengths[i] * lengths[j]))
@@ -298,7 +299,7 @@ class FisherNormal(StructuredKernel):
 
     def explicit_features(self, X: Any) -> Any:
         """See :class:`Kernel`; the scores."""
-        self._validate()
+        self.validate()
         scores = self._scores(check_groups(X, "X"))
         if not self.normalized:
             return scores
@@ -306,8 +307,9 @@ class FisherNormal(StructuredKernel):
         refuse_rows(lengths == 0, "X", "has a score of zero; drop it")
         return scores / lengths[:, None]
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         check_choice(self, "information", (True, False))
         if self.mean is None or self.deviation is None:
             raise ValueError(

@@ -89,7 +89,7 @@ class FisherMultinomial(RadialKernel):
 
     def explicit_features(self, X: Any) -> Any:
         """See :class:`Kernel`; the scores."""
-        self._validate()
+        self.validate()
         X = self.space.check(X)
         X = X.toarray() if sparse.issparse(X) else X
         scores = self.embed(X)[0]
@@ -99,7 +99,8 @@ class FisherMultinomial(RadialKernel):
     def isometry(self, rng: np.random.Generator) -> None:
         """See :class:`Kernel`; the model tells categories and totals apart."""
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_choice(self, "information", (True, False))
         check_choice(self, "normalized", (True, False))
         check_positive(self, "alpha")

@@ -74,8 +74,9 @@ class MultinomialPosterior(PosteriorKernel, DiffusionTime):
     def _powers(self, n: int, name: str | None = None) -> Any:
         """Its coefficients, or those of its derivative, in powers of w; None if there are too many."""
 
-    def _validate(self) -> None:
-        self._check_time()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         check_alpha(self)
         self._check_samples()
         check_choice(self, "method", ("auto", "series", "samples"))
@@ -105,7 +106,7 @@ class MultinomialPosterior(PosteriorKernel, DiffusionTime):
         >>> PosteriorHeat(t_star=0.5).is_exact(1000), PosteriorHeat(t_star=0.1).is_exact(1000)
         (True, False)
         """
-        self._validate()
+        self.validate()
         return self._series(n) is not None
 
     def _is_exact(self, P: Any) -> bool:

@@ -199,15 +199,16 @@ class PosteriorCosine(StructuredKernel):
 
     def explicit_features(self, X: Any) -> Any:
         """See :class:`Kernel`; posterior means of square roots."""
-        self._validate()
+        self.validate()
         counts = check_counts(self, X, None)[0]
         dense = counts.toarray() if sparse.issparse(counts) else counts
         features = _RootMeans.of(dense, number(self.alpha))
         rows = unit_rows(features.rows) if self.normalized else features.rows
         return rows.astype(counts.dtype, copy=False)
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         check_alpha(self)
 
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:

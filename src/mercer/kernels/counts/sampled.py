@@ -84,7 +84,7 @@ class PosteriorKernel(StructuredKernel):
         contribution to the mean of pairs of samples from the same point of the unit cube, which are not
         independent; d usually bounds the bias.
         """
-        self._validate()
+        self.validate()
         P, Q = self._check(X, None if Y is X else Y)
         total, squares, bias = np.zeros((3, P.shape[0], (P if Q is None else Q).shape[0]))
         if self._is_exact(P):

@@ -66,10 +66,11 @@ class TfIdf(RadialKernel):
 
     def explicit_features(self, X: Any) -> Any:
         """See :class:`Kernel`; the weighted counts as unit vectors."""
-        self._validate()
+        self.validate()
         return self._unit_rows(self.space.check(X))
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         check_choice(self, "sublinear", (True, False))
         if self.weights is None:
             raise ValueError(

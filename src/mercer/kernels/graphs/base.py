@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from mercer._validation import check_choice, check_positive
+from mercer._validation import check_choice
 from mercer.kernels.base import log_derivative
 from mercer.kernels.realised import RealisedKernel
 from mercer.laws import Law
@@ -33,12 +33,13 @@ class NodeKernel(RealisedKernel):
         """See :class:`Kernel`; the continuous hyperparameter, if there is one."""
         return next(iter(self.continuous()), None)
 
-    def _validate(self) -> None:
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
         if not isinstance(self.space, Space):
             raise TypeError(f"space must be a Graph, got {self.space!r}")
         self.space.operator("similarity")
         check_choice(self, "normalized", (True, False))
-        check_positive(self, *self.continuous())
+        super().validate()
 
     @property
     def operator(self) -> Operator:

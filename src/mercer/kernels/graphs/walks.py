@@ -181,8 +181,9 @@ class Power(NodeKernel):
 
     _function = _Products
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         if not is_whole(self.exponent) or self.exponent < 1:
             raise ValueError(f"exponent of Power must be 1, 2, 3, ..., got {self.exponent!r}")
         if self.exponent % 2:
@@ -294,8 +295,9 @@ class VonNeumann(NodeKernel):
         """The largest eigenvalue of S, or an upper bound; it is at most zero for negated Laplacians."""
         return float(self.operator.top if self.operator.decomposable else self.operator.high)
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         top = self._top
         if number(self.beta) * top >= 1:
             raise ValueError(

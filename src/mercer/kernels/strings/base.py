@@ -194,8 +194,9 @@ class WeightedDegree(StringKernel):
     degree: int = 3
     normalized: bool = False
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         if not is_whole(self.degree) or self.degree < 1:
             raise ValueError(f"degree of WeightedDegree must be 1, 2, 3, ..., got {self.degree!r}")
 

@@ -196,8 +196,9 @@ class Spectrum(StringKernel):
     normalized: bool = False
     frequencies: bool = False
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         check_length(self)
         check_choice(self, "frequencies", (True, False))
 
@@ -256,8 +257,9 @@ class Mismatch(StringKernel):
     alphabet: Any = "ACGT"
     normalized: bool = False
 
-    def _validate(self) -> None:
-        super()._validate()
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()
         if not is_whole(self.length) or self.length < 1:
             raise ValueError(f"length of Mismatch must be 1, 2, 3, ..., got {self.length!r}")
         if not is_whole(self.mismatches) or not 0 <= self.mismatches < self.length:

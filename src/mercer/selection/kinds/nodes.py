@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from mercer.datasets import Table, read_known_nodes, read_nodes
 from mercer.kernels import Exponential, Heat, Matern, Power, VonNeumann
 from mercer.selection.kinds.base import Candidates, ColumnRoles, Kind
@@ -26,7 +24,7 @@ class Nodes(Kind):
 
     name = noun = variable = "nodes"
     needs = ("node",)
-    form = "positions of nodes"
+    form = "a list of nodes"
     space_class = "Graph"
     option = "edges"
     own_options = ("node",)
@@ -43,10 +41,9 @@ class Nodes(Kind):
     def candidates(self, X: Any, space: Any = "auto") -> Candidates:
         """See :class:`Kind`."""
         graph: Graph = space
-        X = graph.check(X)
-        # Without labels: X holds positions now.
-        even = Graph(graph.adjacency, laplacian="normalized", similarity="normalized")
-        walks = Graph(graph.adjacency)
+        positions, nodes = graph.check(X), graph.nodes
+        even = graph.with_matrices(laplacian="normalized", similarity="normalized")
+        walks = graph.with_matrices()
         # A rate at which no walk overflows.
         gentle = 1 / max(float(walks.operator("similarity").top), 1e-12)
         rivals = {
@@ -59,17 +56,17 @@ class Nodes(Kind):
         families |= {name: [Template(kernel, GRAPH_SIMILARITIES)] for name, kernel in rivals.items()}
         parts = int(graph.components.max()) + 1
         facts = f"a graph of {graph.size} nodes in {parts} component{'s' if parts > 1 else ''}"
-        lonely = int((graph.degrees[X] == 0).sum())
+        lonely = int((graph.degrees[positions] == 0).sum())
         if lonely:
             facts += f", {lonely} of the labelled nodes without an edge"
         return Candidates(
-            self, "nodes of a graph", facts, X, len(X), families, ("shared neighbours",),
-            "neighbour-count", "diffusion", space="Graph(...)",
+            self, "nodes of a graph", facts, [nodes[i] for i in positions], len(positions), families,
+            ("shared neighbours",), "neighbour-count", "diffusion", space="Graph(...)",
         )  # fmt: skip
 
     def labels(self, X: Any, rows: Sequence[int]) -> list[str]:
-        """Nodes by position."""
-        return [f"node {node}" for node in np.ravel(X).tolist()]
+        """See :class:`Kind`; by the labels of the graph, or the positions in its matrix."""
+        return [f"node {node}" for node in X]
 
     def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
         """Read a graph and some of its nodes, or nodes of a model's graph."""

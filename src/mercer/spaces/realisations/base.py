@@ -42,8 +42,8 @@ class Slope:
     scores: Callable[[NDArray[Any]], NDArray[Any]] = field(default=np.zeros_like, compare=False)
 
 
-#: A hyperparameter that is a tensor, as its logarithm, and the realisation with its slope after the
-#: hyperparameter has moved by so much.
+#: The logarithm of a hyperparameter that is a tensor, and a function of a shift of it: the realisation
+#: there, with its slope.
 Moving = tuple[Any, Callable[[float], tuple["Realisation", Slope]]]
 
 
@@ -130,7 +130,7 @@ class Realisation(ABC):
         raise TypeError("expansion is for kernels on a graph; elsewhere see profile(n)")
 
     def features(self, size: int, seed: int) -> FeatureMap:
-        """At most so many features, from the eigenfunctions of the space."""
+        """At most ``size`` features, from the eigenfunctions of the space."""
         raise TypeError("the eigenfunctions of the space are not known; use GramTransformer")
 
 
@@ -228,7 +228,7 @@ class Operands:
     def options(
         self, profile: Profile, parameters: Sequence[Parameter] = (), dtype: Any = None
     ) -> GramOptions:
-        """What the engine is to know; a symmetric Gram matrix has an exact diagonal."""
+        """Options for the engine; a symmetric Gram matrix has an exact diagonal."""
         own = _diagonal(self._embedding, self._P, profile, parameters) if self._symmetric else None
         return GramOptions(self._symmetric, self.scales, own, self.equal, parameters, dtype)
 
@@ -247,7 +247,7 @@ class Operands:
 
 
 def parameters(moving: Sequence[Moving]) -> list[Parameter]:
-    """Tensors and the profiles of derivatives by their logarithms, as engines want them."""
+    """Tensors and the profiles of derivatives by their logarithms, in the form that engines take."""
 
     def slope_profile(moved: Callable[[float], tuple[Any, Slope]], shift: float) -> Profile:
         realisation, slope = moved(shift)
@@ -268,7 +268,7 @@ def _embedded(embedding: Embedding, P: Any, Q: Any) -> tuple[Any, Any]:
 
 
 def _point_keys(embedding: Embedding, P: Any) -> Any:
-    """What rows that are the same point have in common."""
+    """Keys that are equal for rows that are the same point."""
     embedded = embedding.embed(P, None)[0]
     flat = isinstance(embedded, np.ndarray) or sparse.issparse(embedded)
     return row_keys(embedded if flat else P)
@@ -298,7 +298,7 @@ def normalised(K: Array, P: Any, Q: Any, diagonal: Callable[[Any], Array]) -> tu
 
 
 def normalised_slope(slope: Array, K: Array, squares: Array) -> Array:
-    """Derivative of a normalised Gram matrix from that of the plain one, which is used up."""
+    """Derivative of a normalised Gram matrix from that of the plain one, which is overwritten."""
     relative = np.diagonal(slope) / squares / 2
     divide(slope, np.sqrt(squares), np.sqrt(squares))
     slope -= K * (relative[:, None] + relative)

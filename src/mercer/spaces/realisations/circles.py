@@ -62,9 +62,10 @@ class Circle:
 
 @dataclass(frozen=True)
 class _Angular:
-    """A profile of the difference of two angles."""
+    """A profile of the difference of two angles, or of its square."""
 
     function: Callable[[Any], Any]
+    squared: bool = False
     error: float = 1e-15
 
     def apply(self, tile: NDArray[Any]) -> None:
@@ -73,15 +74,7 @@ class _Angular:
 
     def evaluate(self, w: Any) -> Any:
         """See :class:`Profile`."""
-        return self.function(wrapped(w))
-
-
-class _Squared(_Angular):
-    """The same as a profile of the square of the difference."""
-
-    def evaluate(self, w: Any) -> Any:
-        """See :class:`Profile`."""
-        return super().evaluate(array_namespace(w).sqrt(w))
+        return self.function(wrapped(array_namespace(w).sqrt(w) if self.squared else w))
 
 
 @dataclass(frozen=True)
@@ -99,13 +92,13 @@ class _CircleHeat:
         """Its derivative by the logarithm of a hyperparameter."""
         return theta.rise_at_zero(self.t) * slope.chain
 
-    def log_profile(self) -> _Squared:
+    def log_profile(self) -> _Angular:
         """Logarithm of the kernel."""
-        return _Squared(self._log)
+        return _Angular(self._log, squared=True)
 
-    def log_slope_profile(self, slope: Slope) -> _Squared:
+    def log_slope_profile(self, slope: Slope) -> _Angular:
         """Derivative of the logarithm."""
-        return _Squared(lambda angle: slope.chain * theta.theta_rise(angle, self.t))
+        return _Angular(lambda angle: slope.chain * theta.theta_rise(angle, self.t), squared=True)
 
     def gram(self, P: Any, Q: Any, moving: Sequence[Moving]) -> Any:
         """Gram matrix of tensors."""

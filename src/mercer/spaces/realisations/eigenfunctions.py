@@ -1,4 +1,4 @@
-"""Eigenfunctions of the Laplacian, by which a space takes part in feature maps and sparse processes."""
+"""Eigenfunctions of the Laplacian, for feature maps and sparse Gaussian processes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Eigenfunctions(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """A text that other functions do not have."""
+        """A text that identifies these functions."""
 
 
 def require_columns(found: int, fitted: int) -> None:

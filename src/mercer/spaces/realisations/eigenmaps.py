@@ -177,6 +177,7 @@ class ProductFunctions(HomogeneousFunctions):
         sets = np.column_stack([f.sets[where] for f, where in zip(factors, places.T, strict=True)])
         names, sets, counts = np.unique(sets, axis=0, return_inverse=True, return_counts=True)
         full = [np.bincount(f.sets)[name] for f, name in zip(factors, names.T, strict=True)]
+        sets = sets.ravel()  # NumPy 2.0 returns a column
         complete = (counts == np.prod(full, axis=0))[sets]
         sums, places, sets = sums[complete], places[complete], sets[complete]
         mass = math.prod(factor.mass for factor in factors)

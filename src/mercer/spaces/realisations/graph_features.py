@@ -29,7 +29,7 @@ _THIN = 6
 
 @dataclass(frozen=True, eq=False)
 class NodeFeatures(FeatureMap):
-    """``F_x = (sqrt(f(lambda_1)) u_1(x), ...)`` with the eigenpairs that weigh most."""
+    """``F_x = (sqrt(f(lambda_1)) u_1(x), ...)`` with the eigenpairs of the largest weights."""
 
     eigenvalues: Array
     error: float

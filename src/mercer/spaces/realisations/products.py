@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-#: Points from which the range of a mixture is learnt, and pairs of rows of a block of a product.
+#: Points from which the range of a mixture is learnt, and pairs of rows in one block of a product.
 _MIXTURE_SAMPLE, _BLOCK = 200, 2_000_000
 _product_of = partial(reduce, operator.mul)
 
@@ -268,7 +268,7 @@ def _both(P: Any, Q: Any) -> tuple[Any, Any]:
 
 
 def _keys(part: Any) -> NDArray[Any]:
-    """Numbers that equal points have in common."""
+    """Keys that are equal for equal points."""
     if not isinstance(part, ProductPoints):
         return row_keys(part if len(part.shape) == 2 else part[:, None])
     found = np.stack([_keys(each) for each in part.parts], axis=1)

@@ -20,7 +20,7 @@ NO_PAIRS = (
 
 
 class NoPairs(ValueError):
-    """No two points have anything to tell of a range."""
+    """There is no pair of distinct points from which to learn a range."""
 
 
 def distinct_sample(
@@ -33,7 +33,7 @@ def distinct_sample(
     count : int
         Points in all.
     keys : callable
-        From numbers of points to something that equal points have in common.
+        From numbers of points to keys that are equal for equal points.
     most : int
         Points in the sample.
 

@@ -23,7 +23,7 @@ Columns = tuple[Any, ...] | slice
 
 
 def check_columns(given: Any) -> Columns:
-    """Columns of a factor as they were given, or an error."""
+    """Columns of a factor, checked."""
     if isinstance(given, slice):
         return given
     if isinstance(given, str) or is_whole(given):
@@ -46,7 +46,7 @@ def shown(columns: Columns) -> str:
 
 
 def size(columns: Columns, width: int) -> int:
-    """Number of a factor's columns in a table with so many."""
+    """Number of a factor's columns in a table of the given width."""
     return len(range(*columns.indices(width)) if isinstance(columns, slice) else columns)
 
 
@@ -55,8 +55,8 @@ def positions(columns: Columns, width: int, names: list[Any] | None, name: str) 
     if is_named(columns):
         if names is None:
             raise ValueError(
-                f"columns have names, but {name} has none: give a data frame, or positions (estimators "
-                "of scikit-learn hand arrays on)"
+                f"columns have names, but {name} has none: give a data frame, or positions "
+                "(scikit-learn estimators pass arrays)"
             )
         named: Any = columns
         if not set(named) <= set(names):
@@ -101,7 +101,7 @@ def as_numbers(part: Any, name: str) -> Any:
 
 
 def label_columns(X: Any, name: str) -> list[Any]:
-    """Columns of a table of labels, each an array, or an error that says what is wrong with it."""
+    """Columns of a table of labels, each an array."""
     if isinstance(X, str | bytes) or sparse.issparse(X):
         raise TypeError(f"{name} is a {type(X).__name__}; give labels as a list of rows or an array")
     if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2 and 0 not in X.shape:
@@ -166,7 +166,7 @@ def _is_missing(label: Any) -> bool:
 
 
 def _encoded(label: Any) -> bytes:
-    """Bytes that equal labels have in common, and others do not."""
+    """Bytes that are equal exactly if the labels are."""
     if isinstance(label, str):
         return b"s" + label.encode("utf-8", "surrogatepass")
     if isinstance(label, bytes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -57,15 +57,23 @@ class ZonalRealisation(Radial):
     n : int
         Ambient dimension.
     normalized : bool
+    scale : float
+        The Laplacian of the sphere in units of that of the space.
     """
 
     def __init__(
-        self, embedding: Embedding, separation: Separation, law: Law, n: int, normalized: bool
+        self,
+        embedding: Embedding,
+        separation: Separation,
+        law: Law,
+        n: int,
+        normalized: bool,
+        scale: float = 1.0,
     ) -> None:
         self.embedding = embedding
         self._separation = separation
         self._series = _series(law, n)
-        self._law, self._n, self._normalized = law, n, normalized
+        self._law, self._n, self._normalized, self._scale = law, n, normalized, scale
 
     @property
     def spectrum(self) -> zonal.Spectrum:
@@ -83,7 +91,14 @@ class ZonalRealisation(Radial):
 
     def slope_profile(self, slope: Slope) -> Profile:
         """See :class:`Radial`."""
+        slope = self._on_sphere(slope)
         return _slope_profile(self._law, self._n, self._separation, self._normalized, slope)
+
+    def _on_sphere(self, slope: Slope) -> Slope:
+        """The same derivatives as functions of the eigenvalues of the sphere."""
+        if self._scale == 1.0:
+            return slope
+        return replace(slope, scores=lambda eigenvalues: slope.scores(eigenvalues / self._scale))
 
     def log_profile(self) -> Profile:
         """See :class:`Radial`."""
@@ -101,12 +116,14 @@ class ZonalRealisation(Radial):
         """See :class:`Realisation`; spherical harmonics."""
         weights = self.level_weights(np.arange(64), ()).weights
         levels = np.flatnonzero(weights > 0).tolist()
-        return HarmonicMap.of(
+        found = HarmonicMap.of(
             self.embedding, self._n, levels, size, seed, lambda numbers: self.level_weights(numbers, ())
         )
+        return replace(found, scale=self._scale)
 
     def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> LevelWeights:
         """Weights of levels, and what they leave out."""
+        slopes = [self._on_sphere(slope) for slope in slopes]
         return self._series.level_weights(numbers, slopes, self._normalized)
 
 
@@ -136,7 +153,7 @@ class HarmonicMap(FeatureMap):
         found = level_weights(np.asarray(harmonics.level_numbers))
         roots = np.sqrt(np.repeat(found.weights / harmonics.shares, harmonics.counts))
         share, last = harmonics.shares[-1], multiplicity(n, harmonics.level_numbers[-1])
-        # An incomplete level is right in the mean over directions, not for those that were drawn.
+        # An incomplete level is right on average over directions, not for those that were drawn.
         missing = 0.0 if share == 1 else found.weights[-1] * last / share
         return cls(embedding, harmonics, roots, found.rest + float(missing))
 
@@ -159,7 +176,7 @@ class HarmonicMap(FeatureMap):
 
 
 def absolute_factor(log_value: float | None, n: int) -> float:
-    """What a normalised kernel is multiplied with; refused where it leaves the floating range."""
+    """Factor of a normalised kernel in the absolute form; refused outside the floating range."""
     if log_value is None:
         return 1.0
     if abs(log_value) > LOG_MAX:
