@@ -103,7 +103,6 @@ STILL: dict[str, dict[str, set[str]]] = {
         "bounds/vc.py": {"_gamma"},
         "gp/rows/dask.py": {"_meta"},
         "selection/journal.py": {"_kwargs", "_response_method", "_sign"},
-        "selection/models.py": {"_impl", "_n_support", "_sparse"},
         "selection/scales.py": {"_check"},
     },
 }

@@ -75,14 +75,15 @@ def _improved(
     """Rounds of steps, each with a certificate and, if it ended early, with a Newton step."""
     from mercer.compiled import smo
 
-    misled, since, buffer = 0, 0, rows.buffer(single=tol >= SINGLE)
+    single = tol >= SINGLE
+    misled, since, store = 0, 0, rows.store(single)
     patience, pause = _PATIENCE * len(program.p), max(1000, _PAUSE // len(program.p))
     while solution.relative_gap > tol and solution.steps < most:
         previous, b, values = solution, solution.b.copy(), solution.values.copy()
         reason, taken, (bias, objective, gap, rounding) = smo.ascend(
-            rows.matrix, rows.columns, program.p, program.lower, program.upper, program.epsilon, b,
-            values, previous.objective, _MARGIN * tol, int(min(most - previous.steps, patience, pause)),
-            misled < _MISLED, buffer,
+            rows.matrix, rows.columns, rows.diagonal(), program.p, program.lower, program.upper,
+            program.epsilon, b, values, previous.objective, _MARGIN * tol,
+            int(min(most - previous.steps, patience, pause)), misled < _MISLED, not single, store,
         )  # fmt: skip
         solution = Solution(b, values, bias, objective, gap, rounding)
         misled += reason == smo.REACHED
@@ -94,9 +95,13 @@ def _improved(
             since = since if newton is solution else 0
             solution = newton
         solution.steps = previous.steps + taken
-        stopped = watch is not None and watch(solution.relative_gap)
-        if stopped or not _progressed(previous, solution):
+        if watch is not None and watch(solution.relative_gap):
             break
+        if not _progressed(previous, solution):
+            if not single:
+                break
+            # Rows may differ in double precision only.
+            single, store = False, rows.store(single=False)
     return solution
 
 
