@@ -19,10 +19,8 @@ from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import dump_svmlight_file
-from sklearn.kernel_ridge import KernelRidge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from mercer.features import GramTransformer
 from mercer.gp.checkpoint import Checkpoint
@@ -46,6 +44,7 @@ from mercer.kernels import (
     TraceKernel,
     VonNeumann,
 )
+from mercer.machines import SVC, KernelRidge
 from mercer.selection import SavedModel
 from mercer.selection.journal import Journal
 from mercer.spaces import Graph, Hyperbolic, Simplex, Sphere

@@ -18,14 +18,20 @@ REACHED, STALLED, PAUSED = 0, 1, 2
 #: Extremes are kept for each of so many lanes, which vectorises where one running extreme would not.
 #: Arrays are padded to a whole number of lanes by coefficients that cannot move.
 LANES = 64
-#: Steps between two looks at the gap, and looks at the gap between two at rows that can be left out.
-_LEAST_PERIOD, _LARGEST_PERIOD, _LOOKS = 8, 250, 4
+#: Steps between two looks at the gap: a part of the number of rows, within limits.
+_LEAST_PERIOD, _LARGEST_PERIOD, _LOOKS = 8, 250, 16
+#: Most steps between two looks at rows that can be left out; by default as many as there are rows.
+_SHRINKING = 1000
+#: Rows with the box [0, 0] are carried along if they are no more than this part of all.
+_CARRIED = 0.3
+#: Columns are copied range by range if ranges have at least so many, else one by one.
+_RANGE = 8
 #: Rows are left out when so large a part of the active ones remains, or less.
 _WORTHWHILE = 0.9
 #: Curvature along a pair of (nearly) equal rows, relative to the largest k(x, x).
 _FLAT = 1e-12
-#: Relative rounding of a number.
-_ROUNDING = 2e-16
+#: Relative rounding of a number, and the part of the goal by which running values may be off.
+_ROUNDING, _DRIFT = 2e-16, 0.01
 
 
 class Active(NamedTuple):
@@ -45,6 +51,8 @@ class Active(NamedTuple):
     diagonal: np.ndarray
     #: Coefficients of all rows of the program; written when a coefficient is left out.
     solution: np.ndarray
+    #: Number of ranges of the columns, and where each ends; see :func:`find_ranges`.
+    ranges: np.ndarray
 
 
 class Store(NamedTuple):
@@ -56,7 +64,7 @@ class Store(NamedTuple):
     #: Active coefficient whose row is at a place, and the step when it was last used.
     owner: np.ndarray
     used: np.ndarray
-    #: Number of places that are taken, and the clock.
+    #: Number of places that are taken, the clock, and the number of coefficients that rows are cut to.
     count: np.ndarray
 
 
@@ -228,22 +236,43 @@ def _place_of(K, active, n, k, store):
     place = _claim(n, k, store)
     width = padded(n)
     out = store.values[place * width : (place + 1) * width]
-    gather(K[active.column[k]], active.column[:n], out)
+    gather(K[active.column[k]], active.column[:n], active.ranges, out)
     out[n:] = 0.0
     return place
 
 
 @jit()
-def gather(row, columns, out):
-    """Copy some columns of a row; those of a whole range at a stroke."""
+def find_ranges(columns, ranges):
+    """Write where ranges of successive columns end, after their number; 0 if they are too short."""
     n = columns.size
-    if columns[n - 1] - columns[0] == n - 1:
-        part = row[columns[0] : columns[0] + n]
-        for j in range(n):
-            out[j] = part[j]
-    else:
-        for j in range(n):
-            out[j] = row[columns[j]]
+    ranges[0] = 0
+    for j in range(1, n + 1):
+        if j == n or columns[j] != columns[j - 1] + 1:
+            if (ranges[0] + 1) * _RANGE > n + _RANGE:
+                ranges[0] = 0
+                return
+            ranges[0] += 1
+            ranges[ranges[0]] = j
+
+
+@jit()
+def room_for_ranges(n):
+    """Size of the array that :func:`find_ranges` writes to."""
+    return n // _RANGE + 3
+
+
+@jit()
+def gather(row, columns, ranges, out):
+    """Copy some columns of a row, each range at a stroke."""
+    start = 0
+    for r in range(1, ranges[0] + 1):
+        size = ranges[r] - start
+        part, to = row[columns[start] : columns[start] + size], out[start : start + size]
+        for j in range(size):
+            to[j] = part[j]
+        start = ranges[r]
+    for j in range(start, columns.size):
+        out[j] = row[columns[j]]
 
 
 @jit()
@@ -284,6 +313,7 @@ def _leave_out(active, n, store, highest, lowest, epsilon):
         else:
             active.solution[active.row[k]] = active.b[k]
     set_all_kinks(active, left, epsilon)
+    find_ranges(active.column[:left], active.ranges)
     _compact(stay, n, left, store)
     return left
 
@@ -306,7 +336,7 @@ def _compact(stay, n, left, store):
         store.owner[kept] = renumbered[owner]
         store.used[kept] = store.used[place]
         kept += 1
-    store.count[0] = kept
+    store.count[0], store.count[2] = kept, left
     store.place[:left] = -1
     for place in range(kept):
         store.place[store.owner[place]] = place
@@ -319,6 +349,7 @@ def _climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
         return REACHED, n, 0
     flat = _FLAT * max(active.diagonal[:n].max(), 1e-150)
     period = max(_LEAST_PERIOD, min(n // _LOOKS, _LARGEST_PERIOD))
+    shrinking = max(1, min(n, _SHRINKING) // period) * period
     high, low, scratch = np.empty(LANES), np.empty(LANES), np.empty(LANES // 2)
     width = padded(n)
     nothing = np.zeros(width, dtype=store.values.dtype)
@@ -336,7 +367,7 @@ def _climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
             if taken >= steps:
                 return PAUSED, n, taken
             left = n
-            if shrink and taken > 0 and taken % (_LOOKS * period) == 0:
+            if shrink and taken > 0 and taken % shrinking == 0:
                 left = _leave_out(active, n, store, highest, lowest, epsilon)
             if left < n:
                 n, width = left, padded(left)
@@ -368,45 +399,69 @@ def _climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
 
 
 @jit()
-def ascend(K, columns, p, lower, upper, epsilon, b, values, objective, tol, steps, shrink, buffer):
+def ascend(
+    K,
+    columns,
+    diagonal,
+    p,
+    lower,
+    upper,
+    epsilon,
+    b,
+    values,
+    objective,
+    tol,
+    steps,
+    shrink,
+    exact,
+    store,
+):
     """Take steps until the relative gap of the active coefficients is at most tol, and certify the end.
 
     Parameters
     ----------
     K : array of shape (m, m)
     columns : row of K of each coefficient, ascending
+    diagonal : entry of K on the diagonal for each coefficient
     p, lower, upper, epsilon : the program
     b, values : coefficients and ``Kb``; changed in place
     objective : value of the dual objective
     tol : relative duality gap
     steps : most steps to take
     shrink : whether to leave out coefficients that rest at the ends of their boxes
-    buffer : room for rows of K, two at least
+    exact : whether to compute ``Kb`` anew at the end even if the running values would do
+    store : rows of K, with room for two at least; those of all coefficients stay for the next call
 
     Returns
     -------
     why it ended, steps taken, and what :func:`certificate` returns
     """
+    m = b.size
     moving = np.flatnonzero(lower < upper)
+    if m - moving.size <= _CARRIED * m:
+        moving = np.arange(m)
     n = moving.size
     width = padded(n)
-    diagonal = np.empty(b.size)
-    for k in range(b.size):
-        diagonal[k] = K[columns[k], columns[k]]
     active = Active(
         moving, columns[moving], _padded(b, moving, width), _padded(p - values, moving, width),
         _padded(lower, moving, width), _padded(upper, moving, width), np.zeros(width), np.zeros(width),
-        _padded(diagonal, moving, width), b,
+        _padded(diagonal, moving, width), b, np.zeros(room_for_ranges(n), dtype=np.int64),
     )  # fmt: skip
     set_all_kinks(active, n, epsilon)
-    store = Store(
-        buffer, np.full(n, -1), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64),
-        np.zeros(2, dtype=np.int64),
-    )  # fmt: skip
-    reason, n, taken = _climb(K, active, store, n, epsilon, objective, tol, steps, shrink)
-    for k in range(n):
+    find_ranges(active.column, active.ranges)
+    if n < m or store.count[2] != m:
+        store.place[:] = -1
+        store.count[0], store.count[2] = 0, n
+    reason, left, taken = _climb(K, active, store, n, epsilon, objective, tol, steps, shrink)
+    for k in range(left):
         b[active.row[k]] = active.b[k]
-    values_at(K, columns, b, values)
+    running = left == m and not exact and K.itemsize == store.values.itemsize
+    noise = rounding_of(b, lower, upper, diagonal)
+    if running and taken * noise <= _DRIFT * tol * abs(objective_of(p, b, active.slope, epsilon)):
+        for k in range(m):
+            values[k] = p[k] - active.slope[k]
+    else:
+        values_at(K, columns, b, values)
     return reason, taken, certificate(p, b, values, lower, upper, epsilon, diagonal)
 
 
@@ -424,18 +479,30 @@ def values_at(K, columns, b, out):
     """Write ``sum_j K[columns[i], columns[j]] b[j]``, in double precision."""
     n = b.size
     out[:] = 0.0
-    whole = columns[n - 1] - columns[0] == n - 1
+    ranges = np.zeros(room_for_ranges(n), dtype=np.int64)
+    find_ranges(columns, ranges)
     for j in range(n):
         if b[j] == 0.0:
             continue
-        row, weight = K[columns[j]], b[j]
-        if whole:
-            part = row[columns[0] : columns[0] + n]
-            for i in range(n):
-                out[i] += weight * np.float64(part[i])
-        else:
-            for i in range(n):
-                out[i] += weight * np.float64(row[columns[i]])
+        row, weight, start = K[columns[j]], b[j], 0
+        for r in range(1, ranges[0] + 1):
+            size = ranges[r] - start
+            part, to = row[columns[start] : columns[start] + size], out[start : start + size]
+            for i in range(size):
+                to[i] += weight * np.float64(part[i])
+            start = ranges[r]
+        for i in range(start, n):
+            out[i] += weight * np.float64(row[columns[i]])
+
+
+@jit()
+def objective_of(p, b, slope, epsilon):
+    """The dual objective at b, with ``slope = p - Kb``."""
+    total, heights = 0.0, 0.0
+    for k in range(b.size):
+        total += b[k] * (p[k] + slope[k])
+        heights += abs(b[k])
+    return 0.5 * total - epsilon * heights
 
 
 @jit()
@@ -443,14 +510,11 @@ def certificate(p, b, values, lower, upper, epsilon, diagonal):
     """Bias, dual objective, gap and its rounding, at a point b with ``values = Kb``."""
     m = b.size
     slope, rise, fall = np.empty(m), np.empty(m), np.empty(m)
-    total, heights = 0.0, 0.0
     for k in range(m):
         slope[k] = p[k] - values[k]
         rise[k] = -np.inf if b[k] >= upper[k] else (-epsilon if b[k] >= 0.0 else epsilon)
         fall[k] = np.inf if b[k] <= lower[k] else (-epsilon if b[k] > 0.0 else epsilon)
-        total += b[k] * (p[k] + slope[k])
-        heights += abs(b[k])
     bias = bias_of(b, slope, lower, upper, rise, fall)
     gap = gap_of(b, slope, lower, upper, epsilon, bias)
     noise = rounding_of(b, lower, upper, diagonal)
-    return bias, 0.5 * total - epsilon * heights, gap, noise
+    return bias, objective_of(p, b, slope, epsilon), gap, noise

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from mercer.machines.points import Points, check_weights, open_points
+from mercer.machines.points import Points, check_points, check_weights, open_points
 from mercer.machines.probability import couple, fit_sigmoid, out_of_fold, sigmoid
 from mercer.machines.program import Array, Index, Program, Solution
-from mercer.machines.svm import SupportVectorMachine
+from mercer.machines.svm import SupportVectorMachine, solved_in_turn
 
 
 class SVC(ClassifierMixin, SupportVectorMachine):
@@ -120,26 +121,83 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         sample_weight : array of shape (m,), optional
             Factors of C; rows of weight zero have no part in the fit.
         """
+        self._check()
+        points, y = open_points(self, X, y, sample_weight)
+        labels = self._encode(y, len(points))
+        weights = self._weights(points, labels, sample_weight)
+        boxes = self.C * self.class_weight_[labels] * weights
+        indices = self._indices(labels)
+        programs = self._programs(labels, boxes, indices)
+        solutions = self._solve(points, programs, indices)
+        self._finish(points, labels, programs, indices, solutions, weights)
+        return self
+
+    def fit_path(
+        self, K: Any, y: Any, rows: Any, settings: Any, stop: Callable[[], bool] = lambda: False
+    ) -> list[SVC]:
+        """Fit machines with several settings to the same rows of a Gram matrix.
+
+        They are clones with these parameters, fitted as to ``K[rows][:, rows]``, and take rows of all of
+        K for new points: ``predict(K[test])``.  Nothing is cut out of K: coefficients of other rows are
+        held at zero.  Each pair of classes is solved for all settings in turn, the smallest C first,
+        from the solution before.  It is fastest if the rows of K are sorted by class.
+
+        Parameters
+        ----------
+        K : array of shape (m, m)
+            Gram matrix in single or double precision, taken as it is.
+        y : array of shape (m,)
+            Classes of all rows of K.
+        rows : array of int
+            Rows to fit to.
+        settings : sequence of dicts
+            Parameters of each machine.
+        stop : callable, optional
+            Asked now and then; once it returns True, solutions are left as they are.
+
+        Returns
+        -------
+        list of SVC
+            In the order of the settings.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_iris
+        >>> from mercer.kernels import Gaussian
+        >>> from mercer.machines import SVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> K, test = Gaussian()(X), np.arange(0, 150, 5)
+        >>> train = np.setdiff1d(np.arange(150), test)
+        >>> models = SVC().fit_path(K, y, train, [{"C": c} for c in (0.01, 1, 100)])
+        >>> [model.score(K[test], y[test]) > 0.9 for model in models]
+        [False, True, True]
+        """
+        points, used = Points("precomputed", K), np.zeros(len(K))
+        used[rows] = 1.0
+        models = [clone(self).set_params(kernel="precomputed", **setting) for setting in settings]
+        for model in models:
+            model._check()
+            own = model._encode(y[rows], len(rows))
+            model.class_weight_ = model._class_weights(own, np.ones(len(own)))
+            model.kernel_, model.n_features_in_ = "precomputed", len(K)
+        labels = _numbered(y, models[0].classes_)
+        indices = models[0]._indices(labels)
+        boxes = [model.C * used * model.class_weight_[labels] for model in models]
+        programs = [
+            model._programs(labels, own, indices) for model, own in zip(models, boxes, strict=True)
+        ]
+        solutions = solved_in_turn(models, points, programs, indices, stop)
+        for model, own, found in zip(models, programs, solutions, strict=True):
+            model._finish(points, labels, own, indices, found, used)
+        return models
+
+    def _check(self) -> None:
         self._check_options(C=self.C)
         if self.decision_function_shape not in ("ovr", "ovo"):
             raise ValueError(
                 f"decision_function_shape must be 'ovr' or 'ovo', got {self.decision_function_shape!r}"
             )
-        points, y = open_points(self, X, y, sample_weight)
-        labels = self._encode(y, len(points))
-        weights = self._weights(points, labels, sample_weight)
-        boxes = self.C * self.class_weight_[labels] * weights
-        pairs = self._pairs()
-        indices: list[Any] = [np.flatnonzero((labels == i) | (labels == j)) for i, j in pairs]
-        programs = [
-            separation(labels[index] == i, boxes[index])
-            for (i, _), index in zip(pairs, indices, strict=True)
-        ]
-        solutions = self._solve(points, programs, indices)
-        if self.probability:
-            self._calibrate(points, programs, indices, solutions, weights)
-        self._assemble(points, labels, pairs, indices, solutions)
-        return self
 
     def _encode(self, y: Any, rows: int) -> Index:
         """Numbers of the classes."""
@@ -183,18 +241,35 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             return [(1, 0)]
         return [(i, j) for i in range(classes) for j in range(i + 1, classes)]
 
-    def _assemble(
+    def _indices(self, labels: Index) -> list[Any]:
+        """Rows of each pair of classes."""
+        if len(self.classes_) == 2 and labels.min() >= 0:
+            return [np.arange(len(labels))]
+        own = [labels == k for k in range(len(self.classes_))]
+        return [np.flatnonzero(own[i] | own[j]) for i, j in self._pairs()]
+
+    def _programs(self, labels: Index, boxes: Array, indices: list[Index]) -> list[Program]:
+        """A program for each pair of classes."""
+        return [
+            separation(labels[index] == i, boxes[index])
+            for (i, _), index in zip(self._pairs(), indices, strict=True)
+        ]
+
+    def _finish(
         self,
         points: Points,
         labels: Index,
-        pairs: list[tuple[int, int]],
+        programs: list[Program],
         indices: list[Index],
         solutions: list[Solution],
+        weights: Array,
     ) -> None:
         """Coefficients in libsvm's layout: a column for each support vector, sorted by class."""
+        if self.probability:
+            self._calibrate(points, programs, indices, solutions, weights)
         classes = len(self.classes_)
         table = np.zeros((classes - 1, len(points)))
-        for (i, j), index, solution in zip(pairs, indices, solutions, strict=True):
+        for (i, j), index, solution in zip(self._pairs(), indices, solutions, strict=True):
             for own, other in ((i, j), (j, i)):
                 part = labels[index] == own
                 table[other - (other > own), index[part]] = solution.b[part]
@@ -219,7 +294,23 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     def _decisions(self, X: Any) -> Array:
         """Decision values of all pairs; positive for the first class of the pair."""
         check_is_fitted(self)
+        if isinstance(self.kernel_, str) and len(self.classes_) > 2:
+            return self._precomputed_decisions(check_points(self, X)[0])
         return self._values(X, self._coefficients()) + self.intercept_
+
+    def _precomputed_decisions(self, K: Any) -> Array:
+        """Decision values class by class: a support vector has coefficients in its own pairs only."""
+        pairs = {pair: k for k, pair in enumerate(self._pairs())}
+        decisions = np.repeat(self.intercept_[:, None], len(K), axis=1)
+        ends = np.cumsum(self.n_support_)
+        for own, (end, size) in enumerate(zip(ends, self.n_support_, strict=True)):
+            part = slice(end - size, end)
+            values = self.dual_coef_[:, part] @ K[:, self.support_[part]].T
+            for other in range(len(self.classes_)):
+                if other != own:
+                    pair = pairs[min(own, other), max(own, other)]
+                    decisions[pair] += values[other - (other > own)]
+        return decisions.T
 
     def decision_function(self, X: Any) -> Array:
         """Decision values.
@@ -293,6 +384,12 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities."""
         return np.log(self.predict_proba(X))
+
+
+def _numbered(y: Any, classes: Any) -> Index:
+    """Numbers of classes, and -1 for labels that are none of them."""
+    places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return np.where(classes[places] == y, places, -1)
 
 
 def separation(positive: Any, boxes: Array) -> Program:

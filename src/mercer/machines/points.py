@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,8 @@ class Points:
         """Gram matrix with other points."""
         return as_floats(on_cpu(self.kernel(self.X, Y)))
 
-    def is_indefinite(self) -> bool:
+    @cached_property
+    def indefinite(self) -> bool:
         """Whether the Gram matrix of some of the points has an eigenvalue that is clearly negative."""
         known = getattr(self.kernel, "positive_semidefinite", None)
         if known:

@@ -266,7 +266,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _state(self, points: Points, Y: Array, roots: Array, c: Array, r: Array) -> None:
         """Say how exact predictions are."""
         self.residual_ = float(np.linalg.norm(r, axis=0).max())
-        if points.is_indefinite():
+        if points.indefinite:
             self.certificate_ = "none: the Gram matrix has negative eigenvalues"
             warnings.warn(
                 f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the system is solved, "

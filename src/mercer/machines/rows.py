@@ -25,24 +25,40 @@ class MatrixRows:
         Rows of the program, ascending; by default all.
     room : float
         Bytes for rows that are gathered.
+    diagonal : array of shape (m,), optional
+        Diagonal of K.
     """
 
-    def __init__(self, K: Any, index: Index | None = None, room: float = np.inf) -> None:
+    def __init__(
+        self,
+        K: Any,
+        index: Index | None = None,
+        room: float = np.inf,
+        diagonal: Array | None = None,
+    ) -> None:
         self.matrix, self.room = K, room
         self.columns = np.arange(len(K), dtype=np.uint64) if index is None else index.astype(np.uint64)
+        own = np.diagonal(K) if diagonal is None else diagonal
+        self._diagonal = own[self.columns].astype(float)
+        self._stores: dict[Any, Any] = {}
 
     def diagonal(self) -> Array:
         """Diagonal of K."""
-        return np.diagonal(self.matrix)[self.columns].astype(float)
+        return self._diagonal
 
-    def buffer(self, single: bool) -> Any:
-        """Room for gathered rows: for all of them, or as much as there is."""
-        from mercer.compiled.smo import padded
+    def store(self, single: bool) -> Any:
+        """Room for gathered rows, of all coefficients or as many as fit; it is kept for later calls."""
+        from mercer.compiled.smo import Store, padded
 
         dtype = np.dtype(np.float32) if single else self.matrix.dtype
-        width = padded(len(self.columns))
-        count = min(len(self.columns), max(2, int(min(self.room, 1e15) // (dtype.itemsize * width))))
-        return np.empty(max(count, 2) * width, dtype=dtype)
+        if dtype not in self._stores:
+            size = len(self.columns)
+            width = padded(size)
+            fitting = int(min(self.room, 1e15) // (dtype.itemsize * width))
+            values = np.empty(max(min(size, fitting), 2) * width, dtype=dtype)
+            place, owner, used = (np.full(size, -1) for _ in range(3))
+            self._stores[dtype] = Store(values, place, owner, used, np.zeros(3, dtype=np.int64))
+        return self._stores[dtype]
 
     def values(self, b: Array) -> Array:
         """``Kb`` in double precision."""

@@ -80,15 +80,16 @@ def _improved(
     from mercer.compiled import smo
 
     representable = 1e-30 < rows.diagonal().max() < 1e30
-    misled, since, buffer = 0, 0, rows.buffer(single=tol >= SINGLE and representable)
+    single = tol >= SINGLE and representable
+    misled, since, store = 0, 0, rows.store(single)
     least, fruitless = math.inf, 0
     patience, pause = _PATIENCE * len(program.p), max(1000, _PAUSE // len(program.p))
     while solution.relative_gap > tol and solution.steps < most:
         previous, b, values = solution, solution.b.copy(), solution.values.copy()
         reason, taken, (bias, objective, gap, rounding) = smo.ascend(
-            rows.matrix, rows.columns, program.p, program.lower, program.upper, program.epsilon, b,
-            values, previous.objective, _MARGIN * tol, int(min(most - previous.steps, patience, pause)),
-            misled < _MISLED, buffer,
+            rows.matrix, rows.columns, rows.diagonal(), program.p, program.lower, program.upper,
+            program.epsilon, b, values, previous.objective, _MARGIN * tol,
+            int(min(most - previous.steps, patience, pause)), misled < _MISLED, not single, store,
         )  # fmt: skip
         solution = Solution(b, values, bias, objective, gap, rounding)
         misled += reason == smo.REACHED
@@ -103,8 +104,13 @@ def _improved(
         stopped = watch is not None and watch(solution.relative_gap)
         fruitless = fruitless + 1 if solution.gap > 0.9 * least else 0
         least = min(least, solution.gap)
-        if stopped or fruitless == _FRUITLESS or not _progressed(previous, solution):
+        if stopped or fruitless == _FRUITLESS:
             break
+        if not _progressed(previous, solution):
+            if not single:
+                break
+            # Rows may differ in double precision only.
+            single, store = False, rows.store(single=False)
     return solution
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -93,6 +94,12 @@ class SupportVectorMachine(BaseEstimator):
                 raise
             interrupted = True
         self._certify(points, solutions, interrupted)
+        if math.isnan(self.dual_gap_):
+            warnings.warn(
+                f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the solution is a "
+                "stationary point, as libsvm's, and no duality gap can certify it",
+                stacklevel=3,
+            )
         if self.warm_start:
             self._solutions = solutions
         return solutions
@@ -113,7 +120,7 @@ class SupportVectorMachine(BaseEstimator):
         room = max(_LEAST_ROOM, limit - K.nbytes) / min(len(indices), threads_in_use())
         return [lambda index=index: MatrixRows(K, index, room) for index in indices]
 
-    def _certify(self, points: Points, solutions: list[Solution], interrupted: bool) -> None:
+    def _certify(self, points: Points, solutions: list[Solution], interrupted: bool = False) -> None:
         gaps = np.array([s.relative_gap for s in solutions])
         steps = np.array([s.steps for s in solutions])
         self.n_iter_: Any = steps
@@ -128,12 +135,7 @@ class SupportVectorMachine(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        if points.is_indefinite():
-            warnings.warn(
-                f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the solution is a "
-                "stationary point, as libsvm's, and no duality gap can certify it",
-                stacklevel=4,
-            )
+        if points.indefinite:
             gaps = np.full_like(gaps, np.nan)
         self.dual_gaps_ = gaps
         self.dual_gap_ = float(gaps.max())
@@ -174,6 +176,37 @@ def _limited(points: Points, index: Index | None, limit: float) -> MatrixRows | 
         return products(some.kernel, some.X, _safe_indexing(some.X, used), b)
 
     return ComputedRows(single.rows, product, some.diagonal(), _KEPT * limit)
+
+
+def solved_in_turn(
+    machines: list[Any],
+    points: Points,
+    programs: list[list[Program]],
+    indices: list[Index],
+    stop: Callable[[], bool],
+) -> list[list[Solution]]:
+    """Solve and certify programs of several machines on one Gram matrix, each from the one before.
+
+    Machines take turns in the order of their C, program by program, so that rows which one gathered
+    serve the others.
+    """
+    K, diagonal = points.gram(), points.diagonal()
+    order = sorted(range(len(machines)), key=lambda k: machines[k].C)
+    solutions: list[list[Any]] = [[None] * len(indices) for _ in machines]
+    for number, index in enumerate(indices):
+        rows = MatrixRows(K, index, diagonal=diagonal)
+        last: Solution | None = None
+        for k in order:
+            machine, program = machines[k], programs[k][number]
+            start = None if last is None else restarted(program, last)
+            most = None if machine.max_iter < 0 else machine.max_iter
+            last = solve_with(
+                program, rows, machine.tol, max_steps=most, start=start, watch=lambda _: stop()
+            )
+            solutions[k][number] = last
+    for machine, found in zip(machines, solutions, strict=True):
+        machine._certify(points, found)
+    return solutions
 
 
 class _Share:

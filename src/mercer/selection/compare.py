@@ -54,6 +54,7 @@ def compare(
     task: str = "auto",
     scoring: str | None = None,
     groups: Any = None,
+    solver: str = "mercer",
     folds: int = 5,
     repeats: int = 1,
     random_state: int = 0,
@@ -104,6 +105,8 @@ def compare(
     groups : array of shape (m,), optional
         Groups of points that belong together, such as samples of one patient; they are never split
         between training and test.
+    solver : {"mercer", "libsvm"}
+        Machines of :mod:`mercer.machines`, or those of scikit-learn.
     folds, repeats : int
         Number of outer folds, and how often they are drawn.
     random_state : int
@@ -149,7 +152,7 @@ def compare(
         target = replace(target, groups=_check_groups(groups, target, data, folds))
     columns = _get_feature_names(X)
     search = KernelSearchCV(
-        estimator=target.estimator(metric), scoring=metric, n_jobs=n_jobs, max_memory=max_memory,
+        estimator=target.estimator(metric, solver), scoring=metric, n_jobs=n_jobs, max_memory=max_memory,
         cache=cache, device=device, random_state=random_state,
         cv=target.splitter(INNER_FOLDS, random_state, groups is not None),
     )  # fmt: skip
@@ -292,8 +295,7 @@ class _Contest:
             Task(places[id(c["kernel"])], fold, {"estimator__C": c["C"]})
             for fold, c in enumerate(nested.chosen)
         ]
-        machine = self.target.estimator(str(self.search.scoring))
-        calibrated = CalibratedClassifierCV(machine, cv=INNER_FOLDS, ensemble=False)
+        calibrated = CalibratedClassifierCV(self.search.estimator, cv=INNER_FOLDS, ensemble=False)
         journal = None
         if self.search.cache is not None:
             common = (self.data.X, self.target.y, calibrated, _probability_scores)

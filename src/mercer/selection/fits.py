@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +16,13 @@ from sklearn import config_context, get_config
 from sklearn.base import ClassifierMixin, clone
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.metrics import check_scoring
+from sklearn.utils import _safe_indexing
 
 from mercer._progress import Work
 from mercer._threads import blas_limited_to, run, threads_in_use
 from mercer.selection.gram_cache import Grams, fit_bytes, is_shared, plan, sharing
 from mercer.selection.journal import Journal, fingerprint
-from mercer.selection.scales import resolved, spread, variance_unit
+from mercer.selection.scales import Relative, resolved, spread, variance_unit
 
 Index = NDArray[np.intp]
 Split = tuple[Index, Index]
@@ -28,6 +30,8 @@ Split = tuple[Index, Index]
 Scorer = Callable[[Any, Any, Any], Any]
 #: Rows of a slice that are copied at a time.
 _ROWS = 256
+#: A total variance below this share of k(x, x) asks for double precision.
+_BLURRED = 1e-3
 #: In place of a split: compute the total variance of the whole Gram matrix, without a fit.
 WHOLE = -1
 
@@ -57,8 +61,9 @@ class Outcome:
 class Evaluation:
     """Fits of one estimator on Gram matrices of points X.
 
-    Each Gram matrix is computed once, in batches that fit into memory, and each fold is cut out of it
-    once for all parameters of the estimator.
+    Each Gram matrix is computed once, in batches that fit into memory.  A machine with a path
+    (:meth:`mercer.machines.SVC.fit_path`) is fitted to all parameters of a fold in one go, on a matrix
+    in single precision whose rows are sorted by class.  For other estimators each fold is cut out once.
 
     Attributes
     ----------
@@ -82,6 +87,15 @@ class Evaluation:
         default_factory=lambda: dict.fromkeys(("products", "laws", "slices", "fits", "scores"), 0.0)
     )
 
+    def __post_init__(self) -> None:
+        self.has_path = hasattr(self.estimator, "fit_path")
+        #: Where each point is among those of X, which are sorted by class for a machine with a path.
+        self.places = np.arange(len(self.y))
+        if self.has_path:
+            order = np.argsort(self.y, kind="stable")
+            self.X, self.y = _safe_indexing(self.X, order), self.y[order]
+            self.places[order] = np.arange(len(order))
+
     def run(
         self, tasks: Sequence[Task], splits: Sequence[Split], *, predictions: bool = False
     ) -> list[Outcome]:
@@ -91,8 +105,9 @@ class Evaluation:
         left = [i for i, outcome in enumerate(outcomes) if outcome is None]
         self.work.advance(len(tasks) - len(left))
         if left:
+            moved = [(self.places[train], self.places[test]) for train, test in splits]
             with blas_limited_to(self.threads):
-                self._fit(tasks, splits, left, keys, outcomes, predictions)
+                self._fit(tasks, moved, left, keys, outcomes, predictions)
         return outcomes
 
     def _recall(
@@ -127,26 +142,31 @@ class Evaluation:
         plain = all(is_shared(self.kernels[k]) for k in used)
         layout = plan(
             len(self.y), fit_bytes(self.estimator, train, test), kernels=len(used), shared=shared,
-            combined=not plain, threads=self.threads, max_memory=self.max_memory,
+            combined=not plain, threads=self.threads, max_memory=self.max_memory, single=self.has_path,
         )  # fmt: skip
         grams = Grams(self.X, dtype=layout.dtype, kept=layout.invariants, device=self.device)
         config = {**self.config, "assume_finite": True}  # Gram matrices are checked once
 
-        def job(i: int, part: _Part) -> None:
+        def job(part: _Part, *chosen: int) -> None:
             if self.work.stop.is_set():
                 return
             with config_context(**config):
-                outcomes[i] = self._one(tasks[i], part, predictions)
-            if self.journal is not None and i in keys:
-                self.journal.put(keys[i], outcomes[i].scores, outcomes[i].seconds)
-            self.work.advance()
+                several = self._path if self.has_path else self._one
+                found = several([tasks[i] for i in chosen], part, predictions)
+            if self.has_path and self.work.stop.is_set():
+                return  # the machines may have been stopped on their way
+            for i, outcome in zip(chosen, found, strict=True):
+                outcomes[i] = outcome
+                if self.journal is not None and i in keys:
+                    self.journal.put(keys[i], outcome.scores, outcome.seconds)
+                self.work.advance()
 
         for start in range(0, len(used), layout.batch):
             batch = used[start : start + layout.batch]
             matrices = {}
             for k in batch:
                 self._heed_stop()
-                matrices[k] = grams(self.kernels[k])
+                matrices[k] = self._gram(grams, self.kernels[k])
             for name, value in grams.seconds.items():
                 self._spend(name, value)
                 grams.seconds[name] = 0.0
@@ -158,6 +178,13 @@ class Evaluation:
                 with blas_limited_to(layout.threads):
                     run(job, parts, self.work.stop)
             self._heed_stop()
+
+    def _gram(self, grams: Grams, kernel: Kernel) -> Any:
+        """The Gram matrix; in double precision if points are so similar that single would blur them."""
+        K = grams(kernel)
+        if K.dtype == np.float32 and variance_unit(K) < _BLURRED * np.abs(np.diagonal(K)).max():
+            return Grams(self.X, kept=0)(kernel)
+        return K
 
     def _measured(self, K: Any, key: str | None) -> Outcome:
         """The total variance of a whole Gram matrix."""
@@ -180,36 +207,78 @@ class Evaluation:
 
     def _parts(
         self, tasks: Sequence[Task], splits: Sequence[Split], chosen: list[int], matrices: dict[int, Any]
-    ) -> list[tuple[int, _Part]]:
-        """Tasks with their slices, those on the same slices adjacent."""
+    ) -> list[tuple[Any, ...]]:
+        """Folds with their tasks: all of a fold for a machine with a path, else one by one."""
         groups: dict[tuple[int, int], list[int]] = {}
         for i in chosen:
             groups.setdefault((tasks[i].kernel, tasks[i].split), []).append(i)
+        if self.has_path:
+            return [
+                (_Part(matrices[k], self.y, splits[s], 1), *group) for (k, s), group in groups.items()
+            ]
         return [
-            (i, part)
+            (part, i)
             for (k, s), group in groups.items()
             for part in [_Part(matrices[k], self.y, splits[s], len(group))]
             for i in group
         ]
 
-    def _one(self, task: Task, part: _Part, prediction: bool) -> Outcome:
-        clock = time.thread_time()
-        with part as (K, others, y, targets):
-            params = resolved(task.params, part.variance, part.spread)
-            self._spend("slices", time.thread_time() - clock)
-            try:
-                return self._score(params, K, others, y, targets, prediction)
-            except Exception as error:
-                error.add_note(f"in fold {task.split} with {self.kernels[task.kernel]!r}, {task.params}")
-                raise
-
-    def _score(
-        self, params: dict[str, Any], K: Any, others: Any, y: Any, targets: Any, prediction: bool
-    ) -> Outcome:
-        model = clone(self.estimator).set_params(**params)
+    def _path(self, tasks: list[Task], part: _Part, prediction: bool) -> list[Outcome]:
+        """Fit all settings of a fold along one path."""
         clocks = [(time.perf_counter(), time.thread_time())]
-        model.fit(K, y)
+        K, train, test = part.whole()
+        relative = any(isinstance(v, Relative) for task in tasks for v in task.params.values())
+        variance = variance_unit(K, train) if relative else 1.0
+        settings = [resolved(task.params, variance, 1.0) for task in tasks]
+        others, targets = K[test], self.y[test]
         clocks.append((time.perf_counter(), time.thread_time()))
+        with self._noting(*tasks):
+            models = self.estimator.fit_path(K, self.y, train, settings, self.work.stop.is_set)
+        clocks.append((time.perf_counter(), time.thread_time()))
+        wall, processor = np.diff(clocks, axis=0).T
+        self._spend("slices", processor[0])
+        self._spend("fits", processor[1])
+        outcomes = []
+        for task, model, params in zip(tasks, models, settings, strict=True):
+            with self._noting(task):
+                share = wall[1] / len(tasks)
+                outcomes.append(self._scored(model, params, share, others, targets, prediction))
+        return outcomes
+
+    def _one(self, tasks: list[Task], part: _Part, prediction: bool) -> list[Outcome]:
+        """One fit to the slices of a fold."""
+        clock = time.thread_time()
+        with part as (K, others, y, targets), self._noting(tasks[0]):
+            params = resolved(tasks[0].params, part.variance, part.spread)
+            self._spend("slices", time.thread_time() - clock)
+            model = clone(self.estimator).set_params(**params)
+            wall, processor = time.perf_counter(), time.thread_time()
+            model.fit(K, y)
+            self._spend("fits", time.thread_time() - processor)
+            wall = time.perf_counter() - wall
+            return [self._scored(model, params, wall, others, targets, prediction)]
+
+    @contextmanager
+    def _noting(self, *tasks: Task) -> Iterator[None]:
+        """Let errors say which fits of a fold they come from."""
+        try:
+            yield
+        except Exception as error:
+            kernel, params = self.kernels[tasks[0].kernel], ", ".join(str(t.params) for t in tasks)
+            error.add_note(f"in fold {tasks[0].split} with {kernel!r}, {params}")
+            raise
+
+    def _scored(
+        self,
+        model: Any,
+        params: dict[str, Any],
+        fitting: float,
+        others: Any,
+        targets: Any,
+        prediction: bool,
+    ) -> Outcome:
+        """Scores of a fitted model; fitting is the seconds that its fit took."""
+        wall, processor = time.perf_counter(), time.thread_time()
         try:
             result = self.scorer(model, others, targets)
         except AttributeError as error:
@@ -217,16 +286,13 @@ class Evaluation:
                 f"the metric does not go with the estimator: {error} For probabilities use "
                 "CalibratedClassifierCV(SVC(), ensemble=False)"
             ) from error
-        clocks.append((time.perf_counter(), time.thread_time()))
+        self._spend("scores", time.thread_time() - processor)
+        seconds = (float(fitting), time.perf_counter() - wall)
         scores = result if isinstance(result, dict) else {"score": result}
         for name, value in scores.items():
             if np.isnan(value):
                 raise ValueError(f"the {name} is not a number; use other folds or another metric")
-        wall, processor = np.diff(clocks, axis=0).T
-        self._spend("fits", processor[0])
-        self._spend("scores", processor[1])
         predicted = model.predict(others) if prediction else None
-        seconds = (float(wall[0]), float(wall[1]))
         return Outcome({n: float(value) for n, value in scores.items()}, seconds, predicted, params)
 
     def _spend(self, name: str, seconds: float) -> None:
@@ -278,6 +344,10 @@ class _Part:
                 self.variance = variance_unit(self._slices[0])
                 self.spread = spread(self._slices[2])
             return self._slices
+
+    def whole(self) -> tuple[Any, Index, Index]:
+        """The whole matrix, and the rows of both parts."""
+        return self._K, *self._split
 
     def _cut(self, rows: Index, columns: Index) -> Any:
         """Copy a slice in double precision, some rows at a time to avoid a second copy."""

@@ -143,8 +143,12 @@ class Plan:
 def fit_bytes(estimator: Any, train: int, test: int) -> float:
     """Bytes of one fit: its slices, and the solver's own memory.
 
-    libsvm reads the slices in place and keeps a cache; other solvers are assumed to make two copies.
+    A machine with a path cuts out the rows of test points, in single precision, and gathers rows of
+    training points.  libsvm reads the slices in place and keeps a cache; other solvers are assumed to
+    make two copies.
     """
+    if hasattr(estimator, "fit_path"):
+        return 4.0 * (train + test) * (train + test)
     caches = [v for k, v in estimator.get_params().items() if k.endswith("cache_size")]
     copies = 16.0 * train * train
     solver = min(4.0 * train * train, caches[0] * 2**20) if caches else copies
@@ -152,7 +156,15 @@ def fit_bytes(estimator: Any, train: int, test: int) -> float:
 
 
 def plan(
-    rows: int, fit: float, *, kernels: int, shared: bool, combined: bool, threads: int, max_memory: float
+    rows: int,
+    fit: float,
+    *,
+    kernels: int,
+    shared: bool,
+    combined: bool,
+    threads: int,
+    max_memory: float,
+    single: bool = False,
 ) -> Plan:
     """Choose the precision, batch size and number of threads that fit into memory.
 
@@ -172,9 +184,11 @@ def plan(
         Largest number of simultaneous fits.
     max_memory : float
         Bytes.
+    single : bool
+        Whether single precision is enough.
     """
     options = [
-        *((np.float64, kept, threads) for kept in ([1, 0] if shared else [0])),
+        *((np.float64, kept, threads) for kept in ([1, 0] if shared else [0]) if not single),
         *((np.float32, kept, threads) for kept in ([1, 0] if shared else [0])),
         *((np.float32, 0, fewer) for fewer in range(threads - 1, 0, -1)),
     ]

@@ -22,14 +22,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.kernel_ridge import KernelRidge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from mercer import kernels, spaces
 from mercer._npz import Npz
 from mercer.features import GramTransformer
+from mercer.machines import SVC, KernelRidge
 
 _SCHEMA = "schema.json"
 _PARTS = [getattr(package, name) for package in (kernels, spaces) for name in package.__all__]

@@ -14,10 +14,8 @@ from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import InconsistentVersionWarning, NotFittedError
-from sklearn.kernel_ridge import KernelRidge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -27,6 +25,7 @@ from mercer._arrays import count
 from mercer._files import DAMAGE, DamagedFile, atomic_write, one_line, seal, unsealed
 from mercer.datasets import Table
 from mercer.features import GramTransformer
+from mercer.machines import SVC, KernelRidge
 from mercer.selection.comparison import Comparison
 from mercer.selection.kinds import ColumnRoles, kind_called
 from mercer.selection.model_files import dumps, loads, refuse_local_functions
@@ -320,7 +319,7 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
 
 
 def _check_model(model: Any, calibration: Any) -> None:
-    """Refuse models that do not predict, or that would make compiled code read out of bounds."""
+    """Refuse models that do not predict."""
     if not (isinstance(model, Pipeline) and len(model) == 2 and isinstance(model[0], GramTransformer)):
         raise ValueError("it holds no pipeline of a GramTransformer and an estimator")
     if model.memory is not None:
@@ -328,7 +327,7 @@ def _check_model(model: Any, calibration: Any) -> None:
     size = count(model[0].X_fit_)
     for machine in _machines(model[-1], calibration):
         if isinstance(machine, SVC):
-            _check_machine(machine, size)
+            _check_support(machine, size)
     trial = _safe_indexing(model[0].X_fit_, [0])
     model.predict(trial)
     if calibration is not None:
@@ -346,29 +345,27 @@ def _machines(last: Any, calibration: Any) -> list[Any]:
         if not isinstance(calibration, CalibratedClassifierCV):
             raise ValueError("its probabilities are made by something else than a calibration")
         machines += [part.estimator for part in calibration.calibrated_classifiers_]
-    if not all(isinstance(machine, SVC | KernelRidge) for machine in machines):
-        raise ValueError("it holds a machine within another, or none that a comparison makes")
+    for machine in machines:
+        if not isinstance(machine, SVC | KernelRidge) or machine.kernel_ != "precomputed":
+            raise ValueError("it holds a machine within another, or none that a comparison makes")
     return machines
 
 
-def _check_machine(machine: SVC, size: int) -> None:
-    """Check the shapes and indices that libsvm relies on."""
+def _check_support(machine: SVC, size: int) -> None:
+    """Check that support vectors and coefficients belong together."""
     classes, support = len(machine.classes_), machine.support_
     shapes: dict[str, tuple[tuple[int, ...], type]] = {
-        "_n_support": ((classes,), np.int32),
         "support_": ((len(support),), np.int32),
-        "_dual_coef_": ((classes - 1, len(support)), np.float64),
-        "_intercept_": ((classes * (classes - 1) // 2,), np.float64),
-        "_probA": ((0,), np.float64),
-        "_probB": ((0,), np.float64),
+        "n_support_": ((classes,), np.int32),
+        "dual_coef_": ((classes - 1, len(support)), np.float64),
+        "intercept_": ((max(1, classes * (classes - 1) // 2),), np.float64),
     }
     state = vars(machine)
     for name, (shape, dtype) in shapes.items():
         values = state[name]
         if not isinstance(values, np.ndarray) or values.shape != shape or values.dtype != dtype:
             raise ValueError(f"{name} of its support vector machine has another shape or type")
-    counts = state["_n_support"]
+    counts = state["n_support_"]
     known = len(support) == 0 or (support.min() >= 0 and support.max() < size)
-    plain = machine.kernel == "precomputed" and state["_sparse"] is False and "_impl" not in state
-    if not (plain and known and counts.min() >= 0 and counts.sum() == len(support)):
+    if not (known and counts.min() >= 0 and counts.sum() == len(support)):
         raise ValueError("its support vectors are not those of its training points")

@@ -95,10 +95,17 @@ def resolved(params: dict[str, Any], variance: float, spread: float) -> dict[str
     }
 
 
-def variance_unit(K: Any) -> float:
-    """Total variance of a Gram matrix, no less than a rounding error; 1 for a matrix of zeros."""
-    diagonal = float(np.diagonal(K).mean(dtype=float))
-    variance = max(diagonal - float(K.mean(dtype=float)), _LEAST_VARIANCE * diagonal)
+def variance_unit(K: Any, rows: Index | None = None) -> float:
+    """Total variance of a Gram matrix, no less than a rounding error; 1 for a matrix of zeros.
+
+    It is that of all rows, or of the matrix of some of them, which is not cut out.
+    """
+    if rows is None:
+        diagonal, mean = np.diagonal(K).mean(dtype=float), K.mean(dtype=float)
+    else:
+        sums = sum((K[i] for i in rows), start=np.zeros(len(K)))
+        diagonal, mean = np.diagonal(K)[rows].mean(dtype=float), sums[rows].sum() / len(rows) ** 2
+    variance = max(float(diagonal - mean), _LEAST_VARIANCE * float(diagonal))
     return variance if 0 < variance < np.inf else 1.0
 
 

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -38,7 +37,7 @@ from mercer.selection.journal import Journal
 from mercer.selection.kinds import kind_of
 from mercer.selection.nested import Nested, NestedScores
 from mercer.selection.scales import Relative, Scales, resolved, spread
-from mercer.selection.target import check_splits, check_target
+from mercer.selection.target import check_splits, check_target, machines_of
 
 
 def _has(method: str) -> Callable[[Any], bool]:
@@ -56,14 +55,17 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Cross-validated search over kernels and an estimator's parameters.
 
     It gives the same order, scores and choice as scikit-learn's
-    ``GridSearchCV(SVC(), {"kernel": kernels, "C": [...]})``, but computes each Gram matrix once: the
-    matrix product once per space, the law of each kernel applied to it, and the folds cut out of the
-    result.  What remains is the solver's time, see ``timings_``.  The points may be of any kind that the
-    kernels take: dense or sparse rows of numbers, strings, nodes of a graph, clouds.
+    ``GridSearchCV(SVC(), {"kernel": kernels, "C": [...]})``, except where a machine is undecided about a
+    point, but computes each Gram matrix once: the matrix product once per space, and the law of each
+    kernel applied to it.  Folds are not cut out of the matrix: coefficients of their points are held at
+    zero.  A fold is solved for all values of C in turn, each from the solution before.  The points may
+    be of any kind that the kernels take: dense or sparse rows of numbers, strings, nodes of a graph,
+    clouds.
 
-    Memory: ``8 m^2`` bytes for each Gram matrix held at once, and for the slices of the folds being
-    fitted.  As many are held as fit into ``max_memory``; if there is little room, one at a time, in
-    single precision if necessary.
+    Memory: ``4 m^2`` bytes for each Gram matrix held at once, which is in single precision unless points
+    are too similar for it, as much for rows that are in use, and ``8 m^2`` for what kernels share.  With
+    other estimators than :class:`mercer.machines.SVC`, Gram matrices and slices of the folds are in
+    double precision.  As many are held as fit into ``max_memory``.
 
     Parameters
     ----------
@@ -71,9 +73,11 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         Kernels to try; the keys of a dict name families.  By default kernels that fit the kind of data,
         each at six similarities.
     estimator : estimator, optional
-        Any estimator that takes ``kernel="precomputed"``: ``SVC()`` (the default), ``SVR()``,
-        ``KernelRidge()``, ``CalibratedClassifierCV(SVC())``, ...  It determines whether the search is a
-        classifier or a regressor.
+        Any estimator that takes ``kernel="precomputed"``: :class:`mercer.machines.SVC` (the default) and
+        other machines, those of scikit-learn, ``CalibratedClassifierCV(SVC())``, ...  It determines
+        whether the search is a classifier or a regressor.
+    solver : {"mercer", "libsvm"}
+        The support vector machine that is the default: ours, or scikit-learn's.
     similarities : "auto" or list of floats, optional
         Scales to try for each of the ``kernels`` with a range: median similarities of distinct points
         (:meth:`~mercer.kernels.Kernel.scaled_to`), learnt in each training part; "auto" stands for 0.02,
@@ -150,6 +154,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         kernels: Any = None,
         estimator: Any = None,
         *,
+        solver: str = "mercer",
         similarities: Any = None,
         param_grid: Any = None,
         scoring: Any = None,
@@ -164,6 +169,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     ) -> None:
         self.kernels = kernels
         self.estimator = estimator
+        self.solver = solver
         self.similarities = similarities
         self.param_grid = param_grid
         self.scoring = scoring
@@ -304,7 +310,12 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _prototype(self) -> tuple[Any, str]:
         """The estimator that takes Gram matrices, and the prefix of its parameters."""
-        return precomputed(SVC() if self.estimator is None else self.estimator)
+        return precomputed(self._machine())
+
+    def _machine(self) -> Any:
+        """The estimator, or the support vector machine of the solver."""
+        default = machines_of(self.solver)[0]
+        return default() if self.estimator is None else self.estimator
 
     def _check_points(self, X: Any, y: Any) -> tuple[Any, Any]:
         self._prototype()  # refuses an estimator that takes no Gram matrix
@@ -398,7 +409,10 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         model = self._prototype()[0].set_params(**params)
         K = Grams(X, kept=0, device=self.device)(self.best_kernel_)
         warn_if_degenerate(K, self.best_kernel_)
-        model.fit(K, y)
+        if hasattr(model, "fit_path"):  # which does not warn of kernels that are not positive
+            (model,) = model.fit_path(K, y, np.arange(len(y)), [params])
+        else:
+            model.fit(K, y)
         self.best_estimator_ = make_pipeline(GramTransformer(self.best_kernel_).fit(X), model)
         self.refit_time_ = time.perf_counter() - start
         if hasattr(model, "classes_"):
@@ -454,7 +468,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = get_tags(SVC() if self.estimator is None else self.estimator)
+        inner = get_tags(self._machine())
         for name in ("estimator_type", "classifier_tags", "regressor_tags", "target_tags"):
             setattr(tags, name, getattr(inner, name))
         tags.input_tags.sparse = tags.input_tags.string = True

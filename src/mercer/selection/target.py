@@ -7,19 +7,21 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from sklearn import kernel_ridge, svm
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from mercer._validation import LARGEST, refuse_complex
+from mercer.machines import SVC, KernelRidge
 from mercer.selection.fits import Index, Split
 
 TASKS = ("auto", "classification", "regression")
+#: Machines of this package, or those of scikit-learn.
+SOLVERS = ("mercer", "libsvm")
 #: A target with more distinct numbers is a regression.
 MOST_CLASSES = 20
 #: Ratio of class frequencies above which classes are unbalanced.
@@ -54,17 +56,16 @@ class Target:
         counts = self.classes.values()
         return "balanced_accuracy" if max(counts) > UNBALANCED * min(counts) else "accuracy"
 
-    def estimator(self, metric: str) -> Any:
+    def estimator(self, metric: str, solver: str = "mercer") -> Any:
         """A support vector machine, or a kernel ridge regression of the standardised target.
 
         Where balanced accuracy decides, classes have balanced weights.
         """
+        classifier, regressor = machines_of(solver)
         if self.task == "classification":
             weights = "balanced" if metric == "balanced_accuracy" else None
-            return SVC(kernel="precomputed", class_weight=weights)
-        return TransformedTargetRegressor(
-            KernelRidge(kernel="precomputed"), transformer=StandardScaler()
-        )
+            return classifier(kernel="precomputed", class_weight=weights)
+        return TransformedTargetRegressor(regressor(kernel="precomputed"), transformer=StandardScaler())
 
     def splitter(self, folds: int, random_state: int, grouped: bool = False) -> Any:
         """Folds that preserve class frequencies and, if grouped, do not split groups."""
@@ -75,6 +76,13 @@ class Target:
             ("regression", True): GroupKFold,
         }[self.task, grouped]
         return kind(n_splits=folds, shuffle=True, random_state=random_state)
+
+
+def machines_of(solver: str) -> tuple[type, type]:
+    """Support vector machine and ridge regression of a solver."""
+    if solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {SOLVERS}, got {solver!r}")
+    return (SVC, KernelRidge) if solver == "mercer" else (svm.SVC, kernel_ridge.KernelRidge)
 
 
 def read_target(y: Any, rows: int, noun: str, task: str, folds: int, inner_folds: int) -> Target:

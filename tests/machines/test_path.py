@@ -1,0 +1,75 @@
+"""Machines along a path on part of a Gram matrix, against libsvm on the part cut out."""
+
+import numpy as np
+import pytest
+from sklearn import svm as libsvm
+from sklearn.datasets import load_digits
+
+from mercer.kernels import Gaussian
+from mercer.machines import SVC
+
+SETTINGS = [{"C": C} for C in (10.0, 0.01, 1.0, 1000.0)]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return Gaussian().scaled_to(X[:300], 0.3)(X[:300]), y[:300]
+
+
+def parts(rows: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    test = np.random.default_rng(0).random(rows) < share
+    return np.flatnonzero(~test), np.flatnonzero(test)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("share", [0.1, 0.6])
+@pytest.mark.parametrize("classes", [2, 10])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_as_libsvm_on_the_part(digits, dtype, share, classes, ordered) -> None:
+    K, y = digits[0], digits[1] % classes
+    if ordered:
+        order = np.argsort(y, kind="stable")
+        K, y = K[np.ix_(order, order)], y[order]
+    train, test = parts(len(y), share)
+    weights = {0: 2.0, 1: 0.7}  # balanced ones leave the bias undecided at small C
+    path = SVC(tol=1e-6, decision_function_shape="ovo", class_weight=weights).fit_path(
+        K.astype(dtype), y, train, SETTINGS
+    )
+    for model, setting in zip(path, SETTINGS, strict=True):
+        theirs = libsvm.SVC(
+            kernel="precomputed", tol=1e-8, decision_function_shape="ovo", class_weight=weights,
+            **setting,
+        ).fit(K[np.ix_(train, train)], y[train])  # fmt: skip
+        expected = theirs.decision_function(K[np.ix_(test, train)])
+        found = model.decision_function(K[test].astype(dtype))
+        # The gap bounds values without bias; objectives of pairs differ by less than 4 times their mean.
+        bound = 2 * np.sqrt(2e-6 * 4 * model.objective_ / len(model.intercept_)) + 1e-5
+        np.testing.assert_allclose(found, expected, atol=bound)
+        clear = (np.abs(expected) > bound).reshape(len(test), -1).all(axis=1)
+        same = model.predict(K[test].astype(dtype)) == theirs.predict(K[np.ix_(test, train)])
+        assert same[clear].all()
+        assert clear.any()
+        assert model.dual_gap_ <= 1e-6
+        assert np.isin(model.support_, train).all()
+
+
+def test_classes_that_the_part_does_not_have(digits) -> None:
+    K, y = digits
+    train = np.flatnonzero(y < 4)
+    (model,) = SVC().fit_path(K, y, train, [{"C": 10.0}])
+    assert model.classes_.tolist() == [0, 1, 2, 3]
+    alone = SVC("precomputed", C=10.0).fit(K[np.ix_(train, train)], y[train])
+    np.testing.assert_array_equal(model.predict(K), alone.predict(K[:, train]))
+
+
+def test_a_path_can_be_stopped(digits) -> None:
+    asked = []
+    models = SVC(tol=1e-9).fit_path(*digits, np.arange(300), SETTINGS, lambda: asked.append(1) or True)
+    assert len(asked) >= len(SETTINGS)
+    assert len(models) == len(SETTINGS)
+
+
+def test_a_setting_that_is_refused(digits) -> None:
+    with pytest.raises(ValueError, match="C must be a positive number"):
+        SVC().fit_path(*digits, np.arange(300), [{"C": 1.0}, {"C": -1.0}])
