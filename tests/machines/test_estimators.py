@@ -166,7 +166,6 @@ def test_an_indefinite_matrix_has_no_certificate(digits) -> None:
         (OneClassSVM(nu="few"), "nu must be above 0"),
         (SVC(lambda A, B: np.ones(3)), r"600 points returned an array of shape \(3,\)"),
     ],
-    ids=repr,
 )
 def test_parameters_that_make_no_sense(machine, message, digits) -> None:
     with pytest.raises(ValueError, match=message):
