@@ -139,7 +139,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         They are clones with these parameters, fitted as to ``K[rows][:, rows]``, and take rows of all of
         K for new points: ``predict(K[test])``.  Nothing is cut out of K: coefficients of other rows are
         held at zero.  Each pair of classes is solved for all settings in turn, the smallest C first,
-        from the solution before.  It is fastest if the rows of K are sorted by class.
+        from the solution before.  It is fastest if the rows of K are sorted by class.  At large C a
+        matrix in single precision may not admit a small gap; ``converged_`` and ``dual_gap_`` tell.
 
         Parameters
         ----------
@@ -175,12 +176,17 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         points, used = Points("precomputed", K), np.zeros(len(K))
         used[rows] = 1.0
         models = [clone(self).set_params(kernel="precomputed", **setting) for setting in settings]
+        first = models[0]
+        first._encode(y[rows], len(rows))
         for model in models:
             model._check()
-            model._encode(y[rows], len(rows))
+            if model.class_weight == first.class_weight:  # the checks take longer than small fits
+                model.classes_, model.class_weight_ = first.classes_, first.class_weight_
+            else:
+                model._encode(y[rows], len(rows))
             model.kernel_, model.n_features_in_ = "precomputed", len(K)
-        labels = _numbered(y, models[0].classes_)
-        indices = models[0]._indices(labels)
+        labels = _numbered(y, first.classes_)
+        indices = first._indices(labels)
         boxes = [model.C * used * model.class_weight_[labels] for model in models]
         programs = [
             model._programs(labels, own, indices) for model, own in zip(models, boxes, strict=True)
