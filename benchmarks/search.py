@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from joblib import effective_n_jobs
 from rich.console import Console
 from rich.table import Table
 from scipy import sparse
@@ -22,7 +23,6 @@ from sklearn.cluster import KMeans
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
-from mercer._threads import threads_in_use
 from mercer.kernels import Heat, Parametrix
 from mercer.selection import KernelSearchCV, representatives
 from mercer.spaces import Simplex
@@ -135,7 +135,7 @@ def contest(
     name: str, ours: list, theirs: list, X: sparse.csr_matrix, y: np.ndarray, repeats: int
 ) -> Table:
     roots = Simplex().embed(Simplex().check(X))[0].toarray()
-    threads = threads_in_use()
+    threads = effective_n_jobs(-1)
     calls = {
         "GridSearchCV(SVC(kernel=NumPy callable)), 1 job": lambda: grid(theirs, 1).fit(roots, y),
         f"the same, {threads} jobs": lambda: grid(theirs, threads).fit(roots, y),

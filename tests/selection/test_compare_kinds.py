@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 from typer.testing import CliRunner
 
 from mercer import kernels, spaces
 from mercer.cli import app
 from mercer.datasets import read_clouds, read_nodes, read_strings
 from mercer.features import GramTransformer
+from mercer.machines import SVC
 from mercer.selection import Comparison, compare
 from mercer.selection.kinds import candidates, kind_of
 from mercer.spaces import Graph

@@ -1,4 +1,4 @@
-"""Renumbering of the columns of sparse matrices, without sorting."""
+"""Columns of matrices: renumbered without sorting, and copied range by range."""
 
 from __future__ import annotations
 
@@ -53,3 +53,41 @@ def _doubled(keys, numbers):
             slot = _slot(more, keys[old])
             more[slot], moved[slot] = keys[old], numbers[old]
     return more, moved
+
+
+#: Columns are copied range by range if ranges have at least so many, else one by one.
+_RANGE = 8
+
+
+@jit()
+def find_ranges(columns, ranges):
+    """Write where ranges of successive columns end, after their number; 0 if they are too short."""
+    n = columns.size
+    ranges[0] = 0
+    for j in range(1, n + 1):
+        if j == n or columns[j] != columns[j - 1] + 1:
+            if (ranges[0] + 1) * _RANGE > n + _RANGE:
+                ranges[0] = 0
+                return
+            ranges[0] += 1
+            ranges[ranges[0]] = j
+
+
+@jit()
+def room_for_ranges(n):
+    """Size of the array that :func:`find_ranges` writes to."""
+    return n // _RANGE + 3
+
+
+@jit()
+def gather(row, columns, ranges, out):
+    """Copy some columns of a row, each range at a stroke."""
+    start = 0
+    for r in range(1, ranges[0] + 1):
+        size = ranges[r] - start
+        part, to = row[columns[start] : columns[start] + size], out[start : start + size]
+        for j in range(size):
+            to[j] = part[j]
+        start = ranges[r]
+    for j in range(start, columns.size):
+        out[j] = row[columns[j]]

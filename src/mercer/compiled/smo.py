@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mercer.compiled.columns import find_ranges, gather, room_for_ranges
 from mercer.compiled.jit import jit
 
 #: Why :func:`climb` returned.
@@ -24,8 +25,6 @@ _LEAST_PERIOD, _LARGEST_PERIOD, _LOOKS = 8, 250, 16
 _SHRINKING = 1000
 #: Rows with the box [0, 0] are carried along if they are no more than this part of all.
 _CARRIED = 0.3
-#: Columns are copied range by range if ranges have at least so many, else one by one.
-_RANGE = 8
 #: Rows are left out when so large a part of the active ones remains, or less.
 _WORTHWHILE = 0.9
 #: Curvature along a pair of (nearly) equal rows, relative to the largest k(x, x).
@@ -239,40 +238,6 @@ def _place_of(K, active, n, k, store):
     gather(K[active.column[k]], active.column[:n], active.ranges, out)
     out[n:] = 0.0
     return place
-
-
-@jit()
-def find_ranges(columns, ranges):
-    """Write where ranges of successive columns end, after their number; 0 if they are too short."""
-    n = columns.size
-    ranges[0] = 0
-    for j in range(1, n + 1):
-        if j == n or columns[j] != columns[j - 1] + 1:
-            if (ranges[0] + 1) * _RANGE > n + _RANGE:
-                ranges[0] = 0
-                return
-            ranges[0] += 1
-            ranges[ranges[0]] = j
-
-
-@jit()
-def room_for_ranges(n):
-    """Size of the array that :func:`find_ranges` writes to."""
-    return n // _RANGE + 3
-
-
-@jit()
-def gather(row, columns, ranges, out):
-    """Copy some columns of a row, each range at a stroke."""
-    start = 0
-    for r in range(1, ranges[0] + 1):
-        size = ranges[r] - start
-        part, to = row[columns[start] : columns[start] + size], out[start : start + size]
-        for j in range(size):
-            to[j] = part[j]
-        start = ranges[r]
-    for j in range(start, columns.size):
-        out[j] = row[columns[j]]
 
 
 @jit()

@@ -9,12 +9,13 @@ from mercer.engine.torch import TorchEngine
 
 __all__ = ["Engine", "Extent", "GramOptions", "engine_for", "register_engine"]
 
+# Engines that were registered last are asked first: NumPy's answers early, after those of few questions.
 for _engine in (
     ArrayApiEngine(),
-    BorrowingEngine(),
     TorchEngine(),
     CudaEngine(),
-    SparseTensorEngine(),
     NumpyEngine(),
+    BorrowingEngine(),
+    SparseTensorEngine(),
 ):
     register_engine(_engine)

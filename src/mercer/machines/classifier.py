@@ -140,7 +140,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         They are clones with these parameters, fitted as to ``K[rows][:, rows]``, and take rows of all of
         K for new points: ``predict(K[test])``.  Nothing is cut out of K: coefficients of other rows are
         held at zero.  Each pair of classes is solved for all settings in turn, the smallest C first,
-        from the solution before.  It is fastest if the rows of K are sorted by class.
+        from the solution before.  It is fastest if the rows of K are sorted by class.  At large C a
+        matrix in single precision may not admit a small gap; ``converged_`` and ``dual_gap_`` tell.
 
         Parameters
         ----------
@@ -176,13 +177,17 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         points, used = Points("precomputed", K), np.zeros(len(K))
         used[rows] = 1.0
         models = [clone(self).set_params(kernel="precomputed", **setting) for setting in settings]
+        first = models[0]
+        first._weigh(y[rows])
         for model in models:
             model._check()
-            own = model._encode(y[rows], len(rows))
-            model.class_weight_ = model._class_weights(own, np.ones(len(own)))
+            if model.class_weight == first.class_weight:  # the checks take longer than small fits
+                model.classes_, model.class_weight_ = first.classes_, first.class_weight_
+            else:
+                model._weigh(y[rows])
             model.kernel_, model.n_features_in_ = "precomputed", len(K)
-        labels = _numbered(y, models[0].classes_)
-        indices = models[0]._indices(labels)
+        labels = _numbered(y, first.classes_)
+        indices = first._indices(labels)
         boxes = [model.C * used * model.class_weight_[labels] for model in models]
         programs = [
             model._programs(labels, own, indices) for model, own in zip(models, boxes, strict=True)
@@ -191,6 +196,11 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         for model, own, found in zip(models, programs, solutions, strict=True):
             model._finish(points, labels, own, indices, found, used)
         return models
+
+    def _weigh(self, y: Any) -> None:
+        """Learn the classes and their weights, from rows that all count once."""
+        labels = self._encode(y, len(y))
+        self.class_weight_ = self._class_weights(labels, np.ones(len(y)))
 
     def _check(self) -> None:
         self._check_options(C=self.C)

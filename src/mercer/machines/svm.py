@@ -93,7 +93,8 @@ class SupportVectorMachine(BaseEstimator):
             if any(solution is None for solution in solutions):
                 raise
             interrupted = True
-        self._certify(points, solutions, interrupted)
+        self._certify(points, solutions)
+        self._warn_of_gaps(solutions, interrupted)
         if math.isnan(self.dual_gap_):
             warnings.warn(
                 f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the solution is a "
@@ -120,25 +121,29 @@ class SupportVectorMachine(BaseEstimator):
         room = max(_LEAST_ROOM, limit - K.nbytes) / min(len(indices), threads_in_use())
         return [lambda index=index: MatrixRows(K, index, room) for index in indices]
 
-    def _certify(self, points: Points, solutions: list[Solution], interrupted: bool = False) -> None:
+    def _certify(self, points: Points, solutions: list[Solution]) -> None:
         gaps = np.array([s.relative_gap for s in solutions])
-        steps = np.array([s.steps for s in solutions])
-        self.n_iter_: Any = steps
+        self.n_iter_: Any = np.array([s.steps for s in solutions])
         self.objective_ = float(sum(s.objective for s in solutions))
         self.converged_ = bool((gaps <= self.tol).all())
-        if not self.converged_:
-            why = "was interrupted" if interrupted else f"stopped after {steps.max()} steps"
-            remedy = "" if interrupted else "; raise max_iter, lower C, or accept a larger tol"
-            warnings.warn(
-                f"{type(self).__name__} {why} with a relative duality gap of {gaps.max():.2g}, above "
-                f"tol={self.tol:g}{remedy}",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
         if points.indefinite:
             gaps = np.full_like(gaps, np.nan)
         self.dual_gaps_ = gaps
         self.dual_gap_ = float(gaps.max())
+
+    def _warn_of_gaps(self, solutions: list[Solution], interrupted: bool = False) -> None:
+        """Tell of a gap above tol."""
+        if self.converged_:
+            return
+        why = "was interrupted" if interrupted else f"stopped after {self.n_iter_.max()} steps"
+        remedy = "" if interrupted else "; raise max_iter, lower C, or accept a larger tol"
+        gap = max(s.relative_gap for s in solutions)
+        warnings.warn(
+            f"{type(self).__name__} {why} with a relative duality gap of {gap:.2g}, above "
+            f"tol={self.tol:g}{remedy}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
     def _keep(self, points: Points, support: Index) -> None:
         """Keep the support vectors."""
@@ -206,6 +211,8 @@ def solved_in_turn(
             solutions[k][number] = last
     for machine, found in zip(machines, solutions, strict=True):
         machine._certify(points, found)
+        if machine.max_iter >= 0:  # single precision of K may also be in the way
+            machine._warn_of_gaps(found)
     return solutions
 
 

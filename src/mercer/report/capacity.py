@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.svm import SVC
 
 from mercer.bounds import VCBound, pairwise_vc_bounds
 from mercer.selection import Comparison
@@ -38,13 +39,12 @@ def capacities(comparison: Comparison) -> list[Capacity]:
 
 
 def _capacity(comparison: Comparison, score: KernelScore) -> Capacity:
+    X, y, chosen = comparison.data.X, comparison.target.y, score.search.best_estimator_[-1]
+    # The bounds check optimality row by row, as libsvm does.
+    machine = SVC(kernel="precomputed", C=chosen.C, class_weight=chosen.class_weight)
     try:
-        bounds = list(
-            pairwise_vc_bounds(
-                score.search.best_estimator_[-1], comparison.data.X, comparison.target.y,
-                kernel=score.kernel,
-            ).values()
-        )  # fmt: skip
+        machine.fit(score.kernel(X), y)
+        bounds = list(pairwise_vc_bounds(machine, X, y, kernel=score.kernel).values())
     except (ValueError, ArithmeticError) as error:
         # A kernel that is not positive semidefinite has no feature space to enclose points in.
         return Capacity(score.name, reason=str(error).split(";")[0].split(", so")[0])
