@@ -7,3 +7,11 @@ class DegenerateKernelWarning(UserWarning):
     Its Gram matrix is nearly constant or nearly the identity.  The remedy is a range that suits the
     data: ``kernel.scaled_to(X)``.
     """
+
+
+class IndefiniteKernelWarning(UserWarning):
+    """A Gram matrix has negative eigenvalues, so that no duality gap can certify a machine.
+
+    Searches and comparisons do not issue it: their tables say which kernels are not positive
+    semidefinite.
+    """

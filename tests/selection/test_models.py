@@ -97,7 +97,7 @@ def test_predictions_are_the_same_to_the_last_bit(kind: str, tmp_path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.DegenerateKernelWarning")
-@pytest.mark.filterwarnings("ignore:the Gram matrix of 'precomputed' has negative eigenvalues")
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.IndefiniteKernelWarning")
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_every_kernel_of_the_catalogue(kernel) -> None:
     points = kernel.sample(40, np.random.default_rng(0))

@@ -346,8 +346,8 @@ def test_messages_name_factor_and_row() -> None:
 @pytest.mark.parametrize(
     ("spaces", "options", "error", "words"),
     [
-        ((), {"columns": []}, TypeError, "give the spaces"),
-        ((Sphere,), {"columns": [0]}, TypeError, "give the spaces"),
+        ((), {"columns": []}, TypeError, "factors of a product must be spaces"),
+        ((Sphere,), {"columns": [0]}, TypeError, "factors of a product must be spaces"),
         ((Sphere(),), {"columns": "ab"}, TypeError, "columns must be a list"),
         ((Sphere(),), {"columns": [[0, 1], [2]]}, ValueError, "an entry for each of 1 spaces, got 2"),
         ((Sphere(),), {"columns": [[]]}, ValueError, "different positions"),

@@ -170,9 +170,9 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         >>> X, y = load_iris(return_X_y=True)
         >>> K, test = Gaussian()(X), np.arange(0, 150, 5)
         >>> train = np.setdiff1d(np.arange(150), test)
-        >>> models = SVC().fit_path(K, y, train, [{"C": c} for c in (0.01, 1, 100)])
+        >>> models = SVC().fit_path(K, y, train, [{"C": c} for c in (0.1, 1, 10)])
         >>> [model.score(K[test], y[test]) > 0.9 for model in models]
-        [False, True, True]
+        [True, True, True]
         """
         points, used = Points("precomputed", K), np.zeros(len(K))
         used[rows] = 1.0

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._progress import Work, watched
 from mercer._threads import run, threads_in_use
 from mercer._validation import is_whole
+from mercer.exceptions import IndefiniteKernelWarning
 from mercer.machines.blocks import solve_with
 from mercer.machines.points import Points, check_points, in_single, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
@@ -99,6 +100,7 @@ class SupportVectorMachine(BaseEstimator):
             warnings.warn(
                 f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the solution is a "
                 "stationary point, as libsvm's, and no duality gap can certify it",
+                IndefiniteKernelWarning,
                 stacklevel=3,
             )
         if self.warm_start:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from sklearn.utils import _safe_indexing
 
 from mercer._progress import Work
 from mercer._threads import blas_limited_to, run, threads_in_use
+from mercer.exceptions import IndefiniteKernelWarning
 from mercer.selection.gram_cache import Grams, fit_bytes, is_shared, plan, sharing
 from mercer.selection.journal import Journal, fingerprint
 from mercer.selection.scales import Relative, resolved, spread, variance_unit
@@ -106,7 +108,8 @@ class Evaluation:
         self.work.advance(len(tasks) - len(left))
         if left:
             moved = [(self.places[train], self.places[test]) for train, test in splits]
-            with blas_limited_to(self.threads):
+            with blas_limited_to(self.threads), warnings.catch_warnings():
+                warnings.simplefilter("ignore", IndefiniteKernelWarning)
                 self._fit(tasks, moved, left, keys, outcomes, predictions)
         return outcomes
 

@@ -494,8 +494,7 @@ def _refuse_edges(matrix: sparse.csr_array, bad: Any, labels: Any, complaint: st
     if where.size:
         first = where[0]
         row = int(np.searchsorted(matrix.indptr, first, side="right") - 1)
-        column = int(matrix.indices[first])
-        ends = (row, column) if labels is None else (labels[row], labels[column])
+        ends = [end if labels is None else labels[end] for end in (row, int(matrix.indices[first]))]
         raise ValueError(
             f"edge {ends[0]!r} - {ends[1]!r} has weight {matrix.data[first]:g}, {complaint}"
         )
