@@ -24,7 +24,7 @@ _TILE, _MOST = (16, 64), 3
 
 @dataclass(frozen=True, repr=False)
 class ExponentialFamily(RadialSpace):
-    """An exponential family ``p(x | theta) = h(x) exp(theta . T(x) - A(theta))``; Fisher metric.
+    """An exponential family ``p(x | theta) = h(x) exp(<theta, T(x)> - A(theta))``; Fisher metric.
 
     Rows are natural parameters.  The metric is the second derivative of the log-partition function,
     ``g_ij = d^2 A / d theta_i d theta_j``, found by automatic differentiation, and the invariant of two
