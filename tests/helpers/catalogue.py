@@ -58,7 +58,7 @@ from mercer.spaces import (
 
 CLUB = Graph(nx.karate_club_graph(), laplacian="normalized")
 #: Large enough not to be decomposed.
-RING = Graph(nx.cycle_graph(5000), similarity="laplacian")
+GRID = Graph(nx.convert_node_labels_to_integers(nx.grid_2d_graph(64, 80)), similarity="laplacian")
 #: A mixed table: counts, labels and places; and one with nodes.
 MIXED = ProductSpace(
     Simplex(),
@@ -99,7 +99,7 @@ SPACES = [
     Categories(levels=(2, 3, 2, 4)),
     LABELS,
     CLUB,
-    RING,
+    GRID,
     MIXED,
     NODES,
     CLOCK,
@@ -213,7 +213,7 @@ KERNELS = [
     Exponential(CLUB, beta=0.1),
     Exponential(CLUB, beta=2.0, normalized=True),
     VonNeumann(CLUB, beta=0.03),
-    VonNeumann(RING, beta=3.0, normalized=True),
+    VonNeumann(GRID, beta=3.0, normalized=True),
     Spectrum(),
     Spectrum(length=(1, 4), normalized=True),
     FullSpectrum(),

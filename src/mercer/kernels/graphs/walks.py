@@ -292,7 +292,9 @@ class VonNeumann(NodeKernel):
 
     @property
     def _top(self) -> float:
-        """The largest eigenvalue of S, or an upper bound; it is at most zero for negated Laplacians."""
+        """The largest eigenvalue of S, or an upper bound."""
+        if self.space.similarity in ("laplacian", "normalized"):  # negated Laplacians
+            return 0.0
         return float(self.operator.top if self.operator.decomposable else self.operator.high)
 
     def validate(self) -> None:
