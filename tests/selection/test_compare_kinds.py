@@ -283,7 +283,7 @@ def test_clouds(tmp_path) -> None:
     frame = cloud_frame().sample(frac=1, random_state=0)
     frame.assign(weight=2.0, note="x").to_csv(path, index=False)
     command = ("compare", path, "--target", "ring", "--cloud", "cloud_id", "--drop", "note")
-    command = (*command, "--weight", "weight", "--folds", 3)
+    command = (*command, "--weight", "weight", "--folds", 3, "--cache", tmp_path / "fits")
     found = scores(run(*command, "--json"))
     assert found.pop("kind") == "clouds"
     assert max(found["generalised variance"], found["trace"]) > 0.85
