@@ -207,15 +207,17 @@ def main() -> None:
     chosen = sys.argv[1:] or list(parts)
     name = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU, a hundredth of the size"
     table = Table("work", "time", "difference", title=f"{time.strftime('%Y-%m-%d')}, {name}")
-    start = time.perf_counter()
+    start, failed = time.perf_counter(), 0
     for part in chosen:
         try:
             for row in parts[part]():
                 table.add_row(*row)
         except Exception as error:  # the other figures are wanted all the same
+            failed += 1
             table.add_row(part, "failed", f"{type(error).__name__}: {error}")
     Console(width=150).print(table)
     print(f"{time.perf_counter() - start:.0f} s in all")
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from rich.console import Console
@@ -45,9 +46,8 @@ def main() -> None:
         for tolerance in TOLERANCES:
             times, terms = [], []
             for method in ("eigenvalues", "traces"):
-                options = {"tolerance": tolerance, "method": method}
-                terms.append(int(kernel.series(X, **options).terms.max()))
-                call = lambda X=X, options=options: kernel.series(X, **options)  # noqa: E731
+                call = partial(kernel.series, X, tolerance=tolerance, method=method)
+                terms.append(int(call().terms.max()))
                 times.append(f"{seconds(call) / pairs * 1e6:.0f}")
             shown = f"{terms[0]}" if terms[0] == terms[1] else f"{terms[0]}, {terms[1]}"
             table.add_row(str(2 * size), f"{tolerance:g}", shown, *times, f"{closed:.0f}")

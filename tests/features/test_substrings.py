@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -117,3 +118,29 @@ def test_vectorizer_refuses() -> None:
         SubstringVectorizer(1, n_features=8).fit_transform([[(1, 2)]])
     with pytest.raises(TypeError, match="fitted to str"):
         SubstringVectorizer(1).fit(["ab"]).transform([b"ab"])
+
+
+@pytest.mark.parametrize("length", [2, (1, 3), 9])
+def test_frequencies_are_probabilities_of_substrings(length) -> None:
+    texts = [*random_strings(8, 6, 12), "A"]
+    low, high = length if isinstance(length, tuple) else (length, length)
+
+    def probabilities(s: str, k: int) -> dict:
+        return {w: Fraction(n, len(s) - k + 1) for w, n in substrings(s, k).items()}
+
+    def exact(s: str, t: str) -> float:
+        pairs = ((probabilities(s, k), probabilities(t, k)) for k in range(low, high + 1))
+        return float(sum(p * b.get(w, 0) for a, b in pairs for w, p in a.items()))
+
+    truth = [[exact(s, t) for t in texts] for s in texts]
+    kernel = Spectrum(length, frequencies=True)
+    np.testing.assert_allclose(kernel(texts), truth, rtol=1e-14)
+    np.testing.assert_allclose(kernel(texts[:2], texts), truth[:2], rtol=1e-14)
+    np.testing.assert_allclose(kernel.diag(texts), np.diag(truth), rtol=1e-14)
+    if length != 9:
+        rows = SubstringVectorizer(length, frequencies=True).fit_transform(texts)
+        np.testing.assert_allclose((rows @ rows.T).toarray(), truth, rtol=1e-14)
+        hashed = SubstringVectorizer(length, n_features=2**20, frequencies=True).transform(texts)
+        np.testing.assert_allclose((hashed @ hashed.T).toarray(), truth, rtol=1e-14)
+    with pytest.raises(ValueError, match="frequencies of Spectrum must be one of"):
+        Spectrum(length, frequencies="yes")(texts)

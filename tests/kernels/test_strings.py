@@ -474,32 +474,3 @@ def test_gaussian_process_finds_the_decay() -> None:
     process = GaussianProcessRegressor(FullSpectrum(0.9, normalized=True), alpha=0.1).fit(X, y)
     assert 1e-3 < process.kernel_.decay < 0.9
     assert process.log_marginal_likelihood_value_ > process.log_marginal_likelihood(np.log([0.9]))
-
-
-# Features.
-
-
-@pytest.mark.parametrize("length", [2, (1, 3), 9])
-def test_frequencies_are_probabilities_of_substrings(length) -> None:
-    texts = [*random_strings(8, 6, 12), "A"]
-    low, high = length if isinstance(length, tuple) else (length, length)
-
-    def probabilities(s: str, k: int) -> dict:
-        return {w: Fraction(n, len(s) - k + 1) for w, n in substrings(s, k).items()}
-
-    def exact(s: str, t: str) -> float:
-        pairs = ((probabilities(s, k), probabilities(t, k)) for k in range(low, high + 1))
-        return float(sum(p * b.get(w, 0) for a, b in pairs for w, p in a.items()))
-
-    truth = [[exact(s, t) for t in texts] for s in texts]
-    kernel = Spectrum(length, frequencies=True)
-    np.testing.assert_allclose(kernel(texts), truth, rtol=1e-14)
-    np.testing.assert_allclose(kernel(texts[:2], texts), truth[:2], rtol=1e-14)
-    np.testing.assert_allclose(kernel.diag(texts), np.diag(truth), rtol=1e-14)
-    if length != 9:
-        rows = SubstringVectorizer(length, frequencies=True).fit_transform(texts)
-        np.testing.assert_allclose((rows @ rows.T).toarray(), truth, rtol=1e-14)
-        hashed = SubstringVectorizer(length, n_features=2**20, frequencies=True).transform(texts)
-        np.testing.assert_allclose((hashed @ hashed.T).toarray(), truth, rtol=1e-14)
-    with pytest.raises(ValueError, match="frequencies of Spectrum must be one of"):
-        Spectrum(length, frequencies="yes")(texts)

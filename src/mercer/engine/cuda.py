@@ -21,7 +21,7 @@ class CudaEngine(TorchEngine):
     """Gram matrices of tensors on a CUDA device, never more than the result and a strip of it.
 
     Products are computed with the accuracy of their precision: in single precision each number is split
-    into three of the tensor cores' format, and sums over tiles are in double precision.  Profiles that
+    into two of a format of the tensor cores, and sums over tiles are in double precision.  Profiles that
     have neither a polynomial nor a table, second derivatives, and machines without Triton take the way
     of :class:`TorchEngine`.
 

@@ -47,15 +47,20 @@ class PriorWeights:
 class Functions(Protocol):
     """Functions of rows at one kernel, as a prior takes them; see :class:`Features`."""
 
-    def write(self, rows: Any, out: Array) -> Array: ...  # noqa: D102
+    def write(self, rows: Any, out: Array) -> Array:
+        """See :meth:`Features.write`."""
 
-    def weights(self, kernel: Any) -> PriorWeights: ...  # noqa: D102
+    def weights(self, kernel: Any) -> PriorWeights:
+        """See :meth:`Features.weights`."""
 
-    def project(self, bound: Bound) -> Bound: ...  # noqa: D102
+    def project(self, bound: Bound) -> Bound:
+        """See :meth:`Features.project`."""
 
-    def project_rest(self, bound: Bound, rest: Array) -> Array: ...  # noqa: D102
+    def project_rest(self, bound: Bound, rest: Array) -> Array:
+        """See :meth:`Features.project_rest`."""
 
-    def function_slopes(self, solution: Solution, prior: Prior, bound: Bound) -> Array | float: ...  # noqa: D102
+    def function_slopes(self, solution: Solution, prior: Prior, bound: Bound) -> Array | float:
+        """See :meth:`Features.function_slopes`."""
 
 
 class Features(ABC):

@@ -230,7 +230,7 @@ class Pair:
         warps = 8 if self.dtype == torch.float32 else 4
         k = self.L.shape[2]
         short = q == 1 and k in (16, 32, 64)  # one step, of rows that are loaded once
-        # Vectors of one step leave no room for the operands of the next ones.
+        # With few columns, shared memory does not hold the operands of three steps beside the vectors.
         stages = 2 if short or k <= 32 or self.dtype == torch.float64 else 3
         # Enough programs to fill the device, in strips whose sums are added in a fixed order.
         strips = max(1, min(parts(p, 8 * width), 2048 // parts(m, height)))
