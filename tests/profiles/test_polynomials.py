@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from numba.core.dispatcher import Dispatcher
 
+from mercer.compiled.profiles import polynomial_loop
 from mercer.kernels import ArcCosine, Gaussian, Heat, Matern
 from mercer.spaces import Hyperbolic, Simplex, Sphere
 
@@ -112,3 +114,10 @@ def test_tiles_take_the_cheapest_form_and_keep_small_values(kernel, n, low, high
 def test_rough_laws_keep_their_table() -> None:
     assert Heat(Sphere(), t=1e-5).profile(10).polynomial(np.float64) is None
     assert ArcCosine().profile(10).polynomial(np.float64) is None
+
+
+@pytest.mark.parametrize("exponential", [False, True])
+def test_compiled_loops_are_found_on_disk(exponential: bool) -> None:
+    loop = polynomial_loop(4, root=False, exponential=exponential, separation="invariant", single=False)
+    # A compiled function in a variable of the loop has another fingerprint in every process.
+    assert not any(isinstance(cell.cell_contents, Dispatcher) for cell in loop.py_func.__closure__)

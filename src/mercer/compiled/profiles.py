@@ -81,47 +81,6 @@ def table_loop(separation, logarithmic, single):
     return loop
 
 
-@cache
-def polynomial_loop(degree, root, exponential, separation, single):
-    """Compile the loop for a polynomial, of a degree that is a constant to the compiler.
-
-    Equal points get their exact value.
-    """
-    real = np.float32 if single else np.float64
-    inverted = separation != "invariant"
-    one, zero = real(1.0), real(0.0)
-    first, second = min(degree, _STEPS), min(degree, 2 * _STEPS)
-    exp = _exponential(single)
-
-    @jit(fastmath={"contract"})
-    def loop(
-        tile, step, out, stride, rows, columns, coefficients, scale, shift, least, own, floor
-    ):  # fmt: skip
-        for i in range(rows):
-            line = tile[i * step : i * step + columns]
-            values = out[i * stride : i * stride + columns]
-            for j in range(columns):
-                w = line[j]
-                u = one - w if inverted else w
-                x = real(math.sqrt(max(u, zero))) if root else w
-                x = x * scale + shift
-                # NaN stays what it is.
-                x = least if x < least else one if x > one else x
-                y = coefficients[degree]
-                for k in range(first):
-                    y = y * x + coefficients[degree - 1 - k]
-                for k in range(first, second):
-                    y = y * x + coefficients[degree - 1 - k]
-                for k in range(second, degree):
-                    y = y * x + coefficients[degree - 1 - k]
-                if exponential:
-                    y = exp(y)
-                values[j] = own if u <= zero else floor if y < floor else y
-
-    return loop
-
-
-@cache
 def _exponential(single):
     """Compile the exponential function, without calls: elements are computed side by side.
 
@@ -156,3 +115,46 @@ def _exponential(single):
         return zero if y < least else infinity if y > most else value
 
     return exp
+
+
+_double_exp, _single_exp = _exponential(single=False), _exponential(single=True)
+
+
+@cache
+def polynomial_loop(degree, root, exponential, separation, single):
+    """Compile the loop for a polynomial, of a degree that is a constant to the compiler.
+
+    Equal points get their exact value.  Other compiled functions are names of this module: a loop that
+    held one in a variable of its own would never be found on disk again.
+    """
+    real = np.float32 if single else np.float64
+    inverted = separation != "invariant"
+    one, zero = real(1.0), real(0.0)
+    first, second = min(degree, _STEPS), min(degree, 2 * _STEPS)
+
+    @jit(fastmath={"contract"})
+    def loop(
+        tile, step, out, stride, rows, columns, coefficients, scale, shift, least, own, floor
+    ):  # fmt: skip
+        for i in range(rows):
+            line = tile[i * step : i * step + columns]
+            values = out[i * stride : i * stride + columns]
+            for j in range(columns):
+                w = line[j]
+                u = one - w if inverted else w
+                x = real(math.sqrt(max(u, zero))) if root else w
+                x = x * scale + shift
+                # NaN stays what it is.
+                x = least if x < least else one if x > one else x
+                y = coefficients[degree]
+                for k in range(first):
+                    y = y * x + coefficients[degree - 1 - k]
+                for k in range(first, second):
+                    y = y * x + coefficients[degree - 1 - k]
+                for k in range(second, degree):
+                    y = y * x + coefficients[degree - 1 - k]
+                if exponential:
+                    y = _single_exp(y) if single else _double_exp(y)
+                values[j] = own if u <= zero else floor if y < floor else y
+
+    return loop

@@ -87,40 +87,30 @@ class Survey:
 
     def find(self, similarity: float) -> float:
         """Value of the range parameter at which the median similarity is the one given."""
-
-        def excess(x: float) -> float:
-            # Linear in x if the similarity is exp(-c / p^a), as it roughly is for these kernels.
-            return _decay(similarity) - _decay(self.reach(math.exp(x)).median)
-
-        start = self._start()
-        first = excess(start)
-        if first == 0:
-            return math.exp(start)
-        # Similarities are nearly always monotonic in the parameter; try the other direction otherwise.
-        likely = self._kernel.range_sense * (1 if first < 0 else -1)
-        for sign in (likely, -likely):
-            ends = self._bracket(start, first, sign, excess)
-            if ends is not None:
-                return math.exp(brentq(excess, *ends, xtol=_TOLERANCE))
-        least, most = (f(r.median for r in self._seen.values()) for f in (min, max))
-        raise Unreachable(
-            f"similarity {similarity:g} cannot be reached by {self._name} of "
-            f"{type(self._kernel).__name__} on these points: their median similarity stays between "
-            f"{least:.4g} and {most:.4g}; ask for one in between"
-        )
+        ends = self._enclosed(similarity)
+        return math.exp(brentq(self._excess, *ends, args=(similarity,), xtol=_TOLERANCE))
 
     def find_short(self, similarity: float) -> float:
-        """The same, rounded to few digits, so that similar training sets give equal values."""
-        value = self.find(similarity)
+        """A value of few digits that comes near, so that similar training sets give equal values.
+
+        Each step of the search rounds to one more digit: nearly all values that are tried are tried for
+        other training sets too, and profiles are compiled once.
+        """
         allowed = _ROUNDING * min(1, 8 * similarity, 8 * (1 - similarity))
+        low, high = self._enclosed(similarity)
         for digits in range(1, 6):
-            short = float(f"{value:.{digits - 1}e}")
+            below, above = (self._excess(x, similarity) for x in (low, high))
+            x = low if below == above else low + (high - low) * below / (below - above)
+            short = float(f"{math.exp(x):.{digits - 1}e}")
             try:
                 if abs(self.reach(short).median - similarity) <= allowed:
                     return short
             except (ValueError, ArithmeticError):
                 continue  # rounded to a value that the kernel refuses
-        return value
+            x = math.log(short)
+            if min(low, high) < x < max(low, high):
+                low, high = (low, x) if self._excess(x, similarity) * below <= 0 else (x, high)
+        return self.find(similarity)
 
     def nearest(self, similarity: float) -> float:
         """Of the values tried so far, the one nearest to a similarity that cannot be reached."""
@@ -173,16 +163,33 @@ class Survey:
         assert refused is not None
         raise refused
 
-    def _bracket(
-        self, start: float, first: float, sign: int, excess: Callable[[float], float]
-    ) -> tuple[float, float] | None:
-        """Two values that enclose the similarity."""
-        before = start
-        for x in self._steps(start, sign):
-            if excess(x) * first <= 0:
-                return before, x
-            before = x
-        return None
+    def _excess(self, x: float, similarity: float) -> float:
+        """How far the median at a logarithm of the parameter is above a similarity.
+
+        It is linear in x if similarities are ``exp(-c / p^a)``, as they roughly are for these kernels.
+        """
+        return _decay(similarity) - _decay(self.reach(math.exp(x)).median)
+
+    def _enclosed(self, similarity: float) -> tuple[float, float]:
+        """Two logarithms of the parameter that enclose a similarity."""
+        start = self._start()
+        first = self._excess(start, similarity)
+        if first == 0:
+            return start, start
+        # Similarities are nearly always monotonic in the parameter; try the other direction otherwise.
+        likely = self._kernel.range_sense * (1 if first < 0 else -1)
+        for sign in (likely, -likely):
+            before = start
+            for x in self._steps(start, sign):
+                if self._excess(x, similarity) * first <= 0:
+                    return before, x
+                before = x
+        least, most = (f(r.median for r in self._seen.values()) for f in (min, max))
+        raise Unreachable(
+            f"similarity {similarity:g} cannot be reached by {self._name} of "
+            f"{type(self._kernel).__name__} on these points: their median similarity stays between "
+            f"{least:.4g} and {most:.4g}; ask for one in between"
+        )
 
     def _steps(self, start: float, sign: int) -> Any:
         """Values at growing distances, as long as the kernel accepts them."""

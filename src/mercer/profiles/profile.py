@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 #: Laws that cannot be resolved to this are refused.
 MAX_ERROR = 1e-10
 #: Elements of a tile that is worth a polynomial of its own.
-_WORTH = 4096
+_WORTH = 2**15
 #: Errors of polynomials relative to the largest value, and to each value where that is asked for.
 _ALLOWED = {np.dtype(np.float32): 6e-8, np.dtype(np.float64): 1e-14}
 _LOCAL = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 4e-14}
