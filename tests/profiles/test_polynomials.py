@@ -90,7 +90,7 @@ def test_an_exponential_is_one() -> None:
 )
 def test_tiles_take_the_cheapest_form_and_keep_small_values(kernel, n, low, high, form) -> None:
     profile, rng = kernel.profile(n), np.random.default_rng(0)
-    tile = rng.uniform(low, high, (100, 60))
+    tile = rng.uniform(low, high, (600, 60))
     tile[0, :2] = low, high
     expected = tile.copy()
     profile.look_up(expected)
