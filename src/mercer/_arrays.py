@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
 from scipy import sparse
+from sklearn.utils import _safe_indexing
 
 
 class SparseTensorRows(sparse.csr_matrix):
@@ -65,6 +66,11 @@ def in_main_memory(X: Any) -> bool:
     return not is_array_api_obj(X) or str(device(X)) == "cpu"
 
 
+def is_on_device(X: Any) -> bool:
+    """Tell whether X is a dense array outside main memory, where its kernels are computed too."""
+    return is_foreign(X) and not is_sparse_tensor(X) and not in_main_memory(X)
+
+
 def is_single(X: Any) -> bool:
     """Tell whether X is an array in single precision."""
     return bool(is_array_api_obj(X)) and X.dtype == array_namespace(X).float32
@@ -113,6 +119,13 @@ def placed(values: Any, like: Any) -> Any:
     if not is_foreign(like):
         return values
     return array_namespace(like).asarray(values, device=device(like))
+
+
+def taken(X: Any, index: Any) -> Any:
+    """Return some points of a list, a frame or an array of any library."""
+    if not is_foreign(X):
+        return _safe_indexing(X, index)
+    return array_namespace(X).take(X, placed(index, X), axis=0)
 
 
 def is_watched(value: Any) -> bool:

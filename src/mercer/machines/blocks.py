@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from mercer.machines.program import Array, Index, Program, Solution, certify, kinks
-from mercer.machines.rows import ComputedRows, MatrixRows
+from mercer.machines.rows import ComputedRows, DeviceRows, MatrixRows
 from mercer.machines.solver import Watch, solve
 
-#: Coefficients of a block, and the part of the rows that are kept which a block may take.
-_BLOCK, _PART = 1024, 0.25
 #: A block is solved until its gap is this part of what it was, or after so many steps per coefficient.
 _INNER, _STEPS = 0.1, 20
 #: Values are computed anew for the certificate once the gap is this part of the goal.
@@ -20,7 +18,7 @@ _MARGIN = 0.8
 
 
 def solve_with(
-    program: Program, rows: MatrixRows | ComputedRows, tol: float, **options: Any
+    program: Program, rows: MatrixRows | ComputedRows | DeviceRows, tol: float, **options: Any
 ) -> Solution:
     """Solve a program on a matrix, or by blocks where rows have to be computed."""
     if isinstance(rows, MatrixRows):
@@ -30,7 +28,7 @@ def solve_with(
 
 def solve_by_blocks(
     program: Program,
-    rows: ComputedRows,
+    rows: ComputedRows | DeviceRows,
     tol: float,
     *,
     max_steps: int | None = None,
@@ -48,7 +46,6 @@ def solve_by_blocks(
     b = np.zeros_like(program.p) if start is None else start.copy()
     solution = certify(program, b, rows.values(b), diagonal)
     exact, block = True, np.empty(0, dtype=np.intp)
-    size = int(np.clip(_PART * rows.most, 4, _BLOCK))
     while True:
         gap = solution.relative_gap
         stopped = (watch is not None and watch(gap)) or (max_steps is not None and steps >= max_steps)
@@ -59,7 +56,7 @@ def solve_by_blocks(
             if stopped:
                 break
             continue
-        block = _next_block(program, solution, block, size)
+        block = _next_block(program, solution, block, rows.block)
         taken, ends = _solve_block(program, rows, solution, block)
         steps, moved = steps + taken, ends - solution.b[block]
         if not moved.any():
@@ -69,7 +66,7 @@ def solve_by_blocks(
             continue
         b = solution.b.copy()
         b[block] = ends
-        solution = certify(program, b, solution.values + moved @ rows.rows(block), diagonal)
+        solution = certify(program, b, solution.values + rows.change(block, moved), diagonal)
         exact = False
     solution.steps, solution.reached = steps, solution.relative_gap <= tol
     return solution
@@ -83,20 +80,24 @@ def _next_block(program: Program, solution: Solution, last: Index, size: int) ->
     kept = last[: size // 2]
     up[kept], down[kept] = -np.inf, np.inf
     each = (size - len(kept)) // 2
-    rising = np.argsort(-up)[:each]
-    falling = np.argsort(down)[:each]
+    rising, falling = _largest(up, each), _largest(-down, each)
     chosen = np.concatenate([rising[np.isfinite(up[rising])], falling[np.isfinite(down[falling])], kept])
     # Those that are new come first, and stay for the next block.
     return chosen[np.sort(np.unique(chosen, return_index=True)[1])]
 
 
+def _largest(values: Array, number: int) -> Index:
+    """Places of the largest values, largest first."""
+    found = np.argpartition(-values, number)[:number] if number < len(values) else np.arange(len(values))
+    return found[np.argsort(-values[found], kind="stable")]
+
+
 def _solve_block(
-    program: Program, rows: ComputedRows, solution: Solution, block: Index
+    program: Program, rows: ComputedRows | DeviceRows, solution: Solution, block: Index
 ) -> tuple[int, Array]:
     """Steps taken, and where the coefficients of the block end."""
     order = np.sort(block)
-    K = rows.rows(order)[:, order].astype(float)
-    K = 0.5 * (K + K.T)
+    K = rows.between(order)
     b = solution.b[order]
     part = replace(
         program,

@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy.linalg import LinAlgError
 
+from mercer._arrays import on_cpu, placed
 from mercer.machines.program import Array
 
-Operator = Callable[[Array], Array]
+Operator = Callable[[Any], Any]
 #: Iterations after which the residual is computed anew, as its recurrence drifts.
 _REFRESH = 50
 
 
 def conjugate_gradients(
-    operator: Operator, Y: Array, precondition: Operator, goals: Array, max_iter: int
-) -> tuple[Array, Array, int]:
+    operator: Operator,
+    Y: Any,
+    precondition: Operator,
+    goals: Array,
+    max_iter: int,
+    exact_operator: Operator | None = None,
+) -> tuple[Any, Any, int]:
     """Solve ``A x = y`` for each column until its residual is no longer than its goal.
 
-    Each column has its own steps; products with A are made for all of them at a time.
+    Each column has its own steps; products with A are made for all of them at a time, in the library
+    and at the place of Y.
+
+    Parameters
+    ----------
+    operator : callable
+        Products with A, perhaps in single precision.
+    Y : array of shape (m, p)
+    precondition : callable
+        Products with an approximate inverse of A.
+    goals : array of shape (p,)
+    max_iter : int
+    exact_operator : callable, optional
+        Products with A for the residuals that are computed anew; by default ``operator``.
 
     Returns
     -------
@@ -31,26 +52,33 @@ def conjugate_gradients(
     LinAlgError
         If a direction shows that A is not positive definite.
     """
-    x, p, rho = np.zeros_like(Y), np.zeros_like(Y), np.zeros(Y.shape[1])
-    r, exact, done = Y.copy(), True, 0
+    exact_operator = exact_operator or operator
+    xp = array_namespace(Y)
+    x, p, rho = xp.zeros_like(Y), xp.zeros_like(Y), np.zeros(Y.shape[1])
+    r, exact, done = Y, True, 0
     while True:
-        if done == max_iter or (np.linalg.norm(r, axis=0) <= goals).all():
+        if done == max_iter or (np.sqrt(_inner(r, r)) <= goals).all():
             if exact:
                 return x, r, done
-            r, exact = Y - operator(x), True
+            r, exact = Y - exact_operator(x), True
             continue
         z = precondition(r)
-        last, rho = rho, (r * z).sum(axis=0)
-        p = z + _ratio(rho, last) * p
+        last, rho = rho, _inner(r, z)
+        p = z + placed(_ratio(rho, last), z) * p
         q = operator(p)
-        curvature = (p * q).sum(axis=0)
+        curvature = _inner(p, q)
         if (curvature < 0).any():
             raise LinAlgError("the matrix is not positive definite")
-        step = _ratio(rho, curvature)
-        x += step * p
+        step = placed(_ratio(rho, curvature), p)
+        x = x + step * p
         done += 1
         exact = done % _REFRESH == 0
-        r = Y - operator(x) if exact else r - step * q
+        r = Y - exact_operator(x) if exact else r - step * q
+
+
+def _inner(a: Any, b: Any) -> Array:
+    """Inner products of columns."""
+    return np.asarray(on_cpu(array_namespace(a).sum(a * b, axis=0)), dtype=float)
 
 
 def _ratio(a: Array, b: Array) -> Array:

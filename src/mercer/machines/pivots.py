@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from typing import Any
 
+import numpy as np
+from array_api_compat import array_namespace
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg.lapack import dtrtri
+
+from mercer._arrays import on_cpu, placed, taken
 from mercer.machines.points import Points
 from mercer.machines.program import Array, Index
 
@@ -12,35 +17,46 @@ from mercer.machines.program import Array, Index
 _BLOCK = 128
 #: What is left of the diagonal, relative to it, that is taken as rounding.
 _ROUNDING = 1e-12
+#: Points among which the pivots of a device are found, for each pivot.
+_SAMPLED = 20
 
 
-def pivoted_cholesky(points: Points, diagonal: Array, rank: int, rng: np.random.Generator) -> Array:
-    """A factor F with ``F F' ~ K``, from rank rows of K at random pivots.
+def pivoted_cholesky(
+    points: Points,
+    diagonal: Array,
+    rank: int,
+    rng: np.random.Generator,
+    weights: Array | float = 1.0,
+) -> tuple[Array, Index]:
+    """A factor F with ``F F' ~ K``, from rank rows of K at random pivots, and the pivots.
 
-    A row is a pivot with probability proportional to what is left of its diagonal.  Pivots are proposed
+    A row is a pivot with probability proportional to its weight times what is left of its diagonal.
+    The rows of F at the pivots are a lower triangle.  Pivots are proposed
     in blocks, and those of a block that the others have made less likely are refused (Epperly, Tropp and
     Webber, "Embrace rejection", 2024), so that the pivots are distributed as if drawn one by one.
 
     Returns
     -------
-    array of shape (m, at most rank)
+    array of shape (m, at most rank), array of int
     """
     m = len(points)
     F = np.zeros((m, min(rank, m)), order="F")
-    left, size = np.maximum(diagonal, 0.0), 0
+    left, size, chosen = np.maximum(diagonal, 0.0), 0, np.empty(F.shape[1], dtype=np.intp)
     while size < F.shape[1] and left.sum() > _ROUNDING * np.abs(diagonal).sum():
         block = min(_BLOCK, F.shape[1] - size)
-        proposed = rng.choice(m, size=block, p=left / left.sum())
+        odds = weights * left
+        proposed = rng.choice(m, size=block, p=odds / odds.sum())
         pivots, L = _accepted(points, F[:, :size], left, proposed, rng)
         if not len(pivots):  # nothing but rounding is left
             break
         columns = points.between(np.arange(m), pivots) - F[:, :size] @ F[pivots, :size].T
         new = solve_triangular(L, columns.T, lower=True, check_finite=False).T
         F[:, size : size + len(pivots)] = new
+        chosen[size : size + len(pivots)] = pivots
         left = np.maximum(left - (new**2).sum(axis=1), 0.0)
         left[pivots] = 0.0
         size += len(pivots)
-    return F[:, :size]
+    return F[:, :size], chosen[:size]
 
 
 def _accepted(
@@ -58,16 +74,35 @@ def _accepted(
     return proposed[chosen], L[np.ix_(chosen, range(len(chosen)))]
 
 
-class Preconditioner:
-    """The inverse of ``F F' + alpha``, applied by a factorisation of F's size."""
+def nystroem_factor(points: Points, rank: int, rng: np.random.Generator) -> Any:
+    """A factor F with ``F F' ~ K`` where the points are, from pivots among some of them.
 
-    def __init__(self, F: Array, alpha: float) -> None:
+    The pivots are those of a sample, which is factorised in main memory.
+
+    Returns
+    -------
+    array of shape (m, at most rank), of the library of the points
+    """
+    sample = np.sort(rng.choice(len(points), size=min(len(points), _SAMPLED * rank), replace=False))
+    some = points.take(sample)
+    some = Points(some.kernel, on_cpu(some.X))
+    F, pivots = pivoted_cholesky(some, some.diagonal(), rank, rng)
+    inverse = dtrtri(F[pivots], lower=1)[0]
+    columns = points.kernel(points.X, taken(points.X, sample[pivots]))
+    return columns @ placed(inverse.T.astype(on_cpu(columns[:0, :0]).dtype), columns)
+
+
+class Preconditioner:
+    """The inverse of ``F F' + alpha``, applied by a factorisation of F's size where F is."""
+
+    def __init__(self, F: Any, alpha: float) -> None:
         self._F, self._alpha = F, alpha
-        inner = F.T @ F
+        inner = on_cpu(F.T @ F).astype(float)
         inner[np.diag_indices_from(inner)] += alpha
         self._factor = cho_factor(inner, check_finite=False)
 
-    def __call__(self, V: Array) -> Array:
+    def __call__(self, V: Any) -> Any:
         """Apply the inverse to columns."""
-        inside = cho_solve(self._factor, self._F.T @ V, check_finite=False)
-        return (V - self._F @ inside) / self._alpha
+        xp, F = array_namespace(V), self._F
+        inside = cho_solve(self._factor, on_cpu(F.T @ xp.astype(V, F.dtype)), check_finite=False)
+        return (V - F @ xp.astype(placed(inside, V), F.dtype)) / self._alpha

@@ -11,10 +11,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import kernels as sk
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_n_features, _check_sample_weight, _check_y, validate_data
 
-from mercer._arrays import count, on_cpu
+from mercer._arrays import count, is_on_device, on_cpu, placed, taken, to_double
 from mercer._validation import refuse_complex
 from mercer.kernels import Gaussian, Linear
 from mercer.kernels.base import BLOCK, Kernel, has_range
@@ -44,7 +43,7 @@ class Points:
 
     def take(self, index: Index) -> Points:
         """Some of the points."""
-        rows = _safe_indexing(self.X, index)
+        rows = taken(self.X, index)
         return Points(self.kernel, rows[:, index] if self.precomputed else rows)
 
     def gram(self) -> Any:
@@ -71,12 +70,18 @@ class Points:
         """A block of the Gram matrix."""
         if self.precomputed:
             return self.X[np.ix_(rows, columns)]
-        parts = _safe_indexing(self.X, rows), _safe_indexing(self.X, columns)
+        parts = taken(self.X, rows), taken(self.X, columns)
         return as_floats(on_cpu(self.kernel(*parts)))
 
     def rows(self, index: Index) -> Any:
         """Rows of the Gram matrix."""
-        return as_floats(on_cpu(self.kernel(_safe_indexing(self.X, index), self.X)))
+        return as_floats(on_cpu(self.kernel(taken(self.X, index), self.X)))
+
+    def times(self, v: Any) -> Any:
+        """Product of the Gram matrix with columns, in double precision where the points are."""
+        if not is_on_device(self.X):
+            return products(self.kernel, self.X, None, v)
+        return to_double(self.kernel.matvec(self.X, None, v))
 
     def with_others(self, Y: Any) -> Any:
         """Gram matrix with other points."""
@@ -100,13 +105,21 @@ class Points:
 
 
 def products(kernel: Any, X: Any, Y: Any, v: Array) -> Array:
-    """Product ``k(X, Y) @ v``, some rows at a time; Y is X if it is None."""
+    """Product ``k(X, Y) @ v``, some rows at a time; Y is X if it is None.
+
+    It is computed where X is.
+    """
     if isinstance(kernel, Kernel):
+        if is_on_device(X):
+            Y, v = (
+                None if Y is None else placed(on_cpu(Y), X) if not is_on_device(Y) else Y,
+                placed(v, X),
+            )
         return np.asarray(on_cpu(kernel.matvec(X, Y, v)), dtype=float)
     Y = X if Y is None else Y
     size = max(1, BLOCK // max(count(Y), 1))
     parts = [np.arange(start, min(start + size, count(X))) for start in range(0, count(X), size)]
-    return np.concatenate([as_floats(kernel(_safe_indexing(X, part), Y)) @ v for part in parts])
+    return np.concatenate([as_floats(kernel(taken(X, part), Y)) @ v for part in parts])
 
 
 def in_single(X: Any) -> Any:
@@ -188,9 +201,15 @@ def open_points(
 def check_points(
     machine: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = False
 ) -> tuple[Any, Any]:
-    """Points as an array if they are rows of numbers, with their columns counted and named."""
-    X = on_cpu(X)
+    """Points as an array if they are rows of numbers, with their columns counted and named.
+
+    Dense arrays outside main memory stay there, for kernels of :mod:`mercer.kernels`.
+    """
     kernel = machine.kernel
+    if is_on_device(X) and (kernel in ("rbf", "linear") or isinstance(kernel, Kernel)):
+        _check_n_features(machine, X, reset=reset)
+        return X, y if isinstance(y, str) else _check_y(on_cpu(y), multi_output=True, estimator=machine)
+    X = on_cpu(X)
     if not isinstance(kernel, str) and not getattr(kernel, "requires_vector_input", False):
         return X, y
     refuse_complex(X, "X")
@@ -230,7 +249,7 @@ def _usual_length(X: Any, weights: Any) -> float:
 
     Rows count by their weights, so that a row of weight two is as good as two rows.
     """
-    weights = check_weights(X.shape[0], weights)
+    X, weights = on_cpu(X), check_weights(X.shape[0], weights)
     if not weights.any():
         return 1.0  # refused later, with what is wrong about them
     size = float(abs(X).max()) or 1.0  # squares must neither overflow nor vanish

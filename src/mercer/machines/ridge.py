@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,14 +14,13 @@ from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dtrtri
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._arrays import count
+from mercer._arrays import count, is_on_device, is_single, on_cpu, placed, taken, to_double
 from mercer._validation import check_positive, is_whole, refuse_complex
 from mercer.kernels.base import BLOCK, Kernel
 from mercer.machines.conjugate import conjugate_gradients
-from mercer.machines.pivots import Preconditioner, pivoted_cholesky
+from mercer.machines.pivots import Preconditioner, nystroem_factor, pivoted_cholesky
 from mercer.machines.points import (
     Points,
     check_points,
@@ -184,9 +184,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             c, r = (self._solve_directly if direct else self._iterate)(points, Y, roots)
         except LinAlgError:
             raise self._not_definite(self.alpha) from None
-        self.X_fit_ = points.X
+        self.X_fit_ = on_cpu(points.X)
         self.dual_coef_ = self._shaped(c * roots[:, None])
-        self._state(points, Y, roots, c, r)
+        self._state(
+            points,
+            Y,
+            roots,
+            c,
+            r,
+            _EPS if not direct and is_on_device(points.X) else _precision(points.X),
+        )
         return self
 
     def _not_definite(self, alpha: float) -> ValueError:
@@ -246,25 +253,42 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Solution of the scaled system by conjugate gradients, and its residual."""
         scaled = Y * roots[:, None]
         diagonal = points.diagonal()
-        rank = int(min(_RANK, _PART * 1e9 * self.max_memory / (8 * len(points))))
-        factor = pivoted_cholesky(points, diagonal, rank, np.random.default_rng(self.random_state))
-        factor *= roots[:, None]
-        precondition = Preconditioner(factor, self.alpha)
+        double = replace(points, X=to_double(points.X)) if is_on_device(points.X) else points
+        precondition = Preconditioner(self._factor_of(points, diagonal, roots), self.alpha)
+        weights = placed(roots[:, None], points.X)
 
-        def operator(V: Array) -> Array:
-            product = products(points.kernel, points.X, None, V * roots[:, None])
-            return product * roots[:, None] + self.alpha * V
+        def operator(V: Any, points: Points = points) -> Any:
+            return weights * points.times(weights * V) + self.alpha * V
 
         # Predictions are off by |r| sqrt(k(x, x)) / (2 sqrt(alpha)) at most.
         spread = scaled.std(axis=0)
         spread[spread == 0] = 1.0
         goals = 2 * self.tol * spread * np.sqrt(self.alpha / max(float(diagonal.max()), _TINY))
-        c, r, self.n_iter_ = conjugate_gradients(operator, scaled, precondition, goals, self.max_iter)
+        c, r, self.n_iter_ = conjugate_gradients(
+            operator, placed(scaled, points.X), precondition, goals, self.max_iter,
+            partial(operator, points=double),
+        )  # fmt: skip
+        c, r = on_cpu(c), on_cpu(r)
         self.converged_ = bool((np.linalg.norm(r, axis=0) <= goals).all())
         return c, r
 
-    def _state(self, points: Points, Y: Array, roots: Array, c: Array, r: Array) -> None:
-        """Say how exact predictions are."""
+    def _factor_of(self, points: Points, diagonal: Array, roots: Array) -> Any:
+        """A factor of the scaled Gram matrix, approximately, where the points are."""
+        rng = np.random.default_rng(self.random_state)
+        device = is_on_device(points.X)
+        bytes_of_row = (4 if device and is_single(points.X) else 8) * len(points)
+        rank = int(min(_RANK, _PART * 1e9 * self.max_memory / bytes_of_row))
+        if device:
+            factor = nystroem_factor(points, rank, rng)
+        else:
+            factor, _ = pivoted_cholesky(points, diagonal, rank, rng)
+        factor *= placed(roots.astype(on_cpu(factor[:0]).dtype)[:, None], factor)
+        return factor
+
+    def _state(
+        self, points: Points, Y: Array, roots: Array, c: Array, r: Array, precision: float
+    ) -> None:
+        """Say how exact predictions are; the residual was computed to a relative precision."""
         self.residual_ = float(np.linalg.norm(r, axis=0).max())
         if points.indefinite:
             self.certificate_ = "none: the Gram matrix has negative eigenvalues"
@@ -277,7 +301,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         features = np.sqrt(np.maximum(points.diagonal(), 0.0))
         sizes = (features * roots) @ np.abs(c)
         # Entries of K are at most the product of two lengths, which bounds the rounding of sums.
-        rounding = _precision(points.X) * (
+        rounding = precision * (
             np.linalg.norm(features * roots) * sizes
             + self.alpha * np.linalg.norm(c, axis=0)
             + np.linalg.norm(Y * roots[:, None], axis=0)
@@ -329,7 +353,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         rank = math.ceil(level * (used.sum() + 1) - _SLACK)
         size = max(1, BLOCK // len(used))
         parts = [slice(start, start + size) for start in range(0, count(X), size)]
-        ends = [self._interval(_safe_indexing(X, part), used, rank) for part in parts]
+        ends = [self._interval(taken(X, part), used, rank) for part in parts]
         low, high = (np.concatenate(end) for end in zip(*ends, strict=True))
         return low, high
 
@@ -429,7 +453,7 @@ def _left_out(points: Points, Y: Array, c: Array, roots: Array, diagonal: Array)
     residuals[used] = c[used] / (roots * diagonal)[used, None]
     if not used.all():
         unused, a = np.flatnonzero(~used), c * roots[:, None]
-        X = _safe_indexing(points.X, unused)
+        X = taken(points.X, unused)
         residuals[unused] = Y[unused] - (
             X @ a if points.precomputed else products(points.kernel, X, points.X, a)
         )
@@ -438,7 +462,7 @@ def _left_out(points: Points, Y: Array, c: Array, roots: Array, diagonal: Array)
 
 def _precision(X: Any) -> float:
     """Relative rounding of Gram matrices of these points."""
-    return float(np.finfo(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64).eps)
+    return float(np.finfo(np.float32 if is_single(X) else np.float64).eps)
 
 
 def _upwards(bound: float) -> str:

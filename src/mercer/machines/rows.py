@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from mercer._arrays import taken
+from mercer.machines.points import Points, products
 from mercer.machines.program import Array, Index
 
 #: Rows that are kept whatever the room.
 _LEAST_KEPT = 16
+#: Coefficients of a block, and the part of the rows that are kept which a block may take.
+_BLOCK, _PART = 1024, 0.25
+#: Coefficients of a block where products are cheap.
+_DEVICE_BLOCK = 2048
 
 
 class MatrixRows:
@@ -98,6 +105,8 @@ class ComputedRows:
         self._block, self._product, self._diagonal = block, product, diagonal
         #: Rows that can be kept.
         self.most = max(_LEAST_KEPT, int(room // (4 * len(diagonal))))
+        #: Coefficients of a block.
+        self.block = int(np.clip(_PART * self.most, 4, _BLOCK))
         self._kept = np.empty((min(self.most, len(diagonal)), len(diagonal)), dtype=np.float32)
         #: Place of each row that is kept, the least recently used first.
         self._places: OrderedDict[int, int] = OrderedDict()
@@ -124,3 +133,49 @@ class ComputedRows:
                 self._kept[place] = values
                 self._places[row] = place
         return self._kept[[self._places[row] for row in wanted.tolist()]]
+
+    def between(self, rows: Index) -> Array:
+        """Gram matrix of some rows, in double precision."""
+        K = self.rows(rows)[:, rows].astype(float)
+        return 0.5 * (K + K.T)
+
+    def change(self, rows: Index, moved: Array) -> Array:
+        """What ``Kb`` changes by when some coefficients move."""
+        return moved @ self.rows(rows)
+
+
+class DeviceRows:
+    """A Gram matrix of points on a device, of which products are computed and nothing is kept.
+
+    Parameters
+    ----------
+    points : Points
+    """
+
+    #: Coefficients of a block.
+    block = _DEVICE_BLOCK
+
+    def __init__(self, points: Points) -> None:
+        self._points = points
+
+    def diagonal(self) -> Array:
+        """Diagonal of K."""
+        return self._diagonal
+
+    @cached_property
+    def _diagonal(self) -> Array:
+        return self._points.diagonal()
+
+    def values(self, b: Array) -> Array:
+        """``Kb`` in double precision."""
+        used = np.flatnonzero(b)
+        return self.change(used, b[used]) if len(used) else np.zeros_like(b)
+
+    def between(self, rows: Index) -> Array:
+        """Gram matrix of some rows, in double precision."""
+        return self._points.take(rows).gram().astype(float)
+
+    def change(self, rows: Index, moved: Array) -> Array:
+        """What ``Kb`` changes by when some coefficients move."""
+        X = self._points.X
+        return products(self._points.kernel, X, taken(X, rows), moved)

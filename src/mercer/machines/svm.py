@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._arrays import is_on_device, on_cpu, taken
 from mercer._progress import Work, watched
 from mercer._threads import run, threads_in_use
 from mercer._validation import is_whole
@@ -21,7 +21,7 @@ from mercer.exceptions import IndefiniteKernelWarning
 from mercer.machines.blocks import solve_with
 from mercer.machines.points import Points, check_points, in_single, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
-from mercer.machines.rows import ComputedRows, MatrixRows
+from mercer.machines.rows import ComputedRows, DeviceRows, MatrixRows
 
 #: Least bytes for rows that are gathered, whatever the limit.
 _LEAST_ROOM = 2.0**26
@@ -151,7 +151,7 @@ class SupportVectorMachine(BaseEstimator):
         """Keep the support vectors."""
         self.support_ = support.astype(np.int32)
         precomputed = points.precomputed
-        self.support_vectors_ = np.empty((0, 0)) if precomputed else _safe_indexing(points.X, support)
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else on_cpu(taken(points.X, support))
 
     def _values(self, X: Any, coefficients: Array) -> Array:
         """Weighted sums of the kernel with the support vectors."""
@@ -170,17 +170,21 @@ class SupportVectorMachine(BaseEstimator):
         return tags
 
 
-def _limited(points: Points, index: Index | None, limit: float) -> MatrixRows | ComputedRows:
+def _limited(
+    points: Points, index: Index | None, limit: float
+) -> MatrixRows | ComputedRows | DeviceRows:
     """Rows of the Gram matrix of some points: of the matrix if it fits, else computed when needed."""
     some = points if index is None or len(index) == len(points) else points.take(index)
     if 12.0 * len(some) ** 2 <= limit:
         K = some.gram()
         return MatrixRows(K, room=limit - K.nbytes)
+    if is_on_device(some.X):
+        return DeviceRows(some)
 
     single = replace(some, X=in_single(some.X))
 
     def product(used: Index, b: Array) -> Array:
-        return products(some.kernel, some.X, _safe_indexing(some.X, used), b)
+        return products(some.kernel, some.X, taken(some.X, used), b)
 
     return ComputedRows(single.rows, product, some.diagonal(), _KEPT * limit)
 
