@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.machines.program import Array, Index, Program, Solution, certify, kinks
 from mercer.machines.rows import ComputedRows, DeviceRows, MatrixRows
-from mercer.machines.solver import Watch, solve
+from mercer.machines.solver import Watch, improved, solve
 
 #: A block is solved until its gap is this part of what it was, or after so many steps per coefficient.
 _INNER, _STEPS = 0.1, 20
@@ -99,13 +99,14 @@ def _solve_block(
     order = np.sort(block)
     K = rows.between(order)
     b = solution.b[order]
+    matrix = MatrixRows(K)
+    values = matrix.values(b)
     part = replace(
         program,
-        p=program.p[order] - solution.values[order] + K @ b,
+        p=program.p[order] - solution.values[order] + values,
         lower=program.lower[order],
         upper=program.upper[order],
     )
-    matrix = MatrixRows(K)
-    before = certify(part, b, K @ b, matrix.diagonal())
-    found = solve(part, matrix, _INNER * before.relative_gap, max_steps=_STEPS * len(b), start=b)
+    before = certify(part, b, values, matrix.diagonal())
+    found = improved(part, matrix, before, _INNER * before.relative_gap, _STEPS * len(b))
     return found.steps, found.b[np.searchsorted(order, block)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._arrays import taken
+from mercer._arrays import on_cpu, taken
 from mercer.machines.points import Points, products
 from mercer.machines.program import Array, Index
 
@@ -134,9 +134,9 @@ class ComputedRows:
                 self._places[row] = place
         return self._kept[[self._places[row] for row in wanted.tolist()]]
 
-    def between(self, rows: Index) -> Array:
-        """Gram matrix of some rows, in double precision."""
-        K = self.rows(rows)[:, rows].astype(float)
+    def between(self, rows: Index) -> Any:
+        """Gram matrix of some rows."""
+        K = self.rows(rows)[:, rows]
         return 0.5 * (K + K.T)
 
     def change(self, rows: Index, moved: Array) -> Array:
@@ -171,9 +171,9 @@ class DeviceRows:
         used = np.flatnonzero(b)
         return self.change(used, b[used]) if len(used) else np.zeros_like(b)
 
-    def between(self, rows: Index) -> Array:
-        """Gram matrix of some rows, in double precision."""
-        return self._points.take(rows).gram().astype(float)
+    def between(self, rows: Index) -> Any:
+        """Gram matrix of some rows."""
+        return on_cpu(self._points.kernel(taken(self._points.X, rows)))
 
     def change(self, rows: Index, moved: Array) -> Array:
         """What ``Kb`` changes by when some coefficients move."""

@@ -63,18 +63,23 @@ def solve(
     else:
         b = zeros if start is None else start
         solution = certify(program, b, rows.values(b), rows.diagonal())
-    solution = _improved(program, rows, solution, tol, most, watch)
+    solution = improved(program, rows, solution, tol, most, watch)
     solution.reached = solution.relative_gap <= tol
     if solution.reached and len(program.p) <= _SMALL and solution.steps < most:
         most = min(most, solution.steps + _POLISH * len(program.p))
-        polished = _improved(program, rows, solution, 0.0, most, watch)
+        polished = improved(program, rows, solution, 0.0, most, watch)
         solution = min(solution, polished, key=lambda found: found.relative_gap)
         solution.reached = True
     return solution
 
 
-def _improved(
-    program: Program, rows: MatrixRows, solution: Solution, tol: float, most: float, watch: Watch | None
+def improved(
+    program: Program,
+    rows: MatrixRows,
+    solution: Solution,
+    tol: float,
+    most: float,
+    watch: Watch | None = None,
 ) -> Solution:
     """Rounds of steps, each with a certificate and, if it ended early, with a Newton step."""
     from mercer.compiled import smo
