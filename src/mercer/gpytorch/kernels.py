@@ -1,10 +1,4 @@
-"""Kernels of the sphere and the simplex for GPyTorch and BoTorch.
-
-:class:`Heat`, :class:`Matern` and :class:`ArcCosine` are ``gpytorch.kernels.Kernel`` with the values of
-the kernels of the same names in :mod:`mercer.kernels`.  Their hyperparameters are GPyTorch parameters
-with constraints and priors; inputs may be batches; gradients with respect to inputs and hyperparameters
-come from tables, not from a differentiated series.
-"""
+"""Kernels of unit vectors, with hyperparameters as GPyTorch has them."""
 
 from __future__ import annotations
 
@@ -21,6 +15,7 @@ import torch
 from mercer import kernels
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
+from mercer.gpytorch.operator import DENSE, GramOperator
 from mercer.kernels.base import check_spherical
 from mercer.kernels.realised import RealisedKernel
 from mercer.spaces import Euclidean, RadialSpace, Space, SphericalSpace
@@ -70,14 +65,21 @@ class ZonalKernel(gpytorch.kernels.Kernel):
         diag: bool = False,
         last_dim_is_batch: bool = False,
         **params: Any,
-    ) -> torch.Tensor:
+    ) -> torch.Tensor | GramOperator:
         """Gram matrix (..., N, M) of rows (..., N, n) and (..., M, n), or its diagonal.
 
-        Costs a matrix product, one look into a table per pair (two in training), and the making of a
-        table for each new value of the hyperparameter.
+        With many rows, and without a batch, it is an operator.  Costs a matrix product, one look into a
+        table per pair (two in training), and the making of a table for each new value of the
+        hyperparameter.
         """
         value, batch = self._hyperparameter(), tuple(self.batch_shape)
         one = x1 is x2
+        if (
+            not (diag or last_dim_is_batch or batch)
+            and x1.ndim == x2.ndim == 2
+            and (max(len(x1), len(x2)) > DENSE)
+        ):
+            return self._operator(x1, x2, one, value)
         if last_dim_is_batch:
             x1, x2 = (x.transpose(-1, -2).unsqueeze(-1) for x in (x1, x2))
             value, batch = None if value is None else value.unsqueeze(-3), (*batch, 1)
@@ -96,6 +98,20 @@ class ZonalKernel(gpytorch.kernels.Kernel):
         if diag:
             return values * left_scale * right_scale
         return values * left_scale[..., :, None] * right_scale[..., None, :]
+
+    def _operator(
+        self, x1: torch.Tensor, x2: torch.Tensor, one: bool, value: torch.Tensor | None
+    ) -> GramOperator:
+        """The Gram matrix of many rows, as an operator."""
+        rows = (self._rows(x1),) if one or torch.equal(x1, x2) else (self._rows(x1), self._rows(x2))
+        range_ = () if value is None else (value.reshape(()),)
+        return GramOperator(
+            *rows, torch.ones((), dtype=x1.dtype, device=x1.device), *range_, law=self.law
+        )
+
+    def _rows(self, x: torch.Tensor) -> torch.Tensor:
+        """Rows as the law takes them."""
+        return x
 
     def _values(self, w: torch.Tensor, x: torch.Tensor, value: torch.Tensor | None) -> torch.Tensor:
         """The law at cosines w of vectors like x, with a hyperparameter for each part of the batch."""
@@ -448,6 +464,9 @@ class ArcCosine(ZonalKernel):
         if self.space.directions() == self.space:
             return super()._points(rows, name)
         return self.law.directions(rows, name), self.law.row_scale(rows)
+
+    def _rows(self, x: torch.Tensor) -> torch.Tensor:
+        return x if self.space.directions() != self.space else self.space.embed(self.space.check(x))[0]
 
     def extra_repr(self) -> str:
         """Space and law."""

@@ -1,0 +1,144 @@
+"""Gram matrices that are never made, as operators for GPyTorch."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+
+from mercer.kernels.realised import RealisedKernel
+from mercer.machines.pivots import pivoted_cholesky
+from mercer.machines.points import Points
+
+with warnings.catch_warnings():
+    # It compiles functions in a way that torch calls deprecated: no business of our users.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from linear_operator.operators import LinearOperator
+
+#: Rows of a matrix that is made rather than multiplied by.
+DENSE = 4096
+#: Elements of a matrix that is made when it is asked for.
+_MOST = 2**28
+#: Least columns of the factor that preconditions conjugate gradients, and points among which its pivots
+#: are found, for each of them.
+_RANK, _SAMPLED = 300, 20
+
+
+class GramOperator(LinearOperator):
+    """The Gram matrix of rows, known by its products with vectors.
+
+    Products and their derivatives are computed tile by tile, in memory proportional to the rows.
+
+    Parameters
+    ----------
+    x1, x2 : tensors of shape (m, n) and (p, n)
+        Without x2 the matrix is that of x1, and symmetric.
+    factor : tensor of shape ()
+        Factor of all entries.
+    value : tensor of shape (), optional
+        Hyperparameter of the law.
+    law : RealisedKernel
+        The kernel of :mod:`mercer.kernels`.
+    """
+
+    def __init__(self, *arguments: torch.Tensor, law: RealisedKernel) -> None:
+        super().__init__(*arguments, law=law)
+        rows = [argument for argument in arguments if argument.ndim == 2]
+        self.factor, *value = arguments[len(rows) :]
+        self.x1, self.x2 = rows[0], rows[-1]
+        self.value = value[0] if value else None
+        self.law, self.symmetric = law, len(rows) == 1
+
+    @property
+    def kernel(self) -> RealisedKernel:
+        """The law with its hyperparameter."""
+        law = copy.copy(self.law)
+        if self.value is not None:
+            setattr(law, law.continuous()[0], self.value)
+        return law
+
+    def _like(self, *rows: torch.Tensor, by: torch.Tensor | float = 1.0) -> GramOperator:
+        """The operator of other rows, multiplied by a number."""
+        value = () if self.value is None else (self.value,)
+        return GramOperator(*rows, self.factor * by, *value, law=self.law)
+
+    def _mul_constant(self, other: torch.Tensor | float) -> LinearOperator:
+        if isinstance(other, torch.Tensor):
+            if other.numel() > 1:
+                return super()._mul_constant(other)
+            other = other.reshape(())
+        rows = (self.x1,) if self.symmetric else (self.x1, self.x2)
+        return self._like(*rows, by=other)
+
+    def _size(self) -> torch.Size:
+        return torch.Size([len(self.x1), len(self.x2)])
+
+    def _transpose_nonbatch(self) -> GramOperator:
+        return self if self.symmetric else self._like(self.x2, self.x1)
+
+    def _matmul(self, rhs: torch.Tensor) -> torch.Tensor:
+        if rhs.ndim > 2:
+            return torch.stack([self._matmul(part) for part in rhs.flatten(0, -3)]).reshape(
+                *rhs.shape[:-2], len(self.x1), rhs.shape[-1]
+            )
+        product = self.kernel.matvec(self.x1, None if self.symmetric else self.x2, rhs)
+        return self.factor * product.to(rhs.dtype)
+
+    def _diagonal(self) -> torch.Tensor:
+        if self.symmetric:
+            return self.factor * self.kernel.diag(self.x1)
+        rows = torch.arange(len(self.x1), device=self.x1.device)
+        return self._get_indices(rows, rows)
+
+    def _get_indices(
+        self, row_index: torch.Tensor, col_index: torch.Tensor, *batch_indices: torch.Tensor
+    ) -> torch.Tensor:
+        left, right = self.x1[row_index.flatten()], self.x2[col_index.flatten()]
+        size = max(1, DENSE // 4)
+        parts = zip(left.split(size), right.split(size), strict=True)
+        values = torch.cat([self.kernel(a, b).diagonal() for a, b in parts])
+        return self.factor * values.reshape(row_index.shape)
+
+    def _getitem(self, row_index: Any, col_index: Any, *batch_indices: Any) -> LinearOperator:
+        if isinstance(row_index, slice) and row_index == col_index and self.symmetric:
+            return self._like(self.x1[row_index])
+        return self._like(self.x1[row_index].contiguous(), self.x2[col_index].contiguous())
+
+    def to_dense(self) -> torch.Tensor:
+        """The matrix itself, unless it is too large to be meant."""
+        if self.shape.numel() > _MOST:
+            raise MemoryError(
+                f"a Gram matrix of {self.shape[0]} x {self.shape[1]} rows is not made: GPyTorch asked "
+                "for it, perhaps by Cholesky factorisation (gpytorch.settings.max_cholesky_size) or "
+                "for exact variances (use gpytorch.settings.fast_pred_var, or fewer rows at a time)"
+            )
+        return self.factor * self.kernel(self.x1, None if self.symmetric else self.x2)
+
+    def pivoted_cholesky(
+        self, rank: int, error_tol: float | None = None, return_pivots: bool = False
+    ) -> Any:
+        """A partial factor with random pivots, found among some of the rows.
+
+        ``F = k(X, P) L^-T`` with ``L L' = k(P, P)`` at the pivots P; see
+        :func:`mercer.machines.pivots.pivoted_cholesky`.
+        """
+        rng, rows = np.random.default_rng(0), len(self.x1)
+        rank = min(max(rank, _RANK), rows)
+        sample = np.sort(rng.choice(rows, size=min(rows, _SAMPLED * rank), replace=False))
+        with torch.no_grad():
+            law = self.kernel.with_floats()
+            some = Points(law, self.x1[torch.as_tensor(sample)].cpu().double().numpy())
+            pivots = sample[pivoted_cholesky(some, some.diagonal(), rank, rng)[1]]
+        chosen = torch.as_tensor(pivots, device=self.x1.device)
+        # Rounding is what the smallest pivots are made of.
+        P = self.x1[chosen].double()
+        inner = self.kernel(P)
+        inner = inner + 1e-10 * inner.diagonal().mean() * torch.eye(
+            len(P), dtype=P.dtype, device=P.device
+        )
+        inverse = torch.linalg.inv(torch.linalg.cholesky(inner)).to(self.x1.dtype)
+        factor = self.factor.sqrt() * self.kernel(self.x1, self.x1[chosen]) @ inverse.mT
+        return (factor, chosen) if return_pivots else factor
