@@ -1,6 +1,7 @@
 """Regression by spherical harmonics against dense computations, exact bounds and simulations."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -43,13 +44,19 @@ def dense(model: SphericalGPRegressor, X: np.ndarray) -> np.ndarray:
     return model.features_.harmonics(Z) * lengths**model.features_.power
 
 
+@cache
+def legendre(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of Gauss's quadrature, which take seconds."""
+    return np.polynomial.legendre.leggauss(size)
+
+
 def integrals(kernel, levels) -> np.ndarray:
     """Weights of a kernel on levels of the sphere in four dimensions, ``E[s P_l]``, by quadrature.
 
     The kernel is a function s of the angle, with the density ``2 sin(angle)^2 / pi``, and the zonal
     polynomials are ``P_l = sin((l + 1) angle) / ((l + 1) sin(angle))``.
     """
-    nodes, measure = np.polynomial.legendre.leggauss(2000)
+    nodes, measure = legendre(2000)
     angle, measure = np.pi * (nodes + 1) / 2, np.pi / 2 * measure
     circle = np.column_stack([np.cos(angle), np.sin(angle), 0 * angle, 0 * angle])
     s = kernel(np.eye(1, 4), circle)[0]

@@ -23,8 +23,9 @@ Array = NDArray[np.float64]
 _RESTARTS = 300
 #: Shift for the least eigenvalues of a large graph, in units of the largest.
 _SHIFT = 1e-6
-#: Entries per row up to which a sparse factorisation of the matrix does not fill in.
-_THIN = 6
+#: Entries per row up to which a sparse factorisation of the matrix hardly fills in, and nodes up to
+#: which it is tried before the iteration: in the worst case it is as large as a decomposition.
+_THIN, _SOON = 6, 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +80,9 @@ def _iterate(law: NodeFunction, end: str, known: Array, wanted: int, seed: int) 
     """Lanczos iteration at one end of the spectrum, beside the vectors that are known."""
     operator = law.operator
     size, width = operator.matrix.shape[0], operator.high - operator.low
+    thin = end != "LM" and operator.matrix.nnz <= _THIN * size
+    if thin and size <= _SOON:
+        return _inverted(operator, end, known.shape[1], wanted, seed)
     # The end in question is moved to the largest values: tolerances are relative to them.
     sign, shift = (-1.0, operator.high) if end == "SA" else (1.0, -operator.low)
     shift = shift if end != "LM" else 0.0
@@ -100,16 +104,22 @@ def _iterate(law: NodeFunction, end: str, known: Array, wanted: int, seed: int) 
             )  # fmt: skip
             return sign * (values - shift), vectors
         except ArpackNoConvergence:
-            if end == "LM" or operator.matrix.nnz > _THIN * size:
+            if not thin:
                 raise ValueError(
                     f"{wanted} eigenvectors did not converge: the kernel tells eigenvalues apart "
                     "that are too close for the iteration; take fewer components, a smaller time or "
                     "length scale, or the kernel itself instead of features"
                 ) from None
-    outside = operator.low - 1e-6 * width if end == "SA" else operator.high + 1e-6 * width
-    more = wanted + known.shape[1]
-    values, vectors = eigsh(operator.matrix, k=more, sigma=outside, which="LM", v0=start)
-    keep = np.argsort(np.abs(values - outside))[known.shape[1] :]
+    return _inverted(operator, end, known.shape[1], wanted, seed)
+
+
+def _inverted(operator: Operator, end: str, known: int, wanted: int, seed: int) -> tuple[Array, Array]:
+    """Lanczos iteration on the inverse, next to the end of the spectrum, without those known."""
+    margin = 1e-6 * (operator.high - operator.low)
+    outside = operator.low - margin if end == "SA" else operator.high + margin
+    start = np.random.default_rng(seed).uniform(-1, 1, size=operator.matrix.shape[0])
+    values, vectors = eigsh(operator.matrix, k=wanted + known, sigma=outside, which="LM", v0=start)
+    keep = np.argsort(np.abs(values - outside))[known:]
     return values[keep], vectors[:, keep]
 
 
