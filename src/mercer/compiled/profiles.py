@@ -91,7 +91,6 @@ def polynomial_loop(degree, root, exponential, separation, single):
     inverted = separation != "invariant"
     one, zero = real(1.0), real(0.0)
     first, second = min(degree, _STEPS), min(degree, 2 * _STEPS)
-    exp = _exponential(single)
 
     @jit(fastmath={"contract"})
     def loop(
@@ -115,13 +114,12 @@ def polynomial_loop(degree, root, exponential, separation, single):
                 for k in range(second, degree):
                     y = y * x + coefficients[degree - 1 - k]
                 if exponential:
-                    y = exp(y)
+                    y = _exp_single(y) if single else _exp_double(y)
                 values[j] = own if u <= zero else floor if y < floor else y
 
     return loop
 
 
-@cache
 def _exponential(single):
     """Compile the exponential function, without calls: elements are computed side by side.
 
@@ -156,3 +154,7 @@ def _exponential(single):
         return zero if y < least else infinity if y > most else value
 
     return exp
+
+
+# By name: a loop that encloses another compiled function would not be found again on disk.
+_exp_single, _exp_double = _exponential(True), _exponential(False)
