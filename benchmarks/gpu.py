@@ -2,7 +2,8 @@
 
 Medians of at least ten runs, after a warm-up; calls are the public ones, with the checks of their input.
 FOLDER holds the images of MNIST's test set (``t10k-images-idx3-ubyte.gz``), tiled to size.
-``python -m benchmarks.gpu --accuracy`` compares every kernel with main memory instead.
+``python -m benchmarks.gpu --accuracy [NAME ...]`` compares every kernel with main memory instead, or
+those with a name in their repr.
 Figures are worth something only from a run on the device that the table names.
 """
 
@@ -12,7 +13,7 @@ import gzip
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -182,7 +183,7 @@ def points(kernel: Kernel, m: int, n: int, rng: np.random.Generator) -> np.ndarr
         X[:, -1] = np.exp(X[:, -1] / 2)
     X = np.abs(X) if isinstance(space, Simplex) else X
     X[m // 2] = X[0]
-    if isinstance(space, Sphere):
+    if isinstance(space, Sphere) and m > 2:
         X[m // 3] = -X[0]
     return X
 
@@ -205,17 +206,34 @@ def unavoidable(kernel: Kernel, X: np.ndarray, Y: np.ndarray, eps: float) -> np.
     return change * left[:, None] * right
 
 
-def accuracy() -> Iterator[tuple[str, ...]]:
+def sizes(kernel: Kernel, dtype: torch.dtype) -> Iterator[tuple[int, int, int]]:
+    """Numbers of rows, of other rows and of columns at which a kernel is compared."""
+    space = getattr(kernel, "space", None)
+    if isinstance(space, Rotations):
+        columns = [3]
+    else:
+        columns = [1, 2, 3, 17, 393, 5000] if dtype == torch.float32 else [3, 17]
+        columns = [n for n in columns if n >= getattr(space, "least_dimension", 1)]
+    if isinstance(space, Hyperbolic):  # its profile takes minutes in 5000 dimensions
+        columns = [n for n in columns if n < 1000]
+    yield from ((129, 127, n) for n in columns)
+    middle = columns[len(columns) // 2]
+    yield from ((m, p, middle) for m, p in ((1, 128), (128, 129), (127, 1)))
+
+
+def accuracy(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Largest errors relative to the largest value, beyond what rounding of the invariant does."""
     rng = np.random.default_rng(0)
     for kernel in KERNELS:
+        if names and not any(name in repr(kernel) for name in names):
+            continue
         found = []
-        for dtype, sizes in ((torch.float32, (2, 17, 393)), (torch.float64, (17,))):
+        for dtype in (torch.float32, torch.float64):
             worst = 0.0
-            for n in (3,) if isinstance(getattr(kernel, "space", None), Rotations) else sizes:
+            for m, p, n in sizes(kernel, dtype):
                 A, B = (
                     torch.as_tensor(points(kernel, size, n, rng), device="cuda").to(dtype)
-                    for size in (129, 127)
+                    for size in (m, p)
                 )
                 B[0] = A[0]
                 X, Y = A.double().cpu().numpy(), B.double().cpu().numpy()
@@ -230,7 +248,7 @@ def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("benchmarks.gpu needs a CUDA device")
     if "--accuracy" in sys.argv:
-        for row in accuracy():
+        for row in accuracy([name for name in sys.argv[1:] if name != "--accuracy"]):
             print(*row, flush=True)
         return
     torch.backends.cuda.matmul.allow_tf32 = False

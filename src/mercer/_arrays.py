@@ -61,6 +61,8 @@ def is_foreign(X: Any) -> bool:
 
 def in_main_memory(X: Any) -> bool:
     """Tell whether data are in main memory; true of everything that is not an array."""
+    if isinstance(X, np.ndarray):
+        return True
     if isinstance(X, SparseTensorRows):
         return str(X.home) == "cpu"
     return not is_array_api_obj(X) or str(device(X)) == "cpu"
@@ -73,6 +75,8 @@ def is_on_device(X: Any) -> bool:
 
 def is_single(X: Any) -> bool:
     """Tell whether X is an array in single precision."""
+    if isinstance(X, np.ndarray):
+        return bool(X.dtype == np.float32)
     return bool(is_array_api_obj(X)) and X.dtype == array_namespace(X).float32
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mercer._arrays import count, in_main_memory
 
 try:
@@ -65,7 +67,9 @@ def size_text(size: float) -> str:
 def check_room(X: Any, Y: Any, matrices: int = 1) -> None:
     """Raise a MemoryError unless this many Gram matrices of X and Y fit into memory together."""
     if in_main_memory(X):
-        single = str(getattr(X, "dtype", "")).endswith("float32")
+        dtype = getattr(X, "dtype", None)
+        known = isinstance(dtype, np.dtype)  # whose names take long to write
+        single = dtype == np.float32 if known else str(dtype).endswith("float32")
         check_gram(count(X), count(X if Y is None else Y), 4 if single else 8, matrices)
 
 

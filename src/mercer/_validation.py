@@ -14,6 +14,8 @@ from mercer._arrays import is_foreign, is_sparse_tensor, number, row_any, sparse
 
 #: Sums of squares of numbers up to this size are finite.
 LARGEST = 1e140
+#: Types of rows as the library computes with them.
+_REAL = (np.dtype(np.float64), np.dtype(np.float32))
 #: The first words are those that scikit-learn's checks of estimators look for.
 _COMPLEX = "Complex data not supported: {} holds complex numbers; give real ones"
 
@@ -71,6 +73,8 @@ def as_rows(X: Any, name: str) -> Any:
     array of shape (m, n), float32 or float64
         Its numbers may be NaN or infinite.
     """
+    if type(X) is np.ndarray and X.dtype in _REAL and X.ndim == 2 and X.size and X.flags.c_contiguous:
+        return X  # nothing to convert: small Gram matrices notice the rest
     if is_sparse_tensor(X):
         X = _sparse_tensor(X, name)
     elif is_foreign(X):

@@ -104,6 +104,18 @@ def mirror(matrix, top, bottom, left, right):
                         matrix[b, a] = matrix[a, b]
 
 
+@jit()
+def scale(tile, step, rows, columns, left, right):
+    """Multiply rows and columns of a tile by factors, in one pass.
+
+    The tile is one line of memory, see :mod:`mercer.compiled.profiles`.
+    """
+    for i in range(rows):
+        line = tile[i * step : i * step + columns]
+        for j in range(columns):
+            line[j] = line[j] * left[i] * right[j]
+
+
 @jit(fastmath={"contract"})
 def scaled_differences(tile, step, rows, columns, points, scales, others, start, factors):
     """``|p - q|^2 s(p) s(q)`` between points in rows and others in columns, from ``start`` on.

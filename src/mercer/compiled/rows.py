@@ -1,6 +1,8 @@
-"""Loops over rows that are compared as a whole: keys of rows, and values of equal pairs."""
+"""Loops over whole rows: their extent and length, keys of rows, and values of equal pairs."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -10,6 +12,40 @@ _HALF = np.uint64(32)
 _SHIFT = np.uint64(29)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _OTHER = np.uint64(0xBF58476D1CE4E5B9)
+
+
+@jit()
+def extent(bits, mask):
+    """Whether a number has a sign, the least of the rows' largest magnitudes, and the largest of all.
+
+    Numbers come as whole ones: floats without sign are ordered as their bits, and NaN comes last.
+    ``mask`` leaves out the sign.
+    """
+    zero = mask ^ mask
+    signs, flattest, largest = zero, mask, zero
+    for i in range(bits.shape[0]):
+        top = zero
+        for j in range(bits.shape[1]):
+            top = max(top, bits[i, j] & mask)
+            signs |= bits[i, j]
+        flattest, largest = min(flattest, top), max(largest, top)
+    return signs < zero, flattest, largest
+
+
+@jit(fastmath={"reassoc", "contract"})
+def divide_by_lengths(X, least, most, out):
+    """Write rows divided by their lengths; False if the square of a length is not inside the limits."""
+    for i in range(X.shape[0]):
+        square = 0.0
+        for j in range(X.shape[1]):
+            x = np.float64(X[i, j])
+            square += x * x
+        if not least < square < most:
+            return False
+        length = X.dtype.type(math.sqrt(square))
+        for j in range(X.shape[1]):
+            out[i, j] = X[i, j] / length
+    return True
 
 
 @jit()

@@ -15,15 +15,34 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import is_foreign
+from mercer._arrays import is_foreign, unit_rows
 from mercer._memory import check_gram
 from mercer._threads import run, threads_in_use
-from mercer.engine.base import PLAIN, Engine, Functions, GramOptions, Place, places, threads_for
+from mercer.engine.base import (
+    PLAIN,
+    Engine,
+    Extent,
+    Functions,
+    GramOptions,
+    Place,
+    places,
+    threads_for,
+)
 from mercer.engine.operands import Invariants, invariants, stored
 from mercer.profiles import Profile, TableProfile
+from mercer.profiles.polynomial import line_of
 
 #: Rows of one task where functions of points are evaluated.
 _ROWS = 1024
+#: Numbers of one task where rows are divided by their lengths.
+_NUMBERS = 2**18
+#: Whole numbers as wide as floating ones, and what leaves out the sign.
+_BITS = {
+    np.dtype(np.float32): (np.int32, np.int32(2**31 - 1)),
+    np.dtype(np.float64): (np.int64, np.int64(2**63 - 1)),
+}
+#: Between these no square of a length has lost digits or is infinite, nor is the length.
+_SQUARES = {np.dtype(np.float32): (1e-70, 1e70), np.dtype(np.float64): (1e-290, 1e300)}
 
 
 class NumpyEngine(Engine):
@@ -80,6 +99,34 @@ class NumpyEngine(Engine):
         run(accumulate, [(lane,) for lane in range(lanes)], stop)
         return sums.sum(axis=0)
 
+    def extent(self, X: Any) -> Extent | None:
+        """See :class:`Engine`; minus zero counts as negative."""
+        from mercer.compiled.rows import extent
+
+        if not isinstance(X, np.ndarray) or X.dtype not in _BITS:
+            return None
+        whole, mask = _BITS[X.dtype]
+        negative, *ends = extent(X.view(whole), mask)
+        flattest, largest = np.array(ends, dtype=whole).view(X.dtype).tolist()
+        return Extent(negative, flattest, largest)
+
+    def unit_rows(self, X: Any) -> Any:
+        """See :class:`Engine`; dense rows by a compiled loop, in threads."""
+        from mercer.compiled.rows import divide_by_lengths
+
+        if sparse.issparse(X):
+            return unit_rows(X)
+        limits, out = _SQUARES[X.dtype], np.empty_like(X)
+        usual: list[bool] = []
+
+        def divide(start: int) -> None:
+            rows = slice(start, start + height)
+            usual.append(divide_by_lengths(X[rows], *limits, out[rows]))
+
+        height = max(1, _NUMBERS // X.shape[1])
+        run(divide, [(start,) for start in range(0, len(X), height)])
+        return out if all(usual) else unit_rows(X)
+
     def evaluate(self, functions: Functions, points: Any) -> NDArray[Any]:
         """See :class:`Engine`; block by block of rows."""
         out = np.empty((points.shape[0], functions.n_features), dtype=points.dtype)
@@ -134,7 +181,7 @@ class Tiles:
 
     def write(self, rows: slice, columns: slice, tile: NDArray[Any], upper: bool = False) -> None:
         """Compute one tile; below the diagonal too, unless ``upper`` is enough."""
-        from mercer.compiled.radial import mirror
+        from mercer.compiled.radial import mirror, scale
 
         options = self.options
         on_diagonal = options.symmetric and rows.start == columns.start
@@ -150,8 +197,8 @@ class Tiles:
         else:
             self.profile.apply(tile)
         if options.scales is not None:
-            tile *= options.scales[0][rows, None]
-            tile *= options.scales[1][columns]
+            left, right = options.scales
+            scale(*line_of(tile), *tile.shape, left[rows], right[columns])
         if on_diagonal:
             square = tile[:, : len(tile)]
             if not upper:

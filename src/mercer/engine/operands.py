@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._threads import threads_in_use
 from mercer.engine.equal import Equal
 from mercer.profiles import Profile
 from mercer.profiles.polynomial import line_of
@@ -20,6 +22,9 @@ Write = Callable[[slice, slice, NDArray[Any]], None]
 #: Rows and columns of a tile, such that it stays in cache: of products by BLAS, of products of a sparse
 #: and a dense matrix, of whole rows, and of compiled loops.
 _PRODUCT, _MIXED, _ROWS, _LOOP = (192, 2048), (256, 4096), (64, 2**62), (64, 1024)
+
+#: Columns from which on large tiles pay, and the elements of one: some of them fit in the last cache.
+_LONG, _LARGE = 128, 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +123,7 @@ def invariants(L: Any, R: Any, symmetric: bool, equal: Equal | None = None) -> I
     elif sparse.issparse(L) and sparse.issparse(R):
         source = _sparse_product(*columns_in_use(L, R), symmetric)
     else:
-        source = _product(L, R)
+        source = _product(L, R, symmetric)
     if equal is None:
         return source
 
@@ -138,7 +143,7 @@ def stored(values: NDArray[Any]) -> Invariants:
     return Invariants((values.shape[0], values.shape[1]), values.dtype, _ROWS, write)
 
 
-def _product(L: Any, R: Any) -> Invariants:
+def _product(L: Any, R: Any, symmetric: bool) -> Invariants:
     """``L @ R.T``, at least one of them dense: a product per tile."""
 
     def multiply(rows: slice, columns: slice, out: NDArray[Any]) -> None:
@@ -150,7 +155,20 @@ def _product(L: Any, R: Any) -> Invariants:
     shape, dtype = (L.shape[0], R.shape[0]), np.result_type(L.dtype, R.dtype)
     if sparse.issparse(L) or sparse.issparse(R):
         return Invariants(shape, dtype, _MIXED, multiply_mixed)
-    return Invariants(shape, dtype, _PRODUCT, multiply)
+    return Invariants(shape, dtype, _PRODUCT if symmetric else _shape(*shape, L.shape[1]), multiply)
+
+
+def _shape(rows: int, columns: int, length: int) -> tuple[int, int]:
+    """Rows and columns of the tiles of a product by BLAS, which copies its operands for each of them.
+
+    Of long rows these copies cost more than the cache saves, if tiles are not almost square and large;
+    there are some for each thread all the same.
+    """
+    if length < _LONG:
+        return _PRODUCT
+    side = math.isqrt(min(_LARGE, rows * columns // (4 * threads_in_use())))
+    height, width = (-(-size // max(1, round(size / max(side, 1)))) for size in (rows, columns))
+    return max(height, _PRODUCT[0]), max(width, _PRODUCT[0])
 
 
 def _sparse_product(L: sparse.csr_matrix, R: sparse.csr_matrix, symmetric: bool) -> Invariants:

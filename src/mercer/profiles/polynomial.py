@@ -77,6 +77,15 @@ class Polynomial:
         """Degree of the polynomial."""
         return len(self.coefficients) - 1
 
+    @property
+    def largest(self) -> float:
+        """Largest magnitude of the values, as seen on a grid."""
+        x = self.least + (1.0 - self.least) * _ROUNDINGS
+        values = polynomial.polyval(x, self.coefficients)
+        with np.errstate(over="ignore"):
+            values = np.exp(values) if self.exponential else values
+        return max(float(np.abs(values).max()), abs(self.own))
+
     def apply(self, tile: NDArray[Any], out: NDArray[Any] | None = None) -> None:
         """Replace the invariants in a tile by values, in place or in another array."""
         from mercer.compiled.profiles import polynomial_loop

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from mercer._arrays import constant_rows, squared_lengths
 from mercer._validation import refuse_rows
+from mercer.engine import Extent
 from mercer.laws import Law
 from mercer.profiles import ProductProfile, Profile, Separation, TableProfile
 from mercer.spaces.base import RadialSpace
@@ -20,6 +21,9 @@ from mercer.spaces.realisations.base import Radial, Slope
 from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.spaces.sphere import Sphere
 from mercer.special.flat import FlatFunction
+
+#: Sums of squares of such numbers stay finite, even in single precision.
+_SAFE = 1e12
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,6 +54,9 @@ class Euclidean(RadialSpace):
     def separation(self) -> Separation:
         """See :class:`RadialSpace`."""
         return "invariant"
+
+    def _may_refuse(self, extent: Extent) -> bool:
+        return extent.largest > _SAFE
 
     def _check_rows(self, X: Any, name: str) -> None:
         with np.errstate(over="ignore"):

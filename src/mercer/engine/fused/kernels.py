@@ -165,9 +165,13 @@ def matvec_kernel(
     TABLE: tl.constexpr, ROOT: tl.constexpr, EXPONENTIAL: tl.constexpr, SEPARATION: tl.constexpr,
     CLAMPED: tl.constexpr, DEGREE: tl.constexpr, K: tl.constexpr, Q: tl.constexpr, STRIP: tl.constexpr,
     SCALED: tl.constexpr, EQUAL: tl.constexpr, EXACT: tl.constexpr, SPLIT: tl.constexpr,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BK: tl.constexpr,
+    HALVES: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Rows of ``profile(L @ R.T) @ V`` over one strip of columns, added up in double precision."""
+    """Rows of ``profile(L @ R.T) @ V`` over one strip of columns, added up in double precision.
+
+    ``HALVES`` says that no value is far above one, and that V comes as two planes in half precision, as
+    operands do: values are then split the same way.
+    """
     i, part = tl.program_id(0), tl.program_id(1)
     rows, q = i * HEIGHT + tl.arange(0, HEIGHT), tl.arange(0, Q)
     total = tl.zeros((HEIGHT, Q), dtype=tl.float64)
@@ -196,8 +200,15 @@ def matvec_kernel(
         if EXACT:
             exact = tl.load(DIAGONAL + rows, mask=rows < m, other=0.0)
             value = tl.where(rows[:, None] == columns[None, :], exact[:, None], value)
-        v = tl.load(V + columns[:, None] * Q + q[None, :], mask=within[:, None], other=0.0)
-        if Q == 1:
+        place = columns[:, None].to(tl.int64) * Q + q[None, :]
+        v = tl.load(V + place, mask=within[:, None], other=0.0)
+        if HALVES:
+            below = (p + columns[:, None]).to(tl.int64) * Q + q[None, :]
+            rest = tl.load(V + below, mask=within[:, None], other=0.0)
+            head = value.to(tl.float16)
+            tail = ((value - head.to(tl.float32)) * 2048.0).to(tl.float16)
+            total += _step(head, tail, v, rest, SPLIT).to(tl.float64)
+        elif Q == 1:
             total += tl.sum(value * tl.trans(v), axis=1, keep_dims=True).to(tl.float64)
         else:
             precision: tl.constexpr = "tf32x3" if SPLIT else "ieee"
@@ -213,22 +224,31 @@ def pull_kernel(
     C, bits, origin, count,
     TABLE: tl.constexpr, ROOT: tl.constexpr, EXPONENTIAL: tl.constexpr, SEPARATION: tl.constexpr,
     CLAMPED: tl.constexpr, DEGREE: tl.constexpr, K: tl.constexpr, WIDE: tl.constexpr, BOTH: tl.constexpr,
-    SCALED: tl.constexpr, EQUAL: tl.constexpr, OFF: tl.constexpr, SPLIT: tl.constexpr,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BK: tl.constexpr,
+    STRIP: tl.constexpr, SCALED: tl.constexpr, EQUAL: tl.constexpr, OFF: tl.constexpr,
+    SPLIT: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Rows of ``(G * profile(L @ R.T)) @ R``, for derivatives by the rows of L.
+    """Rows of ``(G * profile(L @ R.T)) @ R`` over one strip of columns, for derivatives by rows of L.
 
     ``BOTH`` adds the transpose of G, for symmetric matrices of one set of rows; ``OFF`` leaves out the
     diagonal, whose value is not computed from products.  ``WIDE`` is K, rounded up to a power of two.
     """
+    part = tl.program_id(1)
     rows, k = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT), tl.arange(0, WIDE)
     precision: tl.constexpr = tl.float32 if SPLIT else tl.float64
     total = tl.zeros((HEIGHT, WIDE), dtype=precision)
-    start = 0
-    while start < p:
-        columns = start + tl.arange(0, WIDTH)
+    j = tl.arange(0, BK)
+    if K == BK:  # the rows stay where they are
+        a, c = _planes(L, left_plane, rows[:, None], j[None, :], K, SPLIT)
+    for step in range(0, STRIP, WIDTH):
+        columns = part * STRIP + step + tl.arange(0, WIDTH)
         inside = (rows[:, None] < m) & (columns[None, :] < p)
-        w = _product(L, R, left_plane, right_plane, rows, columns, K, BK, SPLIT)
+        # Strips may be longer than the rows of R: what is read twice counts nothing.
+        inner = tl.minimum(columns, p - 1)
+        if K == BK:
+            b, d = _planes(R, right_plane, inner[None, :], j[:, None], K, SPLIT)
+            w = _step(a, c, b, d, SPLIT)
+        else:
+            w = _product(L, R, left_plane, right_plane, rows, inner, K, BK, SPLIT)
         if EQUAL:
             w = _recognised(w, SAME, ALIKE, OWN, rows, columns, m, p)
         value = _profile(
@@ -254,8 +274,7 @@ def pull_kernel(
             total = tl.dot(value, r, total, input_precision="tf32x3")
         else:
             total = tl.dot(value, r, total, input_precision="ieee", out_dtype=total.dtype)
-        start += WIDTH
-    place = rows[:, None].to(tl.int64) * K + k[None, :]
+    place = (part * m + rows[:, None]).to(tl.int64) * K + k[None, :]
     tl.store(OUT + place, total, mask=(rows[:, None] < m) & (k[None, :] < K))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
@@ -24,15 +25,25 @@ _VECTORS = {torch.float32: 64, torch.float64: 16}
 _NARROW = 128
 #: Columns up to which small tiles are faster.
 _SHORT = 64
+#: Values that half precision takes, with room to spare for those between the points looked at.
+_HALF = 1e3
+#: Columns that are multiplied in one step; rows, columns and warps of a tile times several vectors then.
+_WHOLE, _HALVES = (16, 32, 64), (128, 64, 8)
+#: Programs that fill a device.
+_PROGRAMS = 2048
 _SEPARATIONS = {"invariant": 0, "one-sided": 1, "folded": 2}
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """How the kernels evaluate a profile: arguments after the operands, and constants."""
+    """How the kernels evaluate a profile: arguments after the operands, and constants.
+
+    ``largest`` is the largest magnitude of the values, infinite where it is not known.
+    """
 
     arguments: tuple[Any, ...]
     constants: dict[str, Any]
+    largest: float = math.inf
 
 
 @lru_cache(maxsize=256)
@@ -58,7 +69,7 @@ def form_of(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form 
         constants = _constants(
             found.degree, found.root, found.exponential, _SEPARATIONS[found.separation]
         )
-        return Form((tensor(head, found.coefficients), 0, 0, 1), constants)
+        return Form((tensor(head, found.coefficients), 0, 0, 1), constants, found.largest)
     rows = profile.pieces.single_rows if kind == np.float32 else profile.pieces.rows
     mantissa, bias = (23, 127) if kind == np.float32 else (52, 1023)
     origin = (rows.low + bias) * 2**rows.bits - 1
@@ -86,6 +97,16 @@ def _constants(
 def _step(X: torch.Tensor) -> int:
     """Columns of the operands that the kernels take at a time."""
     return 16 if X.dtype == torch.float64 or X.shape[-1] <= 16 else 32
+
+
+def _strips(p: int, width: int, programs: int) -> tuple[int, int]:
+    """Length and number of strips of p columns that so many programs each sum over.
+
+    There are enough of them to fill the device; their sums are added in a fixed order.
+    """
+    strips = max(1, min(parts(p, 8 * width), _PROGRAMS // programs))
+    strip = max(width, power_of_two(parts(p, strips)))
+    return strip, parts(p, strip)
 
 
 def applied(form: Form, w: torch.Tensor) -> torch.Tensor:
@@ -226,24 +247,30 @@ class Pair:
         (m, p), count = self.shape, v.shape[1]
         q = 1 if count == 1 else max(16, power_of_two(count))
         v = torch.nn.functional.pad(v.detach().to(self.dtype), (0, q - count)).contiguous()
+        # Values of unit vectors' profiles are known to be bounded, so that half precision holds them.
+        halves = (
+            q > 1 and self.L.dtype == torch.float16 and self.scales is None and form.largest <= _HALF
+        )
+        length = v.abs().amax(dim=0).clamp_min(torch.finfo(v.dtype).tiny) if halves else None
+        v = planes(v / length, 1, 1, small=True) if halves else v
         height, width = (128, 128) if self.dtype == torch.float32 else (64, 64)
         warps = 8 if self.dtype == torch.float32 else 4
         k = self.L.shape[2]
-        short = q == 1 and k in (16, 32, 64)  # one step, of rows that are loaded once
+        short = (q == 1 or halves) and k in _WHOLE  # one step, of rows that are loaded once
+        if short and halves:
+            height, width, warps = _HALVES
         # With few columns, shared memory does not hold the operands of three steps beside the vectors.
         stages = 2 if short or k <= 32 or self.dtype == torch.float64 else 3
-        # Enough programs to fill the device, in strips whose sums are added in a fixed order.
-        strips = max(1, min(parts(p, 8 * width), 2048 // parts(m, height)))
-        strip = max(width, power_of_two(parts(p, strips)))
-        strips = parts(p, strip)
+        strip, strips = _strips(p, width, parts(m, height))
         out = torch.empty((strips, m, q), dtype=torch.float64, device=self.L.device)
         matvec_kernel[(parts(m, height), strips)](
             self.L, self.R, v, out, *self._pointers(self._exact(diagonal)), *form.arguments, Q=q,
-            STRIP=strip, EXACT=diagonal is not None, HEIGHT=height, WIDTH=width, num_warps=warps,
-            num_stages=stages,
+            STRIP=strip, EXACT=diagonal is not None, HALVES=halves, HEIGHT=height, WIDTH=width,
+            num_warps=warps, num_stages=stages,
             **self._constants(form) | ({"BK": k} if short else {}),
         )  # fmt: skip
-        return out.sum(dim=0)[:, :count]
+        found = out.sum(dim=0)
+        return (found if length is None else found * length)[:, :count]
 
     @property
     def is_narrow(self) -> bool:
@@ -252,11 +279,13 @@ class Pair:
 
     def pulled(self, form: Form, weights: torch.Tensor, both: bool, off: bool) -> torch.Tensor:
         """``(weights * profile(L @ R.T)) @ R``; see :func:`~mercer.engine.fused.kernels.pull_kernel`."""
-        k = self.L.shape[2]
-        out = torch.empty(self.L.shape[1:], dtype=self.dtype, device=self.L.device)
-        pull_kernel[(parts(self.shape[0], 64),)](
+        (m, p), k = self.shape, self.L.shape[2]
+        strip, strips = _strips(p, 64, parts(m, 64))
+        out = torch.empty((strips, m, k), dtype=self.dtype, device=self.L.device)
+        pull_kernel[(parts(m, 64), strips)](
             self.L, self.R, weights, out, *self._pointers(), *weights.stride(),
-            *form.arguments, WIDE=power_of_two(k), BOTH=both, OFF=off,
-            HEIGHT=64, WIDTH=64, num_warps=4, num_stages=2, **self._constants(form),
+            *form.arguments, WIDE=power_of_two(k), BOTH=both, STRIP=strip, OFF=off,
+            HEIGHT=64, WIDTH=64, num_warps=4, num_stages=2,
+            **self._constants(form) | ({"BK": k} if k in _WHOLE else {}),
         )  # fmt: skip
-        return out[: self.shape[0]]
+        return out.sum(dim=0)

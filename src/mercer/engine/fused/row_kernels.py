@@ -96,12 +96,13 @@ def planes_kernel(
 
 @triton.jit
 def keys_kernel(
-    X, WEIGHTS, KEYS, TABLE, m, size, N: tl.constexpr, INSERT: tl.constexpr, NOTE: tl.constexpr,
+    X, WEIGHTS, NUMBERS, TABLE, m, size, N: tl.constexpr, INSERT: tl.constexpr, NOTE: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Keys of rows, put into a table of ``size`` places, a power of two, or looked up there.
 
-    ``NOTE`` writes a one behind the table if a key was there before.  Zero stands for an empty place.
+    The number of a row is the place of its key, -1 where it was not found.  ``NOTE`` writes a one behind
+    the table if a key was there before.  Zero stands for an empty place.
     """
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     whole: tl.constexpr = tl.int32 if X.dtype.element_ty == tl.float32 else tl.int64
@@ -117,10 +118,10 @@ def keys_kernel(
         weights = tl.load(WEIGHTS + k, mask=k < N, other=0)
         key += tl.sum(bits * weights[None, :], axis=1)
     key = tl.where(key == 0, 1, key)
-    tl.store(KEYS + rows, key, mask=rows < m)
     place = (key ^ (key >> 29)) & (size - 1)
     pending = rows < m
     found = rows < 0
+    number = tl.full((ROWS,), -1, dtype=tl.int32)
     while tl.max(pending.to(tl.int32)) > 0:
         if INSERT:
             # Lanes that are done write zero over zero, at the very end.
@@ -131,7 +132,10 @@ def keys_kernel(
         else:
             there = tl.load(TABLE + place, mask=pending, other=0)
         found = found | (pending & (there == key))
+        there = tl.where(there == 0, key, there) if INSERT else there
+        number = tl.where(pending & (there == key), place.to(tl.int32), number)
         pending = pending & (there != key) & (there != 0)
         place = (place + 1) & (size - 1)
+    tl.store(NUMBERS + rows, number, mask=rows < m)
     if NOTE:
         tl.atomic_max(TABLE + size, tl.max(found.to(tl.int64), axis=0), sem="relaxed")

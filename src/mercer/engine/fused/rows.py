@@ -78,7 +78,7 @@ def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, 
     """Numbers that equal rows of X and of Y (by default X) have in common; None if no rows are equal."""
     m, n = X.shape
     p = 0 if Y is None else Y.shape[0]
-    keys = torch.empty(m + p, dtype=torch.int64, device=X.device)
+    numbers = torch.empty(m + p, dtype=torch.int32, device=X.device)
     size = 4 * power_of_two(p or m)
     table = torch.zeros(size + 2, dtype=torch.int64, device=X.device)
     weights, sizes = key_weights(n, X.device), _blocks(n)
@@ -89,9 +89,8 @@ def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, 
         keys_kernel[grid](part, weights, out, table, part.shape[0], size, **constants, **sizes)
 
     if Y is not None:
-        launch(Y, keys[m:], INSERT=True, NOTE=False)
-    launch(X, keys, INSERT=Y is None, NOTE=True)
+        launch(Y, numbers[m:], INSERT=True, NOTE=False)
+    launch(X, numbers, INSERT=Y is None, NOTE=True)
     if not table[size].item():
         return None
-    numbers = torch.unique(keys, return_inverse=True)[1].to(torch.int32)
     return numbers[:m], numbers[m:] if p else numbers
