@@ -13,6 +13,7 @@ from mercer.kernels.counts.words import TfIdf
 from mercer.kernels.divergence import KullbackLeibler
 from mercer.kernels.euclidean import Gaussian, Linear, Polynomial
 from mercer.kernels.graphs.base import NodeKernel
+from mercer.kernels.graphs.diffused import Diffused
 from mercer.kernels.graphs.walks import Exponential, Power, VonNeumann
 from mercer.kernels.heat import AxialHeat, Heat
 from mercer.kernels.matern import Matern
@@ -32,6 +33,7 @@ __all__ = [
     "CloudKernel",
     "Constant",
     "Cosine",
+    "Diffused",
     "Exponential",
     "Exponentiation",
     "FisherMultinomial",

@@ -375,6 +375,14 @@ def check_spherical(kernel: Any) -> None:
     kernel.space.require_unit_vectors()
 
 
+def nested_params(params: dict[str, Any], name: str, deep: bool) -> dict[str, Any]:
+    """Parameters of a kernel and, if deep, of the kernel among them that has this name."""
+    inner = params[name]
+    if not (deep and isinstance(inner, sk.Kernel)):
+        return params
+    return params | {f"{name}__{key}": value for key, value in inner.get_params().items()}
+
+
 def has_range(kernel: Any) -> bool:
     """Tell whether a kernel, or a part of it, has a range parameter."""
     if not isinstance(kernel, Kernel):
