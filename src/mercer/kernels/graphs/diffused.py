@@ -138,30 +138,45 @@ class Diffused(StructuredKernel):
         """The matrix ``e^(-tL)``."""
         return self.space.realise(Diffusion(number(self.t)), 0, normalized=False)
 
+    def _base(self) -> tuple[Kernel, Any]:
+        """The base kernel with what it learns, and the attributes of all nodes."""
+        points = self.space.nodes if self.attributes is None else self.attributes
+        return self.base.learnt_from(points), points
+
+    def _features(self) -> Any:
+        """Explicit features of the base kernel for all nodes; None if there are none, or too many."""
+        base, points = self._base()
+        F = base.explicit_features(points)
+        if F is None or F.shape[1] > self.space.size:
+            return None
+        return sparse.csr_array(F) if sparse.issparse(F) else np.asarray(F, dtype=float)
+
     def _attribute_product(self) -> Callable[[Array], Array]:
         """The product of K_base with a block of vectors."""
-        points = self.space.nodes if self.attributes is None else self.attributes
-        base = self.base.learnt_from(points)
-        F = base.explicit_features(points)
-        if F is not None:
-            F = sparse.csr_array(F) if sparse.issparse(F) else np.asarray(F, dtype=float)
-            return lambda block: F @ (F.T @ block)
+        base, points = self._base()
         if self.space.operator("laplacian").decomposable:
             K = np.asarray(base(points), dtype=float)
             return lambda block: K @ block
         return lambda block: np.asarray(base.matvec(points, None, block), dtype=float)
 
-    def _embedded(self, nodes: Nodes) -> Iterator[tuple[slice, Array, Callable[[Array], Array]]]:
-        """Blocks of columns of ``e^(-tL)`` for nodes, their places, and the product with K_base."""
-        heat, product, size = self._heat(), self._attribute_product(), self.space.size
-        width = max(1, _BLOCK_BYTES // (8 * size))
-        for start in range(0, len(nodes), width):
-            part = nodes[start : start + width]
-            block = np.zeros((size, len(part)))
-            block[part, np.arange(len(part))] = 1.0
-            yield slice(start, start + len(part)), heat.times(block), product
+    def _parts(self, nodes: Nodes) -> Iterator[slice]:
+        """Places of nodes whose distributions of heat are in memory together."""
+        width = max(1, _BLOCK_BYTES // (8 * self.space.size))
+        return (slice(start, start + width) for start in range(0, len(nodes), width))
+
+    def _smoothed(self, nodes: Nodes, F: Any) -> Array:
+        """Means of features under the heat of nodes."""
+        everywhere = np.arange(self.space.size)
+        heat, found = self._heat(), np.empty((len(nodes), F.shape[1]))
+        for part in self._parts(nodes):
+            found[part] = heat.plain_gram(nodes[part], everywhere) @ F
+        return found
 
     def _gram(self, P: Nodes, Q: Nodes | None) -> Array:
+        F = self._features()
+        if F is not None:
+            G = self._smoothed(P, F)
+            return G @ (G if Q is None else self._smoothed(Q, F)).T
         if Q is None:
             few, where = np.unique(P, return_inverse=True)
             K = self._columns(few, few)
@@ -171,26 +186,41 @@ class Diffused(StructuredKernel):
         K = self._columns(few, Q if swap else P)[:, where]
         return K.T if swap else K
 
-    def _columns(self, few: Nodes, keep: Nodes, rate: float | None = None) -> Array:
+    def _columns(self, few: Nodes, keep: Nodes, rate: float = 0.0) -> Array:
         """Entries of K in the rows ``keep``; with a rate, one of the two flows is differentiated."""
-        out = np.empty((len(keep), len(few)))
-        heat, laplacian = self._heat(), self.space.operator("laplacian").matrix
-        for part, block, product in self._embedded(few):
-            if rate is not None:
+        out, everywhere = np.empty((len(keep), len(few))), np.arange(self.space.size)
+        heat, product, laplacian = self._heat(), self._attribute_product(), self._laplacian
+        for part in self._parts(few):
+            block = heat.plain_gram(everywhere, few[part])
+            if rate:
                 block = -rate * (laplacian @ block)
             out[:, part] = heat.times(product(block))[keep]
         return out
 
+    @property
+    def _laplacian(self) -> Any:
+        return self.space.operator("laplacian").matrix
+
     def _diagonal(self, P: Nodes) -> Array:
+        F = self._features()
+        if F is not None:
+            G = self._smoothed(P, F)
+            return np.vecdot(G, G)
         few, where = np.unique(P, return_inverse=True)
+        heat, product, everywhere = self._heat(), self._attribute_product(), np.arange(self.space.size)
         values = np.empty(len(few))
-        for part, block, product in self._embedded(few):
+        for part in self._parts(few):
+            block = heat.plain_gram(everywhere, few[part])
             values[part] = (block * product(block)).sum(axis=0)
         return values[where]
 
     def _slope(self, P: Nodes, name: str) -> Array:
+        F, t = self._features(), number(self.t)
+        if F is not None:
+            S = self._smoothed(P, -t * (self._laplacian @ F)) @ self._smoothed(P, F).T
+            return S + S.T
         few, where = np.unique(P, return_inverse=True)
-        S = self._columns(few, few, number(self.t))
+        S = self._columns(few, few, t)
         return (S + S.T)[np.ix_(where, where)]
 
     def _range_sample(self, X: Any, most: int, rng: np.random.Generator) -> tuple[Any, Any]:
