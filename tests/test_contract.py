@@ -20,7 +20,7 @@ CONTRACT = {
     "mercer.kernels": """Heat AxialHeat Matern Spectral Cosine ArcCosine Parametrix Linear Polynomial
         Gaussian PosteriorHeat KullbackLeibler Exponential VonNeumann Power Spectrum FullSpectrum
         Mismatch GappySubsequence WeightedDegree TraceKernel InverseGeneralizedVariance MixtureMoment
-        RegularizedMoment MeanEmbedding GaussianEmbedding""",
+        RegularizedMoment MeanEmbedding GaussianEmbedding On Diffused""",
     "mercer.rkhs": """norms distances mean_norm total_variance center normalize correlation
         empirical_map mercer_map diagnose""",
     "mercer.harmonics": "SphericalHarmonics",

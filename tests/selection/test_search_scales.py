@@ -42,7 +42,7 @@ def test_scales_come_from_the_training_part_alone() -> None:
     templates.append(Template(Gaussian(column_scales="std"), SIMILARITIES))
     found = []
     for X in (DIGITS, others):
-        scales = Scales(X, templates, random_state=0)
+        scales = Scales(X, None, templates, random_state=0)
         numbers = [scales.number(t, s, rows) for t in range(3) for s in SIMILARITIES]
         found.append([scales.kernels[n] for n in numbers])
     assert found[0] == found[1]
@@ -52,7 +52,7 @@ def test_scales_come_from_the_training_part_alone() -> None:
 
 
 def test_parts_that_are_alike_share_kernels() -> None:
-    scales = Scales(DIGITS, [Template(Heat(Simplex()), SIMILARITIES)], random_state=0)
+    scales = Scales(DIGITS, None, [Template(Heat(Simplex()), SIMILARITIES)], random_state=0)
     parts = [train for train, _ in StratifiedKFold(5).split(DIGITS, DIGIT)]
     for part in parts:
         for similarity in SIMILARITIES:

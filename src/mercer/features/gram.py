@@ -65,8 +65,8 @@ class GramTransformer(TransformerMixin, BaseEstimator):
         ours = isinstance(self.kernel_, Kernel)  # scikit-learn's own kernels have nothing to learn
         if self.similarity is not None and ours:
             self.kernel_ = self.kernel_.scaled_to(X, self.similarity)
-        elif ours:
-            self.kernel_ = self.kernel_.learnt_from(X)
+        if ours:
+            self.kernel_ = self.kernel_.learnt_from(X, y)
         if self.similarity is not None and not has_range(self.kernel_):
             warnings.warn(
                 f"{self.kernel_!r} has no range, and similarity={self.similarity} changes nothing; "
@@ -81,7 +81,7 @@ class GramTransformer(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Gram matrix of the training points."""
-        K = self.fit(X)._gram(self.X_fit_)
+        K = self.fit(X, y)._gram(self.X_fit_)
         warn_if_degenerate(on_cpu(K), self.kernel_)
         return K
 

@@ -13,6 +13,7 @@ from mercer.kernels.counts.words import TfIdf
 from mercer.kernels.divergence import KullbackLeibler
 from mercer.kernels.euclidean import Gaussian, Linear, Polynomial
 from mercer.kernels.graphs.base import NodeKernel
+from mercer.kernels.graphs.diffused import Diffused
 from mercer.kernels.graphs.walks import Exponential, Power, VonNeumann
 from mercer.kernels.heat import AxialHeat, Heat
 from mercer.kernels.matern import Matern
@@ -25,6 +26,7 @@ from mercer.kernels.strings.base import FullSpectrum, StringKernel, WeightedDegr
 from mercer.kernels.strings.subsequences import GappySubsequence
 from mercer.kernels.strings.substrings import Mismatch, Spectrum
 from mercer.kernels.structured import StructuredKernel
+from mercer.kernels.tables.on import On
 
 __all__ = [
     "ArcCosine",
@@ -32,6 +34,7 @@ __all__ = [
     "CloudKernel",
     "Constant",
     "Cosine",
+    "Diffused",
     "Exponential",
     "Exponentiation",
     "FisherMultinomial",
@@ -51,6 +54,7 @@ __all__ = [
     "Mismatch",
     "MixtureMoment",
     "NodeKernel",
+    "On",
     "Parametrix",
     "Polynomial",
     "PosteriorCosine",

@@ -126,6 +126,16 @@ class _Pair(Kernel, sk.KernelOperator):
         parts = (_scaled(k, X, similarity, max_rows, random_state) for k in (self.k1, self.k2))
         return type(self)(*parts)
 
+    def learnt_from(self, X: Any, y: Any = None) -> Kernel:
+        """See :class:`Kernel`; both kernels learn."""
+        parts = [_learnt(k, X, y) for k in self.parts]
+        return self if parts[0] is self.k1 and parts[1] is self.k2 else type(self)(*parts)
+
+    @property
+    def parts(self) -> tuple[sk.Kernel, ...]:
+        """See :class:`Kernel`."""
+        return (self.k1, self.k2)
+
     def _slopes(self, eval_gradient: bool) -> int:
         """Number of derivatives to compute."""
         return len(self.theta) if eval_gradient else 0
@@ -239,6 +249,16 @@ class Exponentiation(Kernel, sk.Exponentiation):
         root = check_similarity(similarity) ** (1 / self.exponent)
         return Exponentiation(_scaled(self.kernel, X, root, max_rows, random_state), self.exponent)
 
+    def learnt_from(self, X: Any, y: Any = None) -> Kernel:
+        """See :class:`Kernel`."""
+        learnt = _learnt(self.kernel, X, y)
+        return self if learnt is self.kernel else Exponentiation(learnt, self.exponent)
+
+    @property
+    def parts(self) -> tuple[sk.Kernel, ...]:
+        """See :class:`Kernel`."""
+        return (self.kernel,)
+
     def is_stationary(self) -> bool:
         """See :class:`Kernel`."""
         return bool(self.kernel.is_stationary())
@@ -271,6 +291,11 @@ def _scaled(kernel: sk.Kernel, X: Any, similarity: float, max_rows: int, random_
     if not isinstance(kernel, Kernel):
         return kernel
     return kernel.scaled_to(X, similarity, max_rows=max_rows, random_state=random_state)
+
+
+def _learnt(kernel: sk.Kernel, X: Any, y: Any) -> Any:
+    """A part with what it learns from the points, if it is a kernel of this package."""
+    return kernel.learnt_from(X, y) if isinstance(kernel, Kernel) else kernel
 
 
 def _bracket(outer: Kernel, inner: sk.Kernel) -> str:

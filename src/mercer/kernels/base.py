@@ -72,7 +72,7 @@ class Kernel(sk.Kernel):
         v : array of shape (p,) or (p, q)
         """
         same = Y is None or Y is X
-        X = sliceable(X)
+        X = sliceable(X) if self.requires_vector_input else X
         Y = X if same else Y
         v = check_vector(v, count(Y))
         size = max(1, BLOCK // max(count(Y), 1))
@@ -80,8 +80,7 @@ class Kernel(sk.Kernel):
         blocks = []
         for start in range(0, count(X), size):
             part = slice(start, min(start + size, count(X)))
-            # The array API requires an index for every axis; lists have one axis.
-            block = self(X[part, ...] if hasattr(X, "ndim") else X[part], Y)
+            block = self(_rows(X, part), Y)
             product = block @ v
             if diagonal is not None:
                 # White noise and exact diagonals belong to k(X); blocks do not have them.
@@ -190,9 +189,17 @@ class Kernel(sk.Kernel):
             return kernel
         return scale.scaled(kernel, X, similarity, max_rows, random_state)
 
-    def learnt_from(self, X: Any) -> Kernel:
-        """The kernel with what it learns from training points, such as scales of columns."""
+    def learnt_from(self, X: Any, y: Any = None) -> Kernel:
+        """The kernel with what it learns from training points, such as scales of columns.
+
+        The targets y are for kernels that learn weights of their parts; others ignore them.
+        """
         return self
+
+    @property
+    def parts(self) -> tuple[sk.Kernel, ...]:
+        """The kernels that this one combines; none for most."""
+        return ()
 
     #: Whether points become more similar (1) or less similar (-1) as the range parameter grows.
     range_sense = 1
@@ -303,6 +310,14 @@ class Kernel(sk.Kernel):
         return constructor_call(self)
 
 
+def _rows(X: Any, part: slice) -> Any:
+    """Some points of an array, a list or a data frame."""
+    if hasattr(X, "iloc"):
+        return X.iloc[part]
+    # The array API requires an index for every axis; lists and other data frames do not.
+    return X[part, ...] if hasattr(X, "ndim") else X[part]
+
+
 def _combined(sign: str, first: Any, second: Any) -> Kernel:
     """The sum or product of two kernels, one of which may be given as a number."""
     from mercer.kernels.algebra import Product, Sum, as_kernel
@@ -375,12 +390,16 @@ def check_spherical(kernel: Any) -> None:
     kernel.space.require_unit_vectors()
 
 
+def nested_params(params: dict[str, Any], name: str, deep: bool) -> dict[str, Any]:
+    """Parameters of a kernel and, if deep, of the kernel among them that has this name."""
+    inner = params[name]
+    if not (deep and isinstance(inner, sk.Kernel)):
+        return params
+    return params | {f"{name}__{key}": value for key, value in inner.get_params().items()}
+
+
 def has_range(kernel: Any) -> bool:
     """Tell whether a kernel, or a part of it, has a range parameter."""
     if not isinstance(kernel, Kernel):
         return False
-    if isinstance(kernel, sk.KernelOperator):
-        return has_range(kernel.k1) or has_range(kernel.k2)
-    if isinstance(kernel, sk.Exponentiation):
-        return has_range(kernel.kernel)
-    return kernel.range_parameter() is not None
+    return kernel.range_parameter() is not None or any(has_range(part) for part in kernel.parts)

@@ -181,7 +181,7 @@ class Gaussian(RadialKernel):
         """See :class:`Kernel`."""
         return self.column_scales is None
 
-    def learnt_from(self, X: Any) -> Gaussian:
+    def learnt_from(self, X: Any, y: Any = None) -> Gaussian:
         """See :class:`Kernel`; the standard deviations of the columns, for ``column_scales="std"``."""
         if not self._wants_scales:
             return self

@@ -195,7 +195,7 @@ def open_points(
         raise TypeError(
             f"kernel must be a kernel, a callable, 'rbf', 'linear' or 'precomputed', got {kernel!r}"
         )
-    return Points(_scaled(kernel, X, machine.scale), X), y
+    return Points(_learnt(kernel, X, y, machine.scale), X), y
 
 
 def check_points(
@@ -262,18 +262,19 @@ def _usual_length(X: Any, weights: Any) -> float:
     return size * float(np.sqrt(0.5 * X.shape[1] * variance)) if variance > 0 else float(np.sqrt(0.5))
 
 
-def _scaled(kernel: Any, X: Any, scale: float | None) -> Any:
-    """The kernel with what it learns from the points."""
+def _learnt(kernel: Any, X: Any, y: Any, scale: float | None) -> Any:
+    """The kernel with what it learns from the points and, if there are any, from the targets."""
     if not isinstance(kernel, Kernel):
         if scale is not None:
             raise ValueError(f"scale={scale} needs a kernel of mercer.kernels, got {kernel!r}")
         return kernel
+    y = None if isinstance(y, str) else y
     if scale is None:
-        return kernel.learnt_from(X)
+        return kernel.learnt_from(X, y)
     if not has_range(kernel):
         warnings.warn(
             f"{kernel!r} has no range, and scale={scale} changes nothing; leave it out, or scale a part "
             "of the kernel (its base) by scaled_to",
             stacklevel=4,
         )
-    return kernel.scaled_to(X, scale)
+    return kernel.scaled_to(X, scale).learnt_from(X, y)

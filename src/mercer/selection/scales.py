@@ -127,8 +127,8 @@ class Scales:
         All kernels so far.
     """
 
-    def __init__(self, X: Any, templates: list[Template], random_state: int) -> None:
-        self.X, self.templates, self.seed = X, templates, random_state
+    def __init__(self, X: Any, y: Any, templates: list[Template], random_state: int) -> None:
+        self.X, self.y, self.templates, self.seed = X, y, templates, random_state
         self.kernels: list[Any] = []
         self._numbers: dict[Any, int] = {}
         self._surveys: dict[Any, tuple[Any, Survey | None, Any]] = {}
@@ -162,7 +162,8 @@ class Scales:
                 )
             except (NoPairs, Unreachable):
                 return start, (template, "as it is", own)
-            return scaled, (template, repr(scaled))
+            scaled = scaled.learnt_from(self._part(rows), self._targets(rows))
+            return scaled, (template, repr(scaled), own)
         try:
             value = survey.find_short(similarity)
         except Unreachable:
@@ -177,7 +178,7 @@ class Scales:
         if place not in self._surveys:
             X = self._part(rows)
             based = self._based(self.templates[template], X)
-            kernel = based.learnt_from(X)
+            kernel = based.learnt_from(X, self._targets(rows))
             own = (repr(getattr(based, "base", None)), None if kernel is based else part)
             survey = None
             if similarity is not None and kernel.range_parameter() is not None:
@@ -201,6 +202,9 @@ class Scales:
         except (NoPairs, Unreachable):
             return kernel
         return based
+
+    def _targets(self, rows: Index | None) -> Any:
+        return self.y if rows is None or self.y is None else self.y[rows]
 
     def _part(self, rows: Index | None) -> Any:
         return self.X if rows is None else _safe_indexing(self.X, rows)

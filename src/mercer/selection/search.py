@@ -197,7 +197,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         self._check_refit()
         trials = self._candidates(X)
         splits = self._split(self.cv, X, y, groups)
-        scales = Scales(X, trials.templates, self.random_state)
+        scales = Scales(X, y, trials.templates, self.random_state)
         evaluation = self._evaluation(X, y, scales)
         work = evaluation.work
         self.scorer_ = check_scoring(evaluation.estimator, self.scoring)
@@ -301,7 +301,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         trials = other._candidates(X)
         outer = other._split(outer_cv, X, y, groups)
         inner = [other._inner(X, y, groups, train) for train, _ in outer]
-        scales = Scales(X, trials.templates, self.random_state)
+        scales = Scales(X, y, trials.templates, self.random_state)
         evaluation = other._evaluation(X, y, scales)
         metric = str(self.refit) if self._several else "score"
         nested = Nested(evaluation, trials, scales, outer, inner, metric)

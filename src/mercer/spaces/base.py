@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import StandardScaler
 
 from mercer._arrays import (
     as_sparse_as,
@@ -132,6 +133,10 @@ class Space(ABC):
 
     def of_table(self) -> Space | None:
         """The space of rows whose columns are centred and scaled; None if columns must stay as given."""
+        return None
+
+    def column_scaler(self, with_mean: bool) -> StandardScaler | None:
+        """What brings columns of different units to one scale; None if they must stay as given."""
         return None
 
     def check_time(self, t: float) -> None:  # noqa: B027 (most spaces take all)

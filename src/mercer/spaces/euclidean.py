@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
+from sklearn.preprocessing import StandardScaler
 
 from mercer._arrays import constant_rows, squared_lengths
 from mercer._validation import refuse_rows
@@ -103,6 +104,10 @@ class Euclidean(RadialSpace):
     def of_table(self) -> Sphere:
         """See :meth:`Space.of_table`."""
         return Sphere()
+
+    def column_scaler(self, with_mean: bool) -> StandardScaler:
+        """See :meth:`Space.column_scaler`."""
+        return StandardScaler(with_mean=with_mean)
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """Augment rows with their squared lengths; see :meth:`RadialSpace.embed`."""

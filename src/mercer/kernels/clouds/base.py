@@ -13,7 +13,7 @@ from mercer._arrays import number
 from mercer._validation import check_choice
 from mercer.engine.clouds import Base, Clouds
 from mercer.kernels import scale
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.euclidean import Gaussian
 from mercer.kernels.structured import StructuredKernel
 from mercer.spaces.clouds import check_clouds, naming_clouds
@@ -54,10 +54,7 @@ class CloudKernel(StructuredKernel):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the kernel and, if deep, of the base kernel."""
-        params: dict[str, Any] = super().get_params(deep=False)
-        if deep and hasattr(self.base, "get_params"):
-            params.update((f"base__{k}", v) for k, v in self.base.get_params().items())
-        return params
+        return nested_params(super().get_params(deep=False), "base", deep)
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> list[Any]:
         """See :class:`Kernel`; clouds of up to seven points, every second one with weights."""

@@ -281,7 +281,7 @@ class FisherNormal(StructuredKernel):
     information: bool = True
     normalized: bool = False
 
-    def learnt_from(self, X: Any) -> FisherNormal:
+    def learnt_from(self, X: Any, y: Any = None) -> FisherNormal:
         """See :class:`Kernel`; mean and deviation of all observations, unless they are given."""
         if self.mean is not None or self.deviation is not None:
             return self

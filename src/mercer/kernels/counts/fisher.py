@@ -71,7 +71,7 @@ class FisherMultinomial(RadialKernel):
     magnifies = False
     _embedding_parameters = ("probabilities", "information", "normalized")
 
-    def learnt_from(self, X: Any) -> FisherMultinomial:
+    def learnt_from(self, X: Any, y: Any = None) -> FisherMultinomial:
         """See :class:`Kernel`; the shares of all counts, unless the probabilities are given."""
         if self.probabilities is not None:
             return self

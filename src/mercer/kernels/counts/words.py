@@ -53,7 +53,7 @@ class TfIdf(RadialKernel):
     magnifies = False
     _embedding_parameters = ("sublinear", "weights")
 
-    def learnt_from(self, X: Any) -> TfIdf:
+    def learnt_from(self, X: Any, y: Any = None) -> TfIdf:
         """See :class:`Kernel`; the weights of the words, unless they are given."""
         if self.weights is not None:
             return self

@@ -242,6 +242,11 @@ class NodeFunction(Realisation):
 
     def times(self, block: Array) -> Array:
         """Product of the plain kernel of all nodes with a block of vectors, which is used up."""
+        self._check_resolved()
+        if self._by_spectrum:
+            eigenvalues, vectors = self.operator.decomposition
+            weights = self._factor() * self.relative_weights(eigenvalues)
+            return vectors @ (weights[:, None] * (vectors.T @ block))
         series, factor = self._series()
         return factor * matrix_functions.product(self.operator.matrix, series, block)
 

@@ -150,13 +150,14 @@ def numbered(column: NDArray[Any], name: str) -> NDArray[np.float64]:
             refuse_rows(column != column, name, _MISSING)
         labels, places = np.unique(column, return_inverse=True)
         labels = labels.tolist() if column.dtype.kind not in "mM" else list(labels)
-    missing = np.array([_is_missing(label) for label in labels])
+    missing = np.array([is_missing(label) for label in labels])
     refuse_rows(missing[places], name, _MISSING)
     digests = [hashlib.blake2b(_encoded(label), digest_size=8).digest() for label in labels]
     return np.array([int.from_bytes(d, "big") >> (64 - _BITS) for d in digests], dtype=float)[places]
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing(label: Any) -> bool:
+    """Tell whether a value stands for none: None, NaN, NaT or ``pandas.NA``."""
     if label is None:
         return True
     try:

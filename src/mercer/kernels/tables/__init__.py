@@ -1,0 +1,1 @@
+"""Kernels of whole tables, whose columns are of several kinds."""

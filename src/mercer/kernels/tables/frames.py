@@ -1,0 +1,256 @@
+"""Columns of data frames and of arrays: which are asked for, what they hold, and their values."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from numbers import Number
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer._validation import is_whole
+from mercer.spaces.realisations.tables import as_numbers, as_table, is_missing, take_columns
+
+Array = NDArray[Any]
+#: Units of dates: days since 1970, and hours since midnight.
+DATES = ("days", "hours")
+#: Names of columns that identify rows, fewest rows to tell that by values, and the share of all whole
+#: numbers in their range that such values make up.
+_IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|key|index)$|[a-z]I[dD]$", re.IGNORECASE)
+_FEWEST, _DENSE = 20, 0.3
+
+
+def is_frame(X: Any) -> bool:
+    """Tell whether X is a data frame."""
+    return hasattr(X, "columns") and hasattr(X, "to_numpy") and hasattr(X, "shape")
+
+
+def find(columns: Any, X: Any, name: str) -> tuple[list[Any], bool]:
+    """Names of columns of a data frame, or positions in an array; and whether one is meant."""
+    if callable(columns):
+        if not is_frame(X):
+            raise ValueError(
+                f"a selector of columns needs a data frame, and {name} is none; give positions"
+            )
+        columns = columns(X)
+    names = [str(c) if isinstance(c, str) else c for c in X.columns] if is_frame(X) else None
+    single = isinstance(columns, str) or is_whole(columns)
+    where = _positions([columns] if single else columns, X.shape[1], names, name)
+    if names is None or not all(isinstance(n, str) for n in names):
+        return where, single
+    for place in where:
+        if names.count(names[place]) > 1:
+            raise ValueError(f"{name} has several columns {names[place]!r}; give them different names")
+    return [names[place] for place in where], single
+
+
+def _positions(columns: Any, width: int, names: list[Any] | None, name: str) -> list[int]:
+    if isinstance(columns, slice):
+        ends = (columns.start, columns.stop)
+        if any(isinstance(end, str) for end in ends):  # both ends count, as in scikit-learn
+            first, last = (None if end is None else _named(end, names, name) for end in ends)
+            columns = slice(first, None if last is None else last + 1, columns.step)
+        where = list(range(*columns.indices(width)))
+    elif isinstance(columns, list | tuple | np.ndarray) or hasattr(columns, "__iter__"):
+        given = list(columns)
+        if given and all(isinstance(c, bool | np.bool_) for c in given):
+            if len(given) != width:
+                raise ValueError(
+                    f"a mask of {len(given)} columns does not fit {name}, which has {width}"
+                )
+            where = np.flatnonzero(given).tolist()
+        else:
+            where = [_position(c, width, names, name) for c in given]
+    else:
+        raise ValueError(f"columns must be names, positions, a slice or a selector, got {columns!r}")
+    if not where or len(set(where)) < len(where):
+        problem = "are no columns" if not where else "name a column twice"
+        raise ValueError(f"{columns!r} {problem} of {name}; give different ones, at least one")
+    return where
+
+
+def _position(column: Any, width: int, names: list[Any] | None, name: str) -> int:
+    if isinstance(column, str):
+        return _named(column, names, name)
+    if not is_whole(column):
+        raise ValueError(f"columns must be names, positions, a slice or a selector, got {column!r}")
+    if not -width <= column < width:
+        raise ValueError(f"{name} has {width} columns, and none at position {column}")
+    return int(column) % width
+
+
+def _named(column: str, names: list[Any] | None, name: str) -> int:
+    if names is None:
+        raise ValueError(
+            f"column {column!r} is asked for by name, and {name} is a bare array without names "
+            "(scikit-learn's Gaussian processes turn data frames into one); give a data frame, or "
+            "positions such as On([0, 2], ...)"
+        )
+    if column not in names:
+        shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
+        raise ValueError(f"{name} has no column {column!r}; its columns are {shown}")
+    return names.index(column)
+
+
+def take(X: Any, keys: list[Any]) -> Any:
+    """Some columns, as a data frame or array."""
+    if not is_frame(X):
+        return take_columns(X.tocsr() if sparse.issparse(X) else X, keys)
+    if isinstance(keys[0], str):
+        return X[keys]
+    return X.iloc[:, keys] if hasattr(X, "iloc") else X[:, keys]
+
+
+def as_rows(X: Any, name: str) -> Any:
+    """Rows with columns: data frames and arrays as they are, lists of rows as an array of objects."""
+    if is_frame(X) or sparse.issparse(X) or hasattr(X, "ndim"):
+        if len(X.shape) != 2:
+            raise ValueError(f"{name} of shape {tuple(X.shape)} has no columns; give a data frame")
+        return X
+    return as_table(X, name)
+
+
+def all_numbers(block: Any) -> bool:
+    """Tell by the types alone whether all columns hold numbers."""
+    if sparse.issparse(block):
+        return True
+    kinds = list(block.dtypes) if is_frame(block) else [block.dtype]
+    return all(_is_numeric(kind) for kind in kinds)
+
+
+def _is_numeric(dtype: Any) -> bool:
+    if hasattr(dtype, "is_numeric"):  # polars
+        return bool(dtype.is_numeric())
+    return getattr(dtype, "kind", "f") in "biuf"  # tensors say nothing
+
+
+def columns_of(block: Any) -> list[Any]:
+    """The columns of a data frame or array, one by one."""
+    if hasattr(block, "iloc"):
+        return [block.iloc[:, i] for i in range(block.shape[1])]
+    return [block[:, i] for i in range(block.shape[1])]
+
+
+def holds(column: Any) -> str:
+    """What a column holds: "numbers", "dates", "text" or "objects"."""
+    dtype = column.dtype
+    if hasattr(dtype, "is_temporal"):  # polars
+        if dtype.is_temporal():
+            return "dates"
+        kind = "f" if dtype.is_numeric() or str(dtype) == "Boolean" else "O"
+    else:
+        kind = "M" if str(dtype).startswith("period") else getattr(dtype, "kind", "O")
+    if kind in "biufcmM":
+        return "dates" if kind in "mM" else "numbers"
+    first = next((value for value in _values(column) if not is_missing(value)), None)
+    if isinstance(first, date | np.datetime64):
+        return "dates"
+    if isinstance(first, str | bytes):
+        return "text"
+    return "numbers" if isinstance(first, Number | np.bool_) else "objects"
+
+
+def _values(column: Any) -> Array:
+    """The values of a column as objects."""
+    if hasattr(column, "to_numpy"):
+        column = column.to_numpy()
+    return np.asarray(column, dtype=object)
+
+
+def numbers(block: Any, name: str) -> Any:
+    """Columns of numbers as an array, NaN where they are missing; sparse if all of them are."""
+    if not is_frame(block):
+        return as_numbers(block, name)
+    kinds = {str(dtype) for dtype in block.dtypes}
+    if all(kind.startswith("Sparse") for kind in kinds):
+        return sparse.csr_matrix(block.sparse.to_coo())
+    dtype = np.float32 if kinds <= {"float32", "Float32"} else np.float64
+    if hasattr(block, "iloc"):
+        return block.to_numpy(dtype=dtype, na_value=np.nan)
+    return np.asarray(block.to_numpy(), dtype=dtype)
+
+
+def objects(block: Any) -> Array:
+    """Columns as an array of objects."""
+    found = np.empty(block.shape, dtype=object)
+    for i, column in enumerate(columns_of(block)):
+        found[:, i] = _values(column)
+    return found
+
+
+def times(block: Any, unit: str) -> Array:
+    """Columns of dates as numbers of a unit, NaN where they are missing."""
+    found = np.empty(block.shape)
+    for i, column in enumerate(columns_of(block)):
+        if getattr(column.dtype, "tz", None) is not None:
+            column = column.dt.tz_localize(None)  # the time that clocks showed
+        elif getattr(column.dtype, "time_zone", None) is not None:
+            column = column.dt.replace_time_zone(None)
+        moments = np.array([_moment(value) for value in _values(column)], dtype="datetime64[us]")
+        start = moments.astype("datetime64[D]") if unit == "hours" else np.datetime64("1970-01-01")
+        found[:, i] = (moments - start) / np.timedelta64(1, "h" if unit == "hours" else "D")
+    return found
+
+
+def _moment(value: Any) -> Any:
+    if is_missing(value):
+        return np.datetime64("NaT")
+    return np.datetime64(value, "ns") if is_whole(value) else np.datetime64(value)
+
+
+def refuse_missing(block: Any, keys: list[Any], name: str) -> None:
+    """Raise for missing values, by column and row."""
+    if sparse.issparse(block):
+        return
+    for key, column in zip(keys, columns_of(block), strict=True):
+        found = _missing(column)
+        if found.any():
+            more = f" (and {int(found.sum()) - 1} more rows)" if found.sum() > 1 else ""
+            raise ValueError(
+                f"column {key!r} of {name} has a missing value in row {int(found.argmax())}{more}; drop "
+                "such rows, or fill them in: prepare=SimpleImputer(), or a label of their own"
+            )
+
+
+def _missing(column: Any) -> Array:
+    if hasattr(column, "isna"):
+        return np.asarray(column.isna())
+    if hasattr(column, "is_null"):  # polars tells null from NaN
+        nan = np.asarray(column.is_nan().fill_null(False)) if column.dtype.is_float() else False
+        return np.asarray(column.is_null()) | nan
+    values = np.asarray(column)
+    if values.dtype.kind in "fmM":
+        return values != values
+    return np.array([is_missing(value) for value in values]) if values.dtype.kind == "O" else np.zeros(1)
+
+
+def refuse_identifiers(block: Any, keys: list[Any], name: str, labels: bool) -> None:
+    """Raise for columns that number the rows or, if they are labels, name them."""
+    if not is_frame(block):
+        return
+    for key, column in zip(keys, columns_of(block), strict=True):
+        if _identifies(column, str(key), labels):
+            raise ValueError(
+                f"column {key!r} of {name} looks like an identifier: every row has a value of its own; "
+                "leave it out, or convert it to floats if its size means something"
+            )
+
+
+def _identifies(column: Any, name: str, labels: bool) -> bool:
+    kind = holds(column)
+    if kind not in ("numbers", "text") or (kind == "text" and not labels):
+        return False
+    values = _values(column)
+    whole = kind == "numbers" and all(is_whole(value) for value in values)
+    if len(values) < 2 or not (whole or kind == "text"):
+        return False
+    if len(set(values.tolist())) < len(values):
+        return False
+    if _IDENTIFIER.search(name):
+        return True
+    if len(values) < _FEWEST:
+        return False
+    return not whole or len(values) >= _DENSE * (int(max(values)) - int(min(values)) + 1)

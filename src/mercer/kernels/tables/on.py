@@ -1,0 +1,355 @@
+"""Kernels on some columns of a table."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import kernels as sk
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import _safe_indexing
+
+from mercer._arrays import count, on_cpu
+from mercer._threads import run
+from mercer._validation import check_choice, check_positive, check_vector
+from mercer.kernels.base import Kernel, nested_params
+from mercer.kernels.tables import frames
+
+#: Rows from which the size of a kernel is learnt, and the least share of it that is not rounding.
+_ROWS, _LEAST = 500, 1e-9
+#: Entries of a matrix that a thread multiplies at a time.
+_BLOCK = 2**20
+
+
+@dataclass(eq=False, repr=False)
+class On(Kernel):
+    """A kernel on some columns of a table.
+
+    ``k(x, y) = factor * kernel(x[columns], y[columns])``.  Sums and products of such kernels are kernels
+    of whole tables, whose columns may hold numbers, labels, text, strings of letters, nodes of a graph
+    or clouds, in data frames of pandas or polars or in arrays.
+
+    Machines, searches, :class:`~mercer.features.GramTransformer` and :meth:`scaled_to` learn from their
+    training rows (:meth:`learnt_from`)
+
+    - which columns a selector chooses, by name;
+    - the preparation: numbers are standardised for kernels of flat space (:class:`Gaussian`,
+      :class:`Linear`, ...), and words of a text are counted for kernels of counts and other rows of
+      numbers; everything else is taken as it is;
+    - what the kernel itself learns, such as weights of words;
+    - the factor, one over the total variance of the kernel (the mean of k(x, x) minus the mean of
+      k(x, y)): the parts of a sum are then of comparable size, and weights in front of them shares.
+
+    Before that it is the kernel on the columns as they are, and the factor is 1.
+
+    Dates are refused unless ``dates`` says what they mean.  Missing values are refused by column and
+    row, unless ``prepare`` fills them in.  Identifiers, which are whole numbers or labels with a value
+    for each row, are refused as numbers and labels.
+
+    Parameters
+    ----------
+    columns : str, int, list of these, slice, mask or callable
+        As in scikit-learn's ``ColumnTransformer``: names of a data frame, positions, slices (of names
+        both ends count), or a selector such as ``make_column_selector``.  Names need a data frame.
+    kernel : Kernel
+        Of rows of numbers or labels; if ``columns`` is one column, also of strings, nodes or clouds.
+    prepare : "auto", None or transformer
+        What to do to the columns first: the above, nothing, or a transformer of scikit-learn, fitted to
+        the training rows.
+    dates : {"days", "hours"}, optional
+        Take dates as days since 1970, or as the time of day in hours, for ``Heat(Torus(period=24))``.
+    size : {"variance", None}
+        Whether the factor is learnt.
+    factor : float, optional
+        What the kernel is multiplied by; learnt by default.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from mercer.kernels import Gaussian, Heat, On, Spectrum
+    >>> from mercer.machines import SVC
+    >>> from mercer.spaces import Categories
+    >>> table = pd.DataFrame({
+    ...     "length": [1.2, 3.4, 1.0, 3.1], "site": ["lake", "river", "lake", "lake"],
+    ...     "gene": ["ACGT", "GGGA", "ACGA", "TGGG"]})
+    >>> kernel = On("length", Gaussian()) + 2 * On("site", Heat(Categories())) + On("gene", Spectrum(2))
+    >>> SVC(kernel).fit(table, ["a", "b", "a", "b"]).predict(table).tolist()
+    ['a', 'b', 'a', 'b']
+    >>> On("gene", Spectrum(2))(table[:2])
+    array([[3., 0.],
+           [0., 5.]])
+    """
+
+    columns: Any
+    kernel: Kernel
+    prepare: Any = "auto"
+    dates: str | None = None
+    size: str | None = "variance"
+    factor: Any = None
+
+    @property
+    def requires_vector_input(self) -> bool:
+        """False: rows are those of a table."""
+        return False
+
+    @property
+    def parts(self) -> tuple[sk.Kernel, ...]:
+        """See :class:`Kernel`."""
+        return (self.kernel,)
+
+    @property
+    def positive_semidefinite(self) -> bool:  # type: ignore[override]
+        """See :class:`Kernel`."""
+        return self.kernel.positive_semidefinite
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters and, if deep, those of the kernel."""
+        return nested_params(super().get_params(deep=False), "kernel", deep)
+
+    @property
+    def hyperparameters(self) -> list[sk.Hyperparameter]:
+        """Hyperparameters of the kernel."""
+        return [
+            sk.Hyperparameter(f"kernel__{h.name}", h.value_type, h.bounds, h.n_elements, h.fixed)
+            for h in self.kernel.hyperparameters
+        ]
+
+    @property
+    def theta(self) -> Any:
+        """Logarithms of the kernel's free hyperparameters."""
+        return self.kernel.theta
+
+    @theta.setter
+    def theta(self, theta: Any) -> None:
+        self.kernel.theta = theta
+
+    @property
+    def bounds(self) -> Any:
+        """Logarithms of their bounds."""
+        return self.kernel.bounds
+
+    def validate(self) -> None:
+        """See :class:`Kernel`."""
+        if not isinstance(self.kernel, Kernel):
+            raise TypeError(f"kernel of On must be one of mercer.kernels, got {self.kernel!r}")
+        if not (self.prepare is None or self._transforms):
+            check_choice(self, "prepare", ("auto",))
+        if self.dates is not None:
+            check_choice(self, "dates", frames.DATES)
+        if self.size is not None:
+            check_choice(self, "size", ("variance",))
+        if self.factor is not None:
+            check_positive(self, "factor")
+
+    @property
+    def _transforms(self) -> bool:
+        return hasattr(self.prepare, "fit") and hasattr(self.prepare, "transform")
+
+    def learnt_from(self, X: Any, y: Any = None) -> On:
+        """See :class:`Kernel`; columns, preparation and factor, and what the kernel learns."""
+        learnt, points = self._prepared_by(X, y)
+        learnt.kernel = learnt.kernel.learnt_from(points, y)
+        return learnt if self.factor is not None else learnt._sized_by(points)
+
+    def scaled_to(
+        self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
+    ) -> On:
+        """See :class:`Kernel`; the kernel is scaled on its columns."""
+        learnt, points = self._prepared_by(X, None)
+        learnt.kernel = learnt.kernel.scaled_to(
+            points, similarity, max_rows=max_rows, random_state=random_state
+        )
+        return learnt._sized_by(points)
+
+    def points(self, X: Any, name: str = "X") -> Any:
+        """The points of the kernel in rows of a table: its columns, prepared."""
+        X = frames.as_rows(X, name)
+        keys, single = frames.find(self.columns, X, name)
+        return self._points(frames.take(X, keys), keys, single, name)
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """See :class:`Kernel`."""
+        self.validate()
+        P, Q = self._pair(X, Y)
+        if not eval_gradient:
+            return self._sized(self.kernel(P, Q))
+        K, gradient = self.kernel(P, Q, eval_gradient=True)
+        return self._sized(K), self._sized(gradient)
+
+    def diag(self, X: Any) -> Any:
+        """See :class:`Kernel`."""
+        self.validate()
+        return self._sized(self.kernel.diag(self.points(X)))
+
+    def matvec(self, X: Any, Y: Any, v: Any) -> Any:
+        """See :class:`Kernel`."""
+        self.validate()
+        P, Q = self._pair(X, Y)
+        return self._sized(self.kernel.matvec(P, Q, check_vector(v, count(P if Q is None else Q))))
+
+    def explicit_features(self, X: Any) -> Any:
+        """See :class:`Kernel`."""
+        found = self.kernel.explicit_features(self.points(X))
+        return found if found is None or self.factor is None else found * float(self.factor) ** 0.5
+
+    def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
+        """See :class:`Kernel`; an array, for columns that are positions."""
+        return self.kernel.sample(size, rng, clusters)
+
+    def _pair(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        return self.points(X, "X"), None if Y is None or Y is X else self.points(Y, "Y")
+
+    def _sized(self, K: Any) -> Any:
+        if self.factor is None or self.factor == 1:
+            return K
+        if not isinstance(K, np.ndarray):
+            return K * float(self.factor)
+
+        def job(part: slice) -> None:
+            K[part] *= K.dtype.type(self.factor)
+
+        rows = max(1, _BLOCK // max(K[:1].size, 1))
+        run(job, [(slice(start, start + rows),) for start in range(0, len(K), rows)])
+        return K
+
+    def _sized_by(self, points: Any) -> On:
+        """The kernel with the factor that the points give it; it is a copy already."""
+        if self.size is None:
+            return self
+        self.factor = 1 / total_variance(self.kernel, points)
+        return self
+
+    def _prepared_by(self, X: Any, y: Any) -> tuple[On, Any]:
+        """A copy that has learnt columns and preparation, and the points."""
+        self.validate()
+        X = frames.as_rows(X, "X")
+        keys, single = frames.find(self.columns, X, "X")
+        block = frames.take(X, keys)
+        if count(block) == 0:
+            raise ValueError("X holds no rows; at least one is needed")
+        if not isinstance(self.prepare, FrozenEstimator):
+            self._refuse_identifiers(block, keys)
+        learnt = copy.copy(self)
+        learnt.columns = keys[0] if single else keys
+        transformer = self._transformer(block)
+        if transformer is not None and not isinstance(transformer, FrozenEstimator):
+            raw = self._raw(block, keys, single, "X", lenient=_takes_missing(transformer))
+            transformer = FrozenEstimator(clone(transformer).fit(raw, y))
+        learnt.prepare = transformer
+        return learnt, learnt._points(block, keys, single, "X")
+
+    def _transformer(self, block: Any) -> Any:
+        """The preparation of columns; "auto" asks what they hold and what the kernel takes."""
+        if not isinstance(self.prepare, str):
+            return self.prepare
+        if not self.kernel.requires_vector_input:
+            return None
+        if frames.all_numbers(block) or "text" not in set(map(frames.holds, frames.columns_of(block))):
+            return _scaler(self.kernel, with_mean=not sparse.issparse(block))
+        return CountVectorizer()
+
+    def _refuse_identifiers(self, block: Any, keys: list[Any]) -> None:
+        """Refuse identifiers as numbers and labels; texts, nodes and strings have a right to differ."""
+        space = self.kernel.point_space
+        if self._transforms or (space is None and not self.kernel.requires_vector_input):
+            return
+        if space is None or space.adjacency is None:
+            text = self.kernel.requires_vector_input  # words of a text are counted
+            frames.refuse_identifiers(block, keys, "X", labels=not text)
+
+    def _points(self, block: Any, keys: list[Any], single: bool, name: str) -> Any:
+        """Points of the kernel in some columns."""
+        if self.prepare is None or isinstance(self.prepare, str):
+            points = self._raw(block, keys, single, name)
+            if self.kernel.requires_vector_input and (
+                isinstance(points, list) or points.dtype == object
+            ):
+                raise ValueError(
+                    f"words of column {keys[0]!r} have not been counted yet; call learnt_from(X) or "
+                    f"scaled_to(X) first, or fit a machine with {self!r}"
+                )
+            return points
+        if not isinstance(self.prepare, FrozenEstimator):
+            raise ValueError(
+                f"{self.prepare!r} has not been fitted to training rows; call learnt_from(X) or "
+                f"scaled_to(X) first, or fit a machine with {self!r}"
+            )
+        lenient = _takes_missing(self.prepare.estimator)
+        points = self.prepare.transform(self._raw(block, keys, single, name, lenient=lenient))
+        points = points.to_numpy() if frames.is_frame(points) else points
+        if getattr(getattr(points, "dtype", None), "kind", "") == "f" and np.isnan(points.sum()):
+            frames.refuse_missing(block, keys, name)
+        return points
+
+    def _raw(
+        self, block: Any, keys: list[Any], single: bool, name: str, *, lenient: bool = False
+    ) -> Any:
+        """Columns as a kernel or transformer takes them; missing values are refused unless lenient."""
+        if frames.all_numbers(block) and (self.kernel.requires_vector_input or lenient):
+            values = frames.numbers(block, name)
+            if not lenient and np.isnan(values.sum()):
+                frames.refuse_missing(block, keys, name)
+            return values
+        kinds = {key: frames.holds(c) for key, c in zip(keys, frames.columns_of(block), strict=True)}
+        if not lenient:
+            frames.refuse_missing(block, keys, name)
+        if "dates" in kinds.values():
+            return frames.times(block, self._unit_of(kinds, name))
+        if self.kernel.requires_vector_input and not (self._transforms or single):
+            for key, kind in kinds.items():
+                if kind != "numbers":
+                    raise ValueError(
+                        f"column {key!r} of {name} holds {kind}, and {self.kernel!r} takes numbers; for "
+                        f"words of a text write On({key!r}, ...), for labels use Heat(Categories())"
+                    )
+        if set(kinds.values()) == {"numbers"} and self.kernel.requires_vector_input:
+            return frames.numbers(block, name)
+        values = frames.objects(block)
+        if single and not lenient:  # words of a text; a string, node or cloud; else a row of one label
+            single = self.kernel.requires_vector_input or self.kernel.point_space is None
+        return values[:, 0].tolist() if single else values
+
+    def _unit_of(self, kinds: dict[Any, str], name: str) -> str:
+        """What dates are taken as, or an error that says what to choose."""
+        key = next(key for key, kind in kinds.items() if kind == "dates")
+        if self.dates is None:
+            raise ValueError(
+                f"column {key!r} of {name} holds dates; choose what they mean: dates='days' takes them "
+                "as numbers, dates='hours' as the time of day, on a circle with "
+                "Heat(Torus(period=24)); or convert them"
+            )
+        if set(kinds.values()) != {"dates"}:
+            raise ValueError(
+                f"column {key!r} of {name} holds dates, and others do not; give it its own On"
+            )
+        return self.dates
+
+
+def _scaler(kernel: Any, with_mean: bool) -> StandardScaler | None:
+    """What brings columns of numbers to a common scale, for kernels of flat space."""
+    if kernel.parts:
+        return next((s for s in (_scaler(part, with_mean) for part in kernel.parts) if s), None)
+    space = kernel.point_space
+    return None if space is None else space.column_scaler(with_mean)
+
+
+def _takes_missing(transformer: Any) -> bool:
+    """Tell whether missing values may be left to a transformer; documents cannot be missing."""
+    return not isinstance(transformer, CountVectorizer)
+
+
+def total_variance(kernel: Any, points: Any) -> float:
+    """The mean of k(x, x) minus that of k(x, y), over pairs of some of the points; never zero."""
+    m = count(points)
+    some = np.unique(np.linspace(0, m - 1, min(m, _ROWS)).astype(np.intp))
+    K = np.asarray(on_cpu(kernel(_safe_indexing(points, some))), dtype=float)
+    diagonal, pairs = float(np.trace(K)), max(len(some) * (len(some) - 1), 1)
+    mean = diagonal / len(some)
+    variance = max(mean - (float(K.sum()) - diagonal) / pairs, _LEAST * mean)
+    return variance if 0 < variance < np.inf else 1.0

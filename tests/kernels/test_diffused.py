@@ -1,0 +1,99 @@
+"""Attributes of nodes, smoothed by the graph."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.linalg import expm
+from scipy.sparse.linalg import expm_multiply
+from sklearn.base import clone
+
+from mercer.kernels import Diffused, Gaussian, Heat, Linear, Parametrix, TfIdf
+from mercer.spaces import Graph, Simplex
+
+CLUB = nx.karate_club_graph()
+WORDS = np.random.default_rng(0).poisson(0.8, size=(34, 6)) + np.eye(34, 6, dtype=int)
+
+
+@pytest.mark.parametrize("laplacian", ["unnormalized", "normalized"])
+@pytest.mark.parametrize("base", [Linear(), Gaussian(2.0), TfIdf(), Heat(Simplex())], ids=repr)
+def test_against_the_matrix_exponential(laplacian: str, base) -> None:
+    graph = Graph(CLUB, laplacian=laplacian)
+    E = expm(-0.3 * graph.operator("laplacian").matrix.toarray())
+    expected = E @ base.learnt_from(WORDS)(WORDS) @ E
+    for attributes in (WORDS, sparse.csr_array(WORDS)):
+        kernel = Diffused(graph, base, 0.3, attributes=attributes)
+        np.testing.assert_allclose(kernel(range(34)), expected, atol=1e-12)
+        np.testing.assert_allclose(kernel([3, 3, 0], [5]), expected[[3, 3, 0]][:, [5]], atol=1e-12)
+    root = np.sqrt(np.diag(expected))
+    normalised = Diffused(graph, base, 0.3, attributes=WORDS, normalized=True)
+    np.testing.assert_allclose(normalised(range(34)), expected / np.outer(root, root), atol=1e-12)
+
+
+@pytest.mark.parametrize("base", [Linear(), Gaussian(2.0)], ids=repr)
+def test_columns_of_a_graph_that_is_never_decomposed(base) -> None:
+    lattice = nx.convert_node_labels_to_integers(nx.grid_2d_graph(50, 90))
+    graph, X = Graph(lattice), np.random.default_rng(1).normal(size=(4500, 3))
+    some = [0, 44, 2000, 4499]
+    flow = expm_multiply(-0.8 * graph.operator("laplacian").matrix, np.eye(4500)[:, some])
+    expected = flow.T @ base(X) @ flow
+    kernel = Diffused(graph, base, 0.8, attributes=X)
+    np.testing.assert_allclose(kernel(some), expected, atol=1e-11)
+    np.testing.assert_allclose(kernel(some, some[:2]), expected[:, :2], atol=1e-11)
+    np.testing.assert_allclose(
+        kernel.matvec(some, None, [1, 2, 0, -1]), expected @ [1, 2, 0, -1], atol=1e-10
+    )
+    np.testing.assert_allclose(kernel.diag(some), np.diag(expected), atol=1e-11)
+    assert graph.operator("laplacian").__dict__.get("decomposition") is None
+
+
+def test_ends_of_time() -> None:
+    """No time is the base kernel; a long one gives all nodes the mean attributes."""
+    graph = Graph(CLUB)
+    short, long = (Diffused(graph, Linear(), t, attributes=WORDS)(range(34)) for t in (1e-9, 1e4))
+    np.testing.assert_allclose(short, WORDS @ WORDS.T, rtol=1e-6, atol=1e-6)
+    mean = WORDS.mean(axis=0)
+    np.testing.assert_allclose(long, np.full((34, 34), mean @ mean), rtol=1e-9)
+
+
+def test_a_kernel_of_nodes_needs_no_attributes() -> None:
+    graph = Graph(CLUB)
+    heat = Heat(graph, t=0.4, normalized=False)
+    smoothed = Diffused(graph, heat, 0.1)(list(CLUB))
+    np.testing.assert_allclose(smoothed, Heat(graph, t=0.6, normalized=False)(list(CLUB)), atol=1e-12)
+
+
+def test_scaled_to_a_similarity() -> None:
+    graph = Graph(CLUB, laplacian="normalized")
+    kernel = Diffused(graph, TfIdf(), attributes=WORDS).scaled_to(list(CLUB), 0.8)
+    K, roots = kernel(list(CLUB)), np.sqrt(kernel.diag(list(CLUB)))
+    assert np.median((K / np.outer(roots, roots))[np.triu_indices(34, 1)]) == pytest.approx(
+        0.8, abs=1e-3
+    )
+    assert kernel.t_bounds[0] < kernel.t < kernel.t_bounds[1]
+
+
+def test_parameters_of_the_base() -> None:
+    kernel = Diffused(Graph(CLUB), Gaussian(), 0.5, attributes=WORDS)
+    assert clone(kernel).set_params(base__length_scale=3.0).base == Gaussian(3.0)
+    assert (
+        repr(kernel)
+        == "Diffused(Graph(<34 nodes, 78 edges>), Gaussian(), t=0.5, attributes=<204 numbers>)"
+    )
+    assert not Diffused(Graph(CLUB), Parametrix(Simplex()), attributes=WORDS).positive_semidefinite
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (Diffused(Graph(CLUB), Linear()), "give the attributes of all nodes"),
+        (Diffused(Graph(CLUB), Linear(), attributes=WORDS[:30]), "30 rows, and the graph 34 nodes"),
+        (Diffused(Graph(CLUB), Linear(), -1.0, attributes=WORDS), "t of Diffused must be a positive"),
+        (Diffused(Graph(CLUB), "linear", attributes=WORDS), "base of Diffused must be a kernel"),
+        (Diffused(Simplex(), Linear(), attributes=WORDS), "space must be a Graph"),
+    ],
+    ids=["no attributes", "too few", "time", "base", "space"],
+)
+def test_refusals(kernel, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        kernel([0, 1])
