@@ -43,6 +43,8 @@ class ModeSums:
     coefficients: Array
     error_logs: Array
     error_tilts: Array
+    #: Error of the sum over components as an integral over times, relative to values at equal points.
+    quadrature: float = 0.0
 
     @property
     def _exponents(self) -> NDArray[np.complex128]:
@@ -110,6 +112,7 @@ class ModeSums:
         left: Any,
         right: Any,
         scales: tuple[Any, Any],
+        lengths: tuple[Any, Any],
         *,
         logarithm: bool = False,
         own: float | None = None,
@@ -122,6 +125,8 @@ class ModeSums:
         left, right : unit vectors, right is None for left
         scales : pair of arrays
             Logarithms of the factors.
+        lengths : pair of arrays
+            Logarithms of the roots of the first sum of rows with themselves.
         logarithm : bool
             Return that of the first sum.
         own : float, optional
@@ -152,11 +157,23 @@ class ModeSums:
             orthant_rows(begin, end, P, Q, modes, *scales, right is None, logarithm, out, worst)
 
         run(fill, [(begin,) for begin in range(0, shape[0], _ROWS)], what="orthant")
+        if self.quadrature > 0:
+            logs = out[0] if logarithm else _log(out[0])
+            here, there = (scale - length for scale, length in zip(scales, lengths, strict=True))
+            self._add_quadrature(logs + here[:, None] + there, worst)
         if floor > -np.inf:
             np.maximum(out[0], floor, out=out[0])
         if right is None and own is not None:
             np.fill_diagonal(out[0], own)
         return out, worst
+
+    def _add_quadrature(self, logs: Array, worst: Array) -> None:
+        """Hold the error of the quadrature against logarithms of normalised values."""
+        if logs.size:
+            column = np.argmin(logs, axis=1)
+            error = self.quadrature * np.exp(-logs[np.arange(len(logs)), column])
+            worse = error > worst[0]
+            worst[0, worse], worst[1, worse] = error[worse], column[worse]
 
     def _tensor_logs(self, left: Any, right: Any) -> Any:
         """Logarithms of the first sum for all pairs of tensors; -inf where it is not positive."""
@@ -202,6 +219,12 @@ class ModeSums:
             c, d = (float(value) for value in self.coefficients[0, k, :, m])
             total = total + c * real + d * imag
         return xp.sum(xp.log(factors), axis=-1) - tilt * separation + float(self.logs[k]), total
+
+
+def _log(values: Array) -> Array:
+    """Logarithms; -inf of what rounding has taken below zero."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(values, 0.0))
 
 
 def log_products(roots: Any) -> Any:

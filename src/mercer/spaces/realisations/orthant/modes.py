@@ -275,16 +275,12 @@ class _Levels(_Source):
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """A law as a sum of components, each with its modes; ``log_left_out`` weighs what is not in it.
-
-    ``quadrature`` is the error of their sum as an integral over times, relative to K(x, x).
-    """
+    """A law as a sum of components, each with its modes; ``log_left_out`` weighs what is not in it."""
 
     place: Orthant
     sources: list[_Source]
     modes: list[Modes]
     log_left_out: float
-    quadrature: float
 
     def sums(self, slopes: Sequence[Slope] = ()) -> ModeSums:
         """Values and derivatives as the engine takes them."""
@@ -307,6 +303,7 @@ class Components:
             coefficients,
             log_ones - _log_average(falling) + np.log(errors),
             falling,
+            QUADRATURE if len(self.modes) > 1 else 0.0,
         )
 
 
@@ -326,7 +323,7 @@ def components(law: Law, place: Orthant) -> Components:
             f"{law.name} is too rough in dimension {place.n} with a boundary ({error}); take a longer "
             "time or a smoother law"
         ) from None
-    return Components(place, sources, modes, log_left_out, QUADRATURE if len(sources) > 1 else 0.0)
+    return Components(place, sources, modes, log_left_out)
 
 
 def _sources(law: Law, place: Orthant) -> tuple[list[_Source], float]:
@@ -371,9 +368,9 @@ def _without_shortest(
     if first and total[first - 1] > total[-1] + math.log(_TOO_MUCH):
         share = math.exp(total[first - 1] - total[-1])
         raise ValueError(
-            f"{law.name} is too rough for a boundary: diffusions for times below {_SHORTEST:g}, which the "
-            f"rounding of rows hides, are {share:.1g} of it; take a larger nu (0.4 or more) or a longer "
-            "scale"
+            f"{law.name} is too rough for a boundary: diffusions for times below {_SHORTEST:g}, which "
+            f"the rounding of rows hides, are {share:.1g} of it; take a larger nu (0.4 or more) or a "
+            "longer scale"
         )
     kept = (np.arange(len(times)) >= first) & (decayed > decayed.max() - _NOTHING)
     left_out = np.logaddexp.reduce(weights[:first], initial=-np.inf) - place.n * math.log(2)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from mercer._arrays import constant_rows, is_foreign
+from mercer._arrays import constant_rows
 from mercer._validation import refuse_rows
 from mercer.engine.equal import row_keys
 from mercer.engine.orthant import ModeSums, log_products, refuse_gradients
@@ -118,15 +118,14 @@ class OrthantRealisation(Realisation):
             left.roots,
             None if Q is None else right.roots,
             (first, second),
+            (left.lengths, right.lengths),
             logarithm=logarithm,
             own=(0.0 if logarithm else 1.0) if self._normalized else None,
             # What is negative is so by less than the error.
             floor=0.0 if self._law.nonnegative and not relative else -np.inf,
         )
-        if relative and not is_foreign(K):
-            logs = K[0] if logarithm else _log(K[0])
-            logs = logs + (first - left.lengths)[:, None] + (second - right.lengths)
-            _refuse_faint(worst, logs, self._components.quadrature)
+        if relative:
+            _refuse_faint(worst)
         return K
 
     def _side(self, P: Any, name: str, sums: ModeSums) -> _Side:
@@ -159,25 +158,11 @@ class OrthantRealisation(Realisation):
         return self._place.log_unit - (self._place.log_volume if self._law.density else 0.0)
 
 
-def _log(K: Array) -> Array:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(K)
-
-
-def _refuse_faint(worst: Array, logs: Array, quadrature: float) -> None:
-    """Raise where rounding has taken too much of a value that is to be relatively exact.
-
-    The error of a quadrature over times is relative to values at equal points, so that ``logs`` are
-    those of the normalised form.
-    """
+def _refuse_faint(worst: Array) -> None:
+    """Raise where rounding has taken too much of a value that is to be relatively exact."""
     row = int(np.argmax(worst[0]))
-    column = int(worst[1, row])
-    faint = not worst[0, row] <= _RELATIVE
-    if not faint and quadrature > 0 and logs.size:
-        row, column = divmod(int(np.argmin(logs)), logs.shape[1])
-        faint = not logs[row, column] > math.log(quadrature / _RELATIVE)
-    if faint:
+    if not worst[0, row] <= _RELATIVE:
         raise ValueError(
-            f"row {row} of X and row {column} of the other set are too far apart at this "
+            f"row {row} of X and row {int(worst[1, row])} of the other set are too far apart at this "
             f"time: rounding leaves less than eight digits of K; {_REMEDY}"
         )
