@@ -150,6 +150,10 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="Add a column with the probability of each class.")
     ] = False,
+    module: Annotated[
+        str | None,
+        typer.Option(help="Module with your own functions in the model's kernel; its code is run."),
+    ] = None,
 ) -> None:
     """Predict the target of a table's rows, strings, nodes or clouds.
 
@@ -159,9 +163,12 @@ def predict(
 
     from mercer.selection import load_model
     from mercer.selection.kinds import kind_called
+    from mercer.selection.model_files import import_module_of_functions
 
     outputs = Outputs()
     with _plain_errors():
+        if module is not None:
+            import_module_of_functions(module)
         saved = load_model(model)
         if proba and not hasattr(saved, "predict_proba"):
             raise ValueError(f"{model.name} has no probabilities; leave out --proba")

@@ -46,7 +46,7 @@ _SHAPE_LEVELS, _SHAPE_TRUNCATION = 2048, 1e-12
 #: Dimensions of great spheres on which a function of the angle is tested, and levels there.
 _GREAT_SPHERES, _GREAT_LEVELS = (3, 10, 30, 100), 512
 #: Error of the quadrature in the logarithm of the time, relative, of every weight of the law.
-_QUADRATURE = 1e-15
+QUADRATURE = 1e-15
 
 Array = NDArray[np.float64]
 
@@ -274,7 +274,7 @@ def _log_time_step(s: float) -> float:
     ``2 |Gamma(s + 2 pi i / h)| / Gamma(s)`` and less.
     """
     frequency = 20.0
-    while loggamma(s + 1j * frequency).real - math.lgamma(s) > math.log(_QUADRATURE):
+    while loggamma(s + 1j * frequency).real - math.lgamma(s) > math.log(QUADRATURE):
         frequency *= 1.03
     return 2 * math.pi / frequency
 

@@ -1,12 +1,17 @@
 """Kernels that are a user's function of the angle."""
 
+import importlib
 import pickle
+import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
+from typer.testing import CliRunner
 
 from mercer.bounds import covering_bound
+from mercer.cli import app
 from mercer.features import SpectralFeatures
 from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
 from mercer.kernels import ArcCosine, Heat, Zonal
@@ -154,3 +159,25 @@ def test_models_are_saved_with_the_name_of_the_function(tmp_path):
         with pytest.raises(ValueError, match=r"top of a module|imported module"):
             save_model(tmp_path / "other.skops", result)
     assert not (tmp_path / "other.skops").exists()
+
+
+def test_the_command_imports_the_module_of_a_shape(tmp_path, monkeypatch):
+    source = "import numpy as np\n\ndef bump(theta):\n    return np.exp(np.cos(theta))\n"
+    (tmp_path / "shapes_of_mine.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        shapes = importlib.import_module("shapes_of_mine")
+    pd.DataFrame(X[:9], columns=list("abc")).to_csv("rows.csv", index=False)
+    save_model("model.skops", compare(X, y > 0, kernels=Zonal(Sphere(), shapes.bump), folds=3))
+    monkeypatch.delitem(sys.modules, "shapes_of_mine")
+    lost = CliRunner().invoke(app, ["predict", "model.skops", "rows.csv"])
+    assert lost.exit_code == 2
+    assert "model.skops cannot be loaded: it holds shapes_of_mine.bump" in lost.output
+    assert "--module shapes_of_mine" in lost.output
+    done = CliRunner().invoke(app, ["predict", "model.skops", "rows.csv", "--module", "shapes_of_mine"])
+    assert done.exit_code == 0
+    assert len(done.stdout.splitlines()) == 10
+    wrong = CliRunner().invoke(app, ["predict", "model.skops", "rows.csv", "--module", "shapes.py"])
+    assert wrong.exit_code == 2
+    assert "give the name, shapes" in wrong.output

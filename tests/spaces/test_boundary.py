@@ -231,6 +231,54 @@ def test_matern_mixes_diffusions(boundary: str) -> None:
     assert abs(matern(rows[:1], rows[1:])[0, 0] / truth - 1) < 1e-7
 
 
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("length_scale", [0.2, 5.0])
+def test_exponential_kernel_of_an_arc(length_scale: float, boundary: str) -> None:
+    """nu = 1/2 and two categories: hyperbolic functions of the angle, reflected at both ends."""
+    rows = np.array([[1.0, 1.0], [0.9, 0.1], [1 - 1e-6, 1e-6], [1.0, 3.0]])
+    sign = 1 if boundary == "reflecting" else -1
+    with mpmath.workdps(40):
+        root = 1 / mpmath.mpf(length_scale)
+        turns = [mpmath.atan(mpmath.sqrt(mpmath.mpf(q) / mpmath.mpf(p))) for p, q in rows]
+
+        def circle(angle):
+            return mpmath.cosh(root * (mpmath.pi - abs(angle)))
+
+        sums = [
+            [
+                circle(a - b) + circle(mpmath.pi - abs(a - b))
+                + sign * (circle(a + b) + circle(mpmath.pi - a - b))
+                for b in turns
+            ]
+            for a in turns
+        ]  # fmt: skip
+        lengths = [mpmath.sqrt(sums[i][i]) for i in range(4)]
+        truth = np.array(
+            [[float(sums[i][j] / lengths[i] / lengths[j]) for j in range(4)] for i in range(4)]
+        )
+    K = Matern(Simplex(boundary=boundary), nu=0.5, length_scale=length_scale)(rows)
+    assert np.abs(K - truth).max() < 1e-12
+    assert np.abs(K / truth - 1).max() < (1e-12 if boundary == "reflecting" else 1e-9)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.0])
+def test_rough_laws_by_levels(nu: float) -> None:
+    """Ten categories, whose series falls fast enough to be summed, at different points."""
+    n, levels = 10, 2000
+    rows = np.random.default_rng(n).dirichlet(np.full(n, 0.7), size=2) + 1e-4
+    matern = Matern(Simplex(boundary="reflecting"), nu=nu, length_scale=0.5, normalized=False)
+    x, y = np.sqrt(rows.astype(np.longdouble) / rows.sum(axis=1, keepdims=True))
+    w = np.array(list(product((1, -1), repeat=n))) @ (x * y)
+    before, here, count, total = np.ones_like(w), w, np.longdouble(n), np.zeros_like(w)
+    rate, power = np.longdouble(2 * nu / 0.25), np.longdouble(nu + (n - 1) / 2)
+    total += rate**-power
+    for level in range(1, levels):
+        total += (rate + level * (level + n - 2)) ** -power * count * here
+        count *= np.longdouble((2 * level + n) * (level + n - 2)) / ((2 * level + n - 2) * (level + 1))
+        before, here = here, ((2 * level + n - 2) * w * here - level * before) / (level + n - 2)
+    assert abs(matern(rows[:1], rows[1:])[0, 0] / float(total.mean()) - 1) < 1e-12
+
+
 def test_spectral_levels() -> None:
     """Level 2 alone on the triangle: functions of squares that are harmonic."""
     rows = np.array([[0.2, 0.3, 0.5], [0.7, 0.2, 0.1], [0.0, 0.5, 0.5]])
@@ -311,8 +359,11 @@ def test_refusals() -> None:
     corners = np.eye(3) + 1e-8
     with pytest.raises(ValueError, match=r"row 0 of X and row \d.*too far apart.*longer time"):
         Heat(Simplex(boundary="absorbing"), t=1e-3)(corners)
-    with pytest.raises(ValueError, match="too rough for a boundary"):
-        Matern(Simplex(boundary="reflecting"), nu=0.5)(counts)
+    with pytest.raises(ValueError, match=r"too rough for a boundary.*rounding of rows hides.*larger nu"):
+        Matern(Simplex(boundary="reflecting"), nu=0.2)(counts)
+    pages = np.array([[1.0, 1.0], [1.0, 1e-6]])
+    with pytest.raises(ValueError, match=r"row 0 of X and row 1.*too far apart"):
+        Matern(Simplex(boundary="absorbing"), nu=0.5, length_scale=0.02)(pages)
     reflecting = Simplex(boundary="reflecting")
     for kernel in (Cosine(reflecting), AxialHeat(reflecting), Heat(Projective(reflecting))):
         with pytest.raises(TypeError, match="not functions of an angle"):

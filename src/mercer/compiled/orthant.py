@@ -10,6 +10,9 @@ from mercer.compiled.jit import jit
 _SMALL = 1e-200
 #: Arguments z a below this are small: eight terms of a power series leave a rounding.
 SERIES, TERMS = 0.25, 8
+#: Terms below the exponential of minus this are nothing beside one; so are factors less than one.
+_NOTHING, _FAINT = 60.0, 1e-18
+_EPS = np.finfo(np.float64).eps
 
 
 @jit()
@@ -19,18 +22,18 @@ def scaled_factor(x, falling, absorbing):
 
 
 @jit(fastmath={"contract"})
-def multiply(a, slant, step, absorbing, damping, real, imag):
+def multiply(a, gain, step, absorbing, damping, real, imag):
     """Multiply the products of all modes by the factor of one coordinate, in units of that at b = 0.
 
-    ``cosh(z a) / cosh(s a) = cos(b a) + i tanh(s a) sin(b a)`` for ``z = s + i b``, or
-    ``s / z (cos(b a) + i sin(b a) / tanh(s a))``; ``slant`` is the hyperbolic tangent or its inverse,
-    and ``damping`` holds ``s / z``.
+    With ``q = exp(-2 s a)`` and ``z = s + i b``, ``(1 + exp(-2 z a)) / (1 + q)`` is
+    ``1 + 2 g sin(b a) [sin(b a) + i cos(b a)]``, where ``g = -q / (1 + q)``.  With minus signs for plus
+    ``g = q / (1 - q)``, and ``damping`` holds the factor ``s / z``.  ``gain`` is 2 g.
     """
     turn, rise = np.cos(step * a), np.sin(step * a)
     cosine, sine = 1.0, 0.0
     for k in range(1, real.size):
         cosine, sine = cosine * turn - sine * rise, sine * turn + cosine * rise
-        first, second = cosine, slant * sine
+        first, second = 1.0 + gain * sine * sine, gain * sine * cosine
         if absorbing:
             first, second = (
                 first * damping[0, k] - second * damping[1, k],
@@ -52,49 +55,79 @@ def multiply_series(powers, series, real, imag):
         real[m], imag[m] = first * real[m] - second * imag[m], first * imag[m] + second * real[m]
 
 
+@jit(fastmath={"contract"})
+def turn_back(angle, real, imag):
+    """Multiply mode m by ``exp(-i m angle)``."""
+    turn, rise = np.cos(angle), -np.sin(angle)
+    cosine, sine = 1.0, 0.0
+    for m in range(1, real.size):
+        cosine, sine = cosine * turn - sine * rise, sine * turn + cosine * rise
+        real[m], imag[m] = cosine * real[m] - sine * imag[m], cosine * imag[m] + sine * real[m]
+
+
 @jit()
-def component_product(i, j, P, Q, k, modes, real, imag, powers):
-    """Products over common coordinates of two rows; returns logarithms of the unit and of the error.
+def common(i, j, P, Q, products):
+    """Products of the common coordinates of two rows, their number, and half the squared distance."""
+    (starts, columns, roots), (their_starts, their_columns, their_roots) = P, Q
+    here, there = starts[i], their_starts[j]
+    end, their_end = starts[i + 1], their_starts[j + 1]
+    count, squares = 0, 0.0
+    while here < end or there < their_end:
+        mine = here < end and (there == their_end or columns[here] <= their_columns[there])
+        theirs = there < their_end and (here == end or their_columns[there] <= columns[here])
+        x = roots[here] if mine else 0.0
+        y = their_roots[there] if theirs else 0.0
+        squares += (x - y) ** 2
+        if mine and theirs:
+            products[count] = x * y
+            count += 1
+        here += mine
+        there += theirs
+    return count, squares / 2
+
+
+@jit()
+def component_product(products, separation, k, modes, real, imag, powers):
+    """Products over common coordinates; returns logarithms of the unit and of the error.
 
     Coordinates are multiplied one by one, but where ``z a`` is small for all z: there logarithms of the
-    factors are power series, so that sums of powers of a do for all of them and all modes.
+    factors are power series, so that sums of powers of a do for all of them and all modes.  The
+    exponential of the others' sum, 1 less the separation and the small ones, is kept apart: at short
+    times it is all there is, and only the separation is known to enough digits.
     """
-    absorbing, _, tilts, steps, damping, _, _, error_tilts, reaches, series, units = modes
+    absorbing, _, tilts, steps, damping, _, _, error_tilts, reaches, series, units = modes[:11]
     tilt, error_tilt, reach = tilts[k], error_tilts[k], reaches[k]
-    (starts, columns, roots), (their_starts, their_columns, their_roots) = P, Q
     real[:], imag[:], powers[:] = 1.0, 0.0, 0.0
-    here, there = starts[i], their_starts[j]
     log_product, log_error, product, error = 0.0, 0.0, 1.0, 1.0
-    while here < starts[i + 1] and there < their_starts[j + 1]:
-        column, other = columns[here], their_columns[there]
-        if column == other:
-            a = roots[here] * their_roots[there]
-            if reach * a < SERIES:
-                square, power = (reach * a) ** 2, 1.0
-                for r in range(powers.size):
-                    power *= square
-                    powers[r] += power
-            else:
-                x = tilt * a
-                falling = np.expm1(-2 * x)
-                log_product += x
-                product *= scaled_factor(x, falling, absorbing)
-                slant = (2 + falling) / -falling if absorbing else -falling / (2 + falling)
-                multiply(a, slant, steps[k], absorbing, damping[k], real, imag)
-                if product < _SMALL:
-                    log_product += np.log(product)
-                    product = 1.0
-                x = error_tilt * a
-                if error_tilt < tilt and x > 0.0:
-                    log_error += x
-                    error *= scaled_factor(x, np.expm1(-2 * x), absorbing)
-                    if error < _SMALL:
-                        log_error += np.log(error)
-                        error = 1.0
-        here += column <= other
-        there += other <= column
+    for a in products:
+        if reach * a < SERIES:
+            separation += a
+            square, power = (reach * a) ** 2, 1.0
+            for r in range(powers.size):
+                power *= square
+                powers[r] += power
+            continue
+        x = tilt * a
+        falling = np.expm1(-2 * x)
+        left = 1.0 + falling
+        product *= scaled_factor(x, falling, absorbing)
+        if absorbing or left > _FAINT:
+            gain = 2 * left / (-falling if absorbing else -1.0 - left)
+            multiply(a, gain, steps[k], absorbing, damping[k], real, imag)
+        if product < _SMALL:
+            log_product += np.log(product)
+            product = 1.0
+        x = error_tilt * a
+        if error_tilt < tilt and x > 0.0:
+            error *= scaled_factor(x, np.expm1(-2 * x), absorbing)
+            if error < _SMALL:
+                log_error += np.log(error)
+                error = 1.0
+    turn_back(steps[k] * separation, real, imag)
     log_product += np.log(product)
     log_error = log_product if error_tilt == tilt else log_error + np.log(error)
+    log_product -= tilt * separation
+    log_error -= error_tilt * separation
     if powers[0] > 0.0:
         multiply_series(powers, series[k], real, imag)
         for r in range(powers.size):
@@ -104,16 +137,30 @@ def component_product(i, j, P, Q, k, modes, real, imag, powers):
 
 
 @jit()
-def pair_sums(i, j, P, Q, modes, real, imag, powers, sums):
+def pair_sums(i, j, P, Q, modes, work, sums):
     """Sums over all modes for two rows: values, derivatives, and last the error.
 
-    They are in units of the exponential of the number that is returned.
+    They are in units of the exponential of the number that is returned.  Components are looked at from
+    the widest on; those that fall too fast to be seen at this separation are left out.
     """
-    logs, coefficients, error_logs = modes[1], modes[5], modes[6]
+    logs, tilts, coefficients, error_logs, error_tilts = modes[1], modes[2], modes[5], modes[6], modes[7]
+    sizes, weights = modes[11], modes[12]
+    real, imag, powers, products = work
+    count, separation = common(i, j, P, Q, products)
+    # What the rounding of unit vectors does to an exponent, for each unit of z.
+    loose = 4 * _EPS * (separation + np.sqrt(2 * separation))
     unit = -np.inf
     sums[:] = 0.0
-    for k in range(logs.size):
-        log_product, log_error = component_product(i, j, P, Q, k, modes, real, imag, powers)
+    for k in range(logs.size - 1, -1, -1):
+        most = max(
+            logs[k] + weights[k] - tilts[k] * separation, error_logs[k] - error_tilts[k] * separation
+        )
+        if most < unit - _NOTHING:
+            continue
+        size = sizes[k]
+        log_product, log_error = component_product(
+            products[:count], separation, k, modes, real[:size], imag[:size], powers
+        )
         log_product += logs[k]
         log_error += error_logs[k]
         top = max(log_product, log_error)
@@ -123,21 +170,30 @@ def pair_sums(i, j, P, Q, modes, real, imag, powers, sums):
         share = np.exp(log_product - unit)
         for r in range(sums.size - 1):
             total = 0.0
-            for m in range(real.size):
+            for m in range(size):
                 total += coefficients[r, k, 0, m] * real[m] + coefficients[r, k, 1, m] * imag[m]
             sums[r] += share * total
         sums[-1] += np.exp(log_error - unit)
+        sums[-1] += share * np.exp(weights[k]) * (8 * _EPS + tilts[k] * loose)
     return unit
+
+
+@jit()
+def work_arrays(P, modes):
+    """Room for the modes, the powers of small coordinates and the products of two rows."""
+    size, longest = modes[5].shape[3], 0
+    for i in range(P[0].size - 1):
+        longest = max(longest, P[0][i + 1] - P[0][i])
+    return np.empty(size), np.empty(size), np.empty(TERMS), np.empty(longest)
 
 
 @jit()
 def orthant_diagonal(begin, end, P, modes, units, out):
     """Sums of rows with themselves; ``out`` has one line for each sum."""
-    size = modes[5].shape[3]
-    real, imag, powers = np.empty(size), np.empty(size), np.empty(TERMS)
+    work = work_arrays(P, modes)
     sums = np.empty(out.shape[0])
     for i in range(begin, end):
-        units[i] = pair_sums(i, i, P, P, modes, real, imag, powers, sums)
+        units[i] = pair_sums(i, i, P, P, modes, work, sums)
         out[:, i] = sums
 
 
@@ -148,12 +204,11 @@ def orthant_rows(begin, end, P, Q, modes, lengths, their_lengths, symmetric, log
     ``out[0]`` is the kernel or its logarithm, the rest are derivatives.  Of a symmetric result half is
     computed.  ``worst`` holds the largest error relative to the value in each row, and its column.
     """
-    size = modes[5].shape[3]
-    real, imag, powers = np.empty(size), np.empty(size), np.empty(TERMS)
+    work = work_arrays(P, modes)
     sums = np.empty(out.shape[0] + 1)
     for i in range(begin, end):
         for j in range(i if symmetric else 0, out.shape[2]):
-            unit = pair_sums(i, j, P, Q, modes, real, imag, powers, sums)
+            unit = pair_sums(i, j, P, Q, modes, work, sums)
             unit -= lengths[i] + their_lengths[j]
             error = sums[-1] / abs(sums[0]) if sums[0] != 0.0 else np.inf
             if error > worst[0, i]:

@@ -28,20 +28,23 @@ _TILE = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class ModeSums:
-    """``exp(logs_k) sum_m [c_m Re + d_m Im] prod_i phi(z_m a_i)``, summed over components k.
+    """``exp(logs_k) sum_m [c_m Re + d_m Im] exp(-z_m) prod_i phi(z_m a_i)``, summed over components k.
 
-    ``z_m = tilts_k + i m steps_k``; phi(x) is cosh(x), or sinh(x) / x (``absorbing``); products are in
-    units of that of m = 0.  ``coefficients`` has shape (sums, components, 2, modes).  The error of the
-    first sum is ``exp(error_logs_k) prod_i phi(error_tilts_k a_i)``, summed likewise.
+    ``z_m = tilts_k + i m steps_k`` for m below ``sizes_k``; phi(x) is cosh(x), or sinh(x) / x
+    (``absorbing``).  ``coefficients`` has shape (sums, components, 2, modes).  The error of the first
+    sum is ``exp(error_logs_k - r_k) prod_i phi(r_k a_i)``, summed likewise, with r the ``error_tilts``.
     """
 
     absorbing: bool
     logs: Array
     tilts: Array
     steps: Array
+    sizes: NDArray[np.int64]
     coefficients: Array
     error_logs: Array
     error_tilts: Array
+    #: Error of the sum over components as an integral over times, relative to values at equal points.
+    quadrature: float = 0.0
 
     @property
     def _exponents(self) -> NDArray[np.complex128]:
@@ -78,13 +81,18 @@ class ModeSums:
     def _arguments(self) -> tuple[Any, ...]:
         return (
             self.absorbing, self.logs, self.tilts, self.steps, self.damping, self.coefficients,
-            self.error_logs, self.error_tilts, *self._small_factors(),
+            self.error_logs, self.error_tilts, *self._small_factors(), self.sizes, self._log_weights,
         )  # fmt: skip
+
+    @property
+    def _log_weights(self) -> Array:
+        """Logarithms of bounds of the sums over modes, shape (components,)."""
+        return np.log(np.abs(self.coefficients).sum(axis=(2, 3)).max(axis=0))
 
     def diagonal(self, roots: Any) -> tuple[Any, Any]:
         """Logarithms of the first sum of rows with themselves, and relative errors (0 of tensors)."""
         if is_foreign(roots):
-            logs = self._tensor_log(roots * roots)
+            logs = self._tensor_log(roots, roots)
             return logs, array_namespace(roots).zeros_like(logs)
         from mercer.compiled.orthant import orthant_diagonal
 
@@ -104,6 +112,7 @@ class ModeSums:
         left: Any,
         right: Any,
         scales: tuple[Any, Any],
+        lengths: tuple[Any, Any],
         *,
         logarithm: bool = False,
         own: float | None = None,
@@ -116,6 +125,8 @@ class ModeSums:
         left, right : unit vectors, right is None for left
         scales : pair of arrays
             Logarithms of the factors.
+        lengths : pair of arrays
+            Logarithms of the roots of the first sum of rows with themselves.
         logarithm : bool
             Return that of the first sum.
         own : float, optional
@@ -146,54 +157,74 @@ class ModeSums:
             orthant_rows(begin, end, P, Q, modes, *scales, right is None, logarithm, out, worst)
 
         run(fill, [(begin,) for begin in range(0, shape[0], _ROWS)], what="orthant")
+        if self.quadrature > 0:
+            logs = out[0] if logarithm else _log(out[0])
+            here, there = (scale - length for scale, length in zip(scales, lengths, strict=True))
+            self._add_quadrature(logs + here[:, None] + there, worst)
         if floor > -np.inf:
             np.maximum(out[0], floor, out=out[0])
         if right is None and own is not None:
             np.fill_diagonal(out[0], own)
         return out, worst
 
+    def _add_quadrature(self, logs: Array, worst: Array) -> None:
+        """Hold the error of the quadrature against logarithms of normalised values."""
+        if logs.size:
+            column = np.argmin(logs, axis=1)
+            error = self.quadrature * np.exp(-logs[np.arange(len(logs)), column])
+            worse = error > worst[0]
+            worst[0, worse], worst[1, worse] = error[worse], column[worse]
+
     def _tensor_logs(self, left: Any, right: Any) -> Any:
         """Logarithms of the first sum for all pairs of tensors; -inf where it is not positive."""
         xp = array_namespace(left)
         room = max(1, _TILE // (int(right.shape[0]) * self.coefficients.shape[3]))
         blocks = [
-            self._tensor_log(left[begin : begin + room, None, :] * right[None, :, :])
+            self._tensor_log(left[begin : begin + room, None, :], right[None, :, :])
             for begin in range(0, int(left.shape[0]), room)
         ]
         return xp.concat(blocks)
 
-    def _tensor_log(self, a: Any) -> Any:
-        """Logarithm of the first sum over products ``a``, whose last axis are the coordinates."""
-        xp = array_namespace(a)
-        units, totals = zip(*(self._tensor_component(k, a) for k in range(len(self.logs))), strict=True)
+    def _tensor_log(self, x: Any, y: Any) -> Any:
+        """Logarithm of the first sum for tensors whose last axis are the coordinates."""
+        xp = array_namespace(x)
+        a, separation = x * y, xp.sum((x - y) ** 2, axis=-1) / 2
+        units, totals = zip(
+            *(self._tensor_component(k, a, separation) for k in range(len(self.logs))), strict=True
+        )
         top = xp.max(xp.stack(units), axis=0)
         total = sum(xp.exp(unit - top) * value for unit, value in zip(units, totals, strict=True))
         return top + xp.log(xp.where(total > 0, total, xp.zeros_like(total)))
 
-    def _tensor_component(self, k: int, a: Any) -> tuple[Any, Any]:
-        """Logarithm of the unit and sum over modes of one component."""
+    def _tensor_component(self, k: int, a: Any, separation: Any) -> tuple[Any, Any]:
+        """Logarithm of the unit and sum over modes of one component; see the compiled loops."""
         xp = array_namespace(a)
         tilt, step, damping = float(self.tilts[k]), float(self.steps[k]), self.damping[k]
-        x = tilt * a
+        falling = xp.expm1(-2 * tilt * a)
         if self.absorbing:
-            slant = 1 / xp.tanh(x)
-            logs = x + xp.log(-xp.expm1(-2 * x) / (2 * x))
+            gain, factors = -2 * (1 + falling) / falling, -falling / (2 * tilt * a)
         else:
-            slant = xp.tanh(x)
-            logs = x + xp.log1p(xp.exp(-2 * x)) - math.log(2)
+            gain, factors = -2 * (1 + falling) / (2 + falling), 1 + falling / 2
         total = self.coefficients[0, k, 0, 0]
-        for m in range(1, self.coefficients.shape[3]):
-            first, second = xp.cos(m * step * a), slant * xp.sin(m * step * a)
+        for m in range(1, int(self.sizes[k])):
+            sine, cosine = xp.sin(m * step * a), xp.cos(m * step * a)
+            first, second = 1 + gain * sine * sine, gain * sine * cosine
             if self.absorbing:
                 re, im = float(damping[0, m]), float(damping[1, m])
                 first, second = first * re - second * im, first * im + second * re
-            real, imag = first[..., 0], second[..., 0]
-            for i in range(1, int(a.shape[-1])):
+            real, imag = xp.cos(m * step * separation), -xp.sin(m * step * separation)
+            for i in range(int(a.shape[-1])):
                 f, s = first[..., i], second[..., i]
                 real, imag = real * f - imag * s, real * s + imag * f
             c, d = (float(value) for value in self.coefficients[0, k, :, m])
             total = total + c * real + d * imag
-        return xp.sum(logs, axis=-1) + float(self.logs[k]), total
+        return xp.sum(xp.log(factors), axis=-1) - tilt * separation + float(self.logs[k]), total
+
+
+def _log(values: Array) -> Array:
+    """Logarithms; -inf of what rounding has taken below zero."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(values, 0.0))
 
 
 def log_products(roots: Any) -> Any:

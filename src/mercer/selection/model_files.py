@@ -10,10 +10,12 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import os
 import sys
 import sysconfig
 import zipfile
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -26,9 +28,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mercer import kernels, spaces
+from mercer._files import one_line
 from mercer._npz import Npz
 from mercer.features import GramTransformer
 from mercer.machines import SVC, KernelRidge
+
+
+class MissingFunction(ValueError):
+    """A function of your own is not there."""
+
 
 _SCHEMA = "schema.json"
 _PARTS = [getattr(package, name) for package in (kernels, spaces) for name in package.__all__]
@@ -92,7 +100,8 @@ def loads(content: bytes) -> Any:
     Raises
     ------
     ValueError
-        If it holds anything else; the message does not name the file.
+        If it holds anything else, or a function that is not there (:class:`MissingFunction`); the
+        message does not name the file.
     """
     import skops.io
 
@@ -174,15 +183,45 @@ def _function(module: Any, name: Any) -> FunctionType | None:
     return found if isinstance(found, FunctionType) else None
 
 
+def _missing(module: str) -> str:
+    """Why a function was not found, and what to do."""
+    if module == "__main__":
+        return (
+            "a function of the script that saved it; move the function to a module that the script "
+            "imports, and save the model again"
+        )
+    return (
+        "which is not a function at the top of an imported module of your own; import the module first "
+        f"(mercer predict --module {module})"
+    )
+
+
+def import_module_of_functions(name: str) -> None:
+    """Import a module of your own by its name, from the working directory or Python's path.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or its code fails.
+    """
+    sys.path.insert(0, os.getcwd())
+    try:
+        import_module(name)
+    except Exception as error:  # whatever the module's code raises
+        hint = f"; give the name, {name[:-3]}" if name.endswith(".py") else ""
+        raise ValueError(
+            f"the module {name!r} cannot be imported ({type(error).__name__}: {one_line(error)}){hint}"
+        ) from None
+    finally:
+        sys.path.remove(os.getcwd())
+
+
 def _check_node(node: dict[str, Any]) -> None:
     """Refuse types that are not expected."""
     kind, loader = _full_name(node), node["__loader__"]
     if loader == _FUNCTION:
         if _function(node["__module__"], node["__class__"]) is None:
-            raise ValueError(
-                f"it holds {kind}, which is not a function at the top of an imported module of your "
-                "own; import the module first"
-            )
+            raise MissingFunction(f"it holds {kind}, {_missing(node['__module__'])}")
         return
     if kind not in _EXPECTED.get(loader, ()):
         raise ValueError(

@@ -28,7 +28,7 @@ from mercer.features import GramTransformer
 from mercer.machines import SVC, KernelRidge
 from mercer.selection.comparison import Comparison
 from mercer.selection.kinds import ColumnRoles, kind_called
-from mercer.selection.model_files import dumps, loads, refuse_local_functions
+from mercer.selection.model_files import MissingFunction, dumps, loads, refuse_local_functions
 
 #: Version of the file format.
 FORMAT = 1
@@ -272,6 +272,8 @@ def load_model(path: str | Path) -> SavedModel:
             warnings.simplefilter("ignore", InconsistentVersionWarning)
             parts = loads(file.read())
         saved, made_with = _model_of(parts)
+    except MissingFunction as error:
+        raise ValueError(f"{path.name} cannot be loaded: {error}") from None
     except DAMAGE as error:
         raise DamagedFile(
             f"{path.name} cannot be read as a model: {one_line(error)}; save the model again by mercer "

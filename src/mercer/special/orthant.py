@@ -12,6 +12,9 @@ The heat kernels of the positive orthant of S^(n-1) are averages of a zonal func
 Both are one product over the coordinates for ``f(w) = exp(z w)``, of ``cosh(z a_i)`` or of
 ``sinh(z a_i) / (z a_i)``.  Exponentials on a line ``z = s + i b`` through the slope s of log f at w = 1
 follow f down its tail, so that a few of them represent it to a rounding, relative to ``exp(s w)``.
+
+Functions are given by the separation ``u = 1 - w``, which is half the squared distance of unit vectors:
+at short times z is so large that w itself would lose all digits.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from numpy.typing import NDArray
 from mercer._threads import blas_in_one_thread
 
 Array = NDArray[np.float64]
-#: From w in [0, 1] and a logarithm of the unit at each w to the even part of a function, in that unit.
+#: From u in [0, 1] and a logarithm of the unit at each u to the even part of a function, in that unit.
 Scaled = Callable[[Array, Array], Array]
 
 #: Numbers of exponentials that are tried.
@@ -35,7 +38,7 @@ _SIZES = (6, 8, 12, 16, 24, 32, 64)
 _PERIOD = 1.5
 #: Where exp() of minus this has fallen to, nothing is left in doubles.
 _GONE = 45.0
-#: An error that is as good as none, unless the rounding of s w is more; and one too large to go on with.
+#: An error that is as good as none, and one too large to go on with.
 _GOOD, _POOR = 1e-13, 1e-8
 
 
@@ -45,10 +48,10 @@ class TooRough(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """An even function as ``sum_j [c_j Re cosh(z_j w) + d_j Im cosh(z_j w)] / cosh(s)``.
+    """An even function as ``sum_j c_j Re E_j + d_j Im E_j``, with ``E_j = exp(-z_j) cosh(z_j w)``.
 
-    Exponents are ``z_j = s + i j h``.  With r the ``share``, the error at w is at most
-    ``error cosh(r s w) / cosh(r s)``.
+    Exponents are ``z_j = s + i j h``; the E_j are in units of ``E_0(1)``.  With r the ``share``, the
+    error at w is at most ``error cosh(r s w) / cosh(r s)``.
     """
 
     tilt: float
@@ -64,7 +67,7 @@ class Modes:
 
 
 def fit(function: Scaled, tilt: float, shares: Sequence[float]) -> Modes:
-    """Represent an even function that is 1 at w = 1.
+    """Represent an even function that is 1 at u = 0.
 
     Parameters
     ----------
@@ -87,7 +90,7 @@ def fit(function: Scaled, tilt: float, shares: Sequence[float]) -> Modes:
             error = found.error(function, coefficients)
             if best is None or error < best.error:
                 best = Modes(tilt, found.step, share, size, coefficients, error)
-            if error < max(_GOOD, 4 * tilt * np.finfo(float).eps):
+            if error < _GOOD:
                 return best
     assert best is not None
     if best.error > _POOR:
@@ -95,9 +98,9 @@ def fit(function: Scaled, tilt: float, shares: Sequence[float]) -> Modes:
     return best
 
 
-def log_cosh(x: Array) -> Array:
-    """``log cosh x`` for x >= 0, without overflow."""
-    return x + np.log1p(np.exp(-2 * x)) - math.log(2)
+def log_unit(s: float, u: Array) -> Array:
+    """``log(cosh(s (1 - u)) / cosh(s))``."""
+    return -s * u + np.log1p(np.exp(-2 * s * (1 - u))) - math.log1p(math.exp(-2 * s))
 
 
 @dataclass(frozen=True)
@@ -109,42 +112,43 @@ class _Fit:
     size: int
 
     @property
-    def start(self) -> float:
-        """Before it, function and exponentials are a rounding of the error that is allowed."""
+    def reach(self) -> float:
+        """The u beyond which function and exponentials are a rounding of the error that is allowed."""
         fall = (1 - self.share) * self.tilt
-        return max(0.0, 1 - _GONE / fall) if fall > 0 else 0.0
+        return min(1.0, _GONE / fall) if fall > 0 else 1.0
 
     @property
     def step(self) -> float:
         # An even function on [0, 1] is one on [-1, 1].
-        length = 2.0 if self.start == 0 else 1 - self.start
+        length = 2.0 if self.reach == 1 else self.reach
         return 2 * math.pi / (_PERIOD * length)
 
     def solve(self, function: Scaled) -> Array:
-        w = self._nodes(3 * self.size + 10, 0.5)
+        u = self._nodes(3 * self.size + 10, 0.5)
         with blas_in_one_thread():
-            found = np.linalg.lstsq(self._basis(w), function(w, self._log_unit(w)), rcond=1e-15)[0]
+            found = np.linalg.lstsq(self._basis(u), function(u, self._log_unit(u)), rcond=1e-15)[0]
         return np.stack([found[: self.size + 1], np.append(0.0, found[self.size + 1 :])])
 
     def error(self, function: Scaled, coefficients: Array) -> float:
-        """Largest error on a grid several times finer, in the unit that falls with w."""
-        w = self._nodes(7 * self.size + 20, 0.0)
-        fitted = self._basis(w) @ np.concatenate([coefficients[0], coefficients[1, 1:]])
-        return float(np.abs(fitted - function(w, self._log_unit(w))).max())
+        """Largest error on a grid several times finer, in the unit that falls with u."""
+        u = self._nodes(7 * self.size + 20, 0.0)
+        fitted = self._basis(u) @ np.concatenate([coefficients[0], coefficients[1, 1:]])
+        return float(np.abs(fitted - function(u, self._log_unit(u))).max())
 
     def _nodes(self, count: int, shift: float) -> Array:
-        """Points of [start, 1], dense at 1, and at the start unless it is the centre of symmetry."""
-        if self.start == 0:
-            return np.cos(np.pi * (np.arange(count) + shift) / (2 * count))
-        places = np.cos(np.pi * (np.arange(count) + shift) / (count - 1 + 2 * shift))
-        return self.start + (1 - self.start) * (1 + places) / 2
+        """Points of [0, reach], dense at its ends, but for w = 0, the centre of symmetry."""
+        places = np.arange(count) + shift
+        if self.reach == 1:
+            return 2 * np.sin(np.pi * places / (4 * count)) ** 2
+        return self.reach * np.sin(np.pi * places / (2 * (count - 1 + 2 * shift))) ** 2
 
-    def _log_unit(self, w: Array) -> Array:
-        falling = self.share * self.tilt
-        return log_cosh(falling * w) - log_cosh(np.asarray(falling))
+    def _log_unit(self, u: Array) -> Array:
+        return log_unit(self.share * self.tilt, u)
 
-    def _basis(self, w: Array) -> Array:
-        turns = np.outer(w, self.step * np.arange(self.size + 1))
-        tilted = log_cosh(self.tilt * w) - log_cosh(np.asarray(self.tilt)) - self._log_unit(w)
-        odd = np.tanh(self.tilt * w)[:, None] * np.sin(turns[:, 1:])
-        return np.exp(tilted)[:, None] * np.hstack([np.cos(turns), odd])
+    def _basis(self, u: Array) -> Array:
+        turns = self.step * np.arange(self.size + 1)
+        falling = np.exp(-2 * np.outer(1 - u, self.tilt + 1j * turns))
+        # In units of the first, which are exp(log_unit(tilt, u)).
+        modes = np.exp(-1j * np.outer(u, turns)) * (1 + falling) / (1 + falling[:, :1])
+        modes *= np.exp(log_unit(self.tilt, u) - self._log_unit(u))[:, None]
+        return np.hstack([modes.real, modes.imag[:, 1:]])

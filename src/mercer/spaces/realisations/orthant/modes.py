@@ -14,7 +14,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from mercer.engine.orthant import ModeSums
-from mercer.laws import Diffusion, Law
+from mercer.laws import QUADRATURE, Diffusion, Law
 from mercer.spaces.realisations.base import Slope
 from mercer.spaces.realisations.zonal import ZonalSeries
 from mercer.special import heat_expansion, orthant, zonal
@@ -28,22 +28,24 @@ _LEAST_TILT = 1.0
 _NOTHING = 40.0
 #: Logarithm of the fall after which a function is held against its tangent exponential.
 _LOOK = 60.0
+#: With a tilt above this it is far from its tangent.
+_STEEP = 1e6
 #: Degree of the polynomial that stands for the logarithm of a heat kernel, analytic up to w = -1.
 _DEGREE = 40
-#: Beyond this w angles are below one, where the short-time expansion of this order is fast.
-_SHORT, _ORDER = 0.54, 6
+#: Below this u angles are below one, where the short-time expansion of this order is fast.
+_SHORT, _ORDER = 0.46, 6
 #: Size of its last term, at which it counts as converged.
 _CONVERGED = 1e-14
 #: Step in the logarithm of a time, for derivatives by differences of fourth order.
 _STEP = 2e-3
 #: A mixture of diffusions with more levels than this is summed time by time.
 _FEW_LEVELS = 512
-#: Share of a mixture that its shortest times may have and be left out: near walls that absorb, short
-#: times have the larger share.
-_LEFT_OUT, _LEFT_OUT_ABSORBING = 1e-9, 1e-13
-#: Kernels at times below this are lost in the rounding of unit vectors.  At this time it is 1e-4, times
-#: the share of such times in a mixture, which rows are held against.
-_SHORTEST = 1e-12
+#: Share of a mixture that its shortest times may have and be left out, and the share at which it is
+#: refused.
+_LEFT_OUT, _TOO_MUCH = 1e-13, 1e-9
+#: Times below this are left out: equal rows of different totals are this near to each other as unit
+#: vectors, and must not be told apart.
+_SHORTEST = 1e-28
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Orthant:
 class _Source(ABC):
     """A zonal function, of which a component is made.
 
-    ``log_one`` is the logarithm of its even part at w = 1, and ``tilt`` a slope of its logarithm there.
+    ``log_one`` is the logarithm of its even part at u = 0, and ``tilt`` a slope of its logarithm there.
     """
 
     log_one: float
@@ -88,8 +90,8 @@ class _Source(ABC):
         """How errors may fall; see :func:`orthant.fit`."""
 
     @abstractmethod
-    def even(self, w: Array, log_unit: Array) -> Array:
-        """The even part relative to w = 1, in units."""
+    def even(self, u: Array, log_unit: Array) -> Array:
+        """The even part relative to u = 0, in units."""
 
     @abstractmethod
     def slope(self, slope: Slope) -> Scaled:
@@ -114,22 +116,22 @@ class _Heat:
         slope = (behind.log_value - ahead.log_value) / (2 * _STEP * self.t * (self.n - 1))
         return max(slope, _LEAST_TILT)
 
-    def log_even(self, w: Array) -> Array:
+    def log_even(self, u: Array) -> Array:
         """Logarithm of the even part of the normalised kernel."""
-        near = max(0.0, 1 - 2.5 * _NOTHING / self.tilt)
-        logs = self._expanded(w) if w.min() > near > _SHORT else None
+        reach = min(1.0, 2.5 * _NOTHING / self.tilt)
+        logs = self._expanded(u) if u.max() < reach < _SHORT else None
         if logs is None:
-            logs = self._interpolated(w, near if w.min() > near else 0.0)
+            logs = self._interpolated(u, reach if u.max() < reach else 1.0)
         # The logarithm of the other side falls by twice the tilt at least.
-        close = 2 * self.tilt * w <= _NOTHING
+        close = 2 * self.tilt * (1 - u) <= _NOTHING
         if close.any():
-            middle = self._interpolated(np.zeros(1), 0.0)
-            logs[close] = middle + np.log(np.exp(logs[close] - middle) + self._behind(w[close]))
+            middle = self._interpolated(np.ones(1), 1.0)
+            logs[close] = middle + np.log(np.exp(logs[close] - middle) + self._behind(1 - u[close]))
         return logs - math.log(2)
 
-    def _expanded(self, w: Array) -> Array | None:
+    def _expanded(self, u: Array) -> Array | None:
         """Logarithm of the normalised kernel by its short-time expansion, if that has converged."""
-        d, u = self.n - 1, np.append(1 - w, 0.0)
+        d, u = self.n - 1, np.append(u, 0.0)
         ratios = np.stack([part[0] for part in heat_expansion.corrections(d, _ORDER, u)])
         terms = ratios * self.t ** np.arange(1, _ORDER + 1)[:, None]
         if np.abs(terms[-1]).max() > _CONVERGED:
@@ -138,23 +140,21 @@ class _Heat:
         logs += np.log1p(terms.sum(axis=0))
         return logs[:-1] - logs[-1]
 
-    def _interpolated(self, w: Array, start: float) -> Array:
-        """The same on [start, 1] from a few points: each value is dear."""
-        if start not in self._known:
+    def _interpolated(self, u: Array, reach: float) -> Array:
+        """The same on [0, reach] from a few points: each value is dear."""
+        if reach not in self._known:
             function = self._law.log_function(self.n, self._series.function, 1)
-            half = (1 - start) / 2
-            self._known[start] = chebyshev.chebinterpolate(
-                lambda x: function(half * (1 - x))[0], _DEGREE
+            self._known[reach] = chebyshev.chebinterpolate(
+                lambda x: function(reach / 2 * (1 + x))[0], _DEGREE
             )
-        values = chebyshev.chebval(2 * (w - start) / (1 - start) - 1, self._known[start])
-        return np.asarray(values, dtype=float)
+        return np.asarray(chebyshev.chebval(2 * u / reach - 1, self._known[reach]), dtype=float)
 
     def _behind(self, w: Array) -> Array:
         """The kernel at -w over that at 0, likewise, where it matters."""
         half = min(1.0, _NOTHING / (2 * self.tilt)) / 2
         if self._opposite is None:
             function = self._law.log_function(self.n, self._series.function, 2)
-            middle = self._interpolated(np.zeros(1), 0.0)
+            middle = self._interpolated(np.ones(1), 1.0)
             self._opposite = chebyshev.chebinterpolate(
                 lambda x: np.exp(function(1 - half * (1 + x))[1] - middle), _DEGREE
             )
@@ -176,37 +176,39 @@ class _Diffused(_Source):
     def __init__(self, place: Orthant, t: float, log_weight: float, rise: float | None = None) -> None:
         self._place, self._t, self._log_weight, self._rise = place, t, log_weight, rise
         self.tilt = _heat(place.sphere, t).tilt
-        self.log_one = float(self._log_even(np.ones(1))[0])
+        self.log_one = float(self._log_even(np.zeros(1))[0])
 
-    def _log_even(self, w: Array, shift: float = 0.0) -> Array:
+    def _log_even(self, u: Array, shift: float = 0.0) -> Array:
         """Logarithm of the even part after the logarithm of the time has moved."""
         heat = _heat(self._place.sphere, self._t * math.exp(shift))
         log_weight = self._log_weight - self._place.gap * heat.t
-        return log_weight + heat.log_value + heat.log_even(w)
+        return log_weight + heat.log_value + heat.log_even(u)
 
     def shares(self) -> tuple[float, ...]:
         """See :class:`_Source`."""
+        if self.tilt > _STEEP:
+            return _SHARES[1:2]
         reach = min(1.0, _LOOK / self.tilt)
-        fall = float(self._log_even(np.array([1 - reach]))[0]) - self.log_one
-        # The logarithm falls away from its tangent like the square of 1 - w.
+        fall = float(self._log_even(np.array([reach]))[0]) - self.log_one
+        # The logarithm falls away from its tangent like the square of u.
         far = (fall + self.tilt * reach) / reach**2 < -_NOTHING
         return _SHARES[1:2] if far else _SHARES[:2]
 
-    def even(self, w: Array, log_unit: Array) -> Array:
+    def even(self, u: Array, log_unit: Array) -> Array:
         """See :class:`_Source`."""
-        return np.exp(self._log_even(w) - self.log_one - log_unit)
+        return np.exp(self._log_even(u) - self.log_one - log_unit)
 
     def slope(self, slope: Slope) -> Scaled:
         """See :class:`_Source`; of the logarithm, which is smooth where the function is small."""
 
-        def scaled(w: Array, log_unit: Array) -> Array:
+        def scaled(u: Array, log_unit: Array) -> Array:
             if self._rise is not None:
-                return slope.chain * self._rise * self.even(w, log_unit)
+                return slope.chain * self._rise * self.even(u, log_unit)
             near, far = (
-                self._log_even(w, step) - self._log_even(w, -step) for step in (_STEP, 2 * _STEP)
+                self._log_even(u, step) - self._log_even(u, -step) for step in (_STEP, 2 * _STEP)
             )
             rise = (8 * near - far) / (12 * _STEP)
-            return slope.chain * rise * self.even(w, log_unit)
+            return slope.chain * rise * self.even(u, log_unit)
 
         return scaled
 
@@ -260,15 +262,15 @@ class _Levels(_Source):
         """See :class:`_Source`."""
         return _SHARES
 
-    def even(self, w: Array, log_unit: Array) -> Array:
+    def even(self, u: Array, log_unit: Array) -> Array:
         """See :class:`_Source`."""
-        return self._series.function(1 - w).mean(axis=0) / self._one * np.exp(-log_unit)
+        return self._series.function(u).mean(axis=0) / self._one * np.exp(-log_unit)
 
     def slope(self, slope: Slope) -> Scaled:
         """See :class:`_Source`."""
         raised = replace(slope, scores=lambda lam: slope.scores(lam + self._place.gap))
         function = self._series.slope(raised, normalized=False)
-        return lambda w, log_unit: function(1 - w).mean(axis=0) / self._one * np.exp(-log_unit)
+        return lambda u, log_unit: function(u).mean(axis=0) / self._one * np.exp(-log_unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,19 +292,24 @@ class Components:
                 coefficients[1 + r, k, :, : modes.size + 1] = modes.project(source.slope(slope))
         tilts = np.array([modes.tilt for modes in self.modes])
         log_ones = np.array([source.log_one for source in self.sources])
-        weights = np.abs(coefficients[0]).sum(axis=(1, 2))
         errors = np.array([modes.error for modes in self.modes])
-        errors += np.finfo(float).eps * (8 + 4 * tilts) * weights
         falling = tilts * [modes.share for modes in self.modes]
         return ModeSums(
             self.place.absorbing,
-            log_ones - orthant.log_cosh(tilts),
+            log_ones - _log_average(tilts),
             tilts,
             np.array([modes.step for modes in self.modes]),
+            np.array([modes.size + 1 for modes in self.modes]),
             coefficients,
-            log_ones - orthant.log_cosh(falling) + np.log(errors),
+            log_ones - _log_average(falling) + np.log(errors),
             falling,
+            QUADRATURE if len(self.modes) > 1 else 0.0,
         )
+
+
+def _log_average(s: Array) -> Array:
+    """``log(exp(-s) cosh(s))``."""
+    return np.log1p(np.exp(-2 * s)) - math.log(2)
 
 
 @lru_cache(maxsize=64)
@@ -356,12 +363,14 @@ def _without_shortest(
     weights = logs + [_heat(place.n, t).log_value for t in times.tolist()]
     decayed = weights - place.gap * times
     total = np.logaddexp.accumulate(decayed)
-    share = _LEFT_OUT_ABSORBING if place.absorbing else _LEFT_OUT
-    first = int(np.searchsorted(total, total[-1] + math.log(share)))
-    if times[first] < _SHORTEST:
+    first = int(np.searchsorted(total, total[-1] + math.log(_LEFT_OUT)))
+    first = max(first, int(np.searchsorted(times, _SHORTEST)))
+    if first and total[first - 1] > total[-1] + math.log(_TOO_MUCH):
+        share = math.exp(total[first - 1] - total[-1])
         raise ValueError(
-            f"{law.name} is too rough for a boundary: diffusions for times below {times[first]:.2g} "
-            "have a share in it; take a larger nu or a longer scale"
+            f"{law.name} is too rough for a boundary: diffusions for times below {_SHORTEST:g}, which "
+            f"the rounding of rows hides, are {share:.1g} of it; take a larger nu (0.4 or more) or a "
+            "longer scale"
         )
     kept = (np.arange(len(times)) >= first) & (decayed > decayed.max() - _NOTHING)
     left_out = np.logaddexp.reduce(weights[:first], initial=-np.inf) - place.n * math.log(2)

@@ -118,6 +118,7 @@ class OrthantRealisation(Realisation):
             left.roots,
             None if Q is None else right.roots,
             (first, second),
+            (left.lengths, right.lengths),
             logarithm=logarithm,
             own=(0.0 if logarithm else 1.0) if self._normalized else None,
             # What is negative is so by less than the error.
@@ -160,7 +161,7 @@ class OrthantRealisation(Realisation):
 def _refuse_faint(worst: Array) -> None:
     """Raise where rounding has taken too much of a value that is to be relatively exact."""
     row = int(np.argmax(worst[0]))
-    if worst[0, row] > _RELATIVE:
+    if not worst[0, row] <= _RELATIVE:
         raise ValueError(
             f"row {row} of X and row {int(worst[1, row])} of the other set are too far apart at this "
             f"time: rounding leaves less than eight digits of K; {_REMEDY}"
