@@ -171,8 +171,9 @@ def test_the_best_ridge_counts_rows_by_their_weights() -> None:
 def test_random_pivots_reproduce_a_matrix_of_low_rank() -> None:
     X = np.random.default_rng(0).normal(size=(300, 4))
     points = Points(lambda A, B: A @ B.T, X)
-    F = pivoted_cholesky(points, (X**2).sum(axis=1), 50, np.random.default_rng(1))
+    F, pivots = pivoted_cholesky(points, (X**2).sum(axis=1), 50, np.random.default_rng(1))
     assert F.shape[1] == 4
+    np.testing.assert_allclose(np.triu(F[pivots], 1), 0.0, atol=1e-12)
     np.testing.assert_allclose(F @ F.T, X @ X.T, atol=1e-9)
 
 

@@ -14,33 +14,42 @@ _BLOCK = 128
 _ROUNDING = 1e-12
 
 
-def pivoted_cholesky(points: Points, diagonal: Array, rank: int, rng: np.random.Generator) -> Array:
-    """A factor F with ``F F' ~ K``, from rank rows of K at random pivots.
+def pivoted_cholesky(
+    points: Points,
+    diagonal: Array,
+    rank: int,
+    rng: np.random.Generator,
+    weights: Array | float = 1.0,
+) -> tuple[Array, Index]:
+    """A factor F with ``F F' ~ K``, from rank rows of K at random pivots, and the pivots.
 
-    A row is a pivot with probability proportional to what is left of its diagonal.  Pivots are proposed
+    A row is a pivot with probability proportional to its weight times what is left of its diagonal.
+    The rows of F at the pivots are a lower triangle.  Pivots are proposed
     in blocks, and those of a block that the others have made less likely are refused (Epperly, Tropp and
     Webber, "Embrace rejection", 2024), so that the pivots are distributed as if drawn one by one.
 
     Returns
     -------
-    array of shape (m, at most rank)
+    array of shape (m, at most rank), array of int
     """
     m = len(points)
     F = np.zeros((m, min(rank, m)), order="F")
-    left, size = np.maximum(diagonal, 0.0), 0
+    left, size, chosen = np.maximum(diagonal, 0.0), 0, np.empty(F.shape[1], dtype=np.intp)
     while size < F.shape[1] and left.sum() > _ROUNDING * np.abs(diagonal).sum():
         block = min(_BLOCK, F.shape[1] - size)
-        proposed = rng.choice(m, size=block, p=left / left.sum())
+        odds = weights * left
+        proposed = rng.choice(m, size=block, p=odds / odds.sum())
         pivots, L = _accepted(points, F[:, :size], left, proposed, rng)
         if not len(pivots):  # nothing but rounding is left
             break
         columns = points.between(np.arange(m), pivots) - F[:, :size] @ F[pivots, :size].T
         new = solve_triangular(L, columns.T, lower=True, check_finite=False).T
         F[:, size : size + len(pivots)] = new
+        chosen[size : size + len(pivots)] = pivots
         left = np.maximum(left - (new**2).sum(axis=1), 0.0)
         left[pivots] = 0.0
         size += len(pivots)
-    return F[:, :size]
+    return F[:, :size], chosen[:size]
 
 
 def _accepted(

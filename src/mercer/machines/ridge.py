@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._arrays import count
 from mercer._validation import check_positive, is_whole, refuse_complex
 from mercer.kernels.base import BLOCK, Kernel
+from mercer.machines.certificate import rounded_up
 from mercer.machines.conjugate import conjugate_gradients
 from mercer.machines.pivots import Preconditioner, pivoted_cholesky
 from mercer.machines.points import (
@@ -247,7 +248,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         scaled = Y * roots[:, None]
         diagonal = points.diagonal()
         rank = int(min(_RANK, _PART * 1e9 * self.max_memory / (8 * len(points))))
-        factor = pivoted_cholesky(points, diagonal, rank, np.random.default_rng(self.random_state))
+        rng = np.random.default_rng(self.random_state)
+        factor, _ = pivoted_cholesky(points, diagonal, rank, rng)
         factor *= roots[:, None]
         precondition = Preconditioner(factor, self.alpha)
 
@@ -284,7 +286,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         )
         lengths = (np.linalg.norm(r, axis=0) + rounding) / (2 * np.sqrt(self.alpha))
         errors = features.max() * (lengths + _precision(points.X) * sizes)
-        self.certificate_ = f"predictions are within {_upwards(float(errors.max()))} of the exact ones"
+        self.certificate_ = f"predictions are within {rounded_up(float(errors.max()))} of the exact ones"
         if not self.converged_:
             warnings.warn(
                 f"KernelRidge stopped after {self.n_iter_} iterations: {self.certificate_}, not as near "
@@ -439,11 +441,3 @@ def _left_out(points: Points, Y: Array, c: Array, roots: Array, diagonal: Array)
 def _precision(X: Any) -> float:
     """Relative rounding of Gram matrices of these points."""
     return float(np.finfo(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64).eps)
-
-
-def _upwards(bound: float) -> str:
-    """A bound in one digit, rounded up."""
-    if not 0 < bound < math.inf:
-        return f"{bound:g}"
-    unit = 10.0 ** math.floor(math.log10(bound))
-    return f"{math.ceil(bound / unit) * unit:.1g}"
