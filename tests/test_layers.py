@@ -28,6 +28,7 @@ LAYERS = [
     {"kernels"},
     {"harmonics"},
     {"rkhs", "features", "testing", "datasets", "bounds"},
+    {"rows"},
     {"gp", "machines"},
     {"gpytorch"},
     {"selection"},

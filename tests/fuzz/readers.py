@@ -20,7 +20,7 @@ from scipy import sparse
 from mercer._files import one_line
 from mercer.datasets import read_clouds, read_nodes, read_strings, read_table
 from mercer.gp import ParquetBlocks, Statistics
-from mercer.gp.checkpoint import Checkpoint
+from mercer.rows.checkpoint import Checkpoint
 from mercer.selection import load_model
 from mercer.selection.journal import Journal
 from tests.fuzz.damage import damaged

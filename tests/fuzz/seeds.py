@@ -23,12 +23,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mercer.features import GramTransformer
-from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.features import HarmonicFeatures
 from mercer.gp.inducing.features import InducingFeatures
-from mercer.gp.input_map import InputMap, Moments
+from mercer.gp.input_map import InputMap
 from mercer.gp.likelihoods import LabelTally, TargetTotals
-from mercer.gp.statistics import Statistics
 from mercer.gp.variational import AscentState, Sites, SiteSums
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import (
@@ -45,6 +43,9 @@ from mercer.kernels import (
     VonNeumann,
 )
 from mercer.machines import SVC, KernelRidge
+from mercer.rows.checkpoint import Checkpoint
+from mercer.rows.moments import Moments
+from mercer.rows.statistics import Statistics
 from mercer.selection import SavedModel
 from mercer.selection.journal import Journal
 from mercer.spaces import Graph, Hyperbolic, Simplex, Sphere

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mercer.datasets import read_table
-from mercer.gp.checkpoint import Codec
+from mercer.rows.checkpoint import Codec
 from mercer.selection.journal import Journal
 from tests.fuzz import campaign, readers
 from tests.fuzz.__main__ import main

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from mercer.gp import ParquetBlocks, SphericalGPRegressor
-from mercer.gp.rows import ArrayRows, ParquetRows, StreamRows
+from mercer.rows import ArrayRows, ParquetRows, StreamRows
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3)) * [1, 5, 0.2]

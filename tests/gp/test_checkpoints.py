@@ -13,7 +13,6 @@ import pytest
 
 from mercer._files import atomic_write, seal
 from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
-from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.features import HarmonicFeatures
 from mercer.gp.inducing.features import InducingFeatures
 from mercer.gp.input_map import InputMap
@@ -21,6 +20,7 @@ from mercer.gp.likelihoods import LabelTally
 from mercer.gp.variational import Sites
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import Heat, Matern
+from mercer.rows.checkpoint import Checkpoint
 from mercer.spaces import Simplex, Sphere
 from tests.helpers.processes import kept
 
@@ -195,7 +195,7 @@ def small(**options) -> SphericalGPRegressor:
 
 def test_a_full_disk_does_not_end_a_fit(tmp_path, monkeypatch) -> None:
     path, expected = tmp_path / "sums", small().fit(X, Y).predict(X)
-    monkeypatch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
+    monkeypatch.setattr("mercer.rows.checkpoint.PERIOD", 0.0)
     usual, contents = Checkpoint._write, []
 
     def full(self) -> None:
@@ -236,7 +236,7 @@ _KILLED = """
 import os, signal, sys
 import numpy as np
 from mercer.gp import SphericalGPRegressor
-from mercer.gp import checkpoint, statistics
+from mercer.rows import checkpoint, statistics
 checkpoint.PERIOD = 0.0
 X = np.random.default_rng(0).normal(size=(60, 3))
 saves, usual = [], np.savez
@@ -269,7 +269,7 @@ def test_a_fit_that_is_killed_while_it_writes_goes_on(tmp_path, save: int) -> No
 
 def test_two_fits_on_one_checkpoint(tmp_path, monkeypatch) -> None:
     """Whoever is done first deletes the file; the other goes on."""
-    monkeypatch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
+    monkeypatch.setattr("mercer.rows.checkpoint.PERIOD", 0.0)
     path = tmp_path / "sums"
     whole, inner = small().fit(PAIRS).predict(X), []
 
@@ -289,7 +289,7 @@ def test_two_fits_on_one_checkpoint(tmp_path, monkeypatch) -> None:
 def test_labels_that_cannot_be_kept_do_not_end_a_fit(tmp_path, monkeypatch) -> None:
     from datetime import date
 
-    monkeypatch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
+    monkeypatch.setattr("mercer.rows.checkpoint.PERIOD", 0.0)
     labels = np.array([date(2020, 1, 1 + int(y > 0)) for y in Y], dtype=object)
     blocks = [(X[:30], labels[:30]), (X[30:], labels[30:])]
     model = SphericalGPClassifier(max_features=10, levels=2, tol=1e-1)
@@ -335,7 +335,7 @@ def stopped(tmp_path, monkeypatch):
 
     def make(source, **options):
         with monkeypatch.context() as patch:
-            patch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
+            patch.setattr("mercer.rows.checkpoint.PERIOD", 0.0)
             patch.setattr(SphericalGPRegressor, "_finish", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 small(**options).fit(source, checkpoint=path)
@@ -389,7 +389,7 @@ def test_other_blocks_between_two_sweeps_are_refused(tmp_path, monkeypatch) -> N
     model = SphericalGPClassifier(max_features=10, levels=2)
     with monkeypatch.context() as patch:
         patch.setattr(SphericalGPClassifier, "_infer", interrupt)
-        patch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
+        patch.setattr("mercer.rows.checkpoint.PERIOD", 0.0)
         with pytest.raises(KeyboardInterrupt):
             model.fit(Again(labels), checkpoint=tmp_path / "state")
     with pytest.raises(ValueError, match="there are 5 blocks, not the 6"):

@@ -202,7 +202,7 @@ def test_weights_count_rows(kind) -> None:
 
 
 def test_blocks_and_files(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.rows.arrays.ROWS", 64)
+    monkeypatch.setattr("mercer.rows.arrays.ROWS", 64)
     X, y, _ = labels(200)
     whole = SphericalGPClassifier(max_features=30).fit(X, y)
     frame = pd.DataFrame(X, columns=["a", "b"])

@@ -17,8 +17,8 @@ from scipy import sparse
 
 from mercer._threads import blas_in_one_thread, run, threads_for_runs, threads_in_use
 from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, SphericalGPRegressor
-from mercer.gp.rows import ArrayRows, DaskRows
 from mercer.kernels import Heat, Matern
+from mercer.rows import ArrayRows, DaskRows
 from mercer.spaces import Simplex, Sphere
 from tests.helpers.processes import uneven_table
 
@@ -137,7 +137,7 @@ def test_points_in_sparse_partitions() -> None:
 
 
 def test_sample_for_input_scales_is_that_of_an_array(monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.rows.blocks.SAMPLE", 100)
+    monkeypatch.setattr("mercer.rows.blocks.SAMPLE", 100)
     X, y = uneven_table(300)
     data = frame(X, y)
     data = data[data["a"] > 4.5]  # sizes of partitions are not known

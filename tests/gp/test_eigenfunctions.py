@@ -280,7 +280,7 @@ def test_checkpoints_and_statistics(tmp_path, monkeypatch) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
+        patch.setattr("mercer.rows.checkpoint.PERIOD", 0.0)
         patch.setattr(SphericalGPRegressor, "_finish", stop)
         with pytest.raises(KeyboardInterrupt):
             model.fit(nodes, y, checkpoint=path)

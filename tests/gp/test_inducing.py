@@ -10,10 +10,11 @@ from sklearn.utils.estimator_checks import check_estimator
 from mercer.gp import ParquetBlocks, SphericalGPRegressor
 from mercer.gp.inducing.features import JITTER, InducingFeatures, ZonalFunction
 from mercer.gp.inducing.search import InducingEvidence, congruent
-from mercer.gp.input_map import InputMap, Moments
-from mercer.gp.rows import ArrayRows
-from mercer.gp.rows.blocks import Block, drawn
+from mercer.gp.input_map import InputMap
 from mercer.kernels import ArcCosine, AxialHeat, Heat, Matern
+from mercer.rows import ArrayRows
+from mercer.rows.blocks import Block, drawn
+from mercer.rows.moments import Moments
 from mercer.spaces import Simplex, Sphere
 from tests.helpers.processes import evidence, mapped, table, write
 
@@ -282,7 +283,7 @@ def test_dask_and_checkpoints(tmp_path, monkeypatch) -> None:
             raise KeyboardInterrupt
         return usual(self, rows, out)
 
-    monkeypatch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
+    monkeypatch.setattr("mercer.rows.checkpoint.PERIOD", 0.0)
     monkeypatch.setattr(InducingFeatures, "write", stops)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y, checkpoint=tmp_path / "sums")

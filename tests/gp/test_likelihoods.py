@@ -14,8 +14,8 @@ from sklearn.base import RegressorMixin, clone
 from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor
 from mercer.gp.base import VariationalGP
 from mercer.gp.likelihoods import Bernoulli, Likelihood, Poisson, TargetTotals
-from mercer.gp.rows import Block
 from mercer.kernels import Heat, Spectral
+from mercer.rows import Block
 from mercer.spaces import Sphere
 
 
@@ -179,14 +179,14 @@ def test_a_likelihood_of_ones_own_takes_part_in_everything(tmp_path, monkeypatch
     lazy = clone(model).fit(da.from_array(X, chunks=(90, 3)), da.from_array(y, chunks=90))
     np.testing.assert_allclose(lazy.predict(X), expected, rtol=1e-6)
     # A fit that is stopped after each pass goes on.
-    monkeypatch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
+    monkeypatch.setattr("mercer.rows.checkpoint.PERIOD", 0.0)
 
     def stop(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(NegativeBinomialGP, "_few_rows", stop)
-        patch.setattr("mercer.gp.checkpoint.Checkpoint.remove", lambda self: None)
+        patch.setattr("mercer.rows.checkpoint.Checkpoint.remove", lambda self: None)
         with pytest.raises(KeyboardInterrupt):
             clone(model).fit(blocks, checkpoint=tmp_path / "state")
     again = clone(model).fit(blocks, checkpoint=tmp_path / "state")

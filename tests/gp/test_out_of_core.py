@@ -18,8 +18,8 @@ from mercer.gp import (
     SphericalGPRegressor,
 )
 from mercer.gp.features import HarmonicFeatures
-from mercer.gp.rows import DaskRows
 from mercer.kernels import Heat
+from mercer.rows import DaskRows
 from mercer.spaces import Sphere
 from tests.helpers.processes import kept, uneven_table, write
 
@@ -83,7 +83,7 @@ def test_stopped_pass_over_files_goes_on(tmp_path, written, error) -> None:
 
 
 def test_stopped_pass_over_an_array_goes_on(tmp_path, written, monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.rows.arrays.ROWS", 50)
+    monkeypatch.setattr("mercer.rows.arrays.ROWS", 50)
     X, y = uneven_table(400)
     w, path = 1.0 + np.arange(400) % 3, tmp_path / "sums"
     whole = SphericalGPRegressor(max_features=40).fit(X, y, w)
@@ -199,7 +199,7 @@ def test_stopped_sweeps_go_on(tmp_path, written, kind) -> None:
 
 
 def test_stopped_dask_goes_on(tmp_path, written, monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.rows.dask.ROUND", 2)
+    monkeypatch.setattr("mercer.rows.dask.ROUND", 2)
     X, y = uneven_table(400)
     blocks, targets = da.from_array(X, chunks=(50, 3)), da.from_array(y, chunks=50)
     path, model = tmp_path / "sums", SphericalGPRegressor(max_features=40)
@@ -238,16 +238,16 @@ def test_sums_are_written_now_and_then(tmp_path, monkeypatch) -> None:
             yield X[i : i + 40], y[i : i + 40]
             sizes.append(kept(path).get("statistics", (0,))[0])
 
-    monkeypatch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
+    monkeypatch.setattr("mercer.rows.checkpoint.PERIOD", 0.0)
     SphericalGPRegressor(max_features=20).fit(stream(), checkpoint=path)
     assert sizes == [40, 80, 120, 160, 200]
     assert os.listdir(tmp_path) == []
 
 
 def test_sample_of_files_is_that_of_an_array(tmp_path, monkeypatch) -> None:
-    from mercer.gp.rows import ArrayRows, ParquetRows
+    from mercer.rows import ArrayRows, ParquetRows
 
-    monkeypatch.setattr("mercer.gp.rows.blocks.SAMPLE", 70)
+    monkeypatch.setattr("mercer.rows.blocks.SAMPLE", 70)
     X, y = uneven_table(300)
     write(tmp_path, X, y)
     for path in tmp_path.iterdir():  # an index that pandas writes as a column is none

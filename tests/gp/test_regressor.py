@@ -186,7 +186,7 @@ def test_forms_of_rows(form) -> None:
 
 
 def test_blocks_files_and_memory_maps_give_the_same_answer(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.rows.arrays.ROWS", 64)
+    monkeypatch.setattr("mercer.rows.arrays.ROWS", 64)
     X, y = table(300)
     y = y + 1e4
     whole = SphericalGPRegressor(max_features=50).fit(X, y)

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from mercer.gp import ParquetBlocks, RowSource, SphericalGPClassifier, SphericalGPRegressor
-from mercer.gp.rows import ArrayRows, Block, ColumnCheck, open_rows, register, source_for, unregister
-from mercer.gp.rows.blocks import checked
+from mercer.rows import ArrayRows, Block, ColumnCheck, open_rows, register, source_for, unregister
+from mercer.rows.blocks import checked
 
 NAMES = ["a", "b", "c"]
 
@@ -154,8 +154,8 @@ def test_blocks_hold_all_rows_in_order(name, tmp_path) -> None:
 
 @pytest.mark.parametrize("name", SEVERAL)
 def test_sums_go_on_from_a_position(name, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.rows.arrays.ROWS", 50)
-    monkeypatch.setattr("mercer.gp.rows.dask.ROUND", 1)
+    monkeypatch.setattr("mercer.rows.arrays.ROWS", 50)
+    monkeypatch.setattr("mercer.rows.dask.ROUND", 1)
     X, y, w = table()
     source = opened(name, tmp_path, X, y, w)
     every = list(source.sums(lambda block: block.weight @ block.targets(), 0, True))
@@ -169,7 +169,7 @@ def test_sums_go_on_from_a_position(name, tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize("name", SEVERAL)
 @pytest.mark.parametrize("most", [70, 1000])
 def test_samples_are_those_of_an_array_and_count(name, most: int, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("mercer.gp.rows.blocks.SAMPLE", most)
+    monkeypatch.setattr("mercer.rows.blocks.SAMPLE", most)
     X, y, w = table()
     got = opened(name, tmp_path, X, y, w).sample(5)
     expected = ArrayRows(X, y, w).sample(5)
@@ -225,7 +225,7 @@ def test_a_fit_that_was_stopped_goes_on_with_the_same_rows_only(name, tmp_path, 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("mercer.gp.checkpoint.PERIOD", 0.0)
+        patch.setattr("mercer.rows.checkpoint.PERIOD", 0.0)
         patch.setattr(SphericalGPRegressor, "_finish", stop)
         with pytest.raises(KeyboardInterrupt):
             model.fit(*GIVEN[name](folder, X, y, w), checkpoint=path)

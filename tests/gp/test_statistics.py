@@ -7,8 +7,8 @@ import pytest
 
 from mercer._files import atomic_write, seal
 from mercer.gp import SphericalGPRegressor, Statistics
-from mercer.gp.rows import ArrayRows
-from mercer.gp.statistics import collect
+from mercer.rows import ArrayRows
+from mercer.rows.statistics import collect
 from tests.helpers.processes import table
 
 X, Y = table(60)

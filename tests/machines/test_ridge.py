@@ -173,6 +173,7 @@ def test_random_pivots_reproduce_a_matrix_of_low_rank() -> None:
     points = Points(lambda A, B: A @ B.T, X)
     F, pivots = pivoted_cholesky(points, (X**2).sum(axis=1), 50, np.random.default_rng(1))
     assert F.shape[1] == 4
+    np.testing.assert_allclose(np.triu(F[pivots], 1), 0.0, atol=1e-12)
     np.testing.assert_allclose(F @ F.T, X @ X.T, atol=1e-9)
     np.testing.assert_allclose(F[pivots], np.tril(F[pivots]), atol=1e-12)
 

@@ -3,8 +3,8 @@
 from mercer.gp.classifier import SphericalGPClassifier
 from mercer.gp.counts import SphericalGPPoissonRegressor
 from mercer.gp.regressor import SphericalGPRegressor
-from mercer.gp.rows import ParquetBlocks, RowSource
-from mercer.gp.statistics import Statistics
+from mercer.rows import ParquetBlocks, RowSource
+from mercer.rows.statistics import Statistics
 
 __all__ = [
     "ParquetBlocks",

@@ -18,20 +18,21 @@ from mercer._arrays import filled, on_cpu
 from mercer._threads import run
 from mercer._validation import is_whole, refuse_complex
 from mercer.engine import engine_for
-from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.eigenfunctions import EigenFeatures
 from mercer.gp.elbo import Prior, Solution
 from mercer.gp.features import USUAL, Features, Functions, HarmonicFeatures
 from mercer.gp.inducing.features import InducingFeatures
-from mercer.gp.input_map import InputMap, Moments, looks_like_table, reads_table
+from mercer.gp.input_map import InputMap, looks_like_table, reads_table
 from mercer.gp.likelihoods import Likelihood
-from mercer.gp.rows import ColumnCheck, RowSource, open_rows, source_for
-from mercer.gp.rows.blocks import as_floats
-from mercer.gp.statistics import Statistics
 from mercer.gp.variational import Ascent, AscentState, Latent, Passes, Sites, SiteSums
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine, Kernel
 from mercer.rkhs import warn_if_degenerate
+from mercer.rows import ColumnCheck, RowSource, open_rows, source_for
+from mercer.rows.blocks import as_floats
+from mercer.rows.checkpoint import Checkpoint
+from mercer.rows.moments import Moments
+from mercer.rows.statistics import Statistics
 
 Array = NDArray[np.float64]
 

@@ -10,9 +10,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.gp.base import VariationalGP
-from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.likelihoods import Bernoulli
-from mercer.gp.rows import RowSource
+from mercer.rows import RowSource
+from mercer.rows.checkpoint import Checkpoint
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._arrays import on_cpu
-from mercer.gp.features import Features, PriorWeights, RowSums
+from mercer.gp.features import Features, PriorWeights
+from mercer.rows.sums import RowSums
 from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
 
 if TYPE_CHECKING:

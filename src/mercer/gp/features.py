@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from mercer._arrays import filled, on_cpu, row_lengths
 from mercer.engine import engine_for
 from mercer.gp.input_map import InputMap, reads_table
 from mercer.harmonics import SphericalHarmonics
+from mercer.rows.sums import ProductSums, RowSums
 
 if TYPE_CHECKING:
     from mercer.gp.elbo import Bound, Prior, Solution
@@ -109,6 +109,10 @@ class Features(ABC):
         """Where sums over checked rows are collected, in a thread that has others ``beside``."""
         return ProductSums(self, rows, outputs, beside)
 
+    def lanes(self, rows: Any) -> int:
+        """How many threads share a loop over checked rows."""
+        return engine_for(rows).lanes(rows)
+
     def height(self, rows: Any) -> int:
         """How many checked rows to evaluate the functions at, at a time."""
         return engine_for(rows).rows_at_once(rows, ROWS, self.size)
@@ -132,52 +136,6 @@ class Features(ABC):
     def function_slopes(self, solution: Solution, prior: Prior, bound: Bound) -> Array | float:
         """Derivatives of the bound by the kernel's hyperparameters, through the functions."""
         return 0.0
-
-
-class RowSums(ABC):
-    """Sums over rows, from which those of the products ``phi phi'`` and ``phi t'`` follow."""
-
-    gram: Any
-    linear: Any
-    rest: Any
-
-    @abstractmethod
-    def add(self, rows: Any, w: Any, t: Any, values: tuple[Any, Any] | None = None) -> None:
-        """Add some rows; ``values`` are what ``features.write`` gives there, if it is known."""
-
-
-class ProductSums(RowSums):
-    """Sums over rows with weights w and targets t: ``w phi phi'``, ``phi t'`` and ``w psi``.
-
-    They are collected where the rows live.
-    """
-
-    def __init__(
-        self, features: Features, rows: Any, outputs: int, beside: ProductSums | None = None
-    ) -> None:
-        size = features.size
-        self._features = features
-        self.gram = filled((size, size), 0.0, rows)
-        self.linear = filled((size, outputs), 0.0, rows)
-        self.rest = filled((features.n_rest,), 0.0, rows)
-        # Sums of one thread are computed one after the other, and share their buffers.
-        self._buffers: tuple[Any, Any] = (
-            (features.buffer(rows), filled((size, size), 0.0, rows))
-            if beside is None
-            else beside._buffers
-        )
-
-    def add(self, rows: Any, w: Any, t: Any, values: tuple[Any, Any] | None = None) -> None:
-        """See :class:`RowSums`."""
-        xp = array_namespace(w)
-        buffer, product = self._buffers
-        scaled = buffer[: len(w)]
-        phi, psi = values or (scaled, self._features.write(rows, scaled))
-        self.linear += phi.T @ t
-        xp.multiply(phi, xp.sqrt(w)[:, None], out=scaled)
-        # NumPy computes half of such a product, and lets other threads run, unlike SciPy's syrk.
-        self.gram += xp.matmul(scaled.T, scaled, out=product)
-        self.rest += w @ psi
 
 
 class SphericalFeatures(Features):

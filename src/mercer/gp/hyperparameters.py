@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from mercer._threads import blas_in_one_thread, run
 from mercer.gp.elbo import Bound, Prior, Solution
 from mercer.gp.features import Features
-from mercer.gp.statistics import Statistics
+from mercer.rows.statistics import Statistics
 
 Array = NDArray[np.float64]
 

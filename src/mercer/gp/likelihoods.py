@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, gammaln
 
 from mercer._validation import LARGEST
-from mercer.gp.rows.blocks import Block, one_column
+from mercer.rows.blocks import Block, one_column
 
 Array = NDArray[np.float64]
 

@@ -19,8 +19,8 @@ from mercer.gp.base import SparseGP
 from mercer.gp.hyperparameters import AMPLITUDES, Evidence
 from mercer.gp.inducing import search as inducing_search
 from mercer.gp.inducing.features import with_fixed_parameters
-from mercer.gp.rows import Block, RowSource
-from mercer.gp.statistics import collect
+from mercer.rows import Block, RowSource
+from mercer.rows.statistics import collect
 
 Array = NDArray[np.float64]
 
@@ -206,7 +206,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             raise ValueError(
                 f"inducing points are of a sphere; use features='harmonics' with {self.kernel_.space!r}"
             )
-        rows = source.sample(self.random_state)
+        rows = source.sample(self.random_state).dense()
         try:
             features.check(rows.X)
         except ValueError:

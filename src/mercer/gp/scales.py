@@ -14,8 +14,8 @@ from mercer._progress import progress
 from mercer.gp.elbo import Prior, Solution
 from mercer.gp.features import HarmonicFeatures
 from mercer.gp.hyperparameters import Evidence, descending
-from mercer.gp.rows import ArrayRows, Block
-from mercer.gp.statistics import collect
+from mercer.rows import ArrayRows, Block
+from mercer.rows.statistics import collect
 
 Array = NDArray[np.float64]
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from mercer._arrays import on_cpu, placed
 from mercer._threads import run
 from mercer.engine import engine_for
-from mercer.gp.checkpoint import Checkpoint
 from mercer.gp.elbo import Bound, Posterior, Prior, Solution
 from mercer.gp.features import Features
 from mercer.gp.hyperparameters import Evidence
 from mercer.gp.likelihoods import Likelihood
-from mercer.gp.rows import Block, RowSource
-from mercer.gp.statistics import add_rows, weights_of
+from mercer.rows import Block, RowSource
+from mercer.rows.checkpoint import Checkpoint
+from mercer.rows.statistics import add_rows, weights_of
 
 Array = NDArray[np.float64]
 

@@ -1,7 +1,9 @@
 """Machines that learn with kernels and state how exact they are."""
 
+from mercer.machines.certificate import Certificate
 from mercer.machines.classifier import SVC
+from mercer.machines.landmarks import LandmarkRegressor
 from mercer.machines.regressor import SVR, OneClassSVM
 from mercer.machines.ridge import KernelRidge, RidgePath
 
-__all__ = ["SVC", "SVR", "KernelRidge", "OneClassSVM", "RidgePath"]
+__all__ = ["SVC", "SVR", "Certificate", "KernelRidge", "LandmarkRegressor", "OneClassSVM", "RidgePath"]

@@ -174,13 +174,18 @@ def open_points(
     if not count(X):
         raise ValueError("X holds no points; at least one is needed")
     kernel = machine.kernel
+    if isinstance(kernel, str) and kernel == "precomputed":
+        if machine.scale is not None:
+            raise ValueError(f"scale={machine.scale} needs a kernel, and the matrix is precomputed")
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(f"a precomputed Gram matrix must be square, got X of shape {X.shape}")
+        return Points(kernel, check_finite(X)), y
+    return Points(learnt_kernel(kernel, machine.scale, X, y, weights), X), y
+
+
+def learnt_kernel(kernel: Any, scale: float | None, X: Any, y: Any, weights: Any = None) -> Any:
+    """The kernel that was asked for, with what it learns from training points and targets."""
     if isinstance(kernel, str):
-        if kernel == "precomputed":
-            if machine.scale is not None:
-                raise ValueError(f"scale={machine.scale} needs a kernel, and the matrix is precomputed")
-            if X.shape[0] != X.shape[1]:
-                raise ValueError(f"a precomputed Gram matrix must be square, got X of shape {X.shape}")
-            return Points(kernel, check_finite(X)), y
         if kernel == "linear":
             kernel = Linear()
         elif kernel == "rbf":
@@ -195,7 +200,7 @@ def open_points(
         raise TypeError(
             f"kernel must be a kernel, a callable, 'rbf', 'linear' or 'precomputed', got {kernel!r}"
         )
-    return Points(_learnt(kernel, X, y, machine.scale), X), y
+    return _learnt(kernel, X, y, scale)
 
 
 def check_points(
@@ -275,6 +280,6 @@ def _learnt(kernel: Any, X: Any, y: Any, scale: float | None) -> Any:
         warnings.warn(
             f"{kernel!r} has no range, and scale={scale} changes nothing; leave it out, or scale a part "
             "of the kernel (its base) by scaled_to",
-            stacklevel=4,
+            stacklevel=5,
         )
     return kernel.scaled_to(X, scale).learnt_from(X, y)

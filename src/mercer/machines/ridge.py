@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._arrays import count, is_on_device, is_single, on_cpu, placed, taken, to_double
 from mercer._validation import check_positive, is_whole, refuse_complex
 from mercer.kernels.base import BLOCK, Kernel
+from mercer.machines.certificate import rounded_up
 from mercer.machines.conjugate import conjugate_gradients
 from mercer.machines.pivots import Preconditioner, nystroem_factor, pivoted_cholesky
 from mercer.machines.points import (
@@ -308,7 +309,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         )
         lengths = (np.linalg.norm(r, axis=0) + rounding) / (2 * np.sqrt(self.alpha))
         errors = features.max() * (lengths + _precision(points.X) * sizes)
-        self.certificate_ = f"predictions are within {_upwards(float(errors.max()))} of the exact ones"
+        self.certificate_ = f"predictions are within {rounded_up(float(errors.max()))} of the exact ones"
         if not self.converged_:
             warnings.warn(
                 f"KernelRidge stopped after {self.n_iter_} iterations: {self.certificate_}, not as near "
@@ -463,11 +464,3 @@ def _left_out(points: Points, Y: Array, c: Array, roots: Array, diagonal: Array)
 def _precision(X: Any) -> float:
     """Relative rounding of Gram matrices of these points."""
     return float(np.finfo(np.float32 if is_single(X) else np.float64).eps)
-
-
-def _upwards(bound: float) -> str:
-    """A bound in one digit, rounded up."""
-    if not 0 < bound < math.inf:
-        return f"{bound:g}"
-    unit = 10.0 ** math.floor(math.log10(bound))
-    return f"{math.ceil(bound / unit) * unit:.1g}"

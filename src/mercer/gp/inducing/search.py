@@ -28,8 +28,8 @@ from mercer.gp.inducing.features import (
     with_fixed_parameters,
 )
 from mercer.gp.input_map import InputMap
-from mercer.gp.rows import ArrayRows, Block
-from mercer.gp.statistics import add_rows, collect
+from mercer.rows import ArrayRows, Block
+from mercer.rows.statistics import add_rows, collect
 
 Array = NDArray[np.float64]
 

@@ -13,6 +13,7 @@ import pandas as pd
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
+    _check_y,
     _get_feature_names,
     check_consistent_length,
     validate_data,
@@ -38,43 +39,57 @@ class ColumnCheck:
         Of scikit-learn's ``validate_data``, for arrays.
     vectors : bool
         Whether rows are vectors of numbers; otherwise each is one object, such as a node's label.
+    opaque : bool
+        Whether points are of any kind, and left to the kernel.
     """
 
     estimator: Any
     reset: bool = True
     options: dict[str, Any] = field(default_factory=dict)
     vectors: bool = True
+    opaque: bool = False
 
     def arrays(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows and targets in memory, checked as a whole."""
         here = self._resident(X)
         if here is None:
-            found: tuple[Any, Any] = self._validated(on_cpu(X), y=on_cpu(y), **self.options)
-            return found
-        y = validate_data(self.estimator, y=on_cpu(y), reset=self.reset, **self.options)
+            rows, targets = self._validated(on_cpu(X), y=on_cpu(y), **self.options)
+            return self._finite(rows), targets
+        y = _check_y(on_cpu(y), estimator=self.estimator, **self.options)
         check_consistent_length(here, y)
         return here, y
 
     def points(self, X: Any) -> Any:
         """Rows without targets, in memory."""
         here = self._resident(X)
-        return self._validated(on_cpu(X)) if here is None else here
+        return self._finite(self._validated(on_cpu(X))) if here is None else here
+
+    def _finite(self, X: Any) -> Any:
+        """Rows of finite numbers, or raise; objects are left alone."""
+        if self.vectors:
+            refuse_rows(~finite_rows(X), "X", "contains NaN or infinity; drop or impute such rows")
+        return X
 
     def _resident(self, X: Any) -> Any:
-        """Rows that stay on their device, checked as a whole; None if there are no such."""
+        """Points that stay as they are, checked as a whole; None if there are no such."""
+        if self.opaque:
+            _refuse_equal_names(X)
+            if getattr(X, "ndim", 1) == 2:
+                self.frame(X)
+            return X
         here = engine_for(X).resident(X) if self.vectors else None
         if here is None:
             return None
         here = as_rows(here, "X")
         self.frame(here)
-        refuse_rows(~finite_rows(here), "X", "contains NaN or infinity; drop or impute such rows")
-        return here
+        return self._finite(here)
 
     def _validated(self, X: Any, **options: Any) -> Any:
         _refuse_equal_names(X)
         if not self.vectors:
             X = _column(X)
-        usual = {"accept_sparse": "csr", "dtype": "numeric" if self.vectors else None}
+        usual: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric" if self.vectors else None}
+        usual["ensure_all_finite"] = not self.vectors  # numbers are looked at by row
         return validate_data(self.estimator, X, reset=self.reset, **usual | options)
 
     def frame(self, empty: Any) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._threads import blas_in_one_thread
-from mercer.gp.rows.base import RowSource
-from mercer.gp.rows.blocks import Block, checked, choice, joined
-from mercer.gp.rows.columns import ColumnCheck
+from mercer.rows.base import RowSource
+from mercer.rows.blocks import Block, checked, choice, joined, sample_size
+from mercer.rows.columns import ColumnCheck
 
 Array = NDArray[np.float64]
 
@@ -54,7 +54,9 @@ class DaskRows(RowSource):
     def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
         """See :class:`RowSource`; collections are checked as far as that goes without computing them."""
         check.frame(_empty(X))
-        return cls(X, y, weight)
+        source = cls(X, y, weight)
+        source.opaque = check.opaque
+        return source
 
     @property
     def columns(self) -> int:
@@ -73,7 +75,7 @@ class DaskRows(RowSource):
         import dask
 
         for part in self._parts[start:]:
-            block = dask.compute(dask.delayed(_checked)(*part))[0]
+            block = dask.compute(dask.delayed(_checked)(*part, self.opaque))[0]
             if block is not None:
                 yield block
 
@@ -89,7 +91,7 @@ class DaskRows(RowSource):
             last = min(first + step, count)
             # A node of its own: it is sent once to each worker, not with every partition.
             shared = dask.delayed(job, pure=False, traverse=False)
-            parts = [dask.delayed(_part)(shared, *part) for part in self._parts[first:last]]
+            parts = [dask.delayed(_part)(shared, *part, self.opaque) for part in self._parts[first:last]]
             while len(parts) > 1:
                 parts = [
                     dask.delayed(_sum)(parts[i : i + SPLIT_EVERY])
@@ -101,15 +103,17 @@ class DaskRows(RowSource):
                 found = dask.compute(parts[0])[0]
             yield last, found
 
-    def sample(self, seed: int) -> Block:
+    def sample(self, seed: int, size: int | None = None) -> Block:
         """See :class:`RowSource`; only rows that were chosen travel."""
         import dask
 
         counts = dask.compute(*[dask.delayed(_count)(X, weight) for _, X, _, weight in self._parts])
         ends = np.cumsum(counts)
-        chosen = choice(int(ends[-1]), self.columns, seed)
+        chosen = choice(int(ends[-1]), size or sample_size(self.columns), seed)
         parts = [
-            dask.delayed(_take)(*part, chosen[(chosen >= end - count) & (chosen < end)] - end + count)
+            dask.delayed(_take)(
+                *part, self.opaque, chosen[(chosen >= end - count) & (chosen < end)] - end + count
+            )
             for part, end, count in zip(self._parts, ends, counts, strict=True)
         ]
         found = [block for block in dask.compute(*parts) if block is not None]
@@ -219,15 +223,15 @@ def _delayed(collection: Any) -> list[Any]:
     return list(parts.ravel() if hasattr(parts, "ravel") else parts)
 
 
-def _part(job: Callable[[Block], Any], number: int, X: Any, y: Any, weight: Any) -> Any:
+def _part(job: Callable[[Block], Any], number: int, X: Any, y: Any, weight: Any, opaque: bool) -> Any:
     """One partition's part of a sum.  Dask's threads share the cores: BLAS has one in each."""
     with blas_in_one_thread():
-        block = _checked(number, X, y, weight)
+        block = _checked(number, X, y, weight, opaque)
         return None if block is None else job(block)
 
 
-def _checked(number: int, X: Any, y: Any, weight: Any) -> Block | None:
-    return checked(X, y, weight, f"partition {number}")
+def _checked(number: int, X: Any, y: Any, weight: Any, opaque: bool) -> Block | None:
+    return checked(X, y, weight, f"partition {number}", opaque)
 
 
 def _sum(parts: list[Any]) -> Any:
@@ -240,8 +244,10 @@ def _count(X: Any, weight: Any) -> int:
     return int(X.shape[0] if weight is None else np.count_nonzero(weight))
 
 
-def _take(number: int, X: Any, y: Any, weight: Any, chosen: NDArray[np.int64]) -> Block | None:
-    block = _checked(number, X, y, weight)
+def _take(
+    number: int, X: Any, y: Any, weight: Any, opaque: bool, chosen: NDArray[np.int64]
+) -> Block | None:
+    block = _checked(number, X, y, weight, opaque)
     if block is None or block.weight is None:
         return block and block.take(chosen)
     return block.take(np.flatnonzero(block.weight)[chosen])

@@ -10,10 +10,10 @@ import joblib
 
 from mercer._arrays import on_cpu
 from mercer._progress import progress
-from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.rows.base import RowSource
-from mercer.gp.rows.blocks import Block, checked, drawn, joined, sample_size
-from mercer.gp.rows.columns import Labels, check_labels, column_labels
+from mercer.rows.base import RowSource
+from mercer.rows.blocks import Block, checked, drawn, joined, sample_size, taken
+from mercer.rows.checkpoint import Checkpoint
+from mercer.rows.columns import Labels, check_labels, column_labels
 
 #: Last entry of a complete journal.
 END = "end"
@@ -47,7 +47,8 @@ class StreamRows(RowSource):
     @property
     def columns(self) -> int:
         """Number of columns of the first block."""
-        return int(self.first().X.shape[1])
+        first = self.first().X
+        return int(first.shape[1]) if getattr(first, "ndim", 1) == 2 else 1
 
     @property
     def names(self) -> list[str] | None:  # type: ignore[override]
@@ -125,19 +126,20 @@ class StreamRows(RowSource):
         first = self._labels = here if self._labels is None else self._labels
         check_labels(first[0], here[0], X)
         check_labels(first[1], here[1], y)
-        block = checked(raw[0], raw[1], raw[2] if len(raw) == 3 else None, f"block {number}")
+        weight = raw[2] if len(raw) == 3 else None
+        block = checked(raw[0], raw[1], weight, f"block {number}", self.opaque)
         if block is None:
             raise ValueError(f"block {number} has no rows; leave it out")
-        self._where = block.X[:0] if self._where is None else self._where
+        self._where = taken(block.X, slice(0)) if self._where is None else self._where
         return block
 
     def first(self) -> Block:
         """See :class:`RowSource`."""
         return self._head(1)[0]
 
-    def sample(self, seed: int) -> Block:
+    def sample(self, seed: int, size: int | None = None) -> Block:
         """See :class:`RowSource`; of an iterator the first rows, which are not used up."""
-        size = sample_size(self.columns)
+        size = size or sample_size(self.columns)
         return drawn(self.blocks(), size, seed) if self.repeatable else joined(self._head(size), size)
 
     def _head(self, rows: int) -> list[Block]:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from mercer._arrow import check_footer, lacks_checksums, open_parquet
 from mercer._validation import is_whole
-from mercer.gp.rows.base import RowSource
-from mercer.gp.rows.blocks import Block, checked
-from mercer.gp.rows.columns import Roles
+from mercer.rows.base import RowSource
+from mercer.rows.blocks import Block, checked
+from mercer.rows.columns import Roles
 
 Array = NDArray[np.float64]
 

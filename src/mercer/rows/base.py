@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from mercer._progress import progress
-from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.input_map import Moments
-from mercer.gp.rows.blocks import Block, drawn, sample_size
-from mercer.gp.rows.columns import ColumnCheck
+from mercer.rows.blocks import Block, drawn, sample_size
+from mercer.rows.checkpoint import Checkpoint
+from mercer.rows.columns import ColumnCheck
+from mercer.rows.moments import Moments
 
 _REGISTERED: list[type[RowSource]] = []
 
@@ -39,6 +39,8 @@ class RowSource(ABC):
     #: Whether targets are a vector; None to tell by the number of targets.
     flat: bool | None = None
 
+    #: Whether points are of any kind, and left to the kernel; otherwise they are rows of numbers.
+    opaque: bool = False
     #: A few numbers on the device that the rows live on; None in main memory.
     where: Any = None
 
@@ -54,6 +56,7 @@ class RowSource(ABC):
     def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
         """The source of X, whose columns are learnt or checked."""
         source = cls(X, y, weight)
+        source.opaque = check.opaque
         check.names(source.names)
         return source
 
@@ -64,7 +67,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """Checked blocks, from a certain row on; see :func:`~mercer.gp.rows.blocks.checked`."""
+        """Checked blocks, from a certain row on; see :func:`~mercer.rows.blocks.checked`."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -94,9 +97,9 @@ class RowSource(ABC):
             return block
         raise ValueError("there are no rows")
 
-    def sample(self, seed: int) -> Block:
-        """Random rows of positive weight, dense, as one block; all of them if there are few."""
-        return drawn(self.blocks(), sample_size(self.columns), seed)
+    def sample(self, seed: int, size: int | None = None) -> Block:
+        """Random rows of positive weight as one block, so many or the usual number, or all."""
+        return drawn(self.blocks(), size or sample_size(self.columns), seed)
 
     def moments(self, checkpoint: Checkpoint | None = None) -> Moments:
         """Means and standard deviations of the columns, of the first block if there is one pass only."""

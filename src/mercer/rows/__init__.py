@@ -1,12 +1,12 @@
 """Sources of rows: arrays, iterables of blocks, Parquet files and Dask collections."""
 
-from mercer.gp.rows.arrays import ArrayRows
-from mercer.gp.rows.base import RowSource, open_rows, register, source_for, unregister
-from mercer.gp.rows.blocks import Block
-from mercer.gp.rows.columns import ColumnCheck
-from mercer.gp.rows.dask import DaskRows
-from mercer.gp.rows.parquet import ParquetBlocks, ParquetRows
-from mercer.gp.rows.streams import StreamRows
+from mercer.rows.arrays import ArrayRows
+from mercer.rows.base import RowSource, open_rows, register, source_for, unregister
+from mercer.rows.blocks import Block
+from mercer.rows.columns import ColumnCheck
+from mercer.rows.dask import DaskRows
+from mercer.rows.parquet import ParquetBlocks, ParquetRows
+from mercer.rows.streams import StreamRows
 
 __all__ = [
     "ArrayRows",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_array
 from mercer._arrays import finite_rows, on_cpu, to_double
 from mercer._validation import as_rows, refuse_complex
 from mercer.engine import engine_for
-from mercer.gp.rows.columns import column_without_numbers
+from mercer.rows.columns import column_without_numbers
 
 Array = NDArray[np.float64]
 
@@ -50,10 +51,15 @@ class Block:
         """Sum of the weights of all targets."""
         return self.y.size if self.weight is None else self.y[:1].size * float(self.weight.sum())
 
-    def take(self, chosen: NDArray[np.int64]) -> Block:
+    def take(self, chosen: slice | NDArray[np.int64]) -> Block:
         """Some of the rows."""
         weight = None if self.weight is None else self.weight[chosen]
-        return Block(self.X[chosen], self.y[chosen], weight, self.name)
+        return Block(taken(self.X, chosen), self.y[chosen], weight, self.name)
+
+    def dense(self) -> Block:
+        """The same with points in a dense array in main memory, and targets in columns of numbers."""
+        X = self.X.toarray() if sparse.issparse(self.X) else on_cpu(self.X)
+        return Block(X, self.targets(), self.weight, self.name)
 
     def labels(self) -> NDArray[Any]:
         """Labels as a checked vector, of whatever kind."""
@@ -63,8 +69,11 @@ class Block:
         return labels
 
 
-def checked(X: Any, y: Any, weight: Any, name: str) -> Block | None:
-    """A block of somebody else's; None if it has no rows."""
+def checked(X: Any, y: Any, weight: Any, name: str, opaque: bool = False) -> Block | None:
+    """A block of somebody else's; None if it has no rows.
+
+    Points that are ``opaque`` are of any kind: they are left to the kernel.
+    """
     rows = _length(X, f"X of {name}")
     y = _dense(y, f"y of {name}")
     weight = None if weight is None else _dense(weight, f"weight of {name}", float)
@@ -74,12 +83,8 @@ def checked(X: Any, y: Any, weight: Any, name: str) -> Block | None:
     if rows == 0:
         return None
     block = Block(X, y, weight, name)
-    try:
-        refuse_complex(X, "X")
-        X = as_floats(_rows(X))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{block.called('X')}: {column_without_numbers(X)}{error}") from None
-    _refuse_nan(on_cpu(~finite_rows(X)), block.called("X"))
+    if not opaque:
+        X = _numbers(block)
     if weight is not None:
         if weight.ndim != 1:
             raise ValueError(f"{block.called('weight')} has shape {weight.shape}; give one number a row")
@@ -89,18 +94,49 @@ def checked(X: Any, y: Any, weight: Any, name: str) -> Block | None:
     return Block(X, y, weight, name)
 
 
+def _numbers(block: Block) -> Any:
+    """Rows of finite numbers, or raise."""
+    X = block.X
+    try:
+        refuse_complex(X, "X")
+        X = as_floats(_rows(X))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{block.called('X')}: {column_without_numbers(X)}{error}") from None
+    _refuse_nan(on_cpu(~finite_rows(X)), block.called("X"))
+    return X
+
+
 def joined(blocks: Sequence[Block], most: int | None = None) -> Block:
-    """Rows of some blocks as one, dense, with targets in columns; the first of them, if too many."""
-    X = np.concatenate([b.X.toarray() if sparse.issparse(b.X) else on_cpu(b.X) for b in blocks])
+    """Rows of some blocks as one, with targets in columns; the first of them, if too many."""
     weight = None
     if any(b.weight is not None for b in blocks):
         weight = np.concatenate([np.ones(len(b.y)) if b.weight is None else b.weight for b in blocks])
-    part = slice(most)
-    return Block(
-        X[part],
-        np.concatenate([b.targets() for b in blocks])[part],
-        None if weight is None else weight[part],
-    )
+    y = np.concatenate([b.y[:, None] if b.y.ndim == 1 else b.y for b in blocks])
+    whole = Block(stacked([b.X for b in blocks]), y, weight)
+    return whole if most is None else whole.take(slice(most))
+
+
+def taken(X: Any, chosen: slice | NDArray[np.int64]) -> Any:
+    """Some points of whatever holds them."""
+    if hasattr(X, "iloc"):
+        return X.iloc[chosen]
+    if hasattr(X, "shape") or isinstance(chosen, slice):
+        return X[chosen]
+    return [X[i] for i in chosen]
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Points of several containers of one kind in one of them."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    if sparse.issparse(first):
+        return sparse.vstack(parts, format="csr")
+    if hasattr(first, "iloc"):
+        return pd.concat(parts, ignore_index=True)
+    if hasattr(first, "shape"):
+        return array_namespace(first).concat(parts)
+    return [one for part in parts for one in part]
 
 
 def _rows(X: Any) -> Any:
@@ -161,13 +197,13 @@ def _smallest(kept: list[tuple[Array, Block]], size: int) -> list[tuple[Array, B
 
 
 def sample_size(columns: int) -> int:
-    """Most rows of a sample, which is dense."""
+    """Usual number of rows of a sample, which is made dense."""
     return min(SAMPLE, max(_NUMBERS // columns, 1000))
 
 
-def choice(rows: int, columns: int, seed: int) -> NDArray[np.int64]:
+def choice(rows: int, size: int, seed: int) -> NDArray[np.int64]:
     """Numbers of the rows of a sample, in order: those that :func:`drawn` takes of blocks of them."""
-    keys, size = np.random.default_rng(seed).random(rows), sample_size(columns)
+    keys = np.random.default_rng(seed).random(rows)
     return np.arange(rows) if rows <= size else np.sort(np.argpartition(keys, size - 1)[:size])
 
 

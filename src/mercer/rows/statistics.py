@@ -1,9 +1,9 @@
-"""What a Gaussian process needs to know of the data: sums over rows, that add up."""
+"""What a process or a machine needs to know of the data: sums over rows, that add up."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
 from operator import add
@@ -19,10 +19,9 @@ from mercer._files import DAMAGE, atomic_write, one_line, seal, unsealed
 from mercer._npz import Npz
 from mercer._threads import run
 from mercer._validation import LARGEST
-from mercer.engine import engine_for
-from mercer.gp.checkpoint import Checkpoint
-from mercer.gp.features import Features
-from mercer.gp.rows import Block, RowSource
+from mercer.rows import Block, RowSource
+from mercer.rows.checkpoint import Checkpoint
+from mercer.rows.sums import RowFunctions
 
 Array = NDArray[np.float64]
 
@@ -164,10 +163,18 @@ class Statistics:
                 )
 
 
-def collect(features: Features, rows: RowSource, checkpoint: Checkpoint | None = None) -> Statistics:
-    """Statistics of rows, in one pass; memory for a block and a few matrices of M x M."""
+def collect(
+    features: RowFunctions,
+    rows: RowSource,
+    checkpoint: Checkpoint | None = None,
+    targets: Callable[[Block], Array] = Block.targets,
+) -> Statistics:
+    """Statistics of rows, in one pass; memory for a block and a few matrices of M x M.
+
+    ``targets`` makes columns of numbers of the targets of a block.
+    """
     kept = Checkpoint() if checkpoint is None else checkpoint
-    found: Statistics = rows.total(partial(_of_block, features), "rows", kept, "statistics")
+    found: Statistics = rows.total(partial(_of_block, features, targets), "rows", kept, "statistics")
     if found.fingerprint != features.fingerprint:
         # Blocks of an iterator are scaled by the first of them, those of a list by all.
         raise ValueError(
@@ -181,12 +188,12 @@ def collect(features: Features, rows: RowSource, checkpoint: Checkpoint | None =
     return found
 
 
-def _of_block(features: Features, block: Block) -> Statistics:
-    rows, y = features.check(block.X, block.called("X")), block.targets()
+def _of_block(features: RowFunctions, targets: Callable[[Block], Array], block: Block) -> Statistics:
+    rows, y = features.check(block.X, block.called("X")), targets(block)
     shift = y.mean(axis=0)
     y = y - shift
     _check_range(y, block.called("y"))
-    lanes = engine_for(rows).lanes(rows)
+    lanes = features.lanes(rows)
     accumulators = [_StatisticsAccumulator(features, rows, y.shape[1]) for _ in range(lanes)]
     add_rows(accumulators, rows, placed(y, rows), placed(weights_of(block), rows))
     return reduce(add, [part.statistics(shift) for part in accumulators])
@@ -233,7 +240,7 @@ def add_rows(accumulators: Sequence[Accumulator], rows: Any, y: Any, weight: Any
 class _StatisticsAccumulator:
     """Sums of one thread for :class:`Statistics`."""
 
-    def __init__(self, features: Features, rows: Any, outputs: int) -> None:
+    def __init__(self, features: RowFunctions, rows: Any, outputs: int) -> None:
         self._fingerprint = features.fingerprint
         # Targets and a column of ones together: one product for both.
         self._sums = features.sums(rows, outputs + 1)

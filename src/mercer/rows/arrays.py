@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import joblib
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
-from mercer._arrays import on_cpu
+from mercer._arrays import count, on_cpu
 from mercer._validation import refuse_complex
 from mercer.engine import engine_for
-from mercer.gp.rows.base import RowSource
-from mercer.gp.rows.blocks import Block, as_floats, choice, joined
-from mercer.gp.rows.columns import ColumnCheck
+from mercer.rows.base import RowSource
+from mercer.rows.blocks import Block, as_floats, choice, joined, sample_size, taken
+from mercer.rows.columns import ColumnCheck
 
 #: Rows of one block; more on a device.
 ROWS = 16_384
@@ -39,7 +40,9 @@ class ArrayRows(RowSource):
         X, y = check.arrays(X, y)
         if weight is not None:
             weight = _check_sample_weight(on_cpu(weight), y, dtype=float, ensure_non_negative=True)
-        return cls(X, y, weight)
+        source = cls(X, y, weight)
+        source.opaque = check.opaque
+        return source
 
     @classmethod
     def apply(
@@ -53,12 +56,12 @@ class ArrayRows(RowSource):
     @property
     def length(self) -> int:  # type: ignore[override]
         """Number of rows."""
-        return int(self.X.shape[0])
+        return count(self.X)
 
     @property
     def columns(self) -> int:
         """See :class:`RowSource`."""
-        return int(self.X.shape[1])
+        return int(self.X.shape[1]) if getattr(self.X, "ndim", 1) == 2 else 1
 
     @property
     def flat(self) -> bool:  # type: ignore[override]
@@ -68,7 +71,7 @@ class ArrayRows(RowSource):
     @property
     def where(self) -> Any:
         """See :class:`RowSource`."""
-        return self.X[:0]
+        return taken(self.X, slice(0))
 
     def fingerprint(self) -> str:
         """A hash of all numbers; see :class:`RowSource`."""
@@ -76,16 +79,19 @@ class ArrayRows(RowSource):
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
         """See :class:`RowSource`."""
-        height = engine_for(self.X).rows_at_once(self.X, ROWS, self.columns)
+        engine = None if self.opaque else engine_for(self.X)
+        height = ROWS if engine is None else engine.rows_at_once(self.X, ROWS, self.columns)
         for first in range(start, self.length, height):
             part = slice(first, min(first + height, self.length))
-            weight = None if self.weight is None else self.weight[part]
             name = f"the rows from {part.start} on" if part.start else ""
-            yield Block(as_floats(self.X[part]), self.y[part], weight, name)
+            yield self._block(part, name)
 
-    def sample(self, seed: int) -> Block:
+    def _block(self, chosen: Any, name: str = "") -> Block:
+        block = Block(self.X, self.y, self.weight, name).take(chosen)
+        return block if self.opaque else replace(block, X=as_floats(block.X))
+
+    def sample(self, seed: int, size: int | None = None) -> Block:
         """See :class:`RowSource`; rows that are not chosen are not touched."""
         counting = np.arange(self.length) if self.weight is None else np.flatnonzero(self.weight)
-        chosen = counting[choice(len(counting), self.columns, seed)]
-        rows = Block(self.X, self.y, self.weight).take(chosen)
-        return joined([Block(as_floats(rows.X), rows.y, rows.weight)])
+        chosen = counting[choice(len(counting), size or sample_size(self.columns), seed)]
+        return joined([self._block(chosen)])

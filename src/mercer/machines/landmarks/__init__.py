@@ -1,0 +1,5 @@
+"""Machines for many rows: functions spanned by the kernel at landmarks, fitted by passes over rows."""
+
+from mercer.machines.landmarks.regressor import LandmarkRegressor
+
+__all__ = ["LandmarkRegressor"]

@@ -1,0 +1,254 @@
+"""What machines on landmarks share: rows, landmarks, sums over rows, predictions and certificates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import __version__
+from mercer._arrays import on_cpu
+from mercer._validation import check_positive, is_whole, refuse_complex
+from mercer.kernels.base import Kernel
+from mercer.machines.certificate import Certificate, DualObjective
+from mercer.machines.landmarks.features import LandmarkFeatures, check_points, choose_landmarks
+from mercer.machines.landmarks.ridge import RidgeSums
+from mercer.machines.points import learnt_kernel, products
+from mercer.machines.program import Array
+from mercer.rows import Block, ColumnCheck, RowSource, open_rows, source_for
+from mercer.rows.blocks import stacked
+from mercer.rows.checkpoint import Checkpoint
+from mercer.rows.statistics import Statistics, collect
+
+#: Rows among which landmarks are chosen: so many of each, and at least so many.
+_PER_LANDMARK, _LEAST = 10, 10_000
+#: With "auto": first and last number of landmarks, and what twice as many must improve, relatively.
+_FIRST, _LAST, _PAYS = 250, 4000, 0.01
+
+
+class LandmarkMachine(BaseEstimator, ABC):
+    """A machine whose functions are spanned by the kernel at landmarks."""
+
+    kernel: Any
+    n_landmarks: Any
+    alpha: float
+    scale: float | None
+    random_state: Any
+
+    kernel_: Any
+    landmarks_: Any
+    dual_coef_: Array
+    #: Options of scikit-learn's check of targets.
+    _target_options: ClassVar[dict[str, Any]] = {}
+    #: What checkpoints hold beside numbers, text and arrays.
+    _kept: ClassVar[tuple[type, ...]] = (Statistics,)
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
+        """Fit the machine."""
+
+    @abstractmethod
+    def _dual(self, block: Block) -> Array:
+        """Dual coefficients of rows, a column for each output."""
+
+    def _validate(self) -> None:
+        check_positive(self, "alpha")
+        if self.n_landmarks != "auto" and not (is_whole(self.n_landmarks) and self.n_landmarks > 0):
+            raise ValueError(
+                f"n_landmarks must be a whole number from 1, or 'auto', got {self.n_landmarks!r}"
+            )
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            raise ValueError("landmarks need a kernel that can be evaluated, not a precomputed matrix")
+
+    @property
+    def _opaque(self) -> bool:
+        """Whether points are left to the kernel, rather than rows of numbers."""
+        vectors = isinstance(self.kernel, str) or getattr(self.kernel, "requires_vector_input", False)
+        return not vectors
+
+    def _column_check(self, reset: bool, **options: Any) -> ColumnCheck:
+        return ColumnCheck(self, reset, options, vectors=not self._opaque, opaque=self._opaque)
+
+    def _rows(self, X: Any, y: Any, weight: Any, reset: bool = True) -> RowSource:
+        """Rows of whatever was given."""
+        self._validate()
+        if reset:  # a fit that fails must not leave half of the one before
+            for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+                delattr(self, name)
+        return open_rows(X, y, weight, self._column_check(reset, **self._target_options))
+
+    def _open(self, path: Any, rows: RowSource) -> Checkpoint:
+        """The checkpoint of a fit with these parameters to these rows."""
+        if path is None:
+            return Checkpoint()
+        parameters = {
+            f"{name} (a parameter)": repr(value) for name, value in self.get_params(deep=False).items()
+        }
+        kind = f"{type(self).__name__} {__version__}"
+        description = {"estimator": kind, **parameters, "rows": rows.fingerprint()}
+        checkpoint = Checkpoint(path, description, self._kept)
+        rows.attach(checkpoint)
+        return checkpoint
+
+    def _collect(
+        self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array], bias: bool
+    ) -> None:
+        """Choose landmarks and sum up the rows; with "auto" until twice as many do not pay."""
+        auto = self.n_landmarks == "auto"
+        if auto and not rows.repeatable:
+            raise ValueError(
+                "n_landmarks='auto' passes over the rows several times, and an iterator can be read "
+                "only once; give a list of blocks, or a number of landmarks"
+            )
+        kept.results.setdefault("size", _FIRST if auto else int(self.n_landmarks))
+        while True:
+            size = kept.results["size"]
+            features = self._choose(rows, kept, size)
+            self.statistics_ = collect(features, rows, kept, targets)
+            if not auto or features.size < size or 2 * size > _LAST or not self._pays(bias):
+                break
+            kept.results["size"] = 2 * size
+            for name in ("landmarks", "statistics"):
+                del kept.results[name]
+        self.kernel_, self.landmarks_ = features.kernel, features.points
+        self._whitening = features.whitening
+
+    def _choose(self, rows: RowSource, kept: Checkpoint, size: int) -> LandmarkFeatures:
+        """Landmarks of a sample of the rows, the same if the fit goes on."""
+        if "seed" not in kept.results:
+            kept.results["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = kept.results["seed"]
+        sample = rows.sample(seed, max(_PER_LANDMARK * size, _LEAST))
+        if not len(sample.y) or (sample.weight is not None and not sample.weight.any()):
+            raise ValueError("there are no rows of positive weight; give rows that count")
+        sample = replace(sample, X=sample.X if self._opaque else on_cpu(sample.X))
+        try:
+            kernel = learnt_kernel(self.kernel, self.scale, sample.X, sample.y, sample.weight)
+            if "landmarks" not in kept.results:
+                rng = np.random.default_rng(seed)
+                kept.keep("landmarks", choose_landmarks(kernel, sample, size, rng))
+        except ValueError:
+            if isinstance(self.kernel, Kernel):
+                for block in rows.blocks():  # one of them names the row as it was given
+                    check_points(self.kernel, block.X, block.called("X"))
+            raise
+        pivots, L = kept.results["landmarks"]
+        return LandmarkFeatures.of(kernel, sample, pivots, L, self._opaque)
+
+    def _pays(self, bias: bool) -> bool:
+        """Whether the second half of the landmarks improves the objective."""
+        sums = RidgeSums.of(self.statistics_, bias)
+        half, whole = (
+            float(sums.first(size).solve(self.alpha).dual.reached.sum())
+            for size in (len(sums.gram) // 2, len(sums.gram))
+        )
+        return half - whole > _PAYS * whole
+
+    @property
+    def _features(self) -> LandmarkFeatures:
+        return LandmarkFeatures(self.kernel_, self.landmarks_, self._whitening, self._opaque)
+
+    def _state(self, dual: DualObjective, left_out: Array) -> None:
+        """Say what the landmarks cost at most, from sums over rows alone."""
+        self._reached = dual.reached, dual.linear, dual.square, dual.factor
+        self._certify(dual.certificate("safe", left_out))
+
+    def _certify(self, found: Certificate) -> Certificate:
+        self.objective_, self.certificate_ = found.upper, str(found)
+        self.bounds_ = found.lower, found.upper
+        return found
+
+    def certify(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        grade: str = "sampled",
+        n_rows: int = 1000,
+    ) -> Certificate:
+        """Bracket the objective that all rows as landmarks would reach.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            What the machine was fitted to.
+        grade : "sampled" or "exact"
+            From products with the kernel matrix at a sample of rows, with a standard error; or from one
+            product with the whole kernel matrix.
+        n_rows : int
+            Size of the sample.
+
+        Returns
+        -------
+        Certificate
+            Also in words as ``certificate_``.
+        """
+        check_is_fitted(self)
+        if grade not in ("sampled", "exact"):
+            raise ValueError(f"grade must be 'sampled' or 'exact', got {grade!r}")
+        if not is_whole(n_rows) or n_rows < 2:
+            raise ValueError(f"n_rows must be a whole number from 2, got {n_rows!r}")
+        rows = self._rows(X, y, sample_weight, reset=False)
+        if not rows.repeatable:
+            raise ValueError("certify passes over the rows again, and an iterator can be read only once")
+        dual = DualObjective(*self._reached)
+        if grade == "exact":
+            parts = [self._left_out(rows, block) for block in rows.blocks()]
+            return self._certify(dual.certificate(grade, np.concatenate(parts).sum(axis=0)))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        terms = self._left_out(rows, rows.sample(seed + 1, n_rows))
+        total = rows.total(_counting, "rows", Checkpoint(), "count")
+        spread = terms.std(axis=0, ddof=1) if len(terms) > 1 else np.zeros(terms.shape[1])
+        errors = total * spread * np.sqrt(max(1 / len(terms) - 1 / total, 0.0))
+        return self._certify(dual.certificate(grade, total * terms.mean(axis=0), errors))
+
+    def _left_out(self, rows: RowSource, some: Block) -> Array:
+        """``a_i ((K - Khat) a)_i`` at some of the rows, by one pass over all of them."""
+        features, size = self._features, len(self._whitening)
+        job = partial(_product, self, stacked([features.near(some.X), some.X]))
+        found: Array = rows.total(job, "certificate", Checkpoint(), "product")
+        inside = self._whitening.T @ (self._whitening @ found[:size])
+        captured = products(self.kernel_, some.X, features.near(some.X), inside)
+        return self._dual(some) * (found[size:] - captured)
+
+    def _values(self, X: Any) -> Array:
+        """Function values at points that were checked, a column for each output."""
+        coefficients = self.dual_coef_.reshape(len(self._whitening), -1)
+        return products(self.kernel_, X, self._features.near(X), coefficients)
+
+    def _points(self, X: Any) -> Any:
+        """Points to predict at, checked."""
+        check_is_fitted(self)
+        refuse_complex(X, "X")
+        return self._column_check(reset=False).points(X)
+
+    def _apply(self, method: str, X: Any, *outputs: tuple[Any, ...]) -> Any:
+        """A method at the points of X, by the source of such points."""
+        check_is_fitted(self)
+        return source_for(X).apply(self, method, X, outputs)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "certificate_")
+
+
+def _product(machine: LandmarkMachine, points: Any, block: Block) -> Array:
+    """A block's part of the product of the kernel matrix with the dual coefficients."""
+    return products(machine.kernel_, points, block.X, machine._dual(block))
+
+
+def _counting(block: Block) -> int:
+    """Number of rows that count."""
+    return len(block.y) if block.weight is None else int(np.count_nonzero(block.weight))

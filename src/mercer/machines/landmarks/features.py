@@ -1,0 +1,135 @@
+"""The kernel at landmarks as features, and the choice of landmarks."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import joblib
+import numpy as np
+from array_api_compat import array_namespace
+from scipy.linalg import solve_triangular
+
+from mercer._arrays import count, filled, placed, to_double
+from mercer.engine import engine_for
+from mercer.kernels.base import Kernel
+from mercer.machines.pivots import pivoted_cholesky
+from mercer.machines.points import Points
+from mercer.machines.program import Array, Index
+from mercer.rows.blocks import Block, taken
+from mercer.rows.statistics import weights_of
+from mercer.rows.sums import ProductSums, RowSums
+
+#: Numbers of a block of features in main memory, and the fewest rows of one.
+_NUMBERS, _LEAST = 2**23, 256
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkFeatures:
+    """Features ``phi(x) = L^-1 (k(z_1, x), ..., k(z_M, x))`` for landmarks z_j, with ``L L' = k(Z, Z)``.
+
+    Inner products of features are the Nystroem approximation of the kernel, and the squared norm of
+    ``f = phi b`` in the kernel's space of functions is ``|b|^2``.  Features of the first landmarks do
+    not depend on those that follow.
+
+    Parameters
+    ----------
+    kernel : Kernel or callable
+    points : landmarks
+    whitening : array of shape (M, M)
+        ``L^-1``, lower triangular.
+    opaque : bool
+        Whether only the kernel knows what points are.
+    """
+
+    kernel: Any
+    points: Any
+    whitening: Array
+    opaque: bool
+    n_rest = 1
+
+    @classmethod
+    def of(cls, kernel: Any, sample: Block, pivots: Index, L: Array, opaque: bool) -> LandmarkFeatures:
+        """Features of the landmarks that some rows of a sample are; ``L L'`` is their kernel matrix."""
+        whitening = solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False)
+        return cls(kernel, taken(sample.X, pivots), whitening, opaque)
+
+    @property
+    def size(self) -> int:
+        """Number of landmarks."""
+        return len(self.whitening)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A text that other features do not have."""
+        parts = (repr(self.kernel), joblib.hash(self.points), joblib.hash(self.whitening))
+        return hashlib.sha256(";".join(map(str, parts)).encode()).hexdigest()
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Points, checked by the kernel, which names the row that is wrong."""
+        check_points(self.kernel, X, name)
+        return X
+
+    def write(self, rows: Any, out: Any) -> Any:
+        """Write the features at rows; returns what they leave out of k(x, x), shape (m, 1)."""
+        xp = array_namespace(out)
+        K = to_double(self.kernel(rows, self.near(rows)))
+        xp.matmul(K, placed(self.whitening, out).T, out=out)
+        left = to_double(_diagonal(self.kernel, rows)) - (out * out).sum(axis=1)
+        return xp.where(left > 0, left, xp.zeros_like(left))[:, None]
+
+    def sums(self, rows: Any, outputs: int, beside: Any = None) -> RowSums:
+        """Where sums over rows are collected."""
+        return ProductSums(self, rows, outputs, beside)
+
+    def lanes(self, rows: Any) -> int:
+        """One: the kernel and the matrix products use all threads."""
+        return 1
+
+    def height(self, rows: Any) -> int:
+        """Rows whose features are in memory at a time."""
+        least = max(_LEAST, _NUMBERS // self.size)
+        return least if self.opaque else engine_for(rows).rows_at_once(rows, least, self.size)
+
+    def buffer(self, rows: Any) -> Any:
+        """Room for the features at so many rows."""
+        return filled((min(self.height(rows), count(rows)), self.size), 0.0, rows)
+
+    def near(self, rows: Any) -> Any:
+        """The landmarks where the rows live."""
+        return self.points if self.opaque else placed(self.points, rows)
+
+
+def check_points(kernel: Any, X: Any, name: str) -> None:
+    """Let the kernel name a row that is wrong, in a block of this name."""
+    try:
+        _diagonal(kernel, X)
+    except (ValueError, TypeError) as error:
+        raise type(error)(str(error).replace("of X", f"of {name}", 1)) from None
+
+
+def _diagonal(kernel: Any, rows: Any) -> Any:
+    return kernel.diag(rows) if isinstance(kernel, Kernel) else Points(kernel, rows).diagonal()
+
+
+def choose_landmarks(
+    kernel: Any, sample: Block, most: int, rng: np.random.Generator
+) -> tuple[Index, Array]:
+    """Landmarks among some rows, by randomly pivoted Cholesky factorisation.
+
+    Returns
+    -------
+    pivots, L
+        Numbers of the rows, and the Cholesky factor of their kernel matrix.
+    """
+    points = Points(kernel, sample.X)
+    diagonal = points.diagonal()
+    if not (np.isfinite(diagonal).all() and (diagonal >= 0).all() and diagonal.any()):
+        raise ValueError(
+            f"{kernel!r} has no positive finite k(x, x) at a sample of the rows; landmarks need one"
+        )
+    weights = weights_of(sample)
+    F, pivots = pivoted_cholesky(points, diagonal, most, rng, weights / weights.max())
+    return pivots, F[pivots]

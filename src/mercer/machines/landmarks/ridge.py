@@ -1,0 +1,90 @@
+"""Ridge regression on features from sums over rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import eigh
+
+from mercer.machines.certificate import DualObjective
+from mercer.machines.program import Array
+from mercer.rows.statistics import Statistics
+
+_EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class RidgeSolution:
+    """Coefficients of features, biases, the dual objective, and what landmarks leave out at most."""
+
+    coefficients: Array
+    bias: Array
+    dual: DualObjective
+    left_out: Array
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeSums:
+    """Sums over rows of weights w, features phi and targets y, perhaps about their means.
+
+    Parameters
+    ----------
+    gram : array of shape (M, M)
+        Sum of ``w phi phi'``.
+    linear : array of shape (M, q)
+        Sum of ``w phi y'``.
+    squares : array of shape (q,)
+        Sum of ``w y^2``.
+    left : float
+        Sum of w times what the features leave out of k(x, x).
+    means : pair of arrays of shape (M,) and (q,)
+        Means of features and targets; zeros where there is no bias.
+    """
+
+    gram: Array
+    linear: Array
+    squares: Array
+    left: float
+    means: tuple[Array, Array]
+
+    @classmethod
+    def of(cls, sums: Statistics, bias: bool) -> RidgeSums:
+        """The sums, about the means if there is a bias."""
+        if not bias:
+            sums = sums.shifted(np.zeros_like(sums.shift))
+            means = np.zeros_like(sums.features), np.zeros_like(sums.shift)
+            return cls(sums.gram, sums.linear, sums.squares, float(sums.rest[0]), means)
+        sums = sums.shifted(sums.target_mean)
+        means = sums.features / sums.weight, sums.shift
+        gram = sums.gram - np.outer(sums.features, means[0])
+        return cls(gram, sums.linear, sums.squares, float(sums.rest[0]), means)
+
+    def first(self, size: int) -> RidgeSums:
+        """The sums of the first features."""
+        left = self.left + float(np.trace(self.gram[size:, size:]))
+        means = self.means[0][:size], self.means[1]
+        return replace(
+            self, gram=self.gram[:size, :size], linear=self.linear[:size], left=left, means=means
+        )
+
+    @cached_property
+    def _decomposition(self) -> tuple[Array, Array, Array]:
+        """Eigenvalues, eigenvectors, and the linear sums in their basis."""
+        values, vectors = eigh(self.gram, driver="evd", check_finite=False)
+        return np.maximum(values, 0.0), vectors, vectors.T @ self.linear
+
+    def solve(self, alpha: float) -> RidgeSolution:
+        """Minimise ``sum w (y - phi b - bias)^2 + alpha |b|^2``, for each output."""
+        values, vectors, linear = self._decomposition
+        shrunk = linear / (values + alpha)[:, None]
+        b = vectors @ shrunk
+        # Residual sum of squares and objective, without the difference of large numbers b'Gb.
+        reached = self.squares - (linear * shrunk).sum(axis=0)
+        residual = reached - alpha * (shrunk**2).sum(axis=0)
+        rounding = len(values) * _EPS * self.squares
+        reached, residual = np.maximum(reached, 0.0), np.maximum(residual, 0.0) + rounding
+        dual = DualObjective(reached, 2 * reached, reached, alpha)
+        left_out = self.left * residual / alpha**2
+        return RidgeSolution(b, self.means[1] - self.means[0] @ b, dual, left_out)

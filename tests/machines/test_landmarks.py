@@ -1,0 +1,256 @@
+"""Machines on landmarks against dense solves, their own certificates, and every source of rows."""
+
+import warnings
+from pathlib import Path
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+from sklearn.utils.estimator_checks import check_estimator
+
+from mercer.gp import ParquetBlocks
+from mercer.kernels import Gaussian, Heat, Spectrum
+from mercer.machines import KernelRidge, LandmarkRegressor
+from mercer.machines.landmarks import base
+from mercer.machines.landmarks import features as landmark_features
+from mercer.rows import arrays
+from mercer.rows.statistics import Statistics
+from mercer.spaces import Categories, ProductSpace, Simplex, Torus
+from tests.helpers.catalogue import KERNELS
+
+
+@pytest.mark.parametrize("machine", [LandmarkRegressor(random_state=0)], ids=repr)
+def test_scikit_learn(machine) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(machine, on_skip=None, on_fail=None)
+    assert [result for result in results if result["status"] == "failed"] == []
+
+
+def data(seed: int, m: int = 0, outputs: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Some rows twice, weights of which some are zero, and targets of any size."""
+    rng = np.random.default_rng(seed)
+    m = m or int(rng.integers(30, 120))
+    X = rng.normal(size=(m, int(rng.integers(1, 4))))
+    X[m // 2 : m // 2 + m // 8] = X[: m // 8]
+    Y = np.sin(X[:, :1] * np.arange(1, outputs + 1)) + rng.normal(scale=0.2, size=(m, outputs))
+    w = rng.choice([0.0, 0.5, 1.0, 4.0], size=m) if seed % 2 else np.ones(m)
+    return X, Y * 10 ** rng.uniform(-3, 3) + seed % 3, w
+
+
+def exact_objective(K: np.ndarray, Y: np.ndarray, w: np.ndarray, alpha: float) -> float:
+    used = w > 0
+    A = K[np.ix_(used, used)] + alpha * np.diag(1 / w[used])
+    return alpha * float((Y[used] * np.linalg.solve(A, Y[used])).sum())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_all_rows_as_landmarks_give_the_exact_solution(seed: int) -> None:
+    X, Y, w = data(seed)
+    alpha = 10.0 ** (seed % 5 - 3)
+    model = LandmarkRegressor(Gaussian(), len(X), alpha, random_state=seed).fit(X, Y, w)
+    exact = KernelRidge(Gaussian(), alpha).fit(X, Y, w).predict(X)
+    np.testing.assert_allclose(model.predict(X), exact, atol=1e-8 * np.abs(Y).max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_every_kernel(kernel) -> None:
+    rng = np.random.default_rng(0)
+    X = kernel.sample(6, rng)
+    y = rng.normal(size=6)
+    model = LandmarkRegressor(kernel, random_state=0).fit(X, y)
+    if kernel.positive_semidefinite:
+        K = model.kernel_(X)
+        np.testing.assert_allclose(model.predict(X), K @ np.linalg.solve(K + np.eye(6), y), atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_exact_objective_is_inside_the_brackets(seed: int) -> None:
+    X, Y, w = data(seed)
+    alpha, kernel = 10.0 ** (seed % 4 - 2), Gaussian(0.5 + seed % 3)
+    exact = exact_objective(kernel(X), Y, w, alpha)
+    rounding = 1e-9 * float((w[:, None] * Y**2).sum())
+    improvements = []
+    for size in (5, 20, 120):
+        model = LandmarkRegressor(kernel, size, alpha, random_state=seed).fit(X, Y, w)
+        safe = model.bounds_
+        found = model.certify(X, Y, w, grade="exact")
+        for lower, upper in (safe, model.bounds_):
+            assert lower - rounding <= exact <= upper + rounding
+        assert safe[0] <= found.lower + rounding
+        assert safe[1] == found.upper == pytest.approx(_objective(model, X, Y, w), rel=1e-7)
+        improvements.append(found.improvement)
+    assert improvements[-1] < min(1e-6, improvements[0])
+
+
+def _objective(model, X, Y, w) -> float:
+    """The objective from predictions, and the norm from the kernel matrix of the landmarks."""
+    c = model.dual_coef_
+    norm = float((c * (model.kernel_(model.landmarks_) @ c)).sum())
+    return float((w[:, None] * (Y - model.predict(X)) ** 2).sum()) + model.alpha * norm
+
+
+def test_certificates_are_those_of_brute_force() -> None:
+    X, Y, w = data(1, m=90)
+    model = LandmarkRegressor(Gaussian(), 12, 0.1, random_state=0).fit(X, Y, w)
+    K, Z = Gaussian()(X), model.landmarks_
+    left = K - Gaussian()(X, Z) @ np.linalg.solve(Gaussian()(Z), Gaussian()(Z, X))
+    a = w[:, None] * (Y - model.predict(X)) / 0.1
+    reached = model.objective_
+    per_output = (w[:, None] * Y * (Y - model.predict(X))).sum(axis=0)
+    assert reached == pytest.approx(per_output.sum())
+    squares = (w[:, None] * (Y - model.predict(X)) ** 2).sum(axis=0)
+    safe = np.sum(per_output**2 / (per_output + (w @ np.diag(left)) * squares / 0.1))
+    exact = np.sum(per_output**2 / (per_output + 0.1 * np.einsum("ik,ij,jk->k", a, left, a)))
+    assert model.bounds_[0] == pytest.approx(safe, rel=1e-6)
+    assert model.certify(X, Y, w, grade="exact").lower == pytest.approx(exact, rel=1e-6)
+    assert model.certificate_ == str(model.certify(X, Y, w, grade="exact"))
+    assert "would improve the objective by at most" in model.certificate_
+
+
+def test_sampled_certificates_cover_at_their_rate() -> None:
+    X, Y, w = data(3, m=600)
+    model = LandmarkRegressor(Gaussian(0.5), 30, 0.1, random_state=0).fit(X, Y, w)
+    exact = model.certify(X, Y, w, grade="exact").lower
+    inside = 0
+    for seed in range(100):
+        found = model.set_params(random_state=seed).certify(X, Y, w, n_rows=100)
+        assert found.standard_error > 0
+        inside += abs(found.lower - exact) <= 2 * found.standard_error
+    assert inside >= 90
+    every = model.certify(X, Y, w, n_rows=600)
+    assert (every.lower, every.standard_error) == (pytest.approx(exact), 0)
+
+
+def test_every_ridge_from_the_same_sums() -> None:
+    X, Y, w = data(5, m=80)
+    model = LandmarkRegressor(Gaussian(), 20, random_state=0).fit(X, Y, w)
+    for alpha in (1e-3, 10.0):
+        again = LandmarkRegressor(Gaussian(), 20, alpha, random_state=0).fit(X, Y, w)
+        np.testing.assert_allclose(model.refit(alpha).predict(X), again.predict(X), rtol=1e-12)
+        assert model.certificate_ == again.certificate_
+
+
+def test_sources_of_rows_give_one_answer(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(landmark_features, "_NUMBERS", 30 * 16)  # several tiles in each block
+    monkeypatch.setattr(landmark_features, "_LEAST", 16)
+    monkeypatch.setattr(arrays, "ROWS", 70)
+    X, y, w = data(1, m=300, outputs=1)
+    y = y[:, 0]
+    blocks = [(X[i : i + 90], y[i : i + 90], w[i : i + 90]) for i in range(0, 300, 90)]
+    table = pd.DataFrame(X).add_prefix("c").assign(y=y, w=w)
+    table.to_parquet(tmp_path / "rows.parquet", row_group_size=100, write_page_checksum=True)
+    files = ParquetBlocks(tmp_path, target="y", weight="w", rows=40)
+    names = list(table.columns[:-2])
+    chunked = [da.from_array(part, chunks=(77, *part.shape[1:])) for part in (X, y, w)]
+    model = LandmarkRegressor(Gaussian(), 30, 0.1, random_state=0)
+    expected = model.fit(X, y, w).predict(X)
+    certificate = str(model.certify(X, y, w, n_rows=50))
+    exact = model.certify(X, y, w, grade="exact").lower
+    for rows in (
+        (table[names], y, w), (sparse.csr_array(X), y, w), (blocks,), (iter(blocks),), (files,),
+        chunked, (torch.as_tensor(X), torch.as_tensor(y), w),
+    ):  # fmt: skip
+        model.fit(*rows)
+        given = torch.as_tensor(X) if isinstance(rows[0], torch.Tensor) else X
+        if hasattr(model, "feature_names_in_"):
+            given = table[names]
+        found = model.predict(given)
+        np.testing.assert_allclose(np.asarray(found), expected, atol=1e-8 * np.abs(y).max())
+        if not hasattr(rows[0], "__next__"):
+            assert str(model.certify(*rows, n_rows=50)) == certificate
+            assert model.certify(*rows, grade="exact").lower == pytest.approx(exact, rel=1e-9)
+    assert isinstance(model.predict(torch.as_tensor(X)), torch.Tensor)
+    lazy = model.predict(chunked[0])
+    np.testing.assert_allclose(lazy.compute(), expected, atol=1e-8 * np.abs(y).max())
+
+
+def test_points_of_many_kinds() -> None:
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abc"), size=rng.integers(5, 9))) for _ in range(60)]
+    y = np.array([word.count("ab") for word in words], dtype=float)
+    expected = KernelRidge(Spectrum(2)).fit(words, y).predict(words)
+    halves = [(words[:30], y[:30]), (words[30:], y[30:])]
+    for rows in ((words, y), (halves,), (np.array(words, dtype=object), y)):
+        model = LandmarkRegressor(Spectrum(2), 60, random_state=0).fit(*rows)
+        np.testing.assert_allclose(model.predict(words), expected, atol=1e-8)
+    table = pd.DataFrame({"kind": [word[0] for word in words], "hour": rng.uniform(0, 24, size=60)})
+    space = ProductSpace(Categories(), Torus(period=24, n=1), columns=[["kind"], ["hour"]])
+    kernel = Heat(space, 0.3) + 0.5
+    expected = KernelRidge(kernel).fit(table, y).predict(table)
+    model = LandmarkRegressor(kernel, random_state=0).fit(table, y)
+    np.testing.assert_allclose(model.predict(table), expected, atol=1e-8)
+    assert model.certify(table, y, grade="exact").improvement < 1e-8
+
+
+def test_landmarks_grow_until_more_do_not_pay(monkeypatch) -> None:
+    monkeypatch.setattr(base, "_FIRST", 10)
+    monkeypatch.setattr(base, "_LAST", 100)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(400, 1))
+    easy, hard = X[:, 0] + rng.normal(size=400), np.sign(np.sin(60 * X[:, 0]))
+    few = LandmarkRegressor(Gaussian(0.1), "auto", 0.1, random_state=0).fit(X, easy)
+    many = LandmarkRegressor(Gaussian(0.01), "auto", 0.1, random_state=0).fit(X, hard)
+    assert len(few.landmarks_) <= 20 < 80 <= len(many.landmarks_)
+    fixed = LandmarkRegressor(Gaussian(0.01), 80, 0.1, random_state=0).fit(X, hard)
+    np.testing.assert_allclose(many.predict(X), fixed.predict(X), atol=1e-9)
+    with pytest.raises(ValueError, match="an iterator can be read only once"):
+        few.fit(iter([(X, easy)]))
+
+
+def test_fit_that_was_stopped_goes_on(tmp_path, monkeypatch) -> None:
+    X, Y, w = data(1, m=300)
+    blocks = [(X[i : i + 60], Y[i : i + 60], w[i : i + 60]) for i in range(0, 300, 60)]
+    path: Path = tmp_path / "fit"
+    model = LandmarkRegressor(Gaussian(), 25, 0.1)  # without a seed: the landmarks must be kept
+    seen = []
+
+    def interrupted(self: Statistics, other: Statistics) -> Statistics:
+        seen.append(other.rows)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return add(self, other)
+
+    add = Statistics.__add__
+    monkeypatch.setattr(Statistics, "__add__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(blocks, checkpoint=path)
+    with pytest.raises(ValueError, match="other alpha"):
+        LandmarkRegressor(Gaussian(), 25, 0.2).fit(blocks, checkpoint=path)
+    model.fit(blocks, checkpoint=path)
+    assert seen[3:] == [60, 60]  # two of five blocks were left
+    assert not path.exists()
+    Z = model.landmarks_
+    A = Gaussian()(Z, X) @ (w[:, None] * Gaussian()(X, Z)) + 0.1 * Gaussian()(Z)
+    expected = Gaussian()(X, Z) @ np.linalg.lstsq(A, Gaussian()(Z, X) @ (w[:, None] * Y), rcond=None)[0]
+    np.testing.assert_allclose(model.predict(X), expected, atol=1e-6 * np.abs(Y).max())
+
+
+def test_bad_input_is_named() -> None:
+    X, Y, _ = data(0, m=200)
+    spoilt = np.abs(X)
+    spoilt[157, 0] = np.nan
+    model = LandmarkRegressor(Gaussian(), 10)
+    with pytest.raises(ValueError, match="row 157 of X contains NaN"):
+        model.fit(spoilt, Y)
+    with pytest.raises(ValueError, match="X of block 1 contains NaN or infinity, first in row 57"):
+        model.fit([(X[:100], Y[:100]), (spoilt[100:], Y[100:])])
+    spoilt[157, 0] = -1.0
+    counts = LandmarkRegressor(Heat(Simplex()), 10, random_state=0)
+    blocks = [(np.abs(X[:100]), Y[:100]), (spoilt[100:], Y[100:])]
+    with pytest.raises(ValueError, match="row 57 of X of block 1 has negative entries"):
+        counts.fit(iter(blocks))
+    for options, message in (
+        ({"n_landmarks": 0}, "n_landmarks must be a whole number from 1"),
+        ({"alpha": -1.0}, "alpha of LandmarkRegressor must be a positive number"),
+        ({"kernel": "precomputed"}, "landmarks need a kernel that can be evaluated"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            LandmarkRegressor(**{"kernel": Gaussian()} | options).fit(X, Y)
+    with pytest.raises(ValueError, match="no rows of positive weight"):
+        model.fit([(X, Y, np.zeros(200))])
+    with pytest.raises(ValueError, match="grade must be"):
+        model.fit(X, Y).certify(X, Y, grade="safe")
