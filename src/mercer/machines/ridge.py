@@ -278,7 +278,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         rng = np.random.default_rng(self.random_state)
         device = is_on_device(points.X)
         bytes_of_row = (4 if device and is_single(points.X) else 8) * len(points)
-        rank = int(min(_RANK, _PART * 1e9 * self.max_memory / bytes_of_row))
+        rank = max(1, int(min(_RANK, _PART * 1e9 * self.max_memory / bytes_of_row)))
         if device:
             factor = nystroem_factor(points, rank, rng)
         else:

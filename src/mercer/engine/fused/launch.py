@@ -28,7 +28,7 @@ _SHORT = 64
 #: Values that half precision takes, with room to spare for those between the points looked at.
 _HALF = 1e3
 #: Columns that are multiplied in one step; rows, columns and warps of a tile times several vectors then.
-_WHOLE, _HALVES = (16, 32, 64), (128, 64, 8)
+_WHOLE, _HALVES = (16, 32, 64), (128, 128, 8)
 #: Programs that fill a device.
 _PROGRAMS = 2048
 _SEPARATIONS = {"invariant": 0, "one-sided": 1, "folded": 2}

@@ -1,0 +1,111 @@
+"""Machines whose points are tensors outside main memory; tensors in main memory play them."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import make_classification
+
+from mercer.kernels import Gaussian, Heat
+from mercer.machines import SVC, SVR, KernelRidge, OneClassSVM
+from mercer.machines.rows import DeviceRows
+from mercer.spaces import Sphere
+
+X, y = make_classification(
+    300, 6, n_informative=5, n_redundant=0, n_clusters_per_class=3, flip_y=0.1, random_state=0
+)
+T = torch.tensor(X)
+KERNEL = Heat(Sphere(), t_star=0.5)
+#: So little that no Gram matrix is kept.
+LITTLE = 1e-6
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch) -> None:
+    """Tensors count as points of a device."""
+    monkeypatch.setattr("mercer._arrays.in_main_memory", lambda X: not isinstance(X, torch.Tensor))
+
+
+@pytest.fixture
+def blocks(monkeypatch) -> list[int]:
+    """Sizes of the blocks of coefficients, of which there are several."""
+    sizes, between = [], DeviceRows.between
+
+    def noted(self, rows):
+        sizes.append(len(rows))
+        return between(self, rows)
+
+    monkeypatch.setattr(DeviceRows, "between", noted)
+    monkeypatch.setattr(DeviceRows, "block", 64)
+    return sizes
+
+
+def values(machine, points) -> np.ndarray:
+    """What a machine says of points, before it decides."""
+    return getattr(machine, "decision_function", machine.predict)(points)
+
+
+@pytest.mark.parametrize(
+    ("machine", "target"),
+    [
+        (SVC(KERNEL, C=5.0), y),
+        (SVC(KERNEL, C=5.0, class_weight="balanced"), y + (X[:, 0] > 1)),
+        (SVC("rbf"), y),
+        (SVR(KERNEL, C=2.0, epsilon=0.05), X[:, 0]),
+        (OneClassSVM(KERNEL, nu=0.2), None),
+        (KernelRidge(KERNEL, alpha=0.3), X[:, :2]),
+    ],
+    ids=["two classes", "three classes", "rbf", "regression", "novelty", "ridge"],
+)
+def test_machines_are_the_same(machine, target, blocks) -> None:
+    machine.set_params(tol=1e-8)
+    expected = values(machine.fit(X, target), X)
+    machine.set_params(max_memory=LITTLE).fit(T, target)
+    found = values(machine, T)
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+    np.testing.assert_allclose(values(machine, X), found, atol=1e-10)
+    if isinstance(machine, KernelRidge):
+        assert machine.n_iter_ > 1
+        assert isinstance(machine.X_fit_, np.ndarray)
+    else:
+        assert max(blocks) <= 64
+        assert len(blocks) > 4
+        assert isinstance(machine.support_vectors_, np.ndarray)
+        assert machine.dual_gap_ <= 1e-8
+
+
+def test_weights_and_several_columns_of_ridge() -> None:
+    weights = np.random.default_rng(0).uniform(0, 2, size=300)
+    weights[:5] = 0.0
+    exact = KernelRidge(KERNEL, alpha=0.3).fit(X, X[:, :2], weights)
+    iterated = KernelRidge(KERNEL, alpha=0.3, tol=1e-9, max_memory=LITTLE).fit(T, X[:, :2], weights)
+    np.testing.assert_allclose(iterated.predict(T), exact.predict(X), atol=1e-7)
+    assert float(iterated.certificate_.split()[3]) < 1e-6
+
+
+def test_single_precision_has_an_exact_residual() -> None:
+    model = KernelRidge(KERNEL, alpha=0.1, max_memory=LITTLE).fit(T.float(), X[:, 0])
+    rounded = T.float().double().numpy()
+    residual = X[:, 0] - KERNEL(rounded) @ model.dual_coef_ - 0.1 * model.dual_coef_
+    assert model.residual_ == pytest.approx(np.linalg.norm(residual), rel=1e-6)
+
+
+def test_faults_are_named() -> None:
+    bad = T.clone()
+    bad[7, 2] = torch.nan
+    with pytest.raises(ValueError, match="row 7"):
+        SVC(KERNEL).fit(bad, y)
+    with pytest.raises(ValueError, match=r"300 points|inconsistent"):
+        SVC(KERNEL).fit(T, y[:-1])
+    model = SVC(KERNEL).fit(T, y)
+    with pytest.raises(ValueError, match="6 features"):
+        model.predict(T[:, :4])
+
+
+def test_callables_and_matrices_come_to_main_memory() -> None:
+    def kernel(A, B):
+        return Gaussian()(A, B)
+
+    np.testing.assert_array_equal(SVC(kernel).fit(T, y).predict(T), SVC(kernel).fit(X, y).predict(X))
+    K = torch.tensor(Gaussian()(X))
+    assert SVC("precomputed").fit(K, y).score(K, y) > 0.8
