@@ -1,13 +1,11 @@
-"""The fused kernels against main memory: on a device, or else in Triton's interpreter."""
+"""Gram matrices and products by the fused kernels against main memory."""
 
 import numpy as np
 import pytest
 import torch
 
-from mercer.engine import base, engine_for, register_engine
-from mercer.engine.cuda import CudaEngine
-from mercer.engine.fused import autograd
-from mercer.engine.fused.launch import Pair, form_of
+from mercer.engine import engine_for
+from mercer.engine.fused.launch import form_of
 from mercer.engine.torch import TorchEngine
 from mercer.kernels import (
     ArcCosine,
@@ -19,10 +17,10 @@ from mercer.kernels import (
     Parametrix,
     Polynomial,
 )
-from mercer.profiles import PowerProfile
 from mercer.spaces import Hyperbolic, Simplex, Sphere
+from tests.helpers.device import points, tensor
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytestmark = pytest.mark.usefixtures("fused")
 KERNELS = [
     Heat(Sphere()),
     Heat(Sphere(), t_star=0.1),
@@ -39,14 +37,6 @@ KERNELS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def fused(monkeypatch) -> None:
-    """Put the engine to use for tensors on this machine, and count what it does not serve."""
-    monkeypatch.setattr(base, "_ENGINES", list(base._ENGINES))
-    register_engine(CudaEngine(DEVICE))
-    assert type(engine_for(tensor(np.eye(2)))) is CudaEngine
-
-
 @pytest.fixture
 def only_fused(monkeypatch) -> None:
     def refuse(*arguments):
@@ -54,19 +44,6 @@ def only_fused(monkeypatch) -> None:
 
     monkeypatch.setattr(TorchEngine, "gram", refuse)
     monkeypatch.setattr(TorchEngine, "matvec", refuse)
-
-
-def tensor(values, dtype=torch.float64, **options) -> torch.Tensor:
-    return torch.as_tensor(values, dtype=dtype, device=DEVICE).clone().requires_grad_(bool(options))
-
-
-def points(kernel, m: int, n: int, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(m, n))
-    space = getattr(kernel, "space", None)
-    if isinstance(space, Hyperbolic):
-        X[:, -1] = np.exp(X[:, -1] / 2)
-    return np.abs(X) if isinstance(space, Simplex) else X
 
 
 @pytest.mark.usefixtures("only_fused")
@@ -104,71 +81,17 @@ def test_products_with_vectors(columns: int | None) -> None:
     assert np.abs(np.asarray(single.cpu()) - expected).max() < 3e-6 * np.abs(expected).max()
 
 
-def by_whole_arrays(function, *inputs):
-    """Values and derivatives by the engine that keeps whole arrays, on tensors of the CPU."""
-    inputs = [part.detach().cpu().clone().requires_grad_() for part in inputs]
-    value = function(*inputs)
-    return value, torch.autograd.grad(value, inputs)
-
-
-@pytest.mark.parametrize("kernel", [Heat(Sphere()), Matern(Sphere(), nu=2.5), Gaussian()], ids=repr)
-@pytest.mark.parametrize("n", [9, 150])
-def test_derivatives_by_points(kernel, n: int, monkeypatch) -> None:
-    monkeypatch.setattr(autograd, "STRIP", 400)  # several strips
-    rng = np.random.default_rng(2)
-    X, Y, G = points(kernel, 150, n), points(kernel, 30, n, 1), tensor(rng.normal(size=(150, 150)))
-    for dtype, tolerance in ((torch.float64, 1e-11), (torch.float32, 2e-5)):
-
-        def whole(A, dtype=dtype):
-            return (kernel(A) * G.to(A.device, dtype)).sum()
-
-        def cross(A, B, dtype=dtype):
-            return (kernel(A, B) * G[:, :30].to(A.device, dtype)).sum()
-
-        A, B = tensor(X, dtype, grad=True), tensor(Y, dtype, grad=True)
-        for function, inputs in ((whole, (A,)), (cross, (A, B))):
-            found = torch.autograd.grad(function(*inputs), inputs)
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(CudaEngine, "accepts", lambda self, array: False)
-                _, expected = by_whole_arrays(function, *inputs)
-            for one, other in zip(found, expected, strict=True):
-                assert (one.cpu() - other).abs().max() <= tolerance * other.abs().max()
-
-
-def test_derivatives_of_products_by_points_and_vectors(monkeypatch) -> None:
-    monkeypatch.setattr(autograd, "STRIP", 300)
-    kernel, rng = Heat(Sphere()), np.random.default_rng(3)
-    X, Y = points(kernel, 140, 6), points(kernel, 25, 6, 1)
-    Y[4] = X[2]
-    v, g = tensor(rng.normal(size=(25, 2)), grad=True), tensor(rng.normal(size=(140, 2)))
-    A, B = tensor(X, grad=True), tensor(Y, grad=True)
-
-    def function(A, B, v):
-        return (kernel.matvec(A, B, v) * g.to(A.device)).sum()
-
-    found = torch.autograd.grad(function(A, B, v), (A, B, v))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CudaEngine, "accepts", lambda self, array: False)
-        _, expected = by_whole_arrays(function, A, B, v)
-    for one, other in zip(found, expected, strict=True):
-        assert (one.cpu() - other).abs().max() <= 1e-11 * other.abs().max()
-
-
-def test_hyperparameters_and_second_derivatives() -> None:
-    X = points(None, 5, 3)
-    t = torch.tensor(0.3, dtype=torch.float64, device=DEVICE, requires_grad=True)
-    A = tensor(X, grad=True)
-
-    def bound(A, t):
-        return (Heat(Sphere(), t=t)(A) ** 2).sum()
-
-    assert torch.autograd.gradcheck(bound, (A, t), atol=1e-6)
-    assert torch.autograd.gradgradcheck(lambda A: bound(A, t.detach()), (A,), atol=1e-5)
-    kernel = Heat(Sphere(), t=t, normalized=False)
-    (found,) = torch.autograd.grad(kernel(A).sum(), t)
-    step = 1e-5
-    ends = [Heat(Sphere(), t=0.3 + s, normalized=False)(X).sum() for s in (step, -step)]
-    assert abs(float(found) - (ends[0] - ends[1]) / (2 * step)) < 1e-5 * abs(float(found))
+def test_vectors_of_any_scale() -> None:
+    """Several vectors are split into numbers of half precision, which know few scales."""
+    kernel, rng = Heat(Sphere(), t=0.01, normalized=False), np.random.default_rng(6)
+    X, v = points(kernel, 140, 4), rng.normal(size=(140, 3)) * [1e-30, 1.0, 1e30]
+    v[:, 1] *= 10.0 ** rng.uniform(-6, 0, size=140)
+    A, w = tensor(X, torch.float32), tensor(v, torch.float32)
+    exact = [np.asarray(part.cpu(), dtype=float) for part in (A, w)]
+    expected = kernel(exact[0]) @ exact[1]
+    found = np.asarray(kernel.matvec(A, None, w).cpu(), dtype=float)
+    assert np.all(np.abs(found - expected).max(axis=0) < 2e-5 * np.abs(expected).max(axis=0))
+    assert np.all(np.isfinite(found))
 
 
 def test_views_and_empty_arrays() -> None:
@@ -193,75 +116,3 @@ def test_forms_are_made_once() -> None:
     profile = Heat(Sphere()).profile(7)
     X = tensor(np.eye(7))
     assert form_of(profile, X.dtype, X.device) is form_of(profile, X.dtype, X.device)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_extent(dtype) -> None:
-    engine, X = engine_for(tensor(np.eye(2))), points(None, 300, 5)
-    X[7], X[3, 2] = 1e-30, -40.0
-    A = tensor(X, dtype)
-    expected = np.abs(np.asarray(A.cpu())).max(axis=1)
-    assert engine.extent(A) == (True, expected.min(), 40.0)
-    assert engine.extent(A.abs())[0] is False
-    A[299] = 0.0
-    assert engine.extent(A).flattest == 0.0
-    for bad in (np.nan, np.inf, -np.inf):
-        A[11, 4] = bad
-        assert not np.isfinite(engine.extent(A).largest)
-
-
-def test_refusals_are_those_of_main_memory() -> None:
-    good = np.abs(points(None, 40, 6))
-    bad = {"NaN": np.nan, "negative": -1.0}
-    for space, words in ((Sphere(), ("NaN",)), (Simplex(), ("NaN", "negative"))):
-        for word in words:
-            X = good.copy()
-            X[33, 2] = bad[word]
-            with pytest.raises(ValueError, match=f"row 33 of X.*{word}"):
-                Heat(space)(tensor(X))
-        X = good.copy()
-        X[21] = 0.0
-        with pytest.raises(ValueError, match=r"row 21 of Y .*all zeros"):
-            Heat(space)(tensor(good), tensor(X))
-
-
-def test_unit_rows_of_any_scale() -> None:
-    """Squares of these numbers leave the floating range."""
-    engine, X = engine_for(tensor(np.eye(2))), points(None, 6, 1100)
-    shares = np.abs(X)
-    for dtype, scales in ((torch.float64, [1e300, 1e-300, 1.0]), (torch.float32, [1e30, 1e-36, 1.0])):
-        factors = np.repeat(scales, 2)[:, None]
-        A, B = tensor(X * factors, dtype), tensor(shares * factors, dtype)
-        eps = torch.finfo(dtype).eps
-        found = np.asarray(engine.unit_rows(A).cpu(), dtype=float)
-        assert np.abs(found - X / np.linalg.norm(X, axis=1, keepdims=True)).max() < eps
-        found = np.asarray(engine.roots_of_shares(B).cpu(), dtype=float)
-        assert np.abs(found - np.sqrt(shares / shares.sum(axis=1, keepdims=True))).max() < eps
-    assert engine.unit_rows(tensor(np.zeros((1, 3)))).abs().max() == 0.0
-
-
-def test_numbers_of_equal_rows() -> None:
-    engine, X = engine_for(tensor(np.eye(2))), points(None, 400, 3)
-    assert engine.equal_rows(tensor(X), None, 1.0) is None
-    assert engine.equal_rows(tensor(X[:200]), tensor(X[200:]), 1.0) is None
-    X[5], X[390] = X[100], X[7]
-    X[9, 0], X[10] = 0.0, X[9]
-    X[10, 0] = -0.0
-    found = engine.equal_rows(tensor(X), None, 1.0)
-    expected = (X[:, None] == X[None]).all(axis=2)
-    np.testing.assert_array_equal(np.asarray(found.mask((400, 400)).cpu()), expected)
-    found = engine.equal_rows(tensor(X[:50]), tensor(X[50:]), 1.0)
-    np.testing.assert_array_equal(np.asarray(found.mask((50, 350)).cpu()), expected[:50, 50:])
-
-
-def test_planes_in_half_precision() -> None:
-    """Invariants of unit vectors are as good as in single precision, also of very uneven ones."""
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(150, 200)) * 10.0 ** rng.uniform(-6, 0, size=(150, 200))
-    A = torch.nn.functional.normalize(tensor(X, torch.float32), dim=1)
-    profile = Heat(Sphere()).profile(200)
-    pair = Pair.of(A, A, profile)
-    assert pair.L.dtype == torch.float16
-    w = pair.gram(form_of(PowerProfile(), A.dtype, A.device))
-    exact = A.double() @ A.double().T
-    assert (w.double() - exact).abs().max() < 4 * torch.finfo(torch.float32).eps

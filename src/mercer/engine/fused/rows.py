@@ -66,6 +66,8 @@ def planes(X: torch.Tensor, side: int, step: int, small: bool) -> torch.Tensor:
     """
     X, split = X.detach(), X.dtype == torch.float32
     m, k = parts(X.shape[0], side) * side, parts(X.shape[1], step) * step
+    if not split and X.shape == (m, k) and X.is_contiguous():
+        return X[None]
     dtype = torch.float16 if split and small else X.dtype
     out = torch.empty((1 + split, m, k), dtype=dtype, device=X.device)
     sizes = _blocks(k) | {"N": X.shape[1], "K": k}
