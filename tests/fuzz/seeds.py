@@ -26,7 +26,7 @@ from mercer.features import GramTransformer
 from mercer.gp.features import HarmonicFeatures
 from mercer.gp.inducing.features import InducingFeatures
 from mercer.gp.input_map import InputMap
-from mercer.gp.likelihoods import LabelTally, TargetTotals
+from mercer.gp.likelihoods import TargetTotals
 from mercer.gp.variational import AscentState, Sites, SiteSums
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import (
@@ -44,6 +44,7 @@ from mercer.kernels import (
 )
 from mercer.machines import SVC, KernelRidge
 from mercer.rows.checkpoint import Checkpoint
+from mercer.rows.labels import LabelTally
 from mercer.rows.moments import Moments
 from mercer.rows.statistics import Statistics
 from mercer.selection import SavedModel

@@ -16,11 +16,11 @@ from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
 from mercer.gp.features import HarmonicFeatures
 from mercer.gp.inducing.features import InducingFeatures
 from mercer.gp.input_map import InputMap
-from mercer.gp.likelihoods import LabelTally
 from mercer.gp.variational import Sites
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import Heat, Matern
 from mercer.rows.checkpoint import Checkpoint
+from mercer.rows.labels import LabelTally
 from mercer.spaces import Simplex, Sphere
 from tests.helpers.processes import kept
 

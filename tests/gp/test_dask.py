@@ -17,7 +17,8 @@ from scipy import sparse
 
 from mercer._threads import blas_in_one_thread, run, threads_for_runs, threads_in_use
 from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, SphericalGPRegressor
-from mercer.kernels import Heat, Matern
+from mercer.kernels import Gaussian, Heat, Matern
+from mercer.machines import LandmarkRegressor
 from mercer.rows import ArrayRows, DaskRows
 from mercer.spaces import Simplex, Sphere
 from tests.helpers.processes import uneven_table
@@ -296,6 +297,27 @@ def test_answer_survives_the_death_of_a_worker(cluster, tmp_path) -> None:
     expected = classifier.fit(X, labels).predict_proba(X)
     classifier.fit(da.from_array(X, chunks=(300, 3)), da.from_array(labels, chunks=300))
     np.testing.assert_allclose(classifier.predict_proba(X), expected, atol=1e-10)
+
+
+def test_landmarks_survive_the_death_of_a_worker(cluster, tmp_path) -> None:
+    X, y = uneven_table(1200)
+    model = LandmarkRegressor(Gaussian(5.0), 30, 0.1, random_state=0)
+    expected = model.fit(X, y).predict(X)
+    blocks = da.from_array(X, chunks=(60, 3)).map_blocks(_noted, str(tmp_path), dtype=float)
+    (tmp_path / "slow").touch()
+
+    def kill() -> None:
+        while len(notes := list(tmp_path.glob("*.*.*"))) < 46:  # the sample computes partitions twice
+            time.sleep(0.01)
+        os.kill(int(max(notes, key=lambda note: note.suffix).name.split(".")[1]), signal.SIGKILL)
+        (tmp_path / "slow").unlink()
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    model.fit(blocks, da.from_array(y, chunks=60))
+    thread.join()
+    assert len(list(tmp_path.glob("*.*.*"))) > 60  # others made again what the worker had
+    np.testing.assert_allclose(model.predict(X), expected, atol=1e-8)
 
 
 def test_threads_for_runs_belong_to_one_thread() -> None:

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from mercer.gp import ParquetBlocks
 from mercer.kernels import Gaussian, Heat, Spectrum
-from mercer.machines import KernelRidge, LandmarkRegressor
+from mercer.machines import KernelRidge, LandmarkClassifier, LandmarkRegressor
 from mercer.machines.landmarks import base
 from mercer.machines.landmarks import features as landmark_features
 from mercer.rows import arrays
@@ -22,7 +22,11 @@ from mercer.spaces import Categories, ProductSpace, Simplex, Torus
 from tests.helpers.catalogue import KERNELS
 
 
-@pytest.mark.parametrize("machine", [LandmarkRegressor(random_state=0)], ids=repr)
+@pytest.mark.parametrize(
+    "machine",
+    [LandmarkRegressor(random_state=0), LandmarkClassifier(loss="logistic", random_state=0)],
+    ids=repr,
+)
 def test_scikit_learn(machine) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

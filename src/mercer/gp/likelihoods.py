@@ -13,6 +13,7 @@ from scipy.special import expit, gammaln
 
 from mercer._validation import LARGEST
 from mercer.rows.blocks import Block, one_column
+from mercer.rows.labels import LabelTally
 
 Array = NDArray[np.float64]
 
@@ -101,31 +102,6 @@ class Likelihood(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class LabelTally:
-    """Labels in order, the sum of weights of each, and the number of rows."""
-
-    labels: NDArray
-    weights: Array
-    rows: int
-
-    def __add__(self, other: LabelTally) -> LabelTally:
-        if (self.labels.dtype.kind in "biuf") != (other.labels.dtype.kind in "biuf"):
-            raise ValueError(
-                f"some labels are numbers ({self.labels.dtype}, {other.labels.dtype}), others are not"
-            )
-        labels = np.union1d(self.labels, other.labels)
-        weights = np.zeros(len(labels))
-        for part in (self, other):
-            weights[np.searchsorted(labels, part.labels)] += part.weights
-        return LabelTally(labels, weights, self.rows + other.rows)
-
-    @property
-    def weight(self) -> float:
-        """See :class:`Tally`."""
-        return float(self.weights.sum())
-
-
-@dataclass(frozen=True, eq=False)
 class Bernoulli(Likelihood):
     """Labels: a process for each against the rest, or one for the second of two.
 
@@ -138,30 +114,11 @@ class Bernoulli(Likelihood):
 
     def tally(self, block: Block) -> LabelTally:
         """See :class:`Likelihood`."""
-        y = block.labels()
-        if y.dtype.kind == "f" and (y != np.round(y)).any():
-            row = int((y != np.round(y)).argmax())
-            raise ValueError(
-                f"Unknown label type: {block.called('y')} is continuous, {y[row]} in row {row}; classes "
-                "are whole numbers or text"
-            )
-        try:
-            labels, codes = np.unique(y, return_inverse=True)
-        except TypeError:
-            raise ValueError(
-                f"labels in {block.called('y')} are of several kinds; give numbers or text"
-            ) from None
-        return LabelTally(labels, np.bincount(codes, block.weight).astype(float), len(y))
+        return LabelTally.of(block)
 
     def fitted(self, tally: LabelTally) -> Self:
         """See :class:`Likelihood`."""
-        if len(tally.labels) < 2:
-            raise ValueError(f"there is one class only, {tally.labels[0]!r}; at least two are needed")
-        if not tally.weights.all():
-            raise ValueError(
-                f"all rows of the class {tally.labels[tally.weights.argmin()]!r} have weight zero; drop "
-                "them"
-            )
+        tally.check()
         return replace(self, labels=tally.labels, frequencies=tally.weights / tally.weight)
 
     @property

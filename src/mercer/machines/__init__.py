@@ -2,8 +2,17 @@
 
 from mercer.machines.certificate import Certificate
 from mercer.machines.classifier import SVC
-from mercer.machines.landmarks import LandmarkRegressor
+from mercer.machines.landmarks import LandmarkClassifier, LandmarkRegressor
 from mercer.machines.regressor import SVR, OneClassSVM
 from mercer.machines.ridge import KernelRidge, RidgePath
 
-__all__ = ["SVC", "SVR", "Certificate", "KernelRidge", "LandmarkRegressor", "OneClassSVM", "RidgePath"]
+__all__ = [
+    "SVC",
+    "SVR",
+    "Certificate",
+    "KernelRidge",
+    "LandmarkClassifier",
+    "LandmarkRegressor",
+    "OneClassSVM",
+    "RidgePath",
+]

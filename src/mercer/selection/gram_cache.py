@@ -202,5 +202,6 @@ def plan(
     needed = fit + size + 8.0 * rows * rows * combined
     raise ValueError(
         f"a search on {rows} points needs at least {size_text(needed)}, and max_memory allows "
-        f"{size_text(max_memory)}; raise it, or take fewer points (mercer.selection.representatives)"
+        f"{size_text(max_memory)}; raise it, take fewer points (mercer.selection.representatives), or "
+        "landmarks once the kernel is chosen (mercer.machines.LandmarkClassifier, LandmarkRegressor)"
     )

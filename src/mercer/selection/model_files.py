@@ -31,7 +31,8 @@ from mercer import kernels, spaces
 from mercer._files import one_line
 from mercer._npz import Npz
 from mercer.features import GramTransformer
-from mercer.machines import SVC, KernelRidge
+from mercer.machines import SVC, KernelRidge, LandmarkClassifier, LandmarkRegressor
+from mercer.rows.statistics import Statistics
 
 
 class MissingFunction(ValueError):
@@ -42,8 +43,8 @@ _SCHEMA = "schema.json"
 _PARTS = [getattr(package, name) for package in (kernels, spaces) for name in package.__all__]
 _OBJECTS = [
     Pipeline, GramTransformer, SVC, TransformedTargetRegressor, KernelRidge, StandardScaler,
-    CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration,
-    *(part for part in _PARTS if inspect.isclass(part)),
+    CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration, LandmarkClassifier,
+    LandmarkRegressor, Statistics, *(part for part in _PARTS if inspect.isclass(part)),
 ]  # fmt: skip
 _ARRAYS = [np.ndarray, np.float64, np.float32, np.int64, np.int32, np.bool_, np.str_]
 _SPARSE = [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix]

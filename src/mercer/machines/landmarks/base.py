@@ -99,8 +99,11 @@ class LandmarkMachine(BaseEstimator, ABC):
 
     def _collect(
         self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array], bias: bool
-    ) -> None:
-        """Choose landmarks and sum up the rows; with "auto" until twice as many do not pay."""
+    ) -> Block:
+        """Choose landmarks and sum up the rows; with "auto" until twice as many do not pay.
+
+        Returns the sample that landmarks were chosen of.
+        """
         auto = self.n_landmarks == "auto"
         if auto and not rows.repeatable:
             raise ValueError(
@@ -110,7 +113,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         kept.results.setdefault("size", _FIRST if auto else int(self.n_landmarks))
         while True:
             size = kept.results["size"]
-            features = self._choose(rows, kept, size)
+            features, sample = self._choose(rows, kept, size)
             self.statistics_ = collect(features, rows, kept, targets)
             if not auto or features.size < size or 2 * size > _LAST or not self._pays(bias):
                 break
@@ -119,9 +122,10 @@ class LandmarkMachine(BaseEstimator, ABC):
                 del kept.results[name]
         self.kernel_, self.landmarks_ = features.kernel, features.points
         self._whitening = features.whitening
+        return sample
 
-    def _choose(self, rows: RowSource, kept: Checkpoint, size: int) -> LandmarkFeatures:
-        """Landmarks of a sample of the rows, the same if the fit goes on."""
+    def _choose(self, rows: RowSource, kept: Checkpoint, size: int) -> tuple[LandmarkFeatures, Block]:
+        """Landmarks of a sample of the rows, the same if the fit goes on; and the sample."""
         if "seed" not in kept.results:
             kept.results["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
         seed = kept.results["seed"]
@@ -140,7 +144,7 @@ class LandmarkMachine(BaseEstimator, ABC):
                     check_points(self.kernel, block.X, block.called("X"))
             raise
         pivots, L = kept.results["landmarks"]
-        return LandmarkFeatures.of(kernel, sample, pivots, L, self._opaque)
+        return LandmarkFeatures.of(kernel, sample, pivots, L, self._opaque), sample
 
     def _pays(self, bias: bool) -> bool:
         """Whether the second half of the landmarks improves the objective."""

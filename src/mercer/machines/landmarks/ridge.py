@@ -75,6 +75,11 @@ class RidgeSums:
         values, vectors = eigh(self.gram, driver="evd", check_finite=False)
         return np.maximum(values, 0.0), vectors, vectors.T @ self.linear
 
+    def leverages(self, phi: Array, alpha: float) -> Array:
+        """``phi (G + alpha)^-1 phi'`` at rows, about the mean."""
+        values, vectors, _ = self._decomposition
+        return ((phi - self.means[0]) @ vectors) ** 2 @ (1 / (values + alpha))
+
     def solve(self, alpha: float) -> RidgeSolution:
         """Minimise ``sum w (y - phi b - bias)^2 + alpha |b|^2``, for each output."""
         values, vectors, linear = self._decomposition

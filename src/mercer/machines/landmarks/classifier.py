@@ -1,0 +1,278 @@
+"""Classification on landmarks, by squared, logistic or hinge loss."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._validation import check_choice, check_positive, is_whole
+from mercer.machines.landmarks.base import LandmarkMachine
+from mercer.machines.landmarks.features import LandmarkFeatures
+from mercer.machines.landmarks.losses import LossPass, LossSums, MarginLoss, with_bias
+from mercer.machines.landmarks.newton import NewtonSolution, NewtonState, RowsInMemory, minimise
+from mercer.machines.landmarks.ridge import RidgeSums
+from mercer.machines.probability import fit_sigmoid
+from mercer.machines.program import Array
+from mercer.rows import Block, RowSource
+from mercer.rows.checkpoint import Checkpoint
+from mercer.rows.labels import LabelTally, signs
+from mercer.rows.statistics import Statistics, weights_of
+
+#: Most Newton steps on the sample, and how much wider a hinge is when all rows come.
+_STEPS, _WIDER = 100, 10.0
+
+
+class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
+    """Classification with functions spanned by the kernel at landmarks, for any number of rows.
+
+    For two classes, with signs y of 1 and -1, the machine minimises
+    ``P = sum_i w_i loss(y_i (f(x_i) + bias)) + alpha |f|^2`` over ``f = sum_j c_j k(z_j, .)``.  Of
+    several classes each is separated from the rest.  Landmarks are chosen and rows summed up as in
+    :class:`LandmarkRegressor`.
+
+    The squared loss ``(1 - z)^2`` takes one pass for all classes.  The logistic loss,
+    ``log(1 + exp(-z))``, and the hinge loss, ``max(0, 1 - z)``, take further ones: Newton steps, each
+    of which sums up a matrix for each class, first on the sample of landmarks and then on all rows,
+    until the relative duality gap among functions of the landmarks is at most ``tol``.
+    The hinge loss is smoothed by ``h log(1 + exp((1 - z) / h))`` with a width h that shrinks on the way;
+    the gap is that of the hinge loss itself.  ``SVC(kernel, C)`` has ``alpha = 1 / (2 C)``.
+
+    Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in the
+    first pass, ``O(q m M^2)`` in each further one; memory for ``q M^2`` numbers and blocks of M columns.
+
+    Parameters
+    ----------
+    kernel : Kernel, callable, "rbf" or "linear"
+    n_landmarks : int or "auto"
+    alpha : float
+        Weight of the squared norm.
+    loss : "squared", "logistic" or "hinge"
+    scale : float, optional
+    tol : float
+        Largest relative duality gap, of logistic and hinge loss.
+    max_iter : int
+        Most passes for logistic and hinge loss.
+    random_state : int, RandomState or None
+        See :class:`LandmarkRegressor` for parameters that are not described here.
+
+    Attributes
+    ----------
+    classes_ : array of shape (q,)
+    landmarks_ : points
+    dual_coef_ : array of shape (M,) or (M, q)
+        Coefficients c of the second of two classes, or of each class.
+    intercept_ : array of shape (1,) or (q,)
+        Biases.
+    kernel_ : Kernel
+        The kernel, with what it learnt from the sample.
+    dual_gap_ : float
+        Relative duality gap among functions of the landmarks; 0 for squared loss.
+    n_iter_ : int
+        Passes of Newton's method.
+    objective_, bounds_, certificate_, statistics_
+        See :class:`LandmarkRegressor`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from mercer.kernels import Heat
+    >>> from mercer.machines import LandmarkClassifier
+    >>> from mercer.spaces import Simplex
+    >>> X, y = load_digits(return_X_y=True)
+    >>> kernel = Heat(Simplex())
+    >>> model = LandmarkClassifier(kernel, 200, alpha=0.1, scale=0.1, random_state=0)
+    >>> bool(model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.94)
+    True
+    >>> model.predict_proba(X[1000:]).shape
+    (797, 10)
+    """
+
+    _kept: ClassVar[tuple[type, ...]] = (Statistics, LabelTally, LossSums, NewtonState)
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        n_landmarks: Any = 1000,
+        alpha: float = 1.0,
+        *,
+        loss: str = "squared",
+        scale: float | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 100,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_landmarks = n_landmarks
+        self.alpha = alpha
+        self.loss = loss
+        self.scale = scale
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _validate(self) -> None:
+        super()._validate()
+        check_choice(self, "loss", ("squared", "logistic", "hinge"))
+        check_positive(self, "tol")
+        if not is_whole(self.max_iter) or self.max_iter < 1:
+            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
+        """Choose landmarks, and sum up the rows in one pass or several.
+
+        Parameters
+        ----------
+        X, sample_weight, checkpoint
+            See :meth:`LandmarkRegressor.fit`; rows are read several times, which an iterator cannot be.
+        y : array of shape (m,)
+            Labels.
+        """
+        rows = self._rows(X, y, sample_weight)
+        if not rows.repeatable:
+            raise ValueError(
+                "LandmarkClassifier passes over the rows several times, and an iterator can be read "
+                "only once; give a list of blocks, ParquetBlocks or arrays"
+            )
+        kept = self._open(checkpoint, rows)
+        tally = rows.total(LabelTally.of, "labels", kept, "labels")
+        tally.check()
+        self.classes_ = tally.labels
+        sample = self._collect(rows, kept, self._signs, bias=True)
+        if self.loss == "squared":
+            self._solve_squares(sample)
+        else:
+            self._solve_margins(rows, sample, kept)
+        kept.remove()
+        return self
+
+    @property
+    def _signs(self) -> Callable[[Block], Array]:
+        return partial(signs, self.classes_)
+
+    def _keep(self, b: Array, bias: Array) -> None:
+        coefficients = self._whitening.T @ b
+        self.dual_coef_ = coefficients[:, 0] if len(self.classes_) == 2 else coefficients
+        self.intercept_ = bias
+
+    def _solve_squares(self, sample: Block) -> None:
+        """All classes from one decomposition, and sigmoids from the rows of the sample left out."""
+        sums = RidgeSums.of(self.statistics_, bias=True)
+        found = sums.solve(float(self.alpha))
+        self._keep(found.coefficients, found.bias)
+        self.dual_gap_, self.n_iter_ = 0.0, 1
+        self._state(found.dual, found.left_out)
+        values, positive = [], []
+        for phi, y, w in with_bias(self._features, sample, self._signs):
+            residuals = y - phi[:, :-1] @ found.coefficients - found.bias
+            shares = w * (sums.leverages(phi[:, :-1], self.alpha) + 1 / self.statistics_.weight)
+            values.append(y - residuals / np.maximum(1 - shares, 1e-6)[:, None])
+            positive.append(y > 0)
+        weights, chosen = weights_of(sample), np.concatenate(positive)
+        outputs = zip(np.concatenate(values).T, chosen.T, strict=True)
+        self.sigmoids_ = np.array([fit_sigmoid(own, side, weights) for own, side in outputs])
+
+    def _solve_margins(self, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
+        """Newton steps: first on the sample, then on all rows."""
+        features, hinge = self._features, self.loss == "hinge"
+        options = (hinge, float(self.alpha), float(self.tol))
+        if "state" not in kept.results:
+            few = self._in_memory(features, sample)
+            start = NewtonState.start(features.size + 1, few.y.shape[1])
+            found = minimise(few.sums, start, *options, _STEPS).state
+            value = np.full(few.y.shape[1], np.inf)  # that of all rows is another
+            whole = len(sample.y) == self.statistics_.rows
+            width = found.width if whole else min(1.0, _WIDER * found.width)
+            kept.keep("state", replace(found, value=value, width=width, passes=0))
+
+        def one_pass(state: NewtonState) -> LossSums:
+            kept.results["state"] = state
+            job = LossPass(features, self._signs, MarginLoss(hinge, state.width), state.b)
+            sums: LossSums = rows.total(job, "rows", kept, "sums")
+            del kept.results["sums"]
+            return sums
+
+        self._finish(minimise(one_pass, kept.results["state"], *options, int(self.max_iter)))
+
+    def _in_memory(self, features: LandmarkFeatures, sample: Block) -> RowsInMemory:
+        """Features of the sample, whose weights stand for those of all rows."""
+        parts = list(with_bias(features, sample, self._signs))
+        phi, y, w = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return RowsInMemory(phi, y, w * (self.statistics_.weight / w.sum()), self.loss == "hinge")
+
+    def _finish(self, found: NewtonSolution) -> None:
+        self._keep(found.state.b[:-1], found.state.b[-1])
+        self._width, self._sides = found.state.width, found.sums.balance
+        self.dual_gap_, self.n_iter_ = found.gap, found.state.passes
+        squares = (self._sides**2 * found.sums.squares).sum(axis=0)
+        self._state(found.dual, float(self.statistics_.rest[0]) * squares)
+        if self.dual_gap_ > self.tol:
+            warnings.warn(
+                f"LandmarkClassifier stopped after {self.n_iter_} passes with a relative duality gap of "
+                f"{self.dual_gap_:.2g}, above tol={self.tol:g}; raise max_iter, tol or alpha",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _dual(self, block: Block) -> Array:
+        y, w = self._signs(block), weights_of(block)[:, None]
+        values = self._values(block.X) + self.intercept_
+        if self.loss == "squared":
+            return w * (y - values) / self.alpha
+        slopes = MarginLoss(self.loss == "hinge", self._width).terms(y * values).slope
+        return w * y * slopes * np.where(y > 0, *self._sides)
+
+    def decision_function(self, X: Any) -> Any:
+        """Values of f and bias: of the second of two classes, or of each class; shape (m,) or (m, q)."""
+        check_is_fitted(self)
+        wide = () if len(self.classes_) == 2 else (len(self.classes_),)
+        return self._apply("_decisions", X, (float, *wide))
+
+    def _decisions(self, X: Any) -> Array:
+        values = self._values(self._points(X)) + self.intercept_
+        return values[:, 0] if len(self.classes_) == 2 else values
+
+    def predict(self, X: Any) -> Any:
+        """The class with the largest decision value."""
+        check_is_fitted(self)
+        return self._apply("_classes", X, (self.classes_.dtype,))
+
+    def _classes(self, X: Any) -> Any:
+        values = self._decisions(X)
+        return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
+
+    @available_if(lambda self: self.loss != "hinge")  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the classes, shape (m, q); not with hinge loss.
+
+        Of logistic loss those of the model; of squared loss a sigmoid of decision values, which was
+        fitted to rows of the sample as they are decided without them.  Those of several classes are
+        divided by their sum.
+        """
+        check_is_fitted(self)
+        return self._apply("_probabilities", X, (float, len(self.classes_)))
+
+    @available_if(lambda self: self.loss != "hinge")  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of the probabilities."""
+        return np.log(self.predict_proba(X))
+
+    def _probabilities(self, X: Any) -> Array:
+        values = self._values(self._points(X)) + self.intercept_
+        if self.loss == "squared":
+            values = values * self.sigmoids_[:, 0] + self.sigmoids_[:, 1]
+        p = expit(values)
+        if len(self.classes_) == 2:
+            return np.hstack([expit(-values), p])
+        # Where all are zero by rounding, the least unlikely class is certain.
+        p = np.where(p.sum(axis=1, keepdims=True) > 0, p, values == values.max(axis=1, keepdims=True))
+        return p / p.sum(axis=1, keepdims=True)

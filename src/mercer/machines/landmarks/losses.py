@@ -1,0 +1,163 @@
+"""Losses of margins, and their sums over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from mercer._arrays import filled, on_cpu, placed
+from mercer.machines.certificate import DualObjective
+from mercer.machines.landmarks.features import LandmarkFeatures
+from mercer.machines.program import Array
+from mercer.rows import Block
+from mercer.rows.blocks import taken
+from mercer.rows.statistics import weights_of
+
+
+class Terms(NamedTuple):
+    """A loss at margins z: its value, and what is minimised in its place, with derivatives.
+
+    ``slope`` is minus the first derivative, a dual coefficient between 0 and 1; ``dual`` is what it adds
+    to the dual objective, and ``excess`` to the duality gap at the minimum.
+    """
+
+    value: Any
+    smooth: Any
+    slope: Any
+    curvature: Any
+    dual: Any
+    excess: Any
+
+
+@dataclass(frozen=True)
+class MarginLoss:
+    """The logistic loss ``log(1 + exp(-z))``, or the hinge loss ``max(0, 1 - z)``, smoothed.
+
+    Both are ``h log(1 + exp((c - z) / h))``: the former with ``c = 0`` and ``h = 1``, the latter with
+    ``c = 1`` in the limit of small h.
+    """
+
+    hinge: bool
+    width: float = 1.0
+
+    def terms(self, z: Any) -> Terms:
+        """The loss at an array of margins."""
+        xp = array_namespace(z)
+        u = (float(self.hinge) - z) / self.width
+        small = xp.exp(-xp.abs(u))
+        slope = xp.where(u >= 0, 1 / (1 + small), small / (1 + small))
+        smooth = self.width * (xp.where(u > 0, u, xp.zeros_like(u)) + xp.log1p(small))
+        curvature = small / (1 + small) ** 2 / self.width
+        if self.hinge:
+            value = xp.where(z < 1, 1 - z, xp.zeros_like(z))
+            return Terms(value, smooth, slope, curvature, slope, value - slope * (1 - z))
+        return Terms(smooth, smooth, slope, curvature, smooth - slope * u, xp.zeros_like(z))
+
+
+@dataclass(frozen=True, eq=False)
+class LossSums:
+    """Sums over rows with features phi (the last is one, for the bias) and signs y, of each output.
+
+    Attributes
+    ----------
+    values, smooth, excess : arrays of shape (q,)
+        Of the loss, of what is minimised in its place, and of what that adds to the duality gap.
+    dual, squares : arrays of shape (2, q)
+        Of the dual terms and of squared slopes, for positive and for negative rows.
+    linear : array of shape (2, M + 1, q)
+        Of slopes times phi, for positive and for negative rows.
+    hessian : array of shape (q, M + 1, M + 1)
+        Of curvatures times ``phi phi'``.
+    """
+
+    values: Array
+    smooth: Array
+    excess: Array
+    dual: Array
+    squares: Array
+    linear: Array
+    hessian: Array
+
+    def __add__(self, other: LossSums) -> LossSums:
+        parts = (getattr(self, f.name) + getattr(other, f.name) for f in fields(self))
+        return LossSums(*parts)
+
+    def objective(self, b: Array, alpha: float) -> Array:
+        """What is minimised, ``sum w loss + alpha |b|^2``; the bias is the last row of b."""
+        return self.smooth + alpha * (b[:-1] ** 2).sum(axis=0)
+
+    def gradient(self, b: Array, alpha: float) -> Array:
+        """Its gradient."""
+        found = self.linear[1] - self.linear[0] + 2 * alpha * b
+        found[-1] -= 2 * alpha * b[-1]
+        return found
+
+    @property
+    def balance(self) -> Array:
+        """Factors of the slopes of positive and of negative rows that make them add up to the same."""
+        totals = self.linear[:, -1]
+        return np.minimum(1.0, totals[::-1] / np.maximum(totals, 1e-300))
+
+    def dual_objective(self, b: Array, alpha: float) -> DualObjective:
+        """The objective that was reached, and the dual objective of the balanced slopes."""
+        sides = self.balance
+        inside = sides[0] * self.linear[0, :-1] - sides[1] * self.linear[1, :-1]
+        reached = self.values + alpha * (b[:-1] ** 2).sum(axis=0)
+        linear, square = (sides * self.dual).sum(axis=0), (inside**2).sum(axis=0) / (4 * alpha)
+        return DualObjective(reached, linear, square, 1 / (4 * alpha))
+
+
+def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any) -> LossSums:
+    """Sums over a few rows, where they live."""
+    xp = array_namespace(phi)
+    terms = loss.terms(y * (phi @ b))
+    sides = [xp.astype(sign * y > 0, phi.dtype) * w[:, None] for sign in (1, -1)]
+    hessian = []
+    for curvature in terms.curvature.T:
+        scaled = phi * xp.sqrt(w * curvature)[:, None]
+        hessian.append(scaled.T @ scaled)
+    return LossSums(
+        w @ terms.value,
+        w @ terms.smooth,
+        w @ terms.excess,
+        xp.stack([(side * terms.dual).sum(axis=0) for side in sides]),
+        xp.stack([(side * terms.slope**2).sum(axis=0) for side in sides]),
+        xp.stack([phi.T @ (side * terms.slope) for side in sides]),
+        xp.stack(hessian),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LossPass:
+    """A block's part of the sums, at coefficients b."""
+
+    features: LandmarkFeatures
+    signs: Callable[[Block], Array]
+    loss: MarginLoss
+    b: Array
+
+    def __call__(self, block: Block) -> LossSums:
+        """The sums over a block, in main memory."""
+        total: Any = None
+        for phi, y, w in with_bias(self.features, block, self.signs):
+            part = loss_sums(self.loss, phi, y, w, placed(self.b, phi))
+            total = part if total is None else total + part
+        return LossSums(*(on_cpu(getattr(total, f.name)) for f in fields(total)))
+
+
+def with_bias(
+    features: LandmarkFeatures, block: Block, signs: Callable[[Block], Array]
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Features and a column of ones, signs and weights, a few rows at a time."""
+    X = features.check(block.X, block.called("X"))
+    y, w, height = signs(block), weights_of(block), features.height(X)
+    for start in range(0, len(y), height):
+        part = slice(start, min(start + height, len(y)))
+        rows = taken(X, part)
+        both = filled((part.stop - start, features.size + 1), 1.0, rows)
+        features.write(rows, both[:, :-1])
+        yield both, placed(y[part], both), placed(w[part], both)

@@ -1,0 +1,202 @@
+"""Classification on landmarks: against exact machines, brute force, and every source of rows."""
+
+import warnings
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer.gp import ParquetBlocks
+from mercer.kernels import Gaussian, Spectrum
+from mercer.machines import SVC, LandmarkClassifier
+from mercer.machines.landmarks import base, classifier
+from mercer.machines.landmarks.losses import LossSums, MarginLoss
+
+LOSSES = {
+    "squared": lambda z: (1 - z) ** 2,
+    "logistic": lambda z: np.logaddexp(0, -z),
+    "hinge": lambda z: np.maximum(0, 1 - z),
+}
+
+
+def data(seed: int, m: int = 120, classes: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Classes that overlap, and weights of which some are zero."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, size=m)
+    X = rng.normal(size=(m, 2)) + 1.2 * y[:, None] * [1, -1]
+    return X, np.array(["ant", "bee", "cat"])[y], rng.choice([0.0, 1.0, 2.0], size=m)
+
+
+def signs(model: LandmarkClassifier, y: np.ndarray) -> np.ndarray:
+    classes = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
+    return np.where(y[:, None] == classes, 1.0, -1.0)
+
+
+def reached(model: LandmarkClassifier, X, y, w) -> float:
+    """The objective from decision values, and the norm from the kernel matrix of the landmarks."""
+    values = model.decision_function(X).reshape(len(y), -1)
+    c = model.dual_coef_.reshape(len(model.landmarks_), -1)
+    norm = float((c * (model.kernel_(model.landmarks_) @ c)).sum())
+    return float((w[:, None] * LOSSES[model.loss](signs(model, y) * values)).sum()) + model.alpha * norm
+
+
+def exact_objective(model: LandmarkClassifier, X, y, w) -> float:
+    """The least objective with all rows as landmarks, of each output by a general optimiser."""
+    values, vectors = np.linalg.eigh(model.kernel_(X))
+    phi = np.column_stack([vectors * np.sqrt(values.clip(0)), np.ones(len(y))])
+    total, width = 0.0, 1e-4 if model.loss == "hinge" else 1.0
+    for own in signs(model, y).T:
+
+        def smooth(b: np.ndarray, own: np.ndarray = own) -> tuple[float, np.ndarray]:
+            z = own * (phi @ b)
+            if model.loss == "squared":
+                value, slope = (1 - z) ** 2, 2 * (1 - z)
+            else:
+                terms = MarginLoss(model.loss == "hinge", width).terms(z)
+                value, slope = terms.smooth, terms.slope
+            penalty = np.append(b[:-1], 0.0)
+            gradient = -phi.T @ (w * own * slope) + 2 * model.alpha * penalty
+            return float(w @ value + model.alpha * penalty @ penalty), gradient
+
+        options = {"maxiter": 5000, "maxfun": 10000, "ftol": 1e-14, "gtol": 1e-9}
+        found = minimize(smooth, np.zeros(phi.shape[1]), jac=True, method="L-BFGS-B", options=options)
+        total += found.fun
+    return total
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(5))
+def test_exact_objective_is_inside_the_brackets(loss: str, seed: int) -> None:
+    X, y, w = data(seed, classes=2 + seed % 2)
+    alpha = (0.1, 1.0)[seed % 2]
+    for size in (6, 25, 120):
+        model = LandmarkClassifier(Gaussian(), size, alpha, loss=loss, tol=1e-4, random_state=seed)
+        model.fit(X, y, w)
+        exact, safe = exact_objective(model, X, y, w), model.bounds_
+        found = model.certify(X, y, w, grade="exact")
+        for lower, upper in (safe, model.bounds_):
+            assert lower * (1 - 1e-9) <= exact <= upper * (1 + 1e-4)
+        assert safe[0] <= found.lower * (1 + 1e-9)
+        assert found.upper == pytest.approx(reached(model, X, y, w), rel=1e-6)
+        assert model.dual_gap_ <= 1e-4
+    assert found.improvement < 2e-4
+
+
+@pytest.mark.parametrize("alpha", [0.05, 1.0])
+def test_hinge_loss_is_that_of_a_support_vector_machine(alpha: float) -> None:
+    X, y, w = data(0)
+    model = LandmarkClassifier(Gaussian(), alpha=alpha, loss="hinge", tol=1e-6, random_state=0)
+    exact = SVC(Gaussian(), 1 / (2 * alpha), tol=1e-8).fit(X, y, w)
+    assert model.fit(X, y, w).objective_ == pytest.approx(2 * alpha * exact.objective_, rel=1e-5)
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=5e-3)
+
+
+def test_squares_are_solved_with_a_bias() -> None:
+    X, y, w = data(1, classes=3)
+    model = LandmarkClassifier(Gaussian(), 20, 0.3, random_state=0).fit(X, y, w)
+    Z = model.landmarks_
+    phi = np.column_stack([Gaussian()(X, Z), np.ones(len(y))])
+    penalty = np.zeros((21, 21))
+    penalty[:20, :20] = 0.3 * Gaussian()(Z)
+    c = np.linalg.solve(phi.T @ (w[:, None] * phi) + penalty, phi.T @ (w[:, None] * signs(model, y)))
+    np.testing.assert_allclose(model.decision_function(X), phi @ c, atol=1e-7)
+
+
+def test_probabilities() -> None:
+    X, y, w = data(2, m=2000, classes=3)
+    new, labels, _ = data(3, m=2000, classes=3)
+    for loss in ("squared", "logistic"):
+        model = LandmarkClassifier(Gaussian(), 60, loss=loss, random_state=0).fit(X, y, w)
+        p = model.predict_proba(new)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        sure = p.max(axis=1) > 0.9
+        assert 0.9 < np.mean((model.predict(new) == labels)[sure]) < 0.995
+        two = labels != "cat"
+        model.fit(X[y != "cat"], y[y != "cat"])
+        own = model.predict_proba(new[two])[:, 1]
+        for low, high in ((0.1, 0.4), (0.4, 0.7), (0.7, 0.95)):
+            part = (own > low) & (own < high)
+            difference = np.mean(labels[two][part] == "bee") - own[part].mean()
+            assert abs(difference) < 2.5 * np.sqrt(0.25 / part.sum())
+    assert not hasattr(LandmarkClassifier(loss="hinge"), "predict_proba")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_sources_of_rows_give_one_answer(loss: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(base, "_LEAST", 100)  # the sample is not everything
+    X, y, w = data(4, m=300, classes=3)
+    blocks = [(X[i : i + 90], y[i : i + 90], w[i : i + 90]) for i in range(0, 300, 90)]
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=y, w=w)
+    table.to_parquet(tmp_path / "rows.parquet", row_group_size=100, write_page_checksum=True)
+    files = ParquetBlocks(tmp_path, target="y", weight="w", rows=40)
+    chunked = [da.from_array(part, chunks=(77, *part.shape[1:])) for part in (X, y, w)]
+    model = LandmarkClassifier(Gaussian(), 10, 0.1, loss=loss, random_state=0)
+    expected = model.fit(X, y, w).decision_function(X)
+    certificate = str(model.certify(X, y, w, n_rows=50))
+    assert loss == "squared" or model.n_iter_ > 1
+    for rows in ((sparse.csr_array(X), y, w), (blocks,), (files,), chunked, (torch.as_tensor(X), y, w)):
+        model.fit(*rows)
+        given = table[["a", "b"]] if rows[0] is files else X
+        np.testing.assert_allclose(model.decision_function(given), expected, atol=1e-8)
+        assert str(model.certify(*rows, n_rows=50)) == certificate
+    assert (model.predict(chunked[0]).compute() == model.classes_[expected.argmax(axis=1)]).all()
+    with pytest.raises(ValueError, match="an iterator can be read only once"):
+        model.fit(iter(blocks))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_fit_that_was_stopped_goes_on(loss: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(base, "_LEAST", 100)
+    X, y, w = data(5, m=300)
+    blocks = [(X[i : i + 60], y[i : i + 60], w[i : i + 60]) for i in range(0, 300, 60)]
+    model = LandmarkClassifier(Gaussian(), 10, 0.1, loss=loss, random_state=0)
+    expected, passes = model.fit(blocks).decision_function(X), model.n_iter_
+    add, seen = LossSums.__add__, []
+
+    def interrupted(self: LossSums, other: LossSums) -> LossSums:
+        seen.append(self)
+        if len(seen) == 6:  # in the middle of the second pass
+            raise KeyboardInterrupt
+        return add(self, other)
+
+    monkeypatch.setattr(LossSums, "__add__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(blocks, checkpoint=tmp_path / "fit")
+    model.fit(blocks, checkpoint=tmp_path / "fit")
+    assert model.n_iter_ == passes
+    assert len(seen) == 4 * passes + 1
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-10)
+
+
+def test_few_passes_end_in_a_warning_and_bad_input_is_named(monkeypatch) -> None:
+    X, y, _ = data(6)
+    monkeypatch.setattr(classifier, "_STEPS", 1)
+    with pytest.warns(ConvergenceWarning, match=r"after 1 passes with a relative duality gap of 0\.\d+"):
+        LandmarkClassifier(Gaussian(), 20, loss="hinge", max_iter=1, random_state=0).fit(X, y)
+    for options, message in (
+        ({"loss": "cubic"}, "loss of LandmarkClassifier must be one of 'squared', 'logistic', 'hinge'"),
+        ({"tol": 0.0}, "tol of LandmarkClassifier must be a positive number"),
+        ({"max_iter": 0}, "max_iter must be a whole number from 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            LandmarkClassifier(Gaussian(), **options).fit(X, y)
+    with pytest.raises(ValueError, match="there is one class only"):
+        LandmarkClassifier(Gaussian()).fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="all rows of the class 'bee' have weight zero"):
+        LandmarkClassifier(Gaussian()).fit(X, y, (y == "ant").astype(float))
+
+
+def test_words() -> None:
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abc"), size=rng.integers(5, 9))) for _ in range(80)]
+    y = np.array(["ab" in word for word in words])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for loss in LOSSES:
+            model = LandmarkClassifier(Spectrum(2), 80, 0.01, loss=loss, random_state=0)
+            assert model.fit(words, y).score(words, y) > 0.95
