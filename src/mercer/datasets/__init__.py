@@ -2,7 +2,7 @@
 
 from mercer.datasets.docstrings import load_docstrings
 from mercer.datasets.structured import read_clouds, read_known_nodes, read_nodes, read_strings
-from mercer.datasets.tables import Table, digits, read_table
+from mercer.datasets.tables import Table, digits, read_mixed, read_table
 
 __all__ = [
     "Table",
@@ -10,6 +10,7 @@ __all__ = [
     "load_docstrings",
     "read_clouds",
     "read_known_nodes",
+    "read_mixed",
     "read_nodes",
     "read_strings",
     "read_table",

@@ -294,9 +294,35 @@ def refuse_unnamed(path: Path, frame: Any) -> None:
         )
 
 
+def read_mixed(
+    path: str | Path,
+    target: str | None = None,
+    drop: Sequence[str] = (),
+    group: str | None = None,
+    *,
+    labelled: bool = True,
+) -> Table:
+    """Read a CSV, TSV, Parquet or Feather file whose columns are of several kinds.
+
+    The parameters are those of :func:`read_table`; the ``X`` of the result is a data frame.
+    """
+    path = Path(path)
+    features, labels, groups = _columns_of(path, target, drop, group, labelled)
+    return Table(path.name, features, labels, columns=tuple(features.columns), groups=groups)
+
+
 def _from_frame(
     path: Path, target: str | None, drop: Sequence[str], group: str | None, labelled: bool
 ) -> Table:
+    features, labels, groups = _columns_of(path, target, drop, group, labelled)
+    X = numbers_of(path, features)
+    return Table(path.name, X, labels, columns=tuple(features.columns), groups=groups)
+
+
+def _columns_of(
+    path: Path, target: str | None, drop: Sequence[str], group: str | None, labelled: bool
+) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
+    """Columns of a file that are features, as a data frame; targets and groups."""
     frame = read_frame(path)
     for name in drop if labelled else ():
         check_column(path, frame, name)
@@ -309,8 +335,7 @@ def _from_frame(
     features = frame.drop(columns=[name for name in roles if name is not None])
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no columns other than the target {target!r}")
-    X = numbers_of(path, features)
-    return Table(path.name, X, labels, columns=tuple(features.columns), groups=groups)
+    return features, labels, groups
 
 
 def _known(frame: Any) -> str:

@@ -26,6 +26,7 @@ from mercer.kernels.strings.base import FullSpectrum, StringKernel, WeightedDegr
 from mercer.kernels.strings.subsequences import GappySubsequence
 from mercer.kernels.strings.substrings import Mismatch, Spectrum
 from mercer.kernels.structured import StructuredKernel
+from mercer.kernels.tables.multiple import MultipleKernel
 from mercer.kernels.tables.on import On
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "MeanEmbedding",
     "Mismatch",
     "MixtureMoment",
+    "MultipleKernel",
     "NodeKernel",
     "On",
     "Parametrix",

@@ -21,11 +21,15 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from mercer import kernels, spaces
 from mercer._files import one_line
@@ -44,7 +48,8 @@ _PARTS = [getattr(package, name) for package in (kernels, spaces) for name in pa
 _OBJECTS = [
     Pipeline, GramTransformer, SVC, TransformedTargetRegressor, KernelRidge, StandardScaler,
     CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration, LandmarkClassifier,
-    LandmarkRegressor, Statistics, *(part for part in _PARTS if inspect.isclass(part)),
+    LandmarkRegressor, Statistics, FrozenEstimator, CountVectorizer, TfidfVectorizer, SimpleImputer,
+    OneHotEncoder, OrdinalEncoder, *(part for part in _PARTS if inspect.isclass(part)),
 ]  # fmt: skip
 _ARRAYS = [np.ndarray, np.float64, np.float32, np.int64, np.int32, np.bool_, np.str_]
 _SPARSE = [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix]
@@ -61,7 +66,7 @@ _EXPECTED = {
     "BytesNode": _names([bytes]),
     "ListNode": _names([list]),
     "TupleNode": _names([tuple]),
-    "TypeNode": _names([str]),
+    "TypeNode": _names([str, np.int64, np.float64]),
     "SliceNode": _names([slice]),
     "ObjectNode": _names(_OBJECTS),
     "NdArrayNode": _names(_ARRAYS),
@@ -120,6 +125,26 @@ def loads(content: bytes) -> Any:
     functions = {_full_name(node) for node in nodes if node["__loader__"] == _FUNCTION}
     trusted = sorted(functions.union(*_EXPECTED.values()))
     return skops.io.loads(content, trusted=trusted)
+
+
+def frame_parts(frame: Any) -> dict[str, Any]:
+    """A data frame as arrays and lists, which :func:`dumps` takes; dates are whole microseconds."""
+    columns, dates = [], []
+    for name in map(str, frame.columns):
+        values = frame[name].to_numpy()
+        if values.dtype.kind == "M":
+            dates.append(name)
+            values = values.astype("datetime64[us]").astype(np.int64)
+        columns.append(values if values.dtype.kind in "biuf" else values.tolist())
+    return {"names": list(map(str, frame.columns)), "columns": columns, "dates": dates}
+
+
+def frame_of(parts: dict[str, Any]) -> pd.DataFrame:
+    """The data frame of :func:`frame_parts`."""
+    frame = pd.DataFrame(dict(zip(parts["names"], parts["columns"], strict=True)))
+    for name in parts["dates"]:
+        frame[name] = frame[name].to_numpy().astype("datetime64[us]")
+    return frame
 
 
 def refuse_local_functions(model: Any) -> None:

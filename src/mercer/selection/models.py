@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,7 +29,14 @@ from mercer.features import GramTransformer
 from mercer.machines import SVC, KernelRidge
 from mercer.selection.comparison import Comparison
 from mercer.selection.kinds import ColumnRoles, kind_called
-from mercer.selection.model_files import MissingFunction, dumps, loads, refuse_local_functions
+from mercer.selection.model_files import (
+    MissingFunction,
+    dumps,
+    frame_of,
+    frame_parts,
+    loads,
+    refuse_local_functions,
+)
 
 #: Version of the file format.
 FORMAT = 1
@@ -166,11 +174,12 @@ class SavedModel(BaseEstimator):
             "version": self.version,
             "scikit-learn": sklearn.__version__,
         }
-        parts = {"about": json.dumps(about), "model": self.model, "calibration": self.calibration}
         try:
             _check_model(self.model, self.calibration)
             refuse_local_functions(self.model)
-            content = dumps(parts)
+            model, table = _without_frame(self.model)
+            parts = {"model": model, "calibration": self.calibration, "table": table}
+            content = dumps({"about": json.dumps(about), **parts})
         except ValueError as error:
             raise ValueError(
                 f"{path} is not written, because the model cannot be saved: {one_line(error)}"
@@ -312,12 +321,24 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
         raise ValueError("names of columns are not text")
     kind = kind_called(about["kind"])
     model, calibration = parts["model"], parts["calibration"]
+    if parts["table"] is not None:
+        model[0].X_fit_ = frame_of(parts["table"])
     _check_model(model, calibration)
     roles |= {"drop": drop} if drop else {}
     saved = SavedModel(
         model, about["metric"], kind.name, roles, columns, nodes, about["version"], calibration
     )
     return saved, about["scikit-learn"]
+
+
+def _without_frame(model: Pipeline) -> tuple[Pipeline, dict[str, Any] | None]:
+    """A model without its training points, and these as arrays, if they are a data frame."""
+    gram, machine = model.named_steps.values()
+    if not hasattr(gram.X_fit_, "columns"):
+        return model, None
+    bare = copy(gram)
+    bare.X_fit_ = None
+    return Pipeline(list(zip(model.named_steps, (bare, machine), strict=True))), frame_parts(gram.X_fit_)
 
 
 def _check_model(model: Any, calibration: Any) -> None:

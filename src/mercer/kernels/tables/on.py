@@ -299,7 +299,7 @@ class On(Kernel):
         kinds = {key: frames.holds(c) for key, c in zip(keys, frames.columns_of(block), strict=True)}
         if not lenient:
             frames.refuse_missing(block, keys, name)
-        if "dates" in kinds.values():
+        if "dates" in kinds.values() or self.dates is not None:
             return frames.times(block, self._unit_of(kinds, name))
         if self.kernel.requires_vector_input and not (self._transforms or single):
             for key, kind in kinds.items():
@@ -317,17 +317,18 @@ class On(Kernel):
 
     def _unit_of(self, kinds: dict[Any, str], name: str) -> str:
         """What dates are taken as, or an error that says what to choose."""
-        key = next(key for key, kind in kinds.items() if kind == "dates")
         if self.dates is None:
+            key = next(key for key, kind in kinds.items() if kind == "dates")
             raise ValueError(
                 f"column {key!r} of {name} holds dates; choose what they mean: dates='days' takes them "
                 "as numbers, dates='hours' as the time of day, on a circle with "
                 "Heat(Torus(period=24)); or convert them"
             )
-        if set(kinds.values()) != {"dates"}:
-            raise ValueError(
-                f"column {key!r} of {name} holds dates, and others do not; give it its own On"
-            )
+        for key, kind in kinds.items():
+            if kind not in ("dates", "text"):  # files hold dates as text
+                raise ValueError(
+                    f"column {key!r} of {name} holds {kind}, not dates; give it an On of its own"
+                )
         return self.dates
 
 

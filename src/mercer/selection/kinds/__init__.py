@@ -7,6 +7,7 @@ from typing import Any
 
 from mercer.selection.kinds.base import Candidates, ColumnRoles, Kind
 from mercer.selection.kinds.clouds import Clouds
+from mercer.selection.kinds.mixed import Mixed
 from mercer.selection.kinds.nodes import Nodes
 from mercer.selection.kinds.strings import Strings
 from mercer.selection.kinds.table import Rows
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 #: All kinds, in the order in which they are asked: tables take what no other kind recognises.
-_KINDS: list[Kind] = [Nodes(), Strings(), Clouds(), Rows()]
+_KINDS: list[Kind] = [Nodes(), Strings(), Clouds(), Mixed(), Rows()]
 
 
 def register(kind: Kind) -> None:

@@ -1,0 +1,126 @@
+"""Sums of kernels whose weights are learnt."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.datasets import load_diabetes, load_wine
+
+from mercer.kernels import Gaussian, Linear, MultipleKernel, On
+from mercer.machines import SVC, KernelRidge
+from mercer.selection import KernelSearchCV
+
+X, Y = load_wine(return_X_y=True)
+NOISE = np.random.default_rng(0).normal(size=(len(X), 3))
+TABLE = np.hstack([X, NOISE])
+PARTS = [
+    On([0, 1, 2], Gaussian(2.0)),
+    On([6, 9, 11, 12], Linear()),
+    On(slice(0, 13), Gaussian(4.0)),
+    On([13, 14, 15], Gaussian(1.0)),
+]
+INDICATORS = (Y[:, None] == np.arange(3)) - np.eye(3)[Y].mean(axis=0)
+
+
+def centred(kernel) -> np.ndarray:
+    """A centred Gram matrix of total variance 1."""
+    H = np.eye(len(X)) - 1 / len(X)
+    C = H @ kernel.learnt_from(TABLE)(TABLE) @ H
+    return C * len(X) / np.trace(C)
+
+
+MATRICES = [centred(part) for part in PARTS]
+
+
+def shares(kernel: MultipleKernel) -> np.ndarray:
+    """Learnt weights, in units in which all parts have the same size."""
+    learnt = kernel.learnt_from(TABLE, Y)
+    H = np.eye(len(X)) - 1 / len(X)
+    sizes = [np.trace(H @ part(TABLE) @ H) / len(X) for part in learnt.kernels]
+    return learnt.learnt_weights * sizes
+
+
+def alignment(w: np.ndarray) -> float:
+    """The cosine with the targets, by Song's formula for pairs of different points."""
+    C, T = np.tensordot(w, MATRICES, 1), INDICATORS @ INDICATORS.T
+    K, L, m = C - np.diag(np.diag(C)), T - np.diag(np.diag(T)), len(X)
+    mixed = K.sum() * L.sum() / ((m - 1) * (m - 2)) - 2 * K.sum(axis=0) @ L.sum(axis=0) / (m - 2)
+    return float((np.vdot(K, L) + mixed) / np.linalg.norm(C))
+
+
+def ridge(w: np.ndarray, alpha: float) -> float:
+    K = np.tensordot(w, MATRICES, 1) + len(X) * alpha * np.eye(len(X))
+    return float(np.vdot(INDICATORS, np.linalg.solve(K, INDICATORS)))
+
+
+@pytest.mark.parametrize(
+    ("objective", "loss"),
+    [("alignment", lambda w: -alignment(w)), ("ridge", lambda w: ridge(w, 0.02))],
+    ids=["alignment", "ridge"],
+)
+def test_weights_are_optimal(objective: str, loss) -> None:
+    found = shares(MultipleKernel(PARTS, objective, alpha=0.02))
+    assert (found >= 0).all()
+    assert found.sum() == pytest.approx(1)
+    best = minimize(
+        lambda w: loss(w / w.sum()), np.full(4, 0.25), bounds=[(1e-9, 1)] * 4, method="L-BFGS-B"
+    )
+    assert loss(found) == pytest.approx(best.fun, rel=1e-6)
+    assert found[3] < 0.01  # noise
+
+
+def test_the_kernel_is_the_weighted_sum() -> None:
+    kernel = MultipleKernel(PARTS[:2]).learnt_from(TABLE, Y)
+    expected = sum(
+        w * part(TABLE) for w, part in zip(kernel.learnt_weights, kernel.kernels, strict=True)
+    )
+    np.testing.assert_allclose(kernel(TABLE), expected, atol=1e-12)
+    np.testing.assert_array_equal(kernel.learnt_from(TABLE, 1 - Y)(TABLE), kernel(TABLE))
+
+
+@pytest.mark.parametrize("objective", ["alignment", "ridge"])
+def test_path(objective: str) -> None:
+    path = MultipleKernel(PARTS, objective).weight_path(TABLE, Y)
+    assert (path >= 0).all()
+    np.testing.assert_allclose(path.sum(axis=1), 1)
+    if objective == "alignment":
+        assert np.count_nonzero(path[0]) == 1
+        np.testing.assert_allclose(path[-1], shares(MultipleKernel(PARTS)), atol=1e-6)
+
+
+def test_in_a_search_weights_are_learnt_from_training_parts() -> None:
+    train, test = np.arange(0, len(X), 2), np.arange(1, len(X), 2)
+    kernels = {"learnt": MultipleKernel(PARTS), "parts": PARTS}
+    search = KernelSearchCV(kernels, param_grid={"C": [1.0]}, cv=[(train, test)], refit=False)
+    scores = search.fit(TABLE, Y).cv_results_["mean_test_score"]
+    alone = SVC(MultipleKernel(PARTS)).fit(TABLE[train], Y[train])
+    assert scores[0] == pytest.approx(alone.score(TABLE[test], Y[test]))
+    assert scores[0] >= max(scores[1:]) - 0.03  # two of 89 rows
+    assert (
+        KernelSearchCV(MultipleKernel(PARTS), similarities=[0.3], cv=3).fit(TABLE, Y).best_score_ > 0.9
+    )
+
+
+def test_regression() -> None:
+    rows, target = load_diabetes(return_X_y=True)
+    target -= target.mean()
+    kernel = MultipleKernel([On([2, 3, 8], Linear()), On([0], Gaussian())], "ridge")
+    machine = KernelRidge(kernel, alpha=10.0).fit(rows[:300], target[:300])
+    weights = machine.kernel_.learnt_weights
+    assert weights[0] > 5 * weights[1]
+    assert machine.score(rows[300:], target[300:]) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (MultipleKernel([]), "must be a list of kernels"),
+        (MultipleKernel(PARTS[:2], weights=[1.0, -0.1]), "2 numbers, none negative"),
+        (MultipleKernel(PARTS[:2], weights=[0.0, 0.0]), "must not all be zero"),
+        (MultipleKernel(PARTS[:2], "margin"), "objective of MultipleKernel must be one of"),
+        (MultipleKernel(PARTS[:2]), "weights of MultipleKernel have not been learnt"),
+    ],
+    ids=range(5),
+)
+def test_refusals(kernel, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        kernel(TABLE)
