@@ -91,3 +91,12 @@ def gather(row, columns, ranges, out):
         start = ranges[r]
     for j in range(start, columns.size):
         out[j] = row[columns[j]]
+
+
+@jit()
+def take_columns(K, columns, out):
+    """Write some columns of each row of K, in the precision of the result."""
+    for i in range(len(K)):
+        row, to = K[i], out[i]
+        for j in range(columns.size):
+            to[j] = row[columns[j]]

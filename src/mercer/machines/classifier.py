@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -138,10 +139,10 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         """Fit machines with several settings to the same rows of a Gram matrix.
 
         They are clones with these parameters, fitted as to ``K[rows][:, rows]``, and take rows of all of
-        K for new points: ``predict(K[test])``.  Nothing is cut out of K: coefficients of other rows are
-        held at zero.  Each pair of classes is solved for all settings in turn, the smallest C first,
-        from the solution before.  It is fastest if the rows of K are sorted by class.  At large C a
-        matrix in single precision may not admit a small gap; ``converged_`` and ``dual_gap_`` tell.
+        K for new points: ``predict(K[test])``.  Nothing is cut out of K.  Each pair of classes is solved
+        for all settings in turn, the smallest C first, from the solution before.  It is fastest if the
+        rows of K are sorted by class.  At large C a matrix in single precision may not admit a small
+        gap; ``converged_`` and ``dual_gap_`` tell.
 
         Parameters
         ----------
@@ -176,7 +177,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         """
         points, used = Points("precomputed", K), np.zeros(len(K))
         used[rows] = 1.0
-        models = [clone(self).set_params(kernel="precomputed", **setting) for setting in settings]
+        models = _copies(clone(self).set_params(kernel="precomputed"), settings)
         first = models[0]
         first._weigh(y[rows])
         for model in models:
@@ -186,7 +187,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             else:
                 model._weigh(y[rows])
             model.kernel_, model.n_features_in_ = "precomputed", len(K)
-        labels = _numbered(y, first.classes_)
+        labels = np.where(used > 0, _numbered(y, first.classes_), -1)
         indices = first._indices(labels)
         boxes = [model.C * used * model.class_weight_[labels] for model in models]
         programs = [
@@ -199,7 +200,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _weigh(self, y: Any) -> None:
         """Learn the classes and their weights, from rows that all count once."""
-        labels = self._encode(y, len(y))
+        labels = self._number_classes(y)
         self.class_weight_ = self._class_weights(labels, np.ones(len(y)))
 
     def _check(self) -> None:
@@ -215,6 +216,10 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         check_classification_targets(y)
         if len(y) != rows:
             raise ValueError(f"X has {rows} points and y {len(y)} labels")
+        return self._number_classes(y)
+
+    def _number_classes(self, y: Any) -> Index:
+        """Numbers of the classes, which are learnt."""
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("SVC needs at least two classes, and y holds 1 class")
@@ -311,16 +316,19 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     def _precomputed_decisions(self, K: Any) -> Array:
         """Decision values class by class: a support vector has coefficients in its own pairs only."""
         pairs = {pair: k for k, pair in enumerate(self._pairs())}
-        decisions = np.repeat(self.intercept_[:, None], len(K), axis=1)
         ends = np.cumsum(self.n_support_)
-        for own, (end, size) in enumerate(zip(ends, self.n_support_, strict=True)):
-            part = slice(end - size, end)
-            values = self.dual_coef_[:, part] @ K[:, self.support_[part]].T
-            for other in range(len(self.classes_)):
-                if other != own:
-                    pair = pairs[min(own, other), max(own, other)]
-                    decisions[pair] += values[other - (other > own)]
-        return decisions.T
+        decisions = []
+        for entries in self._supporting(K):
+            values = np.repeat(self.intercept_[:, None], len(entries), axis=1)
+            for own, (end, size) in enumerate(zip(ends, self.n_support_, strict=True)):
+                part = slice(end - size, end)
+                products = self.dual_coef_[:, part] @ entries[:, part].T
+                for other in range(len(self.classes_)):
+                    if other != own:
+                        pair = pairs[min(own, other), max(own, other)]
+                        values[pair] += products[other - (other > own)]
+            decisions.append(values.T)
+        return np.concatenate(decisions)
 
     def decision_function(self, X: Any) -> Array:
         """Decision values.
@@ -394,6 +402,19 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities."""
         return np.log(self.predict_proba(X))
+
+
+def _copies(machine: SVC, settings: Any) -> list[SVC]:
+    """Copies of an unfitted machine with other parameters, without the time that clones take."""
+    names, copies = machine.get_params(deep=False), []
+    for setting in settings:
+        model = copy(machine)
+        if not setting.keys() <= names.keys():
+            model.set_params(**setting)  # which says what is wrong
+        for name, value in setting.items():
+            setattr(model, name, value)
+        copies.append(model)
+    return copies
 
 
 def _numbered(y: Any, classes: Any) -> Index:

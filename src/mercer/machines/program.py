@@ -69,7 +69,7 @@ class Solution:
 
 def certify(program: Program, b: Array, values: Array, diagonal: Array) -> Solution:
     """The point b with ``values = Kb``, its bias, objective and gap, all in double precision."""
-    from mercer.compiled.smo import certificate
+    from mercer.compiled.machines.certificates import certificate
 
     bias, objective, gap, rounding = certificate(
         program.p, b, values, program.lower, program.upper, program.epsilon, diagonal

@@ -55,7 +55,7 @@ class MatrixRows:
 
     def store(self, single: bool) -> Any:
         """Room for gathered rows, of all coefficients or as many as fit; it is kept for later calls."""
-        from mercer.compiled.smo import Store, padded
+        from mercer.compiled.machines.smo import Store, padded
 
         dtype = np.dtype(np.float32) if single else self.matrix.dtype
         if dtype not in self._stores:
@@ -69,7 +69,7 @@ class MatrixRows:
 
     def values(self, b: Array) -> Array:
         """``Kb`` in double precision."""
-        from mercer.compiled.smo import values_at
+        from mercer.compiled.machines.certificates import values_at
 
         out = np.empty(len(b))
         values_at(self.matrix, self.columns, b, out)

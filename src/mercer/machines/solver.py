@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mercer.machines.newton import newton_step
-from mercer.machines.program import Array, Program, Solution, certify
+from mercer.machines.program import Array, Program, Solution, certify, restarted
 from mercer.machines.rows import MatrixRows
 
 #: Told the relative gap now and then; what it returns says whether to stop.
@@ -22,9 +22,9 @@ _MISLED = 4
 #: Programs of so few rows are solved to rounding, if that takes no more steps for each coefficient.
 _SMALL, _POLISH = 64, 100
 #: Cubes of coefficients that are factorised in the time of a step, for each row.
-_WORTH = 20
+_WORTH = 60
 #: Steps for each coefficient before a Newton step is tried.
-_PATIENCE = 5
+_PATIENCE = 20
 #: Rounds in which the gap may fail to fall by a tenth: rounding of a matrix may give it negative
 #: eigenvalues, along which the objective rises for ever so long.
 _FRUITLESS = 100
@@ -73,6 +73,63 @@ def solve(
     return solution
 
 
+def solve_path(
+    programs: list[Program], rows: MatrixRows, tol: float, *, max_steps: int | None, watch: Watch
+) -> list[Solution]:
+    """Solve programs that differ in their boxes, which must not shrink, each from the one before.
+
+    Parameters are those of :func:`solve`.
+    """
+    if len(rows.columns) <= _SMALL or max_steps is not None:
+        return _one_by_one(programs, rows, tol, None, max_steps, watch)
+    from mercer.compiled.machines.paths import climb_path
+
+    single = tol >= SINGLE and _representable(rows)
+    shape = len(programs), len(rows.columns)
+    b, values, found = np.zeros(shape), np.zeros(shape), np.zeros((shape[0], 5))
+    lower, upper = (np.stack([getattr(q, end) for q in programs]) for end in ("lower", "upper"))
+    done = climb_path(
+        rows.matrix, rows.columns, rows.diagonal(), programs[0].p, lower, upper, programs[0].epsilon,
+        tol, _MARGIN * tol, _steps_of(shape[1]), not single, rows.store(single), b, values, found,
+    )  # fmt: skip
+    ended = [
+        Solution(own, heights, bias, objective, gap, rounding, int(steps))
+        for own, heights, (bias, objective, gap, rounding, steps) in zip(
+            b, values, found.tolist(), strict=True
+        )
+    ]
+    if done < len(programs) and not watch(ended[done].relative_gap):
+        ended[done:] = _one_by_one(programs[done:], rows, tol, ended[done], None, watch)
+    return ended
+
+
+def _one_by_one(
+    programs: list[Program],
+    rows: MatrixRows,
+    tol: float,
+    last: Solution | None,
+    max_steps: int | None,
+    watch: Watch,
+) -> list[Solution]:
+    """Programs with boxes that grow, the first from a solution of it that is not good enough yet."""
+    solutions = []
+    for program in programs:
+        start = None if last is None else restarted(program, last)
+        last = solve(program, rows, tol, max_steps=max_steps, start=start, watch=watch)
+        solutions.append(last)
+    return solutions
+
+
+def _representable(rows: MatrixRows) -> bool:
+    """Whether entries of the matrix are within the range of single precision."""
+    return bool(1e-24 < rows.diagonal().max() < 1e30)
+
+
+def _steps_of(rows: int) -> int:
+    """Steps between two reports, and before a Newton step is tried."""
+    return min(_PATIENCE * rows, max(1000, _PAUSE // rows))
+
+
 def improved(
     program: Program,
     rows: MatrixRows,
@@ -82,19 +139,18 @@ def improved(
     watch: Watch | None = None,
 ) -> Solution:
     """Rounds of steps, each with a certificate and, if it ended early, with a Newton step."""
-    from mercer.compiled import smo
+    from mercer.compiled.machines import smo
 
-    representable = 1e-30 < rows.diagonal().max() < 1e30
-    single = tol >= SINGLE and representable
+    single = tol >= SINGLE and _representable(rows)
     misled, since, store = 0, 0, rows.store(single)
     least, fruitless = math.inf, 0
-    patience, pause = _PATIENCE * len(program.p), max(1000, _PAUSE // len(program.p))
+    steps = _steps_of(len(program.p))
     while solution.relative_gap > tol and solution.steps < most:
         previous, b, values = solution, solution.b.copy(), solution.values.copy()
         reason, taken, (bias, objective, gap, rounding) = smo.ascend(
             rows.matrix, rows.columns, rows.diagonal(), program.p, program.lower, program.upper,
             program.epsilon, b, values, previous.objective, _MARGIN * tol,
-            int(min(most - previous.steps, patience, pause)), misled < _MISLED, not single, store,
+            int(min(most - previous.steps, steps)), misled < _MISLED, not single, store,
         )  # fmt: skip
         solution = Solution(b, values, bias, objective, gap, rounding)
         misled += reason == smo.REACHED

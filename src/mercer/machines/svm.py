@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from mercer.machines.blocks import solve_with
 from mercer.machines.points import Points, check_points, in_single, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
 from mercer.machines.rows import ComputedRows, DeviceRows, MatrixRows
+from mercer.machines.solver import solve_path
 
 #: Least bytes for rows that are gathered, whatever the limit.
 _LEAST_ROOM = 2.0**26
@@ -29,6 +31,8 @@ _LEAST_ROOM = 2.0**26
 _KEPT = 0.5
 #: Parts into which programs are dealt, for each thread.
 _PARTS = 4
+#: Rows of a precomputed matrix that are predicted at a time.
+_ROWS = 512
 #: Steps of the progress bar for each program.
 _PERCENT = 100
 
@@ -158,10 +162,21 @@ class SupportVectorMachine(BaseEstimator):
         check_is_fitted(self)
         X, _ = check_points(self, X)
         if isinstance(self.kernel_, str):
-            return X[:, self.support_] @ coefficients
+            return np.concatenate([part @ coefficients for part in self._supporting(X)])
         if not len(self.support_):
             return np.zeros((len(X) if hasattr(X, "__len__") else X.shape[0], *coefficients.shape[1:]))
         return products(self.kernel_, X, self.support_vectors_, coefficients)
+
+    def _supporting(self, K: Any) -> Iterator[Array]:
+        """Columns of the support vectors in double precision, some rows of a Gram matrix at a time."""
+        from mercer.compiled.columns import take_columns
+
+        K, support = np.ascontiguousarray(K), self.support_.astype(np.intp)
+        for start in range(0, len(K), _ROWS):
+            part = K[start : start + _ROWS]
+            out = np.empty((len(part), len(support)))
+            take_columns(part, support, out)
+            yield out
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -199,22 +214,23 @@ def solved_in_turn(
     """Solve and certify programs of several machines on one Gram matrix, each from the one before.
 
     Machines take turns in the order of their C, program by program, so that rows which one gathered
-    serve the others.
+    serve the others; those with the same tolerance follow each other.
     """
-    K, diagonal = points.gram(), points.diagonal()
-    order = sorted(range(len(machines)), key=lambda k: machines[k].C)
+    K, diagonal = np.ascontiguousarray(points.X), points.diagonal()
+    goals = [(machine.tol, machine.max_iter) for machine in machines]
+    order = sorted(range(len(machines)), key=lambda k: (*goals[k], machines[k].C))
+    groups = [list(group) for _, group in groupby(order, lambda k: goals[k])]
     solutions: list[list[Any]] = [[None] * len(indices) for _ in machines]
     for number, index in enumerate(indices):
         rows = MatrixRows(K, index, diagonal=diagonal)
-        last: Solution | None = None
-        for k in order:
-            machine, program = machines[k], programs[k][number]
-            start = None if last is None else restarted(program, last)
-            most = None if machine.max_iter < 0 else machine.max_iter
-            last = solve_with(
-                program, rows, machine.tol, max_steps=most, start=start, watch=lambda _: stop()
-            )
-            solutions[k][number] = last
+        for group in groups:
+            first = machines[group[0]]
+            found = solve_path(
+                [programs[k][number] for k in group], rows, first.tol,
+                max_steps=None if first.max_iter < 0 else first.max_iter, watch=lambda _: stop(),
+            )  # fmt: skip
+            for k, solution in zip(group, found, strict=True):
+                solutions[k][number] = solution
     for machine, found in zip(machines, solutions, strict=True):
         machine._certify(points, found)
         if machine.max_iter >= 0:  # single precision of K may also be in the way

@@ -147,7 +147,9 @@ class Evaluation:
             len(self.y), fit_bytes(self.estimator, train, test), kernels=len(used), shared=shared,
             combined=not plain, threads=self.threads, max_memory=self.max_memory, single=self.has_path,
         )  # fmt: skip
-        grams = Grams(self.X, dtype=layout.dtype, kept=layout.invariants, device=self.device)
+        grams = Grams(
+            self.X, dtype=layout.dtype, kept=layout.invariants, single=self.has_path, device=self.device
+        )
         config = {**self.config, "assume_finite": True}  # Gram matrices are checked once
 
         def job(part: _Part, *chosen: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.gaussian_process import kernels as sk
 
 from mercer._arrays import on_cpu
@@ -24,6 +25,8 @@ from mercer.spaces.base import Embedding
 from mercer.spaces.realisations.base import Operands
 
 Array = NDArray[Any]
+#: Points may change by this part of how they differ when they are rounded to single precision.
+_ROUNDED = 1e-6
 
 
 class Grams:
@@ -40,6 +43,8 @@ class Grams:
         Precision of the result; computations use the precision of the points.
     kept : int
         Number of spaces whose invariants are kept; the oldest are dropped.
+    single : bool
+        Compute invariants in single precision, if the points lose nothing by it.
     device : str, optional
         Where kernels of invariants are computed; invariants are then not kept.  Others, and results, are
         in main memory.
@@ -51,9 +56,16 @@ class Grams:
     """
 
     def __init__(
-        self, X: Any, *, dtype: Any = np.float64, kept: int = 1, device: str | None = None
+        self,
+        X: Any,
+        *,
+        dtype: Any = np.float64,
+        kept: int = 1,
+        single: bool = False,
+        device: str | None = None,
     ) -> None:
         self.X = X
+        self.single = single
         self.device = device
         self.dtype = np.dtype(dtype)
         self.kept = kept
@@ -88,6 +100,8 @@ class Grams:
         space = kernel.space
         if space not in self._checked:
             found = space.check(self.X)
+            if self.single:
+                found = _in_single(found)
             self._checked[space] = found if self.device is None else on_device(found, self.device)
         rows = self._checked[space]
         if self.device is not None:
@@ -115,6 +129,17 @@ class Grams:
             self._invariants[key] = operands.invariants()
         self._invariants.move_to_end(key)
         return self._invariants[key]
+
+
+def _in_single(X: Any) -> Any:
+    """Rows of numbers in single precision, if that changes them by far less than they differ."""
+    if getattr(X, "dtype", None) != np.float64:
+        return X
+    values = X.data if issparse(X) else X
+    rounded = values.astype(np.float32)
+    spread = values if issparse(X) else values - values.mean(axis=0)
+    lost = float(np.square(rounded - values).sum())
+    return X.astype(np.float32) if lost <= _ROUNDED**2 * float(np.square(spread).sum()) else X
 
 
 def is_shared(kernel: sk.Kernel) -> bool:

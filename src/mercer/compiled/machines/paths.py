@@ -1,0 +1,81 @@
+"""One quadratic program with boxes that grow, each solved from the solution before."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.compiled.jit import jit
+from mercer.compiled.machines.certificates import certificate
+from mercer.compiled.machines.smo import REACHED, ascend
+
+#: Rounds that may end too early because of a coefficient that was left out.
+_ROUNDS = 4
+#: A solution serves as a start if less than this part of its coefficients are at ends of their boxes.
+_BOUND = 0.5
+
+
+@jit()
+def climb_path(
+    K, columns, diagonal, p, lower, upper, epsilon, tol, aim, steps, exact, store, b, values, found
+):
+    """Solve a program for each row of ``lower`` and ``upper``, each from the solution before.
+
+    Parameters
+    ----------
+    K, columns, diagonal, p, epsilon, exact, store : as for :func:`mercer.compiled.machines.smo.ascend`
+    lower, upper : arrays of shape (settings, m)
+    tol, aim : relative duality gap to reach, and what the steps aim at
+    steps : most steps for each setting
+    b, values : arrays of shape (settings, m), zeros; the solutions and ``Kb``
+    found : array of shape (settings, 5): bias, objective, gap, its rounding, steps
+
+    Returns
+    -------
+    number of settings that were solved; the one after them has as much as was reached in its steps
+    """
+    for s in range(len(lower)):
+        objective = 0.0
+        if s > 0 and _few_at_bounds(b[s - 1], lower[s - 1], upper[s - 1]):
+            factor = _stretched(p, b[s - 1], values[s - 1], lower[s], upper[s], epsilon)
+            for k in range(p.size):
+                b[s, k] = min(max(factor * b[s - 1, k], lower[s, k]), upper[s, k])
+                values[s, k] = factor * values[s - 1, k]
+            objective = certificate(p, b[s], values[s], lower[s], upper[s], epsilon, diagonal)[1]
+        taken, reached = 0, False
+        for _ in range(_ROUNDS):
+            reason, more, (bias, objective, gap, rounding) = ascend(
+                K, columns, diagonal, p, lower[s], upper[s], epsilon, b[s], values[s], objective, aim,
+                steps - taken, True, exact, store,
+            )  # fmt: skip
+            taken += more
+            reached = gap <= max(tol * max(abs(objective), abs(objective + gap)), rounding)
+            if reached or reason != REACHED:
+                break
+        found[s, 0], found[s, 1], found[s, 2], found[s, 3], found[s, 4] = (
+            bias, objective, gap, rounding, taken
+        )  # fmt: skip
+        if not reached:
+            return s
+    return len(lower)
+
+
+@jit()
+def _few_at_bounds(b, lower, upper):
+    """Whether most coefficients that are not zero are inside their boxes."""
+    used, bound = 0, 0
+    for k in range(b.size):
+        used += b[k] != 0.0
+        bound += (b[k] != 0.0) & ((b[k] <= lower[k]) | (b[k] >= upper[k]))
+    return bound < _BOUND * used
+
+
+@jit()
+def _stretched(p, b, values, lower, upper, epsilon):
+    """The best factor of b, ``(p'b - epsilon |b|_1) / b'Kb``, as far as the boxes have grown, else 0."""
+    gain, curvature, room = 0.0, 0.0, np.inf
+    for k in range(b.size):
+        gain += p[k] * b[k] - epsilon * abs(b[k])
+        curvature += b[k] * values[k]
+        if b[k] != 0.0:
+            room = min(room, (upper[k] if b[k] > 0.0 else lower[k]) / b[k])
+    return max(1.0, min(gain / max(curvature, 1e-300), room)) if room >= 1.0 else 0.0
