@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.machines.program import Array, Index, Program, Solution, certify, kinks
+from mercer.machines.program import Array, Index, Program, Solution, certify
 from mercer.machines.rows import ComputedRows, DeviceRows, MatrixRows
 from mercer.machines.solver import Watch, improved, solve
 
@@ -74,16 +74,19 @@ def solve_by_blocks(
 
 def _next_block(program: Program, solution: Solution, last: Index, size: int) -> Index:
     """Half of the last block, and the coefficients that gain most by rising and by falling."""
-    slope = program.p - solution.values
-    rise, fall = kinks(program, solution.b)
-    up, down = slope + rise, slope + fall
+    from mercer.compiled.machines.blocks import gains
+
     kept = last[: size // 2]
-    up[kept], down[kept] = -np.inf, np.inf
     each = (size - len(kept)) // 2
-    rising, falling = _largest(up, each), _largest(-down, each)
-    chosen = np.concatenate([rising[np.isfinite(up[rising])], falling[np.isfinite(down[falling])], kept])
+    chosen = [kept]
+    for gain in gains(
+        program.p, solution.values, solution.b, program.lower, program.upper, program.epsilon, kept
+    ):
+        most = _largest(gain, each)
+        chosen.insert(-1, most[np.isfinite(gain[most])])
+    order = np.concatenate(chosen)
     # Those that are new come first, and stay for the next block.
-    return chosen[np.sort(np.unique(chosen, return_index=True)[1])]
+    return order[np.sort(np.unique(order, return_index=True)[1])]
 
 
 def _largest(values: Array, number: int) -> Index:

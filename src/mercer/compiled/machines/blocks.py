@@ -1,0 +1,23 @@
+"""What coefficients of a large program would gain by moving."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.compiled.jit import jit
+
+
+@jit()
+def gains(p, values, b, lower, upper, epsilon, kept):
+    """Slopes of the objective when coefficients rise and when they fall; -inf where they cannot.
+
+    Those that are kept count as if they could not.
+    """
+    rising, falling = np.empty(p.size), np.empty(p.size)
+    for i in range(p.size):
+        slope = p[i] - values[i]
+        rising[i] = slope + (-epsilon if b[i] >= 0 else epsilon) if b[i] < upper[i] else -np.inf
+        falling[i] = -slope - (-epsilon if b[i] > 0 else epsilon) if b[i] > lower[i] else -np.inf
+    for i in kept:
+        rising[i] = falling[i] = -np.inf
+    return rising, falling
