@@ -14,6 +14,7 @@ from sklearn.svm import SVC
 
 from mercer.kernels import Gaussian, Heat, Matern, Spectral
 from mercer.spaces import Hyperbolic, NormalFamily, NormalProduct
+from mercer.spaces.realisations.base import Operands
 
 
 @pytest.mark.parametrize("d", range(1, 11))
@@ -204,3 +205,22 @@ def test_in_scikit_learn() -> None:
     assert machine.score(X[60:], y[60:]) > 0.8
     flat = Gaussian()(X)
     assert not np.allclose(flat, Heat(NormalFamily(), t=0.5)(X))
+
+
+def test_close_points_of_long_rows_keep_their_digits() -> None:
+    """Far pairs come from a matrix product, close ones from coordinates, as do tiles of close ones."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(300, 150)) / 30
+    others = rng.normal(size=(260, 150)) / 30
+    others[:9] = X[:9] * (1 + 1e-7)
+    others[9] = X[0]
+    space = Hyperbolic("ball")
+    for Y in (others, X[:1] + rng.normal(size=(200, 150)) * 1e-6):
+        found = Operands(space, X, Y).invariants()
+        p, s = space.chart(X)
+        q, r = space.chart(Y)
+        exact = np.array(
+            [np.sum((p - other) ** 2, axis=1) * s * t for other, t in zip(q, r, strict=True)]
+        ).T
+        np.testing.assert_allclose(found, exact, rtol=2e-14, atol=0)
+    assert Operands(space, X, others).invariants()[0, 9] == 0.0

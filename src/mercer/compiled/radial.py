@@ -12,6 +12,10 @@ _LANES = 32
 #: Rows and columns of a square that is transposed at once.
 _SQUARE = 8
 
+#: Squared distances below this share of ``|p|^2 + |q|^2`` are those of close points, and the share of
+#: pairs from which on it is faster to take all sums over coordinates.
+_CLOSE, _MANY = 0.125, 0.05
+
 #: A zonal polynomial and its increment below this have died out: the envelope of P_l falls with l.
 _EXTINCT = 1e-30
 
@@ -150,6 +154,35 @@ def scaled_differences(tile, step, rows, columns, points, scales, others, start,
                     line[j] += difference * difference
         for j in range(columns):
             line[j] *= scales[i] * factors[j]
+
+
+@jit()
+def differences_from_products(tile, step, rows, columns, p, squares, scales, q, others, factors):
+    """Replace products of points p and q by ``|p - q|^2 s(p) s(q)``; False if too many pairs are close.
+
+    ``|p|^2 + |q|^2 - 2 p.q`` loses digits where points are close, and squares may overflow: there the
+    sum is taken over coordinates.  The tile is one line of memory, see :mod:`mercer.compiled.profiles`.
+    """
+    most = rows * columns * _MANY
+    for i in range(rows):
+        line = tile[i * step : i * step + columns]
+        close = 0
+        for j in range(columns):
+            total = squares[i] + others[j]
+            line[j] = total - 2.0 * line[j]
+            close += not _CLOSE * total <= line[j] < np.inf
+        most -= close
+        if most < 0:
+            return False
+        if close:
+            for j in range(columns):
+                if not _CLOSE * (squares[i] + others[j]) <= line[j] < np.inf:
+                    line[j] = 0.0
+                    for k in range(p.shape[1]):
+                        line[j] += (p[i, k] - q[j, k]) ** 2
+        for j in range(columns):
+            line[j] *= scales[i] * factors[j]
+    return True
 
 
 @jit()

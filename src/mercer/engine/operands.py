@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,8 @@ class Operand(ABC):
 class Differences(Operand):
     """Points p with factors s, for the invariant ``|p - q|^2 s(p) s(q)``.
 
-    It is computed coordinate by coordinate: no digits are lost where points are close.
+    It is computed coordinate by coordinate: no digits are lost where points are close.  Of long rows
+    only close pairs are, and the others by a matrix product.
     """
 
     points: NDArray[Any]
@@ -57,17 +59,35 @@ class Differences(Operand):
 
     def invariants(self, other: Differences, symmetric: bool) -> Invariants:
         """See :class:`Operand`."""
-        from mercer.compiled.radial import scaled_differences
+        from mercer.compiled.radial import differences_from_products, scaled_differences
 
-        # Zeros complete the coordinates that the loop takes at a time.
-        missing = (0, 0), (0, -self.points.shape[1] % 4)
-        p, q = (np.pad(points, missing) for points in (self.points, other.points))
-        s, q, r = self.scales, np.ascontiguousarray(q.T), other.scales
+        p, q, s, r = self.points, other.points, self.scales, other.scales
+        shape, dtype, length = (len(p), len(q)), np.result_type(p, q), p.shape[1]
+
+        @cache
+        def coordinates() -> tuple[NDArray[Any], NDArray[Any]]:
+            """Points in rows, and others in columns, with zeros up to what the loop takes at a time."""
+            missing = (0, 0), (0, -length % 4)
+            return np.pad(p, missing), np.ascontiguousarray(np.pad(q, missing).T)
 
         def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
-            scaled_differences(*line_of(out), *out.shape, p[rows], s[rows], q, columns.start, r[columns])
+            left, right = coordinates()
+            mine, theirs = (left[rows], s[rows]), (right, columns.start, r[columns])
+            scaled_differences(*line_of(out), *out.shape, *mine, *theirs)
 
-        return Invariants((len(p), len(r)), np.result_type(p, q), _PRODUCT, write)
+        if length < _LONG:
+            return Invariants(shape, dtype, _PRODUCT, write)
+        squares, others = (np.einsum("ij,ij->i", part, part) for part in (p, q))
+
+        def write_products(rows: slice, columns: slice, out: NDArray[Any]) -> None:
+            np.matmul(p[rows], q[columns].T, out=out)
+            mine = p[rows], squares[rows], s[rows]
+            theirs = q[columns], others[columns], r[columns]
+            if not differences_from_products(*line_of(out), *out.shape, *mine, *theirs):
+                write(rows, columns, out)
+
+        tile = _PRODUCT if symmetric else _shape(*shape, length)
+        return Invariants(shape, dtype, tile, write_products)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,14 +181,22 @@ def _product(L: Any, R: Any, symmetric: bool) -> Invariants:
 def _shape(rows: int, columns: int, length: int) -> tuple[int, int]:
     """Rows and columns of the tiles of a product by BLAS, which copies its operands for each of them.
 
-    Of long rows these copies cost more than the cache saves, if tiles are not almost square and large;
-    there are some for each thread all the same.
+    Of long rows these copies cost more than the cache saves, if tiles are not almost square and large.
+    Each thread has as many tiles as the others.
     """
-    if length < _LONG:
-        return _PRODUCT
-    side = math.isqrt(min(_LARGE, rows * columns // (4 * threads_in_use())))
-    height, width = (-(-size // max(1, round(size / max(side, 1)))) for size in (rows, columns))
-    return max(height, _PRODUCT[0]), max(width, _PRODUCT[0])
+    threads = threads_in_use()
+    height, width = _PRODUCT
+    if length >= _LONG:
+        area = max(height * width, min(_LARGE, rows * columns // (4 * threads)))
+        width = _evenly(columns, area // max(1, min(rows, math.isqrt(area))), 1)
+        height = area // max(1, width)
+    return _evenly(rows, height, threads), width
+
+
+def _evenly(size: int, most: int, multiple: int) -> int:
+    """Length of equal parts, at most so long, whose number is a multiple; of one part the whole."""
+    parts = -(-size // most)
+    return size if parts <= 1 else -(-size // (parts + -parts % multiple))
 
 
 def _sparse_product(L: sparse.csr_matrix, R: sparse.csr_matrix, symmetric: bool) -> Invariants:

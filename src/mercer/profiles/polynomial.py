@@ -22,6 +22,8 @@ MOST = {np.dtype(np.float32): 16, np.dtype(np.float64): 28}
 _COPIED = 2**16
 #: Logarithms below this are those of zero, and smaller values are as good as zero.
 _NOTHING, _LEAST = -800.0, 1e-290
+#: Values from this share of the largest on are of the same size as it.
+_SAME_SIZE = 0.1
 #: Values whose logarithms are too noisy to be fitted, relative to the largest.
 _NOISE = 1e-10
 #: Points of the fit, and what takes values there to Chebyshev coefficients.
@@ -204,7 +206,12 @@ class Smooth:
     def _to_fit(self, w: Array, exponential: bool) -> Array | None:
         """Values or logarithms; None if there are none, or if they do not serve beyond the range."""
         if not exponential:
-            return self.values(w) if self.bounded and self.logarithms is None else None
+            if not self.bounded:
+                return None
+            values = self.values(w)
+            # Rounding of sums is relative to the largest value, not to each.
+            same_size = self.logarithms is None or values.min() > _SAME_SIZE * values.max()
+            return values if same_size else None
         if self.logarithms is not None:
             found = self.logarithms(w)
         else:

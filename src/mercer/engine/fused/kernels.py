@@ -236,19 +236,12 @@ def pull_kernel(
     rows, k = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT), tl.arange(0, WIDE)
     precision: tl.constexpr = tl.float32 if SPLIT else tl.float64
     total = tl.zeros((HEIGHT, WIDE), dtype=precision)
-    j = tl.arange(0, BK)
-    if K == BK:  # the rows stay where they are
-        a, c = _planes(L, left_plane, rows[:, None], j[None, :], K, SPLIT)
     for step in range(0, STRIP, WIDTH):
         columns = part * STRIP + step + tl.arange(0, WIDTH)
         inside = (rows[:, None] < m) & (columns[None, :] < p)
         # Strips may be longer than the rows of R: what is read twice counts nothing.
         inner = tl.minimum(columns, p - 1)
-        if K == BK:
-            b, d = _planes(R, right_plane, inner[None, :], j[:, None], K, SPLIT)
-            w = _step(a, c, b, d, SPLIT)
-        else:
-            w = _product(L, R, left_plane, right_plane, rows, inner, K, BK, SPLIT)
+        w = _product(L, R, left_plane, right_plane, rows, inner, K, BK, SPLIT)
         if EQUAL:
             w = _recognised(w, SAME, ALIKE, OWN, rows, columns, m, p)
         value = _profile(

@@ -29,6 +29,8 @@ _SHORT = 64
 _HALF = 1e3
 #: Columns that are multiplied in one step; rows, columns and warps of a tile times several vectors then.
 _WHOLE, _HALVES = (16, 32, 64), (128, 128, 8)
+#: Rows, columns and warps of a tile of derivatives: small, so that three programs share a processor.
+_PULL = (64, 32, 4)
 #: Programs that fill a device.
 _PROGRAMS = 2048
 _SEPARATIONS = {"invariant": 0, "one-sided": 1, "folded": 2}
@@ -280,12 +282,12 @@ class Pair:
     def pulled(self, form: Form, weights: torch.Tensor, both: bool, off: bool) -> torch.Tensor:
         """``(weights * profile(L @ R.T)) @ R``; see :func:`~mercer.engine.fused.kernels.pull_kernel`."""
         (m, p), k = self.shape, self.L.shape[2]
-        strip, strips = _strips(p, 64, parts(m, 64))
+        height, width, warps = _PULL
+        strip, strips = _strips(p, width, parts(m, height))
         out = torch.empty((strips, m, k), dtype=self.dtype, device=self.L.device)
-        pull_kernel[(parts(m, 64), strips)](
+        pull_kernel[(parts(m, height), strips)](
             self.L, self.R, weights, out, *self._pointers(), *weights.stride(),
             *form.arguments, WIDE=power_of_two(k), BOTH=both, STRIP=strip, OFF=off,
-            HEIGHT=64, WIDTH=64, num_warps=4, num_stages=2,
-            **self._constants(form) | ({"BK": k} if k in _WHOLE else {}),
+            HEIGHT=height, WIDTH=width, num_warps=warps, num_stages=2, **self._constants(form),
         )  # fmt: skip
         return out.sum(dim=0)
