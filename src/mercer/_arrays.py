@@ -10,6 +10,10 @@ from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy
 from scipy import sparse
 from sklearn.utils import _safe_indexing
 
+#: Bytes that come from a device through memory that is locked: four times faster, but not to be had in
+#: any amount.
+_PINNED = 2**26
+
 
 class SparseTensorRows(sparse.csr_matrix):
     """Rows of a sparse tensor as a matrix in main memory that remembers the tensor's device."""
@@ -113,7 +117,9 @@ def on_cpu(X: Any) -> Any:
     if is_sparse_tensor(X):
         return sparse.csr_matrix(sparse_rows(X))
     X = detached(X)
-    if hasattr(X, "cpu"):
+    if getattr(X, "is_cuda", False) and X.nbytes <= _PINNED:
+        X = X.new_empty(X.shape, device="cpu", pin_memory=True).copy_(X)
+    elif hasattr(X, "cpu"):
         X = X.cpu()
     return np.asarray(X.get() if hasattr(X, "get") else X)  # CuPy does not copy unless it is told to
 
