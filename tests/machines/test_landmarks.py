@@ -65,7 +65,9 @@ def test_every_kernel(kernel) -> None:
     rng = np.random.default_rng(0)
     X = kernel.sample(6, rng)
     y = rng.normal(size=6)
-    model = LandmarkRegressor(kernel, random_state=0).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*nothing certifies")
+        model = LandmarkRegressor(kernel, random_state=0).fit(X, y)
     if kernel.positive_semidefinite:
         K = model.kernel_(X)
         np.testing.assert_allclose(model.predict(X), K @ np.linalg.solve(K + np.eye(6), y), atol=1e-7)
@@ -127,6 +129,13 @@ def test_sampled_certificates_cover_at_their_rate() -> None:
     assert inside >= 90
     every = model.certify(X, Y, w, n_rows=600)
     assert (every.lower, every.standard_error) == (pytest.approx(exact), 0)
+
+
+def test_indefinite_kernels_are_not_certified() -> None:
+    X, y, _ = data(0, outputs=1)
+    with pytest.warns(UserWarning, match="negative eigenvalues: nothing certifies"):
+        model = LandmarkRegressor(lambda A, B: np.tanh(3 * A @ B.T), 20, random_state=0).fit(X, y)
+    assert model.certificate_ == "none: the Gram matrix has negative eigenvalues"
 
 
 def test_every_ridge_from_the_same_sums() -> None:

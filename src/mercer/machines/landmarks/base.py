@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +21,7 @@ from mercer.kernels.base import Kernel
 from mercer.machines.certificate import Certificate, DualObjective
 from mercer.machines.landmarks.features import LandmarkFeatures, check_points, choose_landmarks
 from mercer.machines.landmarks.ridge import RidgeSums
-from mercer.machines.points import learnt_kernel, products
+from mercer.machines.points import Points, learnt_kernel, products
 from mercer.machines.program import Array
 from mercer.rows import Block, ColumnCheck, RowSource, open_rows, source_for
 from mercer.rows.blocks import stacked
@@ -144,6 +145,7 @@ class LandmarkMachine(BaseEstimator, ABC):
                     check_points(self.kernel, block.X, block.called("X"))
             raise
         pivots, L = kept.results["landmarks"]
+        self._indefinite = Points(kernel, sample.X).indefinite
         return LandmarkFeatures.of(kernel, sample, pivots, L, self._opaque), sample
 
     def _pays(self, bias: bool) -> bool:
@@ -167,6 +169,13 @@ class LandmarkMachine(BaseEstimator, ABC):
     def _certify(self, found: Certificate) -> Certificate:
         self.objective_, self.certificate_ = found.upper, str(found)
         self.bounds_ = found.lower, found.upper
+        if self._indefinite:
+            self.certificate_ = "none: the Gram matrix has negative eigenvalues"
+            warnings.warn(
+                f"the Gram matrix of {self.kernel_!r} has negative eigenvalues: nothing certifies what "
+                "more landmarks would improve",
+                stacklevel=5,
+            )
         return found
 
     def certify(

@@ -29,7 +29,7 @@ from mercer.rows.labels import LabelTally, signs
 from mercer.rows.statistics import Statistics, weights_of
 
 #: Most Newton steps on the sample, and how much wider a hinge is when all rows come.
-_STEPS, _WIDER = 100, 10.0
+_STEPS, _WIDER = 300, 10.0
 
 
 class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
