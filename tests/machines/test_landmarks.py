@@ -181,21 +181,26 @@ def test_sources_of_rows_give_one_answer(tmp_path, monkeypatch) -> None:
     np.testing.assert_allclose(lazy.compute(), expected, atol=1e-8 * np.abs(y).max())
 
 
-def test_points_of_many_kinds() -> None:
+def test_points_of_many_kinds(tmp_path) -> None:
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("abc"), size=rng.integers(5, 9))) for _ in range(60)]
     y = np.array([word.count("ab") for word in words], dtype=float)
     expected = KernelRidge(Spectrum(2)).fit(words, y).predict(words)
     halves = [(words[:30], y[:30]), (words[30:], y[30:])]
-    for rows in ((words, y), (halves,), (np.array(words, dtype=object), y)):
+    file = tmp_path / "words.parquet"
+    pd.DataFrame({"word": words, "y": y}).to_parquet(file, row_group_size=25, write_page_checksum=True)
+    files = ParquetBlocks(file, target="y")
+    for rows in ((words, y), (halves,), (np.array(words, dtype=object), y), (files,)):
         model = LandmarkRegressor(Spectrum(2), 60, random_state=0).fit(*rows)
         np.testing.assert_allclose(model.predict(words), expected, atol=1e-8)
     table = pd.DataFrame({"kind": [word[0] for word in words], "hour": rng.uniform(0, 24, size=60)})
     space = ProductSpace(Categories(), Torus(period=24, n=1), columns=[["kind"], ["hour"]])
     kernel = Heat(space, 0.3) + 0.5
     expected = KernelRidge(kernel).fit(table, y).predict(table)
-    model = LandmarkRegressor(kernel, random_state=0).fit(table, y)
-    np.testing.assert_allclose(model.predict(table), expected, atol=1e-8)
+    table.assign(y=y).to_parquet(file, row_group_size=25, write_page_checksum=True)
+    for rows in ((table, y), (ParquetBlocks(file, target="y"),)):
+        model = LandmarkRegressor(kernel, random_state=0).fit(*rows)
+        np.testing.assert_allclose(model.predict(table), expected, atol=1e-8)
     assert model.certify(table, y, grade="exact").improvement < 1e-8
 
 
