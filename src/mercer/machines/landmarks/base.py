@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -46,14 +47,69 @@ class LandmarkMachine(BaseEstimator, ABC):
     kernel_: Any
     landmarks_: Any
     dual_coef_: Array
+    #: Whether there is a bias, which is not penalised.
+    _bias: ClassVar[bool] = False
     #: Options of scikit-learn's check of targets.
     _target_options: ClassVar[dict[str, Any]] = {}
     #: What checkpoints hold beside numbers, text and arrays.
     _kept: ClassVar[tuple[type, ...]] = (Statistics,)
 
-    @abstractmethod
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
-        """Fit the machine."""
+        """Choose landmarks, and sum up the rows.
+
+        Parameters
+        ----------
+        X : points of any kind that the kernel takes, or blocks
+            Arrays, tensors, memory maps, sparse matrices, data frames and lists.  Blocks are an
+            iterable of pairs (X, y) or triples (X, y, weight), with ``y=None`` here, or
+            :class:`~mercer.rows.ParquetBlocks`.  Of Dask arrays and data frames each partition is
+            summed up where it is, and tensors on their device.
+        y : array of shape (m,), or (m, q) for a regression of several outputs
+        sample_weight : array of shape (m,), optional
+        checkpoint : path, optional
+            A file for the sums so far.  If a fit of the same machine to the same rows was stopped, it
+            resumes from there; when the fit is done, the file is deleted.
+        """
+        rows = self._rows(X, y, sample_weight)
+        kept = self._open(checkpoint, rows)
+        sample = self._sum_up(rows, kept)
+        self._solve(RidgeSums.of(self.statistics_, self._bias), rows, sample, kept)
+        kept.remove()
+        return self
+
+    def path(self, X: Any, y: Any, alphas: Any, sample_weight: Any = None) -> list[Self]:
+        """Machines for several values of ``alpha``, with the same landmarks and sums.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            See :meth:`fit`.
+        alphas : sequence of positive floats
+
+        Returns
+        -------
+        list of fitted machines
+        """
+        first: Self = clone(self)
+        rows = first._rows(X, y, sample_weight)
+        sample = first._sum_up(rows, Checkpoint())
+        sums = RidgeSums.of(first.statistics_, self._bias)
+        found = []
+        for alpha in alphas:
+            machine = copy(first)
+            machine.alpha = alpha
+            machine._validate()
+            machine._solve(sums, rows, sample, Checkpoint())
+            found.append(machine)
+        return found
+
+    @abstractmethod
+    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:
+        """Choose landmarks and sum up the rows; returns the sample of landmarks."""
+
+    @abstractmethod
+    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
+        """Find the coefficients."""
 
     @abstractmethod
     def _dual(self, block: Block) -> Array:
@@ -98,9 +154,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         rows.attach(checkpoint)
         return checkpoint
 
-    def _collect(
-        self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array], bias: bool
-    ) -> Block:
+    def _collect(self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array]) -> Block:
         """Choose landmarks and sum up the rows; with "auto" until twice as many do not pay.
 
         Returns the sample that landmarks were chosen of.
@@ -116,7 +170,7 @@ class LandmarkMachine(BaseEstimator, ABC):
             size = kept.results["size"]
             features, sample = self._choose(rows, kept, size)
             self.statistics_ = collect(features, rows, kept, targets)
-            if not auto or features.size < size or 2 * size > _LAST or not self._pays(bias):
+            if not auto or features.size < size or 2 * size > _LAST or not self._pays():
                 break
             kept.results["size"] = 2 * size
             for name in ("landmarks", "statistics"):
@@ -148,9 +202,9 @@ class LandmarkMachine(BaseEstimator, ABC):
         self._indefinite = Points(kernel, sample.X).indefinite
         return LandmarkFeatures.of(kernel, sample, pivots, L, self._opaque), sample
 
-    def _pays(self, bias: bool) -> bool:
+    def _pays(self) -> bool:
         """Whether the second half of the landmarks improves the objective."""
-        sums = RidgeSums.of(self.statistics_, bias)
+        sums = RidgeSums.of(self.statistics_, self._bias)
         half, whole = (
             float(sums.first(size).solve(self.alpha).dual.reached.sum())
             for size in (len(sums.gram) // 2, len(sums.gram))

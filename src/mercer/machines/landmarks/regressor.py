@@ -13,7 +13,8 @@ from mercer._validation import check_positive
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.machines.landmarks.ridge import RidgeSums
 from mercer.machines.program import Array
-from mercer.rows import Block
+from mercer.rows import Block, RowSource
+from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.statistics import weights_of
 
 
@@ -102,41 +103,24 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         self.scale = scale
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
-        """Choose landmarks, and sum up the rows in one pass.
-
-        Parameters
-        ----------
-        X : points of any kind that the kernel takes, or blocks
-            Arrays, tensors, memory maps, sparse matrices, data frames and lists.  Blocks are an
-            iterable of pairs (X, y) or triples (X, y, weight), with ``y=None`` here, or
-            :class:`~mercer.rows.ParquetBlocks`; of an iterator, which can be read only once, landmarks
-            are among the first rows.  Of Dask arrays and data frames each partition is summed up where
-            it is, and tensors on their device.
-        y : array of shape (m,) or (m, q)
-        sample_weight : array of shape (m,), optional
-        checkpoint : path, optional
-            A file for the sums so far.  If a fit of the same machine to the same rows was stopped, it
-            resumes from there; when the fit is done, the file is deleted.
-        """
-        rows = self._rows(X, y, sample_weight)
-        kept = self._open(checkpoint, rows)
-        self._collect(rows, kept, Block.targets, bias=False)
+    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:
+        sample = self._collect(rows, kept, Block.targets)
         self._one_output = self.statistics_.shift.size == 1 if rows.flat is None else rows.flat
-        self._solve()
-        kept.remove()
-        return self
+        return sample
 
     def refit(self, alpha: float) -> Self:
         """Solve for another ``alpha`` from the sums that are kept; no rows are needed."""
         check_is_fitted(self)
         self.alpha = alpha
         check_positive(self, "alpha")
-        self._solve()
+        self._keep(RidgeSums.of(self.statistics_, self._bias))
         return self
 
-    def _solve(self) -> None:
-        found = RidgeSums.of(self.statistics_, bias=False).solve(float(self.alpha))
+    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
+        self._keep(sums)
+
+    def _keep(self, sums: RidgeSums) -> None:
+        found = sums.solve(float(self.alpha))
         coefficients = self._whitening.T @ found.coefficients
         self.dual_coef_ = coefficients[:, 0] if self._one_output else coefficients
         self._state(found.dual, found.left_out)
