@@ -26,6 +26,7 @@ from mercer._files import DAMAGE, DamagedFile, atomic_write, one_line, seal, uns
 from mercer.datasets import Table
 from mercer.features import GramTransformer
 from mercer.machines import SVC, KernelRidge
+from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.comparison import Comparison
 from mercer.selection.kinds import ColumnRoles, kind_called
 from mercer.selection.model_files import dumps, loads, refuse_local_functions
@@ -40,6 +41,11 @@ def _has(name: str) -> Callable[[SavedModel], bool]:
     return lambda self: hasattr(self.model, name)
 
 
+def _on_landmarks(model: Any, probabilities: bool = False) -> bool:
+    """Whether a model is a machine on landmarks, perhaps one with probabilities."""
+    return isinstance(model, LandmarkMachine) and (not probabilities or hasattr(model, "predict_proba"))
+
+
 class SavedModel(BaseEstimator):
     """A fitted model, with a description of the table that it was fitted to.
 
@@ -49,7 +55,8 @@ class SavedModel(BaseEstimator):
     Parameters
     ----------
     model : estimator
-        Pipeline of a :class:`~mercer.features.GramTransformer` and an estimator.
+        Pipeline of a :class:`~mercer.features.GramTransformer` and an estimator, or a machine on
+        landmarks.
     metric : str
         Name of the metric by which it was chosen.
     kind : str
@@ -102,12 +109,14 @@ class SavedModel(BaseEstimator):
         """Decision values of the classes."""
         return self.model.decision_function(self._points(X))
 
-    @available_if(lambda self: self.calibration is not None)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.calibration is not None or _on_landmarks(self.model, True))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes, by a sigmoid that was fitted to the inner folds.
 
         The most probable class need not be the predicted one.
         """
+        if self.calibration is None:
+            return self.model.predict_proba(self._points(X))
         return self.calibration.predict_proba(self.model[0].transform(self._points(X)))
 
     def score(self, X: Any, y: Any) -> float:
@@ -132,6 +141,8 @@ class SavedModel(BaseEstimator):
         return np.array(self.columns, dtype=object)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        if _on_landmarks(self.model):
+            return f"<SavedModel of {self.kind}, by {self.metric}: {self.model!r}>"
         gram, machine = self.model
         return f"<SavedModel of {self.kind}, by {self.metric}: {gram.kernel!r}, {machine!r}>"
 
@@ -288,8 +299,8 @@ def load_model(path: str | Path) -> SavedModel:
 
 def _calibrated(comparison: Comparison) -> CalibratedClassifierCV | None:
     """The best model's machine, calibrated on the inner folds of the search on all points."""
-    if not comparison.classes:
-        return None
+    if not comparison.classes or _on_landmarks(comparison.scores[0].search.best_estimator_):
+        return None  # the latter have probabilities of their own
     search, target = comparison.scores[0].search, comparison.target
     splits = list(search.cv.split(np.zeros(len(target.y)), target.y, target.groups))
     if any(len(np.unique(target.y[train])) < len(comparison.classes) for train, _ in splits):
@@ -320,6 +331,9 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
 
 def _check_model(model: Any, calibration: Any) -> None:
     """Refuse models that do not predict."""
+    if _on_landmarks(model) and calibration is None:
+        model.predict(_safe_indexing(model.landmarks_, [0]))
+        return
     if not (isinstance(model, Pipeline) and len(model) == 2 and isinstance(model[0], GramTransformer)):
         raise ValueError("it holds no pipeline of a GramTransformer and an estimator")
     if model.memory is not None:

@@ -47,8 +47,6 @@ class LandmarkMachine(BaseEstimator, ABC):
     kernel_: Any
     landmarks_: Any
     dual_coef_: Array
-    #: Whether there is a bias, which is not penalised.
-    _bias: ClassVar[bool] = False
     #: Options of scikit-learn's check of targets.
     _target_options: ClassVar[dict[str, Any]] = {}
     #: What checkpoints hold beside numbers, text and arrays.
@@ -102,6 +100,11 @@ class LandmarkMachine(BaseEstimator, ABC):
             machine._solve(sums, rows, sample, Checkpoint())
             found.append(machine)
         return found
+
+    @property
+    @abstractmethod
+    def _bias(self) -> bool:
+        """Whether there is a bias, which is not penalised."""
 
     @abstractmethod
     def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:

@@ -97,7 +97,6 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     (797, 10)
     """
 
-    _bias = True
     _kept: ClassVar[tuple[type, ...]] = (Statistics, LabelTally, LossSums, NewtonState)
 
     def __init__(
@@ -144,6 +143,10 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
             self._solve_squares(sums, sample)
         else:
             self._solve_margins(rows, sample, kept)
+
+    @property
+    def _bias(self) -> bool:
+        return True
 
     @property
     def _signs(self) -> Callable[[Block], Array]:

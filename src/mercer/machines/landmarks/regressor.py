@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._arrays import on_cpu
 from mercer._validation import check_positive
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.machines.landmarks.ridge import RidgeSums
@@ -46,6 +44,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     scale : float, optional
         Scale the kernel to the sample: the median similarity of distinct points; see
         :meth:`~mercer.kernels.Kernel.scaled_to`.
+    bias : bool
+        Add a constant to f, which is not penalised.
     random_state : int, RandomState or None
         Of the sample and the landmarks.
 
@@ -54,6 +54,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     landmarks_ : points
     dual_coef_ : array of shape (M,) or (M, q)
         Coefficients c.
+    intercept_ : array of shape (q,)
+        Constants that are added; zeros without ``bias``.
     kernel_ : Kernel
         The kernel, with what it learnt from the sample.
     objective_ : float
@@ -73,8 +75,7 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from mercer.kernels import Gaussian
+    >>>     >>> from mercer.kernels import Gaussian
     >>> from mercer.machines import LandmarkRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 6, size=(20_000, 1))
@@ -95,13 +96,19 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         alpha: float = 1.0,
         *,
         scale: float | None = None,
+        bias: bool = False,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
         self.n_landmarks = n_landmarks
         self.alpha = alpha
         self.scale = scale
+        self.bias = bias
         self.random_state = random_state
+
+    @property
+    def _bias(self) -> bool:
+        return bool(self.bias)
 
     def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:
         sample = self._collect(rows, kept, Block.targets)
@@ -123,10 +130,11 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         found = sums.solve(float(self.alpha))
         coefficients = self._whitening.T @ found.coefficients
         self.dual_coef_ = coefficients[:, 0] if self._one_output else coefficients
+        self.intercept_ = found.bias
         self._state(found.dual, found.left_out)
 
     def _dual(self, block: Block) -> Array:
-        residuals = block.targets() - self._values(block.X)
+        residuals = block.targets() - self._values(block.X) - self.intercept_
         return weights_of(block)[:, None] * residuals / self.alpha
 
     def predict(self, X: Any) -> Any:
@@ -140,5 +148,5 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         return self._apply("_predict", X, (float, *shape))
 
     def _predict(self, X: Any) -> Array:
-        values = np.asarray(on_cpu(self._values(self._points(X))))
+        values = self._values(self._points(X)) + self.intercept_
         return values[:, 0] if self._one_output else values
