@@ -187,6 +187,23 @@ def test_sources_of_rows_give_one_answer(tmp_path, monkeypatch) -> None:
     np.testing.assert_allclose(lazy.compute(), expected, atol=1e-8 * np.abs(y).max())
 
 
+def test_blocks_are_halved_where_a_device_has_no_memory_left(monkeypatch) -> None:
+    X, Y, w = data(2, m=200)
+    model = LandmarkRegressor(Gaussian(), 20, random_state=0)
+    expected, sizes, gram = model.fit(X, Y, w).predict(X), [], Gaussian.__call__
+
+    def limited(self: Gaussian, A, B=None, **options):
+        sizes.append(len(A))
+        if isinstance(A, torch.Tensor) and len(A) > 60:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return gram(self, A, B, **options)
+
+    monkeypatch.setattr(Gaussian, "__call__", limited)
+    model.fit(torch.as_tensor(X), torch.as_tensor(Y), w)
+    assert sizes[-7:] == [200, 100, 50, 50, 100, 50, 50]
+    np.testing.assert_allclose(model.predict(X), expected, atol=1e-8 * np.abs(Y).max())
+
+
 def test_points_of_many_kinds(tmp_path) -> None:
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("abc"), size=rng.integers(5, 9))) for _ in range(60)]

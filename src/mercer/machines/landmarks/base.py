@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import __version__
 from mercer._arrays import on_cpu
 from mercer._validation import check_positive, is_whole, refuse_complex
 from mercer.kernels.base import Kernel
@@ -24,7 +23,7 @@ from mercer.machines.landmarks.features import LandmarkFeatures, check_points, c
 from mercer.machines.landmarks.ridge import RidgeSums
 from mercer.machines.points import Points, learnt_kernel, products
 from mercer.machines.program import Array
-from mercer.rows import Block, ColumnCheck, RowSource, open_rows, source_for
+from mercer.rows import Block, ColumnCheck, RowSource, checkpoint_for, open_rows, source_for
 from mercer.rows.blocks import stacked
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.statistics import Statistics, collect
@@ -69,7 +68,7 @@ class LandmarkMachine(BaseEstimator, ABC):
             resumes from there; when the fit is done, the file is deleted.
         """
         rows = self._rows(X, y, sample_weight)
-        kept = self._open(checkpoint, rows)
+        kept = checkpoint_for(self, checkpoint, rows, self._kept)
         sample = self._sum_up(rows, kept)
         self._solve(RidgeSums.of(self.statistics_, self._bias), rows, sample, kept)
         kept.remove()
@@ -143,19 +142,6 @@ class LandmarkMachine(BaseEstimator, ABC):
             for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
                 delattr(self, name)
         return open_rows(X, y, weight, self._column_check(reset, **self._target_options))
-
-    def _open(self, path: Any, rows: RowSource) -> Checkpoint:
-        """The checkpoint of a fit with these parameters to these rows."""
-        if path is None:
-            return Checkpoint()
-        parameters = {
-            f"{name} (a parameter)": repr(value) for name, value in self.get_params(deep=False).items()
-        }
-        kind = f"{type(self).__name__} {__version__}"
-        description = {"estimator": kind, **parameters, "rows": rows.fingerprint()}
-        checkpoint = Checkpoint(path, description, self._kept)
-        rows.attach(checkpoint)
-        return checkpoint
 
     def _collect(self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array]) -> Block:
         """Choose landmarks and sum up the rows; with "auto" until twice as many do not pay.
