@@ -19,9 +19,8 @@ KERNELS = [Gaussian(0.5), Gaussian(2.0)]
     [
         (LandmarkRegressor(n_landmarks=30, random_state=0), Y),
         (LandmarkClassifier(n_landmarks=30, random_state=0), Y > 0),
-        (LandmarkClassifier(n_landmarks=30, loss="hinge", random_state=0), Y > 0),
     ],
-    ids=["regression", "squared", "hinge"],
+    ids=["regression", "classes"],
 )
 def test_choice_is_that_of_scikit_learn(machine, y, monkeypatch) -> None:
     monkeypatch.setattr(gram_cache.Grams, "__call__", None)  # no Gram matrix of all points

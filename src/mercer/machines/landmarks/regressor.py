@@ -75,7 +75,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
 
     Examples
     --------
-    >>>     >>> from mercer.kernels import Gaussian
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
     >>> from mercer.machines import LandmarkRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 6, size=(20_000, 1))
