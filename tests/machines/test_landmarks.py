@@ -45,10 +45,15 @@ def data(seed: int, m: int = 0, outputs: int = 2) -> tuple[np.ndarray, np.ndarra
     return X, Y * 10 ** rng.uniform(-3, 3) + seed % 3, w
 
 
-def exact_objective(K: np.ndarray, Y: np.ndarray, w: np.ndarray, alpha: float) -> float:
+def exact_objective(
+    K: np.ndarray, Y: np.ndarray, w: np.ndarray, alpha: float, bias: bool = False
+) -> float:
     used = w > 0
-    A = K[np.ix_(used, used)] + alpha * np.diag(1 / w[used])
-    return alpha * float((Y[used] * np.linalg.solve(A, Y[used])).sum())
+    A, Y = K[np.ix_(used, used)] + alpha * np.diag(1 / w[used]), Y[used]
+    if bias:
+        ones = np.linalg.solve(A, np.ones(len(A)))
+        Y = Y - ones @ Y / ones.sum()
+    return alpha * float((Y * np.linalg.solve(A, Y)).sum())
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -65,7 +70,9 @@ def test_every_kernel(kernel) -> None:
     rng = np.random.default_rng(0)
     X = kernel.sample(6, rng)
     y = rng.normal(size=6)
-    model = LandmarkRegressor(kernel, random_state=0).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*nothing certifies")
+        model = LandmarkRegressor(kernel, random_state=0).fit(X, y)
     if kernel.positive_semidefinite:
         K = model.kernel_(X)
         np.testing.assert_allclose(model.predict(X), K @ np.linalg.solve(K + np.eye(6), y), atol=1e-7)
@@ -75,11 +82,12 @@ def test_every_kernel(kernel) -> None:
 def test_exact_objective_is_inside_the_brackets(seed: int) -> None:
     X, Y, w = data(seed)
     alpha, kernel = 10.0 ** (seed % 4 - 2), Gaussian(0.5 + seed % 3)
-    exact = exact_objective(kernel(X), Y, w, alpha)
+    bias = seed % 5 == 0
+    exact = exact_objective(kernel(X), Y, w, alpha, bias)
     rounding = 1e-9 * float((w[:, None] * Y**2).sum())
     improvements = []
     for size in (5, 20, 120):
-        model = LandmarkRegressor(kernel, size, alpha, random_state=seed).fit(X, Y, w)
+        model = LandmarkRegressor(kernel, size, alpha, bias=bias, random_state=seed).fit(X, Y, w)
         safe = model.bounds_
         found = model.certify(X, Y, w, grade="exact")
         for lower, upper in (safe, model.bounds_):
@@ -129,6 +137,13 @@ def test_sampled_certificates_cover_at_their_rate() -> None:
     assert (every.lower, every.standard_error) == (pytest.approx(exact), 0)
 
 
+def test_indefinite_kernels_are_not_certified() -> None:
+    X, y, _ = data(0, outputs=1)
+    with pytest.warns(UserWarning, match="negative eigenvalues: nothing certifies"):
+        model = LandmarkRegressor(lambda A, B: np.tanh(3 * A @ B.T), 20, random_state=0).fit(X, y)
+    assert model.certificate_ == "none: the Gram matrix has negative eigenvalues"
+
+
 def test_every_ridge_from_the_same_sums() -> None:
     X, Y, w = data(5, m=80)
     model = LandmarkRegressor(Gaussian(), 20, random_state=0).fit(X, Y, w)
@@ -172,21 +187,43 @@ def test_sources_of_rows_give_one_answer(tmp_path, monkeypatch) -> None:
     np.testing.assert_allclose(lazy.compute(), expected, atol=1e-8 * np.abs(y).max())
 
 
-def test_points_of_many_kinds() -> None:
+def test_blocks_are_halved_where_a_device_has_no_memory_left(monkeypatch) -> None:
+    X, Y, w = data(2, m=200)
+    model = LandmarkRegressor(Gaussian(), 20, random_state=0)
+    expected, sizes, gram = model.fit(X, Y, w).predict(X), [], Gaussian.__call__
+
+    def limited(self: Gaussian, A, B=None, **options):
+        sizes.append(len(A))
+        if isinstance(A, torch.Tensor) and len(A) > 60:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return gram(self, A, B, **options)
+
+    monkeypatch.setattr(Gaussian, "__call__", limited)
+    model.fit(torch.as_tensor(X), torch.as_tensor(Y), w)
+    assert sizes[-7:] == [200, 100, 50, 50, 100, 50, 50]
+    np.testing.assert_allclose(model.predict(X), expected, atol=1e-8 * np.abs(Y).max())
+
+
+def test_points_of_many_kinds(tmp_path) -> None:
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("abc"), size=rng.integers(5, 9))) for _ in range(60)]
     y = np.array([word.count("ab") for word in words], dtype=float)
     expected = KernelRidge(Spectrum(2)).fit(words, y).predict(words)
     halves = [(words[:30], y[:30]), (words[30:], y[30:])]
-    for rows in ((words, y), (halves,), (np.array(words, dtype=object), y)):
+    file = tmp_path / "words.parquet"
+    pd.DataFrame({"word": words, "y": y}).to_parquet(file, row_group_size=25, write_page_checksum=True)
+    files = ParquetBlocks(file, target="y")
+    for rows in ((words, y), (halves,), (np.array(words, dtype=object), y), (files,)):
         model = LandmarkRegressor(Spectrum(2), 60, random_state=0).fit(*rows)
         np.testing.assert_allclose(model.predict(words), expected, atol=1e-8)
     table = pd.DataFrame({"kind": [word[0] for word in words], "hour": rng.uniform(0, 24, size=60)})
     space = ProductSpace(Categories(), Torus(period=24, n=1), columns=[["kind"], ["hour"]])
     kernel = Heat(space, 0.3) + 0.5
     expected = KernelRidge(kernel).fit(table, y).predict(table)
-    model = LandmarkRegressor(kernel, random_state=0).fit(table, y)
-    np.testing.assert_allclose(model.predict(table), expected, atol=1e-8)
+    table.assign(y=y).to_parquet(file, row_group_size=25, write_page_checksum=True)
+    for rows in ((table, y), (ParquetBlocks(file, target="y"),)):
+        model = LandmarkRegressor(kernel, random_state=0).fit(*rows)
+        np.testing.assert_allclose(model.predict(table), expected, atol=1e-8)
     assert model.certify(table, y, grade="exact").improvement < 1e-8
 
 

@@ -212,6 +212,10 @@ class Engine(ABC):
         """How many threads share a loop over rows."""
         return 1
 
+    def exhausted(self, error: BaseException) -> bool:
+        """Whether an error says that a device has no memory left for a computation of this size."""
+        return False
+
     def inverse_factor(self, B: Any) -> tuple[Any, float]:
         """``L^-1`` and ``log |B|`` for ``B = L L'``, which is used up; NaN where B is singular."""
         raise TypeError(f"{type(self).__name__} factors no matrices")

@@ -56,6 +56,15 @@ class TorchEngine(ArrayEngine):
         """See :class:`Engine`; a device queues its work."""
         return threads_for(X.shape[0]) if X.device.type == "cpu" else 1
 
+    def exhausted(self, error: BaseException) -> bool:
+        """See :class:`Engine`; what is kept for later computations is given back."""
+        import torch
+
+        found = isinstance(error, torch.cuda.OutOfMemoryError)
+        if found:
+            torch.cuda.empty_cache()
+        return found
+
     def inverse_factor(self, B: Any) -> tuple[Any, float]:
         """See :class:`Engine`."""
         from mercer.engine.autograd import inverse_factor

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import __version__
 from mercer._arrays import filled, on_cpu
 from mercer._threads import run
 from mercer._validation import is_whole, refuse_complex
@@ -28,7 +27,7 @@ from mercer.gp.variational import Ascent, AscentState, Latent, Passes, Sites, Si
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine, Kernel
 from mercer.rkhs import warn_if_degenerate
-from mercer.rows import ColumnCheck, RowSource, open_rows, source_for
+from mercer.rows import ColumnCheck, RowSource, checkpoint_for, open_rows, source_for
 from mercer.rows.blocks import as_floats
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.moments import Moments
@@ -139,17 +138,7 @@ class SparseGP(BaseEstimator, ABC):
 
     def _open(self, path: Any, rows: RowSource, kernel: Any) -> Checkpoint:
         """The checkpoint of a fit with these parameters to these rows."""
-        if path is None:
-            return Checkpoint()
-        parameters = {
-            f"{name} (a parameter)": repr(value.tolist() if isinstance(value, np.ndarray) else value)
-            for name, value in self.get_params(deep=False).items()
-        }
-        kind = f"{type(self).__name__} {__version__}"
-        description = {"estimator": kind, **parameters, "rows": rows.fingerprint()}
-        checkpoint = Checkpoint(path, description, (*_KEPT, *self._tally_kinds), kernel)
-        rows.attach(checkpoint)
-        return checkpoint
+        return checkpoint_for(self, path, rows, (*_KEPT, *self._tally_kinds), kernel)
 
     def _start(self, rows: RowSource, path: Any) -> Checkpoint:
         """Learn the input map and choose the features; returns where results are kept."""

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.svm import SVC
 
 from mercer.bounds import VCBound, pairwise_vc_bounds
+from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection import Comparison
 from mercer.selection.comparison import KernelScore
 
@@ -33,7 +34,8 @@ class Capacity:
 def capacities(comparison: Comparison) -> list[Capacity]:
     """VC bound and effective sample size of each family's final machine; empty if there are none."""
     small = comparison.rows <= MOST_POINTS and len(comparison.classes) <= MOST_CLASSES
-    if comparison.target.task == "regression" or not small:
+    exact = not isinstance(comparison.scores[0].search.estimator, LandmarkMachine)
+    if comparison.target.task == "regression" or not (small and exact):
         return []
     return [_capacity(comparison, score) for score in comparison.scores]
 

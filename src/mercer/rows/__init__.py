@@ -1,7 +1,7 @@
 """Sources of rows: arrays, iterables of blocks, Parquet files and Dask collections."""
 
 from mercer.rows.arrays import ArrayRows
-from mercer.rows.base import RowSource, open_rows, register, source_for, unregister
+from mercer.rows.base import RowSource, checkpoint_for, open_rows, register, source_for, unregister
 from mercer.rows.blocks import Block
 from mercer.rows.columns import ColumnCheck
 from mercer.rows.dask import DaskRows
@@ -17,6 +17,7 @@ __all__ = [
     "ParquetRows",
     "RowSource",
     "StreamRows",
+    "checkpoint_for",
     "open_rows",
     "register",
     "source_for",

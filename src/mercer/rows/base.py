@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
+import numpy as np
+
+from mercer import __version__
 from mercer._progress import progress
 from mercer.rows.blocks import Block, drawn, sample_size
 from mercer.rows.checkpoint import Checkpoint
@@ -186,6 +189,23 @@ def open_rows(X: Any, y: Any, weight: Any, check: ColumnCheck) -> RowSource:
     if y is None and weight is not None:
         raise ValueError("give weights with the blocks, as triples (X, y, weight)")
     return source_for(X, complete=y is None).open(X, y, weight, check)
+
+
+def checkpoint_for(
+    estimator: Any, path: Any, rows: RowSource, kinds: Sequence[type], kernel: Any = None
+) -> Checkpoint:
+    """The checkpoint of a fit of an estimator to rows; see :class:`Checkpoint` for what it may hold."""
+    if path is None:
+        return Checkpoint()
+    parameters = {
+        f"{name} (a parameter)": repr(value.tolist() if isinstance(value, np.ndarray) else value)
+        for name, value in estimator.get_params(deep=False).items()
+    }
+    kind = f"{type(estimator).__name__} {__version__}"
+    description = {"estimator": kind, **parameters, "rows": rows.fingerprint()}
+    checkpoint = Checkpoint(path, description, kinds, kernel)
+    rows.attach(checkpoint)
+    return checkpoint
 
 
 def source_for(X: Any, complete: bool = False) -> type[RowSource]:

@@ -172,8 +172,11 @@ class Roles:
         """All of them."""
         return [*self.points, *self.targets, *self.weights]
 
-    def check(self, file: Path, schema: Any) -> None:
-        """Refuse a file that lacks a column, or has text or dates where numbers are needed."""
+    def check(self, file: Path, schema: Any, opaque: bool = False) -> None:
+        """Refuse a file that lacks a column, or has text or dates where numbers are needed.
+
+        Columns of ``opaque`` points are left to the kernel.
+        """
         from pyarrow import types
 
         for name in self.all:
@@ -182,7 +185,7 @@ class Roles:
                 raise ValueError(f"{file} has {count or 'no'} column{'s' * (count > 1)} {name!r}")
         # One target may also be labels.
         labels = self.targets if len(self.targets) == 1 else []
-        for name in self.all:
+        for name in [*self.targets, *self.weights] if opaque else self.all:
             kind = schema.field(name).type
             if not (_is_number(kind) or (name in labels and not types.is_nested(kind))):
                 raise ValueError(

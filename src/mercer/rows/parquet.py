@@ -95,7 +95,7 @@ class ParquetRows(RowSource):
         found, bare = [], []
         for path in self.X.files():
             with open_parquet(path) as file:
-                self._roles.check(path, file.schema_arrow)
+                self._roles.check(path, file.schema_arrow, self.opaque)
                 counts = check_footer(file.metadata)
             found += [(path, g, count) for g, count in enumerate(counts) if count]
             bare += [path] if any(counts) and lacks_checksums(path) else []
@@ -148,7 +148,8 @@ class ParquetRows(RowSource):
                     batch.validate(full=True)
                     if first >= start:
                         name = f"{path}, row group {group}, rows from {first} on"
-                        block = checked(*_batch(batch, self._roles), name)
+                        parts = _batch(batch, self._roles, self.opaque)
+                        block = checked(*parts, name, self.opaque)
                         assert block is not None
                         yield block
                     first += batch.num_rows
@@ -163,11 +164,15 @@ class ParquetRows(RowSource):
         raise ValueError(f"there are no rows in {self.X.path}")
 
 
-def _batch(batch: Any, roles: Roles) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
-    """Columns of a record batch as arrays."""
+def _batch(batch: Any, roles: Roles, opaque: bool) -> tuple[Any, NDArray[Any], NDArray[Any] | None]:
+    """Columns of a record batch as arrays; opaque points as a list, or as a table of several columns."""
 
     def stack(wanted: list[str]) -> NDArray[Any]:
         return np.column_stack([batch.column(c).to_numpy(zero_copy_only=False) for c in wanted])
 
     weight = stack(roles.weights).ravel() if roles.weights else None
-    return stack(roles.points), stack(roles.targets), weight
+    if not opaque:
+        return stack(roles.points), stack(roles.targets), weight
+    table = batch.select(roles.points)
+    points = table.column(0).to_pylist() if len(roles.points) == 1 else table.to_pandas()
+    return points, stack(roles.targets), weight

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.metrics import (
     accuracy_score,
@@ -23,9 +24,12 @@ from sklearn.metrics import (
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _get_feature_names
 
+from mercer._memory import size_text
 from mercer._progress import Work, watched
+from mercer._validation import is_whole
+from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.comparison import Comparison, KernelScore
-from mercer.selection.fits import Evaluation, Split, Task, by_metric, threads_for
+from mercer.selection.fits import Evaluation, Outcome, Split, Task, by_metric, threads_for
 from mercer.selection.grid import named_templates
 from mercer.selection.journal import Journal
 from mercer.selection.kinds import Candidates, candidates
@@ -40,6 +44,8 @@ Array = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 INNER_FOLDS = 3
+#: Landmarks for many points, and bytes of each entry of a Gram matrix that an exact search holds.
+_USUAL, _BYTES = 1000, 16
 _CLASSIFICATION = {"accuracy": accuracy_score, "balanced_accuracy": balanced_accuracy_score}
 _REGRESSION = {"r2": r2_score, "rmse": root_mean_squared_error, "mae": mean_absolute_error}
 
@@ -60,6 +66,7 @@ def compare(
     random_state: int = 0,
     n_jobs: int | None = -1,
     max_memory: float = 4.0,
+    landmarks: Any = None,
     cache: Any = None,
     device: str | None = None,
     progress: Progress | None = None,
@@ -115,6 +122,10 @@ def compare(
         Threads for the estimators.
     max_memory : float
         Gigabytes, see :class:`KernelSearchCV`.
+    landmarks : int or "auto", optional
+        Compare machines on so many landmarks (:class:`mercer.machines.LandmarkClassifier`,
+        ``LandmarkRegressor``) in place of exact ones; classes then have no balanced weights.  "auto"
+        takes 1000 if exact machines would not fit into ``max_memory``.  The notes say which they are.
     cache : path, optional
         Folder of finished fits, from which an interrupted comparison resumes.
     device : str, optional
@@ -151,9 +162,11 @@ def compare(
     if groups is not None:
         target = replace(target, groups=_check_groups(groups, target, data, folds))
     columns = _get_feature_names(X)
+    size, note = _landmarks(landmarks, len(target.y), max_memory)
+    data = replace(data, notes=(*data.notes, *note))
     search = KernelSearchCV(
-        estimator=target.estimator(metric, solver), scoring=metric, n_jobs=n_jobs, max_memory=max_memory,
-        cache=cache, device=device, random_state=random_state,
+        estimator=target.estimator(metric, solver, size), scoring=metric, n_jobs=n_jobs,
+        max_memory=max_memory, cache=cache, device=device, random_state=random_state,
         cv=target.splitter(INNER_FOLDS, random_state, groups is not None),
     )  # fmt: skip
     outer = [
@@ -182,6 +195,22 @@ def compare(
         data, target, metric, folds, repeats, INNER_FOLDS, random_state, scores, unfinished,
         () if columns is None else tuple(columns),
     )  # fmt: skip
+
+
+def _landmarks(landmarks: Any, rows: int, max_memory: float) -> tuple[int | None, tuple[str, ...]]:
+    """Number of landmarks, None for exact machines, and a note that says so."""
+    if landmarks is None:
+        return None, ()
+    needed = _BYTES * rows**2
+    if landmarks == "auto":
+        if needed <= 1e9 * max_memory:
+            return None, (f"exact machines: Gram matrices of {rows} points take {size_text(needed)}",)
+        landmarks = _USUAL
+    if not is_whole(landmarks) or landmarks < 1:
+        raise ValueError(f"landmarks must be a whole number from 1, or 'auto', got {landmarks!r}")
+    return landmarks, (
+        f"machines on {landmarks} landmarks: exact ones on {rows} points need {size_text(needed)}",
+    )
 
 
 def _check_groups(groups: Any, target: Target, data: Candidates, folds: int) -> np.ndarray:
@@ -289,6 +318,8 @@ class _Contest:
 
     def _probabilities(self, nested: NestedScores) -> dict[str, Array]:
         """ROC AUC and log loss of the chosen machines, calibrated inside the training parts."""
+        if isinstance(self.search.estimator, LandmarkMachine):
+            return self._own_probabilities(nested)
         kernels = list({id(c["kernel"]): c["kernel"] for c in nested.chosen}.values())
         places = {id(kernel): i for i, kernel in enumerate(kernels)}
         tasks = [
@@ -306,6 +337,17 @@ class _Contest:
             Work(total=len(tasks), callback=lambda *_: None), self.search.device,
         )  # fmt: skip
         outcomes = watched(lambda: evaluation.run(tasks, self.outer), evaluation.work, "calibration")
+        return by_metric(outcomes)
+
+    def _own_probabilities(self, nested: NestedScores) -> dict[str, Array]:
+        """The same of machines on landmarks, which have probabilities of their own."""
+        outcomes = []
+        for (train, test), choice in zip(self.outer, nested.chosen, strict=True):
+            params = {name: choice[name] for name in ("kernel", "alpha")}
+            machine = clone(self.search.estimator).set_params(**params)
+            machine.fit(_safe_indexing(self.data.X, train), self.target.y[train])
+            others, targets = _safe_indexing(self.data.X, test), self.target.y[test]
+            outcomes.append(Outcome(_probability_scores(machine, others, targets), (0.0, 0.0)))
         return by_metric(outcomes)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
+from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.kinds import Candidates
 from mercer.selection.nested import NestedScores
 from mercer.selection.search import KernelSearchCV
@@ -294,7 +295,10 @@ class Comparison:
     def best(self) -> str:
         """Python code of the best family's model, with the parameters chosen on all points."""
         best = self.scores[0]
-        return f"make_pipeline(GramTransformer({best.kernel!r}), {best.search.best_estimator_[-1]!r})"
+        model = best.search.best_estimator_
+        if isinstance(model, LandmarkMachine):
+            return repr(model)
+        return f"make_pipeline(GramTransformer({best.kernel!r}), {model[-1]!r})"
 
     @property
     def call(self) -> str:

@@ -15,6 +15,7 @@ from sklearn.utils import get_tags
 
 from mercer.kernels.base import has_range
 from mercer.kernels.scale import check_similarity
+from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.kinds import kind_of
 from mercer.selection.scales import ALPHA_GRID, C_GRID, SIMILARITIES, Relative, Template
 
@@ -169,8 +170,13 @@ def default_templates(X: Any, classifier: bool) -> list[tuple[str, Template]]:
 
 
 def precomputed(estimator: Any) -> tuple[Any, str]:
-    """A clone of the estimator that takes Gram matrices, and the prefix of its parameters."""
+    """A clone of the estimator that takes Gram matrices, and the prefix of its parameters.
+
+    Machines on landmarks take the points instead.
+    """
     model = clone(estimator)
+    if isinstance(model, LandmarkMachine):
+        return model, ""
     params = model.get_params(deep=True)
     names = [name for name in params if name == "kernel" or name.endswith("__kernel")]
     for name in names:

@@ -27,6 +27,7 @@ from mercer._files import DAMAGE, DamagedFile, atomic_write, one_line, seal, uns
 from mercer.datasets import Table
 from mercer.features import GramTransformer
 from mercer.machines import SVC, KernelRidge
+from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.comparison import Comparison
 from mercer.selection.kinds import ColumnRoles, kind_called
 from mercer.selection.model_files import (
@@ -48,6 +49,11 @@ def _has(name: str) -> Callable[[SavedModel], bool]:
     return lambda self: hasattr(self.model, name)
 
 
+def _on_landmarks(model: Any, probabilities: bool = False) -> bool:
+    """Whether a model is a machine on landmarks, perhaps one with probabilities."""
+    return isinstance(model, LandmarkMachine) and (not probabilities or hasattr(model, "predict_proba"))
+
+
 class SavedModel(BaseEstimator):
     """A fitted model, with a description of the table that it was fitted to.
 
@@ -57,7 +63,8 @@ class SavedModel(BaseEstimator):
     Parameters
     ----------
     model : estimator
-        Pipeline of a :class:`~mercer.features.GramTransformer` and an estimator.
+        Pipeline of a :class:`~mercer.features.GramTransformer` and an estimator, or a machine on
+        landmarks.
     metric : str
         Name of the metric by which it was chosen.
     kind : str
@@ -110,12 +117,14 @@ class SavedModel(BaseEstimator):
         """Decision values of the classes."""
         return self.model.decision_function(self._points(X))
 
-    @available_if(lambda self: self.calibration is not None)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.calibration is not None or _on_landmarks(self.model, True))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes, by a sigmoid that was fitted to the inner folds.
 
         The most probable class need not be the predicted one.
         """
+        if self.calibration is None:
+            return self.model.predict_proba(self._points(X))
         return self.calibration.predict_proba(self.model[0].transform(self._points(X)))
 
     def score(self, X: Any, y: Any) -> float:
@@ -140,6 +149,8 @@ class SavedModel(BaseEstimator):
         return np.array(self.columns, dtype=object)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        if _on_landmarks(self.model):
+            return f"<SavedModel of {self.kind}, by {self.metric}: {self.model!r}>"
         gram, machine = self.model
         return f"<SavedModel of {self.kind}, by {self.metric}: {gram.kernel!r}, {machine!r}>"
 
@@ -299,8 +310,8 @@ def load_model(path: str | Path) -> SavedModel:
 
 def _calibrated(comparison: Comparison) -> CalibratedClassifierCV | None:
     """The best model's machine, calibrated on the inner folds of the search on all points."""
-    if not comparison.classes:
-        return None
+    if not comparison.classes or _on_landmarks(comparison.scores[0].search.best_estimator_):
+        return None  # the latter have probabilities of their own
     search, target = comparison.scores[0].search, comparison.target
     splits = list(search.cv.split(np.zeros(len(target.y)), target.y, target.groups))
     if any(len(np.unique(target.y[train])) < len(comparison.classes) for train, _ in splits):
@@ -343,6 +354,9 @@ def _without_frame(model: Pipeline) -> tuple[Pipeline, dict[str, Any] | None]:
 
 def _check_model(model: Any, calibration: Any) -> None:
     """Refuse models that do not predict."""
+    if _on_landmarks(model) and calibration is None:
+        model.predict(_safe_indexing(model.landmarks_, [0]))
+        return
     if not (isinstance(model, Pipeline) and len(model) == 2 and isinstance(model[0], GramTransformer)):
         raise ValueError("it holds no pipeline of a GramTransformer and an estimator")
     if model.memory is not None:

@@ -21,6 +21,7 @@ from mercer._progress import Work, watched
 from mercer._validation import refuse_complex
 from mercer.engine.devices import check_device
 from mercer.features import GramTransformer
+from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.rkhs import warn_if_degenerate
 from mercer.selection.cv_results import best_index, described, tabulate
 from mercer.selection.fits import WHOLE, Evaluation, Outcome, Split, Task, choose_scorer, threads_for
@@ -35,6 +36,7 @@ from mercer.selection.grid import (
 )
 from mercer.selection.journal import Journal
 from mercer.selection.kinds import kind_of
+from mercer.selection.landmark_fits import LandmarkEvaluation
 from mercer.selection.nested import Nested, NestedScores
 from mercer.selection.scales import Relative, Scales, resolved, spread
 from mercer.selection.target import check_splits, check_target, machines_of
@@ -45,7 +47,7 @@ def _has(method: str) -> Callable[[Any], bool]:
 
     def check(search: KernelSearchCV) -> bool:
         fitted = getattr(search, "best_estimator_", None)
-        getattr(search._prototype()[0] if fitted is None else fitted[-1], method)
+        getattr(search._prototype()[0] if fitted is None else fitted, method)
         return True
 
     return check
@@ -75,7 +77,9 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     estimator : estimator, optional
         Any estimator that takes ``kernel="precomputed"``: :class:`mercer.machines.SVC` (the default) and
         other machines, those of scikit-learn, ``CalibratedClassifierCV(SVC())``, ...  It determines
-        whether the search is a classifier or a regressor.
+        whether the search is a classifier or a regressor.  Or a machine on landmarks
+        (:class:`mercer.machines.LandmarkClassifier`, ``LandmarkRegressor``): no Gram matrix is computed
+        then, and a fold is passed over once for all values of ``alpha``.
     solver : {"mercer", "libsvm"}
         The support vector machine that is the default: ours, or scikit-learn's.
     similarities : "auto" or list of floats, optional
@@ -120,7 +124,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     edges_ : list of str
         Edges of the grid at which the best candidate lies, in words; empty for grids that are given.
     best_estimator_ : Pipeline
-        :class:`~mercer.features.GramTransformer` and estimator, fitted to all points.
+        :class:`~mercer.features.GramTransformer` and estimator, fitted to all points; or the machine on
+        landmarks.
     kernels_ : list of kernels
         All kernels that were tried.
     timings_ : dict
@@ -364,7 +369,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         journal = None
         if self.cache is not None:
             journal = Journal(self.cache, (X, y, estimator, self.scoring))
-        return Evaluation(
+        kind = LandmarkEvaluation if isinstance(estimator, LandmarkMachine) else Evaluation
+        return kind(
             X, y, estimator, scorer, scales.kernels, 1e9 * self.max_memory, threads, journal,
             Work(callback=self.progress), self.device,
         )  # fmt: skip
@@ -407,16 +413,23 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         start = time.perf_counter()
         params = {k: v for k, v in self.best_params_.items() if k not in ("kernel", "similarity")}
         model = self._prototype()[0].set_params(**params)
+        if isinstance(model, LandmarkMachine):
+            self.best_estimator_ = model.set_params(kernel=self.best_kernel_).fit(X, y)
+        else:
+            self.best_estimator_ = self._fit_to_gram(X, y, model, params)
+        self.refit_time_ = time.perf_counter() - start
+        if hasattr(self.best_estimator_, "classes_"):
+            self.classes_ = self.best_estimator_.classes_
+
+    def _fit_to_gram(self, X: Any, y: Any, model: Any, params: dict[str, Any]) -> Any:
+        """A pipeline of the best kernel's Gram matrix and a model."""
         K = Grams(X, kept=0, device=self.device)(self.best_kernel_)
         warn_if_degenerate(K, self.best_kernel_)
         if hasattr(model, "fit_path"):  # which does not warn of kernels that are not positive
             (model,) = model.fit_path(K, y, np.arange(len(y)), [params])
         else:
             model.fit(K, y)
-        self.best_estimator_ = make_pipeline(GramTransformer(self.best_kernel_).fit(X), model)
-        self.refit_time_ = time.perf_counter() - start
-        if hasattr(model, "classes_"):
-            self.classes_ = model.classes_
+        return make_pipeline(GramTransformer(self.best_kernel_).fit(X), model)
 
     def predict(self, X: Any) -> Any:
         """Labels or values by the best candidate."""
@@ -459,6 +472,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Output of the model for new points, a block of the Gram matrix at a time."""
         X = self._new_points(X)
         call = getattr(self.best_estimator_, method)
+        if isinstance(self.best_estimator_, LandmarkMachine):
+            return call(X)
         rows = max(1, int(1e9 * self.max_memory / 16 / count(self.best_estimator_[0].X_fit_)))
         if count(X) <= rows:
             return call(X)

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from mercer._validation import LARGEST, refuse_complex
-from mercer.machines import SVC, KernelRidge
+from mercer.machines import SVC, KernelRidge, LandmarkClassifier, LandmarkRegressor
 from mercer.selection.fits import Index, Split
 
 TASKS = ("auto", "classification", "regression")
@@ -56,11 +56,16 @@ class Target:
         counts = self.classes.values()
         return "balanced_accuracy" if max(counts) > UNBALANCED * min(counts) else "accuracy"
 
-    def estimator(self, metric: str, solver: str = "mercer") -> Any:
+    def estimator(self, metric: str, solver: str = "mercer", landmarks: int | None = None) -> Any:
         """A support vector machine, or a kernel ridge regression of the standardised target.
 
-        Where balanced accuracy decides, classes have balanced weights.
+        Where balanced accuracy decides, classes have balanced weights.  On landmarks it is a ridge
+        regression with a bias, of signs or of the target.
         """
+        if landmarks is not None:
+            if self.task == "classification":
+                return LandmarkClassifier(n_landmarks=landmarks, random_state=0)
+            return LandmarkRegressor(n_landmarks=landmarks, bias=True, random_state=0)
         classifier, regressor = machines_of(solver)
         if self.task == "classification":
             weights = "balanced" if metric == "balanced_accuracy" else None

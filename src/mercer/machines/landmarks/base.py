@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import __version__
 from mercer._arrays import on_cpu
 from mercer._validation import check_positive, is_whole, refuse_complex
 from mercer.kernels.base import Kernel
 from mercer.machines.certificate import Certificate, DualObjective
 from mercer.machines.landmarks.features import LandmarkFeatures, check_points, choose_landmarks
 from mercer.machines.landmarks.ridge import RidgeSums
-from mercer.machines.points import learnt_kernel, products
+from mercer.machines.points import Points, learnt_kernel, products
 from mercer.machines.program import Array
-from mercer.rows import Block, ColumnCheck, RowSource, open_rows, source_for
+from mercer.rows import Block, ColumnCheck, RowSource, checkpoint_for, open_rows, source_for
 from mercer.rows.blocks import stacked
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.statistics import Statistics, collect
@@ -50,9 +51,67 @@ class LandmarkMachine(BaseEstimator, ABC):
     #: What checkpoints hold beside numbers, text and arrays.
     _kept: ClassVar[tuple[type, ...]] = (Statistics,)
 
-    @abstractmethod
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
-        """Fit the machine."""
+        """Choose landmarks, and sum up the rows.
+
+        Parameters
+        ----------
+        X : points of any kind that the kernel takes, or blocks
+            Arrays, tensors, memory maps, sparse matrices, data frames and lists.  Blocks are an
+            iterable of pairs (X, y) or triples (X, y, weight), with ``y=None`` here, or
+            :class:`~mercer.rows.ParquetBlocks`.  Of Dask arrays and data frames each partition is
+            summed up where it is, and tensors on their device.
+        y : array of shape (m,), or (m, q) for a regression of several outputs
+        sample_weight : array of shape (m,), optional
+        checkpoint : path, optional
+            A file for the sums so far.  If a fit of the same machine to the same rows was stopped, it
+            resumes from there; when the fit is done, the file is deleted.
+        """
+        rows = self._rows(X, y, sample_weight)
+        kept = checkpoint_for(self, checkpoint, rows, self._kept)
+        sample = self._sum_up(rows, kept)
+        self._solve(RidgeSums.of(self.statistics_, self._bias), rows, sample, kept)
+        kept.remove()
+        return self
+
+    def path(self, X: Any, y: Any, alphas: Any, sample_weight: Any = None) -> list[Self]:
+        """Machines for several values of ``alpha``, with the same landmarks and sums.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            See :meth:`fit`.
+        alphas : sequence of positive floats
+
+        Returns
+        -------
+        list of fitted machines
+        """
+        first: Self = clone(self)
+        rows = first._rows(X, y, sample_weight)
+        sample = first._sum_up(rows, Checkpoint())
+        sums = RidgeSums.of(first.statistics_, self._bias)
+        found = []
+        for alpha in alphas:
+            machine = copy(first)
+            machine.alpha = alpha
+            machine._validate()
+            machine._solve(sums, rows, sample, Checkpoint())
+            found.append(machine)
+        return found
+
+    @property
+    @abstractmethod
+    def _bias(self) -> bool:
+        """Whether there is a bias, which is not penalised."""
+
+    @abstractmethod
+    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:
+        """Choose landmarks and sum up the rows; returns the sample of landmarks."""
+
+    @abstractmethod
+    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
+        """Find the coefficients."""
 
     @abstractmethod
     def _dual(self, block: Block) -> Array:
@@ -84,22 +143,7 @@ class LandmarkMachine(BaseEstimator, ABC):
                 delattr(self, name)
         return open_rows(X, y, weight, self._column_check(reset, **self._target_options))
 
-    def _open(self, path: Any, rows: RowSource) -> Checkpoint:
-        """The checkpoint of a fit with these parameters to these rows."""
-        if path is None:
-            return Checkpoint()
-        parameters = {
-            f"{name} (a parameter)": repr(value) for name, value in self.get_params(deep=False).items()
-        }
-        kind = f"{type(self).__name__} {__version__}"
-        description = {"estimator": kind, **parameters, "rows": rows.fingerprint()}
-        checkpoint = Checkpoint(path, description, self._kept)
-        rows.attach(checkpoint)
-        return checkpoint
-
-    def _collect(
-        self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array], bias: bool
-    ) -> Block:
+    def _collect(self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array]) -> Block:
         """Choose landmarks and sum up the rows; with "auto" until twice as many do not pay.
 
         Returns the sample that landmarks were chosen of.
@@ -115,7 +159,7 @@ class LandmarkMachine(BaseEstimator, ABC):
             size = kept.results["size"]
             features, sample = self._choose(rows, kept, size)
             self.statistics_ = collect(features, rows, kept, targets)
-            if not auto or features.size < size or 2 * size > _LAST or not self._pays(bias):
+            if not auto or features.size < size or 2 * size > _LAST or not self._pays():
                 break
             kept.results["size"] = 2 * size
             for name in ("landmarks", "statistics"):
@@ -144,11 +188,12 @@ class LandmarkMachine(BaseEstimator, ABC):
                     check_points(self.kernel, block.X, block.called("X"))
             raise
         pivots, L = kept.results["landmarks"]
+        self._indefinite = Points(kernel, sample.X).indefinite
         return LandmarkFeatures.of(kernel, sample, pivots, L, self._opaque), sample
 
-    def _pays(self, bias: bool) -> bool:
+    def _pays(self) -> bool:
         """Whether the second half of the landmarks improves the objective."""
-        sums = RidgeSums.of(self.statistics_, bias)
+        sums = RidgeSums.of(self.statistics_, self._bias)
         half, whole = (
             float(sums.first(size).solve(self.alpha).dual.reached.sum())
             for size in (len(sums.gram) // 2, len(sums.gram))
@@ -167,6 +212,13 @@ class LandmarkMachine(BaseEstimator, ABC):
     def _certify(self, found: Certificate) -> Certificate:
         self.objective_, self.certificate_ = found.upper, str(found)
         self.bounds_ = found.lower, found.upper
+        if self._indefinite:
+            self.certificate_ = "none: the Gram matrix has negative eigenvalues"
+            warnings.warn(
+                f"the Gram matrix of {self.kernel_!r} has negative eigenvalues: nothing certifies what "
+                "more landmarks would improve",
+                stacklevel=5,
+            )
         return found
 
     def certify(

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -29,7 +29,7 @@ from mercer.rows.labels import LabelTally, signs
 from mercer.rows.statistics import Statistics, weights_of
 
 #: Most Newton steps on the sample, and how much wider a hinge is when all rows come.
-_STEPS, _WIDER = 100, 10.0
+_STEPS, _WIDER = 300, 10.0
 
 
 class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
@@ -127,33 +127,26 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         if not is_whole(self.max_iter) or self.max_iter < 1:
             raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
-        """Choose landmarks, and sum up the rows in one pass or several.
-
-        Parameters
-        ----------
-        X, sample_weight, checkpoint
-            See :meth:`LandmarkRegressor.fit`; rows are read several times, which an iterator cannot be.
-        y : array of shape (m,)
-            Labels.
-        """
-        rows = self._rows(X, y, sample_weight)
+    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:
         if not rows.repeatable:
             raise ValueError(
                 "LandmarkClassifier passes over the rows several times, and an iterator can be read "
                 "only once; give a list of blocks, ParquetBlocks or arrays"
             )
-        kept = self._open(checkpoint, rows)
         tally = rows.total(LabelTally.of, "labels", kept, "labels")
         tally.check()
         self.classes_ = tally.labels
-        sample = self._collect(rows, kept, self._signs, bias=True)
+        return self._collect(rows, kept, self._signs)
+
+    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
         if self.loss == "squared":
-            self._solve_squares(sample)
+            self._solve_squares(sums, sample)
         else:
             self._solve_margins(rows, sample, kept)
-        kept.remove()
-        return self
+
+    @property
+    def _bias(self) -> bool:
+        return True
 
     @property
     def _signs(self) -> Callable[[Block], Array]:
@@ -164,9 +157,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self.dual_coef_ = coefficients[:, 0] if len(self.classes_) == 2 else coefficients
         self.intercept_ = bias
 
-    def _solve_squares(self, sample: Block) -> None:
+    def _solve_squares(self, sums: RidgeSums, sample: Block) -> None:
         """All classes from one decomposition, and sigmoids from the rows of the sample left out."""
-        sums = RidgeSums.of(self.statistics_, bias=True)
         found = sums.solve(float(self.alpha))
         self._keep(found.coefficients, found.bias)
         self.dual_gap_, self.n_iter_ = 0.0, 1

@@ -73,7 +73,20 @@ class LandmarkFeatures:
         return X
 
     def write(self, rows: Any, out: Any) -> Any:
-        """Write the features at rows; returns what they leave out of k(x, x), shape (m, 1)."""
+        """Write the features at rows; returns what they leave out of k(x, x), shape (m, 1).
+
+        Where a device has no memory left, rows are taken in halves.
+        """
+        try:
+            return self._write(rows, out)
+        except RuntimeError as error:
+            half = len(out) // 2
+            if self.opaque or not half or not engine_for(rows).exhausted(error):
+                raise
+        parts = [self.write(rows[part], out[part]) for part in (slice(half), slice(half, None))]
+        return array_namespace(out).concat(parts)
+
+    def _write(self, rows: Any, out: Any) -> Any:
         xp = array_namespace(out)
         K = to_double(self.kernel(rows, self.near(rows)))
         xp.matmul(K, placed(self.whitening, out).T, out=out)

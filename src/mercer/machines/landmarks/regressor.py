@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._arrays import on_cpu
 from mercer._validation import check_positive
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.machines.landmarks.ridge import RidgeSums
 from mercer.machines.program import Array
-from mercer.rows import Block
+from mercer.rows import Block, RowSource
+from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.statistics import weights_of
 
 
@@ -45,6 +44,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     scale : float, optional
         Scale the kernel to the sample: the median similarity of distinct points; see
         :meth:`~mercer.kernels.Kernel.scaled_to`.
+    bias : bool
+        Add a constant to f, which is not penalised.
     random_state : int, RandomState or None
         Of the sample and the landmarks.
 
@@ -53,6 +54,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     landmarks_ : points
     dual_coef_ : array of shape (M,) or (M, q)
         Coefficients c.
+    intercept_ : array of shape (q,)
+        Constants that are added; zeros without ``bias``.
     kernel_ : Kernel
         The kernel, with what it learnt from the sample.
     objective_ : float
@@ -94,55 +97,45 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         alpha: float = 1.0,
         *,
         scale: float | None = None,
+        bias: bool = False,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
         self.n_landmarks = n_landmarks
         self.alpha = alpha
         self.scale = scale
+        self.bias = bias
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
-        """Choose landmarks, and sum up the rows in one pass.
+    @property
+    def _bias(self) -> bool:
+        return bool(self.bias)
 
-        Parameters
-        ----------
-        X : points of any kind that the kernel takes, or blocks
-            Arrays, tensors, memory maps, sparse matrices, data frames and lists.  Blocks are an
-            iterable of pairs (X, y) or triples (X, y, weight), with ``y=None`` here, or
-            :class:`~mercer.rows.ParquetBlocks`; of an iterator, which can be read only once, landmarks
-            are among the first rows.  Of Dask arrays and data frames each partition is summed up where
-            it is, and tensors on their device.
-        y : array of shape (m,) or (m, q)
-        sample_weight : array of shape (m,), optional
-        checkpoint : path, optional
-            A file for the sums so far.  If a fit of the same machine to the same rows was stopped, it
-            resumes from there; when the fit is done, the file is deleted.
-        """
-        rows = self._rows(X, y, sample_weight)
-        kept = self._open(checkpoint, rows)
-        self._collect(rows, kept, Block.targets, bias=False)
+    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:
+        sample = self._collect(rows, kept, Block.targets)
         self._one_output = self.statistics_.shift.size == 1 if rows.flat is None else rows.flat
-        self._solve()
-        kept.remove()
-        return self
+        return sample
 
     def refit(self, alpha: float) -> Self:
         """Solve for another ``alpha`` from the sums that are kept; no rows are needed."""
         check_is_fitted(self)
         self.alpha = alpha
         check_positive(self, "alpha")
-        self._solve()
+        self._keep(RidgeSums.of(self.statistics_, self._bias))
         return self
 
-    def _solve(self) -> None:
-        found = RidgeSums.of(self.statistics_, bias=False).solve(float(self.alpha))
+    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
+        self._keep(sums)
+
+    def _keep(self, sums: RidgeSums) -> None:
+        found = sums.solve(float(self.alpha))
         coefficients = self._whitening.T @ found.coefficients
         self.dual_coef_ = coefficients[:, 0] if self._one_output else coefficients
+        self.intercept_ = found.bias
         self._state(found.dual, found.left_out)
 
     def _dual(self, block: Block) -> Array:
-        residuals = block.targets() - self._values(block.X)
+        residuals = block.targets() - self._values(block.X) - self.intercept_
         return weights_of(block)[:, None] * residuals / self.alpha
 
     def predict(self, X: Any) -> Any:
@@ -156,5 +149,5 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         return self._apply("_predict", X, (float, *shape))
 
     def _predict(self, X: Any) -> Array:
-        values = np.asarray(on_cpu(self._values(self._points(X))))
+        values = self._values(self._points(X)) + self.intercept_
         return values[:, 0] if self._one_output else values

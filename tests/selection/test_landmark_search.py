@@ -1,0 +1,78 @@
+"""Searches on landmarks: the choice of scikit-learn's grid search, without Gram matrices."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+
+from mercer.kernels import Gaussian, Spectrum
+from mercer.machines import LandmarkClassifier, LandmarkRegressor
+from mercer.selection import KernelSearchCV, compare, gram_cache, load_model, save_model
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(240, 3))
+Y = X[:, 0] * X[:, 1] + 0.1 * RNG.normal(size=240)
+KERNELS = [Gaussian(0.5), Gaussian(2.0)]
+
+
+@pytest.mark.parametrize(
+    ("machine", "y"),
+    [
+        (LandmarkRegressor(n_landmarks=30, random_state=0), Y),
+        (LandmarkClassifier(n_landmarks=30, random_state=0), Y > 0),
+    ],
+    ids=["regression", "classes"],
+)
+def test_choice_is_that_of_scikit_learn(machine, y, monkeypatch) -> None:
+    monkeypatch.setattr(gram_cache.Grams, "__call__", None)  # no Gram matrix of all points
+    grid = {"alpha": [0.1, 1.0, 10.0]}
+    search = KernelSearchCV(KERNELS, machine, param_grid=grid, cv=3).fit(X, y)
+    expected = GridSearchCV(machine, {"kernel": KERNELS, **grid}, cv=3).fit(X, y)
+    for name in ("params", "mean_test_score", "rank_test_score"):
+        np.testing.assert_array_equal(search.cv_results_[name], expected.cv_results_[name])
+    np.testing.assert_allclose(search.predict(X), expected.predict(X))
+    assert type(search.best_estimator_) is type(machine)
+    assert hasattr(search, "predict_proba") == hasattr(expected, "predict_proba")
+    assert search.nested_scores(X, y, outer_cv=2).mean > 0.5
+
+
+def test_ridges_in_units_of_the_kernel_and_points_of_any_kind(tmp_path) -> None:
+    words = ["".join(RNG.choice(list("ab"), size=6)) for _ in range(60)]
+    machine = LandmarkClassifier(n_landmarks=40, random_state=0)
+    y = ["aba" in word for word in words]
+    search = KernelSearchCV([Spectrum(1), Spectrum(3)], machine, cv=3, cache=tmp_path).fit(words, y)
+    assert search.best_kernel_ == Spectrum(3)
+    assert search.best_score_ > 0.9
+    again = KernelSearchCV([Spectrum(1), Spectrum(3)], machine, cv=3, cache=tmp_path).fit(words, y)
+    assert again.timings_["fits"] == 0  # all of them were finished
+    assert again.best_params_ == search.best_params_
+
+
+@pytest.mark.parametrize("y", [np.where(Y > 0, "up", "down"), Y + 100], ids=["classes", "numbers"])
+def test_comparison_on_landmarks(y, tmp_path) -> None:
+    kernels = {"Gaussian": [Gaussian(2.0)]}
+    result = compare(X, y, kernels=kernels, folds=3, landmarks=30)
+    assert "machines on 30 landmarks: exact ones on 240 points need" in result.notes[0]
+    assert result.scores[0].mean > 0.7
+    save_model(tmp_path / "model", result)
+    model = load_model(tmp_path / "model")
+    machine = result.scores[0].search.best_estimator_
+    np.testing.assert_array_equal(model.predict(X), machine.predict(X))
+    assert repr(machine) in repr(model)
+    assert result.best == repr(machine)
+    if y.dtype.kind == "U":
+        np.testing.assert_allclose(model.predict_proba(X), machine.predict_proba(X))
+        assert result.scores[0].metrics["roc_auc"].mean() > 0.8
+    else:
+        assert not hasattr(model, "predict_proba")
+
+
+def test_comparisons_say_which_machines_they_chose() -> None:
+    kernels = {"Gaussian": [Gaussian(2.0)]}
+    exact = compare(X, Y > 0, kernels=kernels, folds=2, landmarks="auto")
+    assert "exact machines: Gram matrices of 240 points take" in exact.notes[0]
+    large = compare(X, Y > 0, kernels=kernels, folds=2, landmarks="auto", max_memory=1e-4)
+    assert "machines on 1000 landmarks" in large.notes[0]
+    with pytest.raises(ValueError, match="landmarks must be a whole number from 1, or 'auto'"):
+        compare(X, Y > 0, kernels=kernels, landmarks="many")
+    with pytest.raises(ValueError, match=r"or landmarks \(estimator=mercer.machines.LandmarkClass"):
+        KernelSearchCV(KERNELS, max_memory=1e-5).fit(X, Y > 0)
