@@ -88,7 +88,7 @@ def main() -> None:
     if folder is None or not Path(folder).is_dir():
         parser.error("name the folder of data sets (--data)")
     console = Console(width=120)
-    names = ("table", "best kind alone", "sum", "alignment", "ridge", "standard error")
+    names = ("table", "best kind alone", "sum", "alignment", "ridge", "hinge", "standard error")
     console.print(" | ".join(names))
     for name, frame, y, parts in tasks(Path(folder)):
         some = np.random.default_rng(0).permutation(len(y))[:ROWS]
@@ -98,6 +98,7 @@ def main() -> None:
             "sum": [sum(kernels[1:], start=kernels[0])],
             "alignment": [MultipleKernel(kernels)],
             "ridge": [MultipleKernel(kernels, "ridge")],
+            "hinge": [MultipleKernel(kernels, "hinge")],
         }
         search = KernelSearchCV(families, similarities=SIMILARITIES, cv=4)
         folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
@@ -105,7 +106,7 @@ def main() -> None:
         best = max(parts, key=lambda kind: found[kind].mean)
         scores = found["sum"].scores
         error = np.std(scores, ddof=1) / np.sqrt(len(scores))
-        sums = (f"{found[family].mean:.1%}" for family in ("sum", "alignment", "ridge"))
+        sums = (f"{found[family].mean:.1%}" for family in ("sum", "alignment", "ridge", "hinge"))
         console.print(" | ".join([name, f"{found[best].mean:.1%} ({best})", *sums, f"{error:.1%}"]))
 
 
