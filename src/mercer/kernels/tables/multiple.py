@@ -300,7 +300,8 @@ class _Problem:
         for _ in range(_STEPS):
             K = np.tensordot(w, self.matrices, 1)
             A = self._ridge(K, m * alpha) if objective == "ridge" else self._hinge(K, 0.5 / (m * alpha))
-            sizes = w * np.sqrt([max(np.vdot(A, C @ A), 0.0) for C in self.matrices])
+            squares = np.array([float(np.vdot(A, C @ A)) for C in self.matrices])
+            sizes = w * np.sqrt(np.maximum(squares, 0.0))
             before, w = w, self._shares(sizes)
             if np.abs(w - before).max() < _CHANGE:
                 break
