@@ -74,7 +74,7 @@ def test_a_mixed_table_against_parts_by_hand(frame) -> None:
 
 @either
 def test_check_kernel_on_frames(frame) -> None:
-    check_kernel(MIXED.learnt_from(frame), frame)
+    check_kernel(MIXED, frame)
 
 
 def test_nothing_is_prepared_before_it_is_learnt() -> None:
