@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from rich.console import Console
-from rich.table import Table
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.pipeline import make_pipeline
@@ -32,6 +31,7 @@ from mercer.spaces import Graph
 TIMES = (1.0, 2.0, 3.0, 5.0, 8.0)
 MATERN = ((1.0, 10.0), (2.0, 10.0), (3.0, 20.0))
 WEIGHTS = (0.1, 0.3, 1.0, 3.0)
+CONSOLE = Console(width=250, highlight=False)
 #: What a new process does with a saved model.
 _ELSEWHERE = """
 import sys, numpy, pandas
@@ -76,7 +76,6 @@ class Experiment:
     def __init__(self, y: np.ndarray, split: np.ndarray) -> None:
         self.y, self.papers = y, pd.DataFrame({"paper": np.arange(len(y))})
         self.train, self.check, self.test = (np.flatnonzero(split == part) for part in (1, 2, 3))
-        self.shown = Table("kernel", "tried", "validation", "test", "chosen")
         #: Score on the validation nodes, and a model that can be saved.
         self.best: tuple[float, Any] = (0.0, None)
 
@@ -94,7 +93,7 @@ class Experiment:
             gram = make_pipeline(GramTransformer(best), SVC("precomputed", C=c))
             self.best = search.best_score_, gram.fit(self.papers.iloc[self.train], self.y[self.train])
         figures = f"{search.best_score_:.1%}", f"{score:.1%}"
-        self.shown.add_row(name, str(len(kernels)), *figures, f"{best}, C={c}")
+        CONSOLE.print(" | ".join([name, str(len(kernels)), *figures, f"{best}, C={c}"]))
         scores = np.zeros(len(kernels))
         for setting, found in zip(search.settings_, search.cv_results_["mean_test_score"], strict=True):
             scores[setting.template] = max(scores[setting.template], found)
@@ -112,11 +111,11 @@ def main() -> None:
         parser.error(f"there is no {path}; name the folder with citation_graphs (--data)")
     links, words, y, split = read(path)
     experiment, own = Experiment(y, split), parts(links, words)
+    CONSOLE.print("kernel | tried | validation | test | chosen")
     ranked = {name: experiment.run(name, kernels) for name, kernels in own.items()}
     for name in ("words", "words, diffused"):
         sums = product(ranked[name][:4], WEIGHTS, ranked["links"][:3])
         experiment.run(f"{name}, + links", [kernel + weight * link for kernel, weight, link in sums])
-    Console(width=200).print(experiment.shown)
     if arguments.save is not None:
         SavedModel(experiment.best[1], kind="mixed").save(arguments.save)
         np.savetxt(f"{arguments.save}.test", np.c_[experiment.test, y[experiment.test]], fmt="%d")

@@ -41,6 +41,8 @@ def check_kernel(
 ) -> None:
     """Raise AssertionError, saying which law is broken, unless the kernel obeys all of them.
 
+    The kernel first learns what it needs from the points (:meth:`~mercer.kernels.Kernel.learnt_from`).
+
     Symmetry; no negative eigenvalue, on scattered and on clustered points (or, for a kernel that says
     it is not positive semidefinite, no such promise); ``k(X) == k(X, X)``; subsets; ``diag``;
     ``matvec``; gradients against differences; scalars from both sides; clone, pickle and repr;
@@ -59,7 +61,9 @@ def check_kernel(
     if not isinstance(kernel, Kernel):
         raise TypeError(f"give a kernel, such as Heat(Sphere()), not {kernel!r}")
     rng = np.random.default_rng(random_state)
-    for points in [X] if X is not None else _samples(kernel, rng):
+    samples = [X] if X is not None else list(_samples(kernel, rng))
+    kernel = _learnt(kernel, samples[0])
+    for points in samples:
         for check in (_symmetry, _subset, _diagonal, _matvec, _eigenvalues, _gradient, _precision):
             _run(check, kernel, points)
     X = points
@@ -73,6 +77,14 @@ def check_kernel(
         if kernel.requires_vector_input:
             for check in (_sparse_arrays, _torch, _bad_rows):
                 _run(check, kernel, X)
+
+
+def _learnt(kernel: Kernel, X: Any) -> Kernel:
+    """The kernel with what it learns from points; an error is a broken law."""
+    try:
+        return kernel.learnt_from(X)
+    except Exception as error:
+        raise AssertionError(f"learning: {type(error).__name__}: {error}") from error
 
 
 def _run(check: Callable[[Kernel, Any], None], kernel: Kernel, X: Any) -> None:

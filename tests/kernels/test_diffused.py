@@ -47,6 +47,16 @@ def test_columns_of_a_graph_that_is_never_decomposed(base) -> None:
     assert graph.operator("laplacian").__dict__.get("decomposition") is None
 
 
+def test_more_words_than_can_be_smoothed(monkeypatch) -> None:
+    graph = Graph(CLUB)
+    kernel = Diffused(graph, TfIdf(), 0.3, attributes=WORDS)
+    K, gradient = kernel(range(34), eval_gradient=True)
+    monkeypatch.setattr("mercer.kernels.graphs.diffused._FEW_FEATURES", 5)
+    again, other = kernel(range(34), eval_gradient=True)
+    np.testing.assert_allclose(again, K, atol=1e-12)
+    np.testing.assert_allclose(other, gradient, atol=1e-12)
+
+
 def test_ends_of_time() -> None:
     """No time is the base kernel; a long one gives all nodes the mean attributes."""
     graph = Graph(CLUB)

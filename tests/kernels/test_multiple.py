@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import sklearn.svm
 from scipy.optimize import minimize
 from sklearn.datasets import load_diabetes, load_wine
 
@@ -66,6 +67,27 @@ def test_weights_are_optimal(objective: str, loss) -> None:
     )
     assert loss(found) == pytest.approx(best.fun, rel=1e-6)
     assert found[3] < 0.01  # noise
+
+
+def hinge(w: np.ndarray, alpha: float) -> float:
+    """The dual objective of support vector machines, one for each class."""
+    K, total = np.tensordot(w, MATRICES, 1), 0.0
+    for label in range(3):
+        machine = sklearn.svm.SVC(kernel="precomputed", C=0.5 / (len(X) * alpha)).fit(K, label == Y)
+        a = machine.dual_coef_[0]
+        total += np.abs(a).sum() - a @ K[np.ix_(machine.support_, machine.support_)] @ a / 2
+    return total
+
+
+def test_the_weights_of_a_margin() -> None:
+    found = shares(MultipleKernel(PARTS, "hinge", alpha=0.01))
+    assert (found >= 0).all()
+    assert found.sum() == pytest.approx(1)
+    best = hinge(found, 0.01)
+    for other in (*np.eye(4), *np.random.default_rng(1).dirichlet(np.ones(4), size=20)):
+        assert best <= hinge(other, 0.01) * (1 + 1e-3)
+    with pytest.raises(ValueError, match="the hinge loss is for classes"):
+        MultipleKernel(PARTS, "hinge").learnt_from(TABLE, TABLE[:, 0])
 
 
 def test_the_kernel_is_the_weighted_sum() -> None:

@@ -352,6 +352,8 @@ def hashable(value: Any) -> Any:
     if sparse.issparse(value):
         rows = value.tocsr()
         return rows.shape, *(part.tobytes() for part in (rows.indptr, rows.indices, rows.data))
+    if isinstance(value, slice):  # not hashable before Python 3.12
+        return slice, value.start, value.stop, value.step
     if isinstance(value, dict):
         return frozenset((key, hashable(part)) for key, part in value.items())
     if isinstance(value, sk.Kernel) and not isinstance(value, Kernel):  # scikit-learn's are not hashable

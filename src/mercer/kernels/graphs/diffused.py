@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 Nodes = NDArray[np.intp]
 #: Bytes of one block of columns; a few are held at a time.
 _BLOCK_BYTES = 2**27
+#: Most features of attributes whose means are held for each node asked for.
+_FEW_FEATURES = 5000
 
 
 @dataclass(eq=False, repr=False)
@@ -144,15 +146,23 @@ class Diffused(StructuredKernel):
         return self.base.learnt_from(points), points
 
     def _features(self) -> Any:
-        """Explicit features of the base kernel for all nodes; None if there are none, or too many."""
+        """Explicit features of the base kernel for all nodes; None if it has none."""
         base, points = self._base()
         F = base.explicit_features(points)
-        if F is None or F.shape[1] > self.space.size:
+        if F is None:
             return None
         return sparse.csr_array(F) if sparse.issparse(F) else np.asarray(F, dtype=float)
 
+    def _few_features(self) -> Any:
+        """The same if they are few enough to be smoothed, else None."""
+        F = self._features()
+        return F if F is not None and F.shape[1] <= _FEW_FEATURES else None
+
     def _attribute_product(self) -> Callable[[Array], Array]:
         """The product of K_base with a block of vectors."""
+        F = self._features()
+        if F is not None:
+            return lambda block: F @ (F.T @ block)
         base, points = self._base()
         if self.space.operator("laplacian").decomposable:
             K = np.asarray(base(points), dtype=float)
@@ -173,7 +183,7 @@ class Diffused(StructuredKernel):
         return found
 
     def _gram(self, P: Nodes, Q: Nodes | None) -> Array:
-        F = self._features()
+        F = self._few_features()
         if F is not None:
             G = self._smoothed(P, F)
             return G @ (G if Q is None else self._smoothed(Q, F)).T
@@ -202,7 +212,7 @@ class Diffused(StructuredKernel):
         return self.space.operator("laplacian").matrix
 
     def _diagonal(self, P: Nodes) -> Array:
-        F = self._features()
+        F = self._few_features()
         if F is not None:
             G = self._smoothed(P, F)
             return np.vecdot(G, G)
@@ -215,7 +225,7 @@ class Diffused(StructuredKernel):
         return values[where]
 
     def _slope(self, P: Nodes, name: str) -> Array:
-        F, t = self._features(), number(self.t)
+        F, t = self._few_features(), number(self.t)
         if F is not None:
             S = self._smoothed(P, -t * (self._laplacian @ F)) @ self._smoothed(P, F).T
             return S + S.T

@@ -15,6 +15,8 @@ from mercer._validation import is_whole
 from mercer.spaces.realisations.tables import as_numbers, as_table, is_missing, take_columns
 
 Array = NDArray[Any]
+#: Positions of the columns of a data frame, by name; None for an array.
+Places = dict[Any, int] | None
 #: Units of dates: days since 1970, and hours since midnight.
 DATES = ("days", "hours")
 #: Names of columns that identify rows, fewest rows to tell that by values, and the share of all whole
@@ -36,22 +38,25 @@ def find(columns: Any, X: Any, name: str) -> tuple[list[Any], bool]:
                 f"a selector of columns needs a data frame, and {name} is none; give positions"
             )
         columns = columns(X)
-    names = [str(c) if isinstance(c, str) else c for c in X.columns] if is_frame(X) else None
+    names = list(X.columns) if is_frame(X) else None
+    places = None if names is None else {n: i for i, n in reversed(list(enumerate(names)))}
     single = isinstance(columns, str) or is_whole(columns)
-    where = _positions([columns] if single else columns, X.shape[1], names, name)
+    where = _positions([columns] if single else columns, X.shape[1], places, name)
     if names is None or not all(isinstance(n, str) for n in names):
         return where, single
-    for place in where:
-        if names.count(names[place]) > 1:
-            raise ValueError(f"{name} has several columns {names[place]!r}; give them different names")
-    return [names[place] for place in where], single
+    found = [names[place] for place in where]
+    if places is not None and len(places) < len(names):
+        for own in found:
+            if names.count(own) > 1:
+                raise ValueError(f"{name} has several columns {own!r}; give them different names")
+    return found, single
 
 
-def _positions(columns: Any, width: int, names: list[Any] | None, name: str) -> list[int]:
+def _positions(columns: Any, width: int, places: Places, name: str) -> list[int]:
     if isinstance(columns, slice):
         ends = (columns.start, columns.stop)
         if any(isinstance(end, str) for end in ends):  # both ends count, as in scikit-learn
-            first, last = (None if end is None else _named(end, names, name) for end in ends)
+            first, last = (None if end is None else _named(end, places, name) for end in ends)
             columns = slice(first, None if last is None else last + 1, columns.step)
         where = list(range(*columns.indices(width)))
     elif isinstance(columns, list | tuple | np.ndarray) or hasattr(columns, "__iter__"):
@@ -63,7 +68,7 @@ def _positions(columns: Any, width: int, names: list[Any] | None, name: str) -> 
                 )
             where = np.flatnonzero(given).tolist()
         else:
-            where = [_position(c, width, names, name) for c in given]
+            where = [_position(c, width, places, name) for c in given]
     else:
         raise ValueError(f"columns must be names, positions, a slice or a selector, got {columns!r}")
     if not where or len(set(where)) < len(where):
@@ -72,9 +77,9 @@ def _positions(columns: Any, width: int, names: list[Any] | None, name: str) -> 
     return where
 
 
-def _position(column: Any, width: int, names: list[Any] | None, name: str) -> int:
+def _position(column: Any, width: int, places: Places, name: str) -> int:
     if isinstance(column, str):
-        return _named(column, names, name)
+        return _named(column, places, name)
     if not is_whole(column):
         raise ValueError(f"columns must be names, positions, a slice or a selector, got {column!r}")
     if not -width <= column < width:
@@ -82,17 +87,18 @@ def _position(column: Any, width: int, names: list[Any] | None, name: str) -> in
     return int(column) % width
 
 
-def _named(column: str, names: list[Any] | None, name: str) -> int:
-    if names is None:
+def _named(column: str, places: Places, name: str) -> int:
+    if places is None:
         raise ValueError(
             f"column {column!r} is asked for by name, and {name} is a bare array without names "
             "(scikit-learn's Gaussian processes turn data frames into one); give a data frame, or "
             "positions such as On([0, 2], ...)"
         )
-    if column not in names:
-        shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
+    if column not in places:
+        shown = ", ".join(map(repr, sorted(places, key=places.__getitem__)[:8]))
+        shown += ", ..." if len(places) > 8 else ""
         raise ValueError(f"{name} has no column {column!r}; its columns are {shown}")
-    return names.index(column)
+    return places[column]
 
 
 def take(X: Any, keys: list[Any]) -> Any:
@@ -119,6 +125,11 @@ def all_numbers(block: Any) -> bool:
         return True
     kinds = list(block.dtypes) if is_frame(block) else [block.dtype]
     return all(_is_numeric(kind) for kind in kinds)
+
+
+def has_text(block: Any) -> bool:
+    """Tell whether a column holds text."""
+    return not all_numbers(block) and any(holds(column) == "text" for column in columns_of(block))
 
 
 def _is_numeric(dtype: Any) -> bool:

@@ -13,6 +13,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
 from sklearn.gaussian_process import kernels as sk
 from sklearn.linear_model import lars_path_gram
+from sklearn.svm import SVC
 from sklearn.utils import _safe_indexing
 
 from mercer._arrays import count, on_cpu
@@ -23,8 +24,9 @@ from mercer.kernels.base import Kernel
 Array = NDArray[np.float64]
 #: Most rows from which weights are learnt, and most different whole numbers that count as classes.
 _ROWS, _CLASSES = 1000, 50
-#: Steps of the descent on the ridge objective, and the least change of a weight that counts.
-_STEPS, _CHANGE = 200, 1e-5
+#: Steps of the descent on a machine's objective, the least change of a weight that counts, and the least
+#: weight.
+_STEPS, _CHANGE, _LEAST = 100, 1e-5, 1e-4
 
 
 @dataclass(eq=False, repr=False)
@@ -42,17 +44,19 @@ class MultipleKernel(Kernel):
     - ``"alignment"``: the cosine between ``sum_i w_i C_i`` and ``Y Y'``, largest for the solution of a
       problem of non-negative least squares [1]_.  Pairs of a point with itself do not count in the inner
       product with ``Y Y'`` [2]_: a kernel that finds nothing in common is not aligned with anything;
-    - ``"ridge"``: ``min |Y - F|^2 + alpha |F|^2`` over the functions F of the kernel, as in
-      :class:`~mercer.machines.KernelRidge`, with ``sum_i w_i = 1`` [3]_.  It prefers few parts.
+    - ``"ridge"``: the least value of ``|Y - F|^2 / m + alpha |F|^2`` over the functions F of the kernel,
+      which :class:`~mercer.machines.KernelRidge` minimises, with ``sum_i w_i = 1`` [3]_;
+    - ``"hinge"``: the same with the hinge loss, which :class:`~mercer.machines.SVC` minimises, of each
+      class against the others.  Both prefer few parts.
 
     At most 1000 points, evenly spread, are looked at.
 
     Parameters
     ----------
     kernels : list of kernels
-    objective : {"alignment", "ridge"}
+    objective : {"alignment", "ridge", "hinge"}
     alpha : float
-        Ridge of the second objective, per point.
+        Strength of the regularisation in the last two objectives.
     weights : list of floats, optional
         Fixed weights, none negative.
     learnt_weights : array, optional
@@ -132,7 +136,7 @@ class MultipleKernel(Kernel):
         parts = list(self.kernels)
         if not parts or not all(isinstance(part, Kernel) for part in parts):
             raise TypeError(f"kernels of MultipleKernel must be a list of kernels, got {self.kernels!r}")
-        check_choice(self, "objective", ("alignment", "ridge"))
+        check_choice(self, "objective", ("alignment", "ridge", "hinge"))
         check_positive(self, "alpha")
         if self.weights is not None:
             given = np.asarray(self.weights, dtype=float)
@@ -149,8 +153,13 @@ class MultipleKernel(Kernel):
         self.validate()
         learnt = self._of([part.learnt_from(X, y) for part in self.kernels])
         if y is not None and self.weights is None and self.learnt_weights is None:
+            self._check_targets(np.asarray(y))
             learnt.learnt_weights = _Problem.of(learnt.kernels, X, y).weights(self.objective, self.alpha)
         return learnt
+
+    def _check_targets(self, y: Any) -> None:
+        if self.objective == "hinge" and _are_numbers(y):
+            raise ValueError("the hinge loss is for classes, and y holds numbers; use objective='ridge'")
 
     def scaled_to(
         self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
@@ -166,8 +175,9 @@ class MultipleKernel(Kernel):
         """Weights on the way from one part to all, an array of shape (steps, parts).
 
         For the alignment, the path of non-negative least squares with a penalty on the sum of weights
-        that falls to zero: parts enter one by one, the best first.  For the ridge, the optimal weights
-        at ridges from 1e-4 to 10.  Each row sums to 1, in units in which all parts have the same size.
+        that falls to zero: parts enter one by one, the best first.  For the others, the optimal weights
+        at regularisations ``alpha`` from 10 to 1e-4.  Each row sums to 1, in units in which all parts
+        have the same size.
         """
         learnt = self.learnt_from(X, y)
         return _Problem.of(learnt.kernels, X, y).path(self.objective)
@@ -249,13 +259,14 @@ class _Problem:
 
     def weights(self, objective: str, alpha: float) -> Array:
         """Weights of the parts as they are."""
-        found = self._aligned() if objective == "alignment" else self._ridge(alpha)
+        found = self._aligned() if objective == "alignment" else self._descended(objective, alpha)
         return self._shares(found) / self.variances
 
     def path(self, objective: str) -> Array:
         """Weights on the way, in units of the parts' sizes."""
-        if objective == "ridge":
-            return np.array([self._shares(self._ridge(a)) for a in 10.0 ** np.arange(1, -5, -1)])
+        if objective != "alignment":
+            ridges = 10.0 ** np.arange(1, -5, -1)
+            return np.array([self._shares(self._descended(objective, a)) for a in ridges])
         M, a = self._products()
         _, _, found = lars_path_gram(a, M, n_samples=1, method="lasso", positive=True)
         steps = [*(step for step in found.T if step.any()), self._aligned()]
@@ -280,18 +291,34 @@ class _Problem:
         roots = np.sqrt(values[keep])
         return nnls(roots[:, None] * vectors[:, keep].T, (vectors[:, keep].T @ a) / roots)[0]
 
-    def _ridge(self, alpha: float) -> Array:
-        """Minimum of ``tr Y'(sum w C + m alpha)^-1 Y``, by steps that never raise it."""
+    def _descended(self, objective: str, alpha: float) -> Array:
+        """Weights of sum 1 that minimise what a machine minimises, by steps that never raise it.
+
+        With the machine's functions ``f_i`` in the spaces of the parts, ``w_i`` becomes ``|f_i|``.
+        """
         m, w = len(self.targets), np.full(len(self.matrices), 1 / len(self.matrices))
         for _ in range(_STEPS):
-            K = sum(weight * C for weight, C in zip(w, self.matrices, strict=True))
-            K[np.diag_indices(m)] += m * alpha
-            A = cho_solve(cho_factor(K, overwrite_a=True), self.targets)
-            sizes = w * np.sqrt([max(np.vdot(A, C @ A), 0.0) for C in self.matrices])
+            K = np.tensordot(w, self.matrices, 1)
+            A = self._ridge(K, m * alpha) if objective == "ridge" else self._hinge(K, 0.5 / (m * alpha))
+            squares = np.array([float(np.vdot(A, C @ A)) for C in self.matrices])
+            sizes = w * np.sqrt(np.maximum(squares, 0.0))
             before, w = w, self._shares(sizes)
             if np.abs(w - before).max() < _CHANGE:
                 break
-        return np.where(w > _CHANGE, w, 0.0)
+        return np.where(w > _LEAST, w, 0.0)
+
+    def _ridge(self, K: Array, ridge: float) -> Array:
+        """Coefficients of ridge regressions."""
+        K[np.diag_indices(len(K))] += ridge
+        return np.asarray(cho_solve(cho_factor(K, overwrite_a=True), self.targets))
+
+    def _hinge(self, K: Array, C: float) -> Array:
+        """Coefficients of support vector machines, one for each class against the others."""
+        A = np.zeros_like(self.targets)
+        for column, sign in zip(A.T, (self.targets > 0).T, strict=True):
+            machine = SVC(kernel="precomputed", C=C).fit(K, sign)
+            column[machine.support_] = machine.dual_coef_[0]
+        return A
 
 
 def _between(K: Array) -> Array:
@@ -306,11 +333,18 @@ def _between(K: Array) -> Array:
     return U
 
 
+def _are_numbers(y: Array) -> bool:
+    """Tell whether targets are numbers rather than classes."""
+    return y.dtype.kind == "f" or (y.dtype.kind in "iu" and len(np.unique(y)) > _CLASSES)
+
+
 def _centred_targets(y: Array) -> Array:
-    """Centred indicators of classes, or centred numbers of unit variance."""
+    """Centred indicators of classes, or centred numbers, of unit variance."""
     y = y if y.dtype.kind != "O" else np.array(y.tolist())
-    labels = np.unique(y)
-    numeric = y.dtype.kind == "f" or (y.dtype.kind in "iu" and len(labels) > _CLASSES)
-    Y = y.reshape(len(y), -1).astype(float) if numeric else (y[:, None] == labels).astype(float)
+    Y = y.reshape(len(y), -1).astype(float) if _are_numbers(y) else _indicators(y)
     Y = Y - Y.mean(axis=0)
     return Y / (np.sqrt((Y * Y).mean()) or 1.0)
+
+
+def _indicators(y: Array) -> Array:
+    return (y[:, None] == np.unique(y)).astype(float)

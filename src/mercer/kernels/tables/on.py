@@ -250,9 +250,9 @@ class On(Kernel):
             return self.prepare
         if not self.kernel.requires_vector_input:
             return None
-        if frames.all_numbers(block) or "text" not in set(map(frames.holds, frames.columns_of(block))):
-            return _scaler(self.kernel, with_mean=not sparse.issparse(block))
-        return CountVectorizer()
+        if self.dates is None and frames.has_text(block):
+            return CountVectorizer()
+        return _scaler(self.kernel, with_mean=not sparse.issparse(block))
 
     def _refuse_identifiers(self, block: Any, keys: list[Any]) -> None:
         """Refuse identifiers as numbers and labels; texts, nodes and strings have a right to differ."""
@@ -293,7 +293,8 @@ class On(Kernel):
         """Columns as a kernel or transformer takes them; missing values are refused unless lenient."""
         if frames.all_numbers(block) and (self.kernel.requires_vector_input or lenient):
             values = frames.numbers(block, name)
-            if not lenient and np.isnan(values.sum()):
+            total = values.sum()
+            if not lenient and total != total:
                 frames.refuse_missing(block, keys, name)
             return values
         kinds = {key: frames.holds(c) for key, c in zip(keys, frames.columns_of(block), strict=True)}
