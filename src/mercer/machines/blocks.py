@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mercer.machines.program import Array, Index, Program, Solution, certify, kinks
-from mercer.machines.rows import ComputedRows, MatrixRows
+from mercer.machines.rows import ComputedBlocks, MatrixRows
 from mercer.machines.solver import Watch, solve
 
-#: Coefficients of a block, and the part of the rows that are kept which a block may take.
-_BLOCK, _PART = 1024, 0.25
 #: A block is solved until its gap is this part of what it was, or after so many steps per coefficient.
-_INNER, _STEPS = 0.1, 20
-#: Values are computed anew for the certificate once the gap is this part of the goal.
-_MARGIN = 0.8
+_INNER, _STEPS = 0.1, 50
+#: Part of a block for those that gain most by rising, and by falling.
+_EACH = 0.25
 
 
 def solve_with(
-    program: Program, rows: MatrixRows | ComputedRows, tol: float, **options: Any
+    program: Program, rows: MatrixRows | ComputedBlocks, tol: float, **options: Any
 ) -> Solution:
-    """Solve a program on a matrix, or by blocks where rows have to be computed."""
+    """Solve a program on a matrix, or by blocks of one that does not fit."""
     if isinstance(rows, MatrixRows):
         return solve(program, rows, tol, **options)
     return solve_by_blocks(program, rows, tol, **options)
@@ -30,81 +29,77 @@ def solve_with(
 
 def solve_by_blocks(
     program: Program,
-    rows: ComputedRows,
+    rows: ComputedBlocks,
     tol: float,
     *,
     max_steps: int | None = None,
     start: Array | None = None,
     watch: Watch | None = None,
 ) -> Solution:
-    """Solve a program by blocks of the coefficients that violate optimality most.
+    """Solve a program by blocks, as large as fit, of the coefficients that violate optimality most.
 
-    A block is a program of its own, with the others held: its rows of K are computed together, or are
-    still there from an earlier block.  Half of each block is taken over from the last one.
+    A block is a program of its own, with the others held.  Its Gram matrix is in single precision, which
+    later blocks make up for: values at all points are in double precision.
 
     Parameters are those of :func:`mercer.machines.solver.solve`.
     """
     diagonal, steps = rows.diagonal(), 0
     b = np.zeros_like(program.p) if start is None else start.copy()
     solution = certify(program, b, rows.values(b), diagonal)
-    exact, block = True, np.empty(0, dtype=np.intp)
-    size = int(np.clip(_PART * rows.most, 4, _BLOCK))
-    while True:
+    most, random = math.inf if max_steps is None else max_steps, np.random.default_rng(0)
+    while solution.relative_gap > tol and steps < most:
         gap = solution.relative_gap
-        stopped = (watch is not None and watch(gap)) or (max_steps is not None and steps >= max_steps)
-        if gap <= (tol if exact else _MARGIN * tol) or stopped:
-            if exact:
-                break
-            solution, exact = certify(program, solution.b, rows.values(solution.b), diagonal), True
-            if stopped:
-                break
-            continue
-        block = _next_block(program, solution, block, size)
-        taken, ends = _solve_block(program, rows, solution, block)
-        steps, moved = steps + taken, ends - solution.b[block]
+        if watch is not None and watch(gap):
+            break
+        block = _next_block(program, solution, rows.most, random)
+        found = _solve_block(
+            program, rows, solution, block, lambda _, gap=gap: watch is not None and watch(gap)
+        )
+        moved = found.b - solution.b[block]
         if not moved.any():
-            if exact:
-                break
-            solution, exact = certify(program, solution.b, rows.values(solution.b), diagonal), True
-            continue
-        b = solution.b.copy()
-        b[block] = ends
-        solution = certify(program, b, solution.values + moved @ rows.rows(block), diagonal)
-        exact = False
+            break
+        b, steps = solution.b.copy(), steps + found.steps
+        b[block] = found.b
+        used = moved != 0
+        values = solution.values + rows.product(block[used], moved[used])
+        solution = certify(program, b, values, diagonal)
     solution.steps, solution.reached = steps, solution.relative_gap <= tol
     return solution
 
 
-def _next_block(program: Program, solution: Solution, last: Index, size: int) -> Index:
-    """Half of the last block, and the coefficients that gain most by rising and by falling."""
+def _next_block(program: Program, solution: Solution, size: int, random: np.random.Generator) -> Index:
+    """Coefficients that gain most by rising and by falling, and some of those inside their boxes.
+
+    The latter are drawn at random if there are too many: those that gain most would be the same ones
+    again and again.  If there is room, others follow, those that gain most first.
+    """
+    if len(program.p) <= size:
+        return np.arange(len(program.p))
     slope = program.p - solution.values
     rise, fall = kinks(program, solution.b)
-    up, down = slope + rise, slope + fall
-    kept = last[: size // 2]
-    up[kept], down[kept] = -np.inf, np.inf
-    each = (size - len(kept)) // 2
-    rising = np.argsort(-up)[:each]
-    falling = np.argsort(down)[:each]
-    chosen = np.concatenate([rising[np.isfinite(up[rising])], falling[np.isfinite(down[falling])], kept])
-    # Those that are new come first, and stay for the next block.
-    return chosen[np.sort(np.unique(chosen, return_index=True)[1])]
+    up, down = slope + rise - solution.bias, solution.bias - (slope + fall)
+    gains = np.maximum(up, down)
+    inside = (rise == fall) & (program.lower < program.upper)
+    order = np.lexsort((np.where(inside, random.random(len(gains)), -gains), ~inside))
+    each = max(1, int(_EACH * size))
+    first = np.unique(np.concatenate([np.argsort(-up)[:each], np.argsort(-down)[:each]]))
+    others = order[~np.isin(order, first)][: size - len(first)]
+    return np.sort(np.concatenate([first, others]))
 
 
 def _solve_block(
-    program: Program, rows: ComputedRows, solution: Solution, block: Index
-) -> tuple[int, Array]:
-    """Steps taken, and where the coefficients of the block end."""
-    order = np.sort(block)
-    K = rows.rows(order)[:, order].astype(float)
-    K = 0.5 * (K + K.T)
-    b = solution.b[order]
+    program: Program, rows: ComputedBlocks, solution: Solution, block: Index, watch: Watch
+) -> Solution:
+    """Where the coefficients of the block end."""
+    matrix, b = rows.block(block), solution.b[block]
+    values = matrix.values(b)
     part = replace(
         program,
-        p=program.p[order] - solution.values[order] + K @ b,
-        lower=program.lower[order],
-        upper=program.upper[order],
+        p=program.p[block] - solution.values[block] + values,
+        lower=program.lower[block],
+        upper=program.upper[block],
     )
-    matrix = MatrixRows(K)
-    before = certify(part, b, K @ b, matrix.diagonal())
-    found = solve(part, matrix, _INNER * before.relative_gap, max_steps=_STEPS * len(b), start=b)
-    return found.steps, found.b[np.searchsorted(order, block)]
+    before = certify(part, b, values, matrix.diagonal())
+    return solve(
+        part, matrix, _INNER * before.relative_gap, max_steps=_STEPS * len(block), start=b, watch=watch
+    )

@@ -1,8 +1,7 @@
-"""Rows of Gram matrices for the solver: of a matrix, or computed when they are needed."""
+"""Gram matrices for the solver: in memory, or block by block."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +9,8 @@ import numpy as np
 
 from mercer.machines.program import Array, Index
 
-#: Rows that are kept whatever the room.
-_LEAST_KEPT = 16
+#: Rows of a block whatever the room.
+_LEAST_ROWS = 16
 
 
 class MatrixRows:
@@ -74,33 +73,30 @@ class MatrixRows:
         return self.matrix[np.ix_(some, some)].astype(float)
 
 
-class ComputedRows:
-    """Rows of a Gram matrix that is too large to be held, kept in single precision while there is room.
+class ComputedBlocks:
+    """Blocks of a Gram matrix that is too large to be held, in single precision.
 
     Parameters
     ----------
-    block : callable
-        ``block(rows)`` is so many rows of K.
+    gram : callable
+        ``gram(rows)`` is the Gram matrix of so many rows.
     product : callable
         ``product(rows, b)`` is K times b at all rows, in double precision; b belongs to the rows named.
     diagonal : array of shape (m,)
     room : float
-        Bytes for rows that are kept.
+        Bytes for a block, and for the rows that are gathered from it.
     """
 
     def __init__(
         self,
-        block: Callable[[Index], Any],
+        gram: Callable[[Index], Any],
         product: Callable[[Index, Array], Array],
         diagonal: Array,
         room: float,
     ) -> None:
-        self._block, self._product, self._diagonal = block, product, diagonal
-        #: Rows that can be kept.
-        self.most = max(_LEAST_KEPT, int(room // (4 * len(diagonal))))
-        self._kept = np.empty((min(self.most, len(diagonal)), len(diagonal)), dtype=np.float32)
-        #: Place of each row that is kept, the least recently used first.
-        self._places: OrderedDict[int, int] = OrderedDict()
+        self._gram, self.product, self._diagonal = gram, product, diagonal
+        #: Rows of the largest block.
+        self.most = min(max(_LEAST_ROWS, int(np.sqrt(room / 8))), len(diagonal))
 
     def diagonal(self) -> Array:
         """Diagonal of K."""
@@ -109,18 +105,8 @@ class ComputedRows:
     def values(self, b: Array) -> Array:
         """``Kb`` in double precision."""
         used = np.flatnonzero(b)
-        return self._product(used, b[used]) if len(used) else np.zeros_like(b)
+        return self.product(used, b[used]) if len(used) else np.zeros_like(b)
 
-    def rows(self, wanted: Index) -> Any:
-        """Rows of K, computed in one go where they are not kept."""
-        for row in wanted.tolist():
-            if row in self._places:
-                self._places.move_to_end(row)
-        missing = np.array([row for row in wanted.tolist() if row not in self._places], dtype=np.intp)
-        if len(missing):
-            for row, values in zip(missing.tolist(), self._block(missing), strict=True):
-                free = len(self._places) < len(self._kept)
-                place = len(self._places) if free else self._places.popitem(last=False)[1]
-                self._kept[place] = values
-                self._places[row] = place
-        return self._kept[[self._places[row] for row in wanted.tolist()]]
+    def block(self, rows: Index) -> MatrixRows:
+        """Gram matrix of some rows, with their own diagonal."""
+        return MatrixRows(self._gram(rows).astype(np.float32, copy=False), diagonal=self._diagonal[rows])

@@ -22,13 +22,13 @@ from mercer.exceptions import IndefiniteKernelWarning
 from mercer.machines.blocks import solve_with
 from mercer.machines.points import Points, check_points, in_single, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
-from mercer.machines.rows import ComputedRows, MatrixRows
+from mercer.machines.rows import ComputedBlocks, MatrixRows
 from mercer.machines.solver import solve_path
 
 #: Least bytes for rows that are gathered, whatever the limit.
 _LEAST_ROOM = 2.0**26
-#: Part of the memory for rows that are kept; the rest holds those that are being computed and used.
-_KEPT = 0.5
+#: Part of the memory for a block and its rows; the rest is for what is computed along the way.
+_KEPT = 0.7
 #: Parts into which programs are dealt, for each thread.
 _PARTS = 4
 #: Rows of a precomputed matrix that are predicted at a time.
@@ -185,8 +185,8 @@ class SupportVectorMachine(BaseEstimator):
         return tags
 
 
-def _limited(points: Points, index: Index | None, limit: float) -> MatrixRows | ComputedRows:
-    """Rows of the Gram matrix of some points: of the matrix if it fits, else computed when needed."""
+def _limited(points: Points, index: Index | None, limit: float) -> MatrixRows | ComputedBlocks:
+    """The Gram matrix of some points if it fits, else blocks of it."""
     some = points if index is None or len(index) == len(points) else points.take(index)
     if 12.0 * len(some) ** 2 <= limit:
         K = some.gram()
@@ -197,7 +197,7 @@ def _limited(points: Points, index: Index | None, limit: float) -> MatrixRows | 
     def product(used: Index, b: Array) -> Array:
         return products(some.kernel, some.X, _safe_indexing(some.X, used), b)
 
-    return ComputedRows(single.rows, product, some.diagonal(), _KEPT * limit)
+    return ComputedBlocks(single.gram_of, product, some.diagonal(), _KEPT * limit)
 
 
 def solved_in_turn(
