@@ -48,13 +48,10 @@ def solve_by_blocks(
     solution = certify(program, b, rows.values(b), diagonal)
     most, random = math.inf if max_steps is None else max_steps, np.random.default_rng(0)
     while solution.relative_gap > tol and steps < most:
-        gap = solution.relative_gap
-        if watch is not None and watch(gap):
+        if watch is not None and watch(solution.relative_gap):
             break
         block = _next_block(program, solution, rows.most, random)
-        found = _solve_block(
-            program, rows, solution, block, lambda _, gap=gap: watch is not None and watch(gap)
-        )
+        found = _solve_block(program, rows, solution, block, watch)
         moved = found.b - solution.b[block]
         if not moved.any():
             break
@@ -88,7 +85,7 @@ def _next_block(program: Program, solution: Solution, size: int, random: np.rand
 
 
 def _solve_block(
-    program: Program, rows: ComputedBlocks, solution: Solution, block: Index, watch: Watch
+    program: Program, rows: ComputedBlocks, solution: Solution, block: Index, watch: Watch | None
 ) -> Solution:
     """Where the coefficients of the block end."""
     matrix, b = rows.block(block), solution.b[block]

@@ -29,7 +29,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     optimum: function values without bias are within ``sqrt(2 (P - D) k(x, x))`` of the best ones.
     The solver stops when the gap is at most ``tol``.
 
-    Cost: the Gram matrix, in memory if it fits, else rows of it by tiles; pairs of classes are solved in
+    Cost: the Gram matrix, in memory if it fits, else block by block; pairs of classes are solved in
     threads.
 
     Parameters
