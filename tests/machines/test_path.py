@@ -73,3 +73,20 @@ def test_a_path_can_be_stopped(digits) -> None:
 def test_a_setting_that_is_refused(digits) -> None:
     with pytest.raises(ValueError, match="C must be a positive number"):
         SVC().fit_path(*digits, np.arange(300), [{"C": 1.0}, {"C": -1.0}])
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])
+def test_pairs_solved_together_are_those_solved_alone(digits, C) -> None:
+    K, y = digits[0], digits[1] % 3
+    model = SVC("precomputed", C=C, tol=1e-6).fit(K, y)
+    values, bounds = model._decisions(K), []
+    for pair, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        part = np.flatnonzero((y == i) | (y == j))
+        alone = SVC("precomputed", C=C, tol=1e-6).fit(K[np.ix_(part, part)], y[part])
+        # Both are within the gap of the best function; the positive class of two is the second.
+        bound = 2 * np.sqrt(2e-6 * alone.objective_)
+        free = values[part, pair] + alone.decision_function(K[np.ix_(part, part)])
+        assert np.ptp(free) <= 2 * bound
+        bounds.append(alone.objective_)
+    assert model.objective_ == pytest.approx(sum(bounds), rel=1e-6)
+    assert model.dual_gap_ <= 1e-6

@@ -238,6 +238,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _class_weights(self, labels: Index, weights: Array) -> Array:
         """Factors of C; a row of weight two is balanced as two rows."""
+        if self.class_weight is None:
+            return np.ones(len(self.classes_))
         if self.class_weight != "balanced":
             factors = compute_class_weight(
                 self.class_weight, classes=self.classes_, y=self.classes_[labels]

@@ -23,7 +23,7 @@ from mercer.machines.blocks import solve_with
 from mercer.machines.points import Points, check_points, in_single, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
 from mercer.machines.rows import ComputedBlocks, MatrixRows
-from mercer.machines.solver import solve_path
+from mercer.machines.solver import can_be_together, solve_path, solve_together
 
 #: Least bytes for rows that are gathered, whatever the limit.
 _LEAST_ROOM = 2.0**26
@@ -85,9 +85,19 @@ class SupportVectorMachine(BaseEstimator):
             )
             share.finish()
 
+        together = most is None and self._fits(points) and not any(s is not None for s in starts)
+
         def several(*numbers: int) -> None:
-            for k in numbers:
-                job(k)
+            rows = [sources[k]() for k in numbers] if together else []
+            if work.stop.is_set() or not can_be_together(rows):
+                for k in numbers:
+                    job(k)
+                return
+            share = _Share(work, self.tol)
+            found = solve_together([programs[k] for k in numbers], rows, self.tol, share.report)
+            for k, solution in zip(numbers, found, strict=True):
+                solutions[k] = solution
+            work.advance(_PERCENT * len(numbers) - share.done)
 
         parts = min(len(programs), _PARTS * threads_in_use())
         tasks = [tuple(range(part, len(programs), parts)) for part in range(parts)]
@@ -121,11 +131,15 @@ class SupportVectorMachine(BaseEstimator):
     def _sources(self, points: Points, indices: list[Index | None]) -> list[Any]:
         """For each program a function that returns its rows of the Gram matrix."""
         limit = 1e9 * self.max_memory
-        if not points.precomputed and 8.0 * len(points) ** 2 > limit:
+        if not self._fits(points):
             return [lambda index=index: _limited(points, index, limit) for index in indices]
         K = points.gram()
         room = max(_LEAST_ROOM, limit - K.nbytes) / min(len(indices), threads_in_use())
         return [lambda index=index: MatrixRows(K, index, room) for index in indices]
+
+    def _fits(self, points: Points) -> bool:
+        """Whether the Gram matrix of all points is in memory."""
+        return points.precomputed or 8.0 * len(points) ** 2 <= 1e9 * self.max_memory
 
     def _certify(self, points: Points, solutions: list[Solution]) -> None:
         gaps = np.array([s.relative_gap for s in solutions])
@@ -238,7 +252,7 @@ class _Share:
     """One program's share of the progress bar, from the logarithm of its gap."""
 
     def __init__(self, work: Work, tol: float) -> None:
-        self._work, self._tol, self._done = work, tol, 0
+        self._work, self._tol, self.done = work, tol, 0
 
     def report(self, gap: float) -> bool:
         """Take note of a gap; tells whether to stop."""
@@ -252,5 +266,5 @@ class _Share:
         self._advance(_PERCENT)
 
     def _advance(self, done: int) -> None:
-        self._work.advance(max(done - self._done, 0))
-        self._done = max(done, self._done)
+        self._work.advance(max(done - self.done, 0))
+        self.done = max(done, self.done)
