@@ -267,10 +267,12 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _programs(self, labels: Index, boxes: Array, indices: list[Index]) -> list[Program]:
         """A program for each pair of classes."""
-        return [
-            separation(labels[index] == i, boxes[index])
-            for (i, _), index in zip(self._pairs(), indices, strict=True)
-        ]
+        ends = np.cumsum([len(index) for index in indices])
+        rows = np.concatenate(indices)
+        first = np.repeat([i for i, _ in self._pairs()], np.diff(ends, prepend=0))
+        joint = separation(labels[rows] == first, boxes[rows])
+        parts = [slice(end - len(index), end) for index, end in zip(indices, ends, strict=True)]
+        return [Program(joint.p[part], joint.lower[part], joint.upper[part]) for part in parts]
 
     def _finish(
         self,
