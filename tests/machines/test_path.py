@@ -6,7 +6,7 @@ from sklearn import svm as libsvm
 from sklearn.datasets import load_digits
 
 from mercer.kernels import Gaussian
-from mercer.machines import SVC
+from mercer.machines import SVC, solver
 
 SETTINGS = [{"C": C} for C in (10.0, 0.01, 1.0, 1000.0)]
 
@@ -68,6 +68,15 @@ def test_a_path_can_be_stopped(digits) -> None:
     models = SVC(tol=1e-9).fit_path(*digits, np.arange(300), SETTINGS, lambda: asked.append(1) or True)
     assert len(asked) >= len(SETTINGS)
     assert len(models) == len(SETTINGS)
+
+
+def test_machines_that_a_stopped_path_did_not_reach_say_so(digits, monkeypatch) -> None:
+    monkeypatch.setattr(solver, "_PATIENCE", 1)  # too few steps for any of them
+    K, y = digits[0], digits[1] % 2
+    settings = [{"C": C} for C in (1.0, 10.0, 100.0)]
+    models = SVC(tol=1e-9).fit_path(K, y, np.arange(300), settings, lambda: True)
+    assert [model.converged_ for model in models] == [False, False, False]
+    assert min(model.dual_gap_ for model in models) > 1e-9
 
 
 def test_a_setting_that_is_refused(digits) -> None:

@@ -129,6 +129,7 @@ def solve_path(
     single = tol >= SINGLE and _representable(rows)
     shape = len(programs), len(rows.columns)
     b, values, found = np.zeros(shape), np.zeros(shape), np.zeros((shape[0], 5))
+    found[:, 2] = math.inf  # gaps of those that are not begun
     lower, upper = (np.stack([getattr(q, end) for q in programs]) for end in ("lower", "upper"))
     done = climb_path(
         rows.matrix, rows.columns, rows.diagonal(), programs[0].p, lower, upper, programs[0].epsilon,
