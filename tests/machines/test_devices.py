@@ -7,7 +7,7 @@ from sklearn.datasets import make_classification
 
 from mercer.kernels import Gaussian, Heat
 from mercer.machines import SVC, SVR, KernelRidge, OneClassSVM
-from mercer.machines.rows import DeviceRows
+from mercer.machines.rows import ComputedBlocks
 from mercer.spaces import Sphere
 
 X, y = make_classification(
@@ -16,7 +16,7 @@ X, y = make_classification(
 T = torch.tensor(X)
 KERNEL = Heat(Sphere(), t_star=0.5)
 #: So little that no Gram matrix is kept.
-LITTLE = 1e-6
+LITTLE = 1e-4
 
 
 @pytest.fixture(autouse=True)
@@ -28,14 +28,14 @@ def device(monkeypatch) -> None:
 @pytest.fixture
 def blocks(monkeypatch) -> list[int]:
     """Sizes of the blocks of coefficients, of which there are several."""
-    sizes, between = [], DeviceRows.between
+    sizes, block = [], ComputedBlocks.block
 
     def noted(self, rows):
         sizes.append(len(rows))
-        return between(self, rows)
+        return block(self, rows)
 
-    monkeypatch.setattr(DeviceRows, "between", noted)
-    monkeypatch.setattr(DeviceRows, "block", 64)
+    monkeypatch.setattr(ComputedBlocks, "block", noted)
+    monkeypatch.setattr("mercer.machines.svm._DEVICE_ROOM", 8.0 * 64**2)
     return sizes
 
 

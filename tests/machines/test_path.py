@@ -6,7 +6,7 @@ from sklearn import svm as libsvm
 from sklearn.datasets import load_digits
 
 from mercer.kernels import Gaussian
-from mercer.machines import SVC
+from mercer.machines import SVC, solver
 
 SETTINGS = [{"C": C} for C in (10.0, 0.01, 1.0, 1000.0)]
 
@@ -70,6 +70,32 @@ def test_a_path_can_be_stopped(digits) -> None:
     assert len(models) == len(SETTINGS)
 
 
+def test_machines_that_a_stopped_path_did_not_reach_say_so(digits, monkeypatch) -> None:
+    monkeypatch.setattr(solver, "_PATIENCE", 1)  # too few steps for any of them
+    K, y = digits[0], digits[1] % 2
+    settings = [{"C": C} for C in (1.0, 10.0, 100.0)]
+    models = SVC(tol=1e-9).fit_path(K, y, np.arange(300), settings, lambda: True)
+    assert [model.converged_ for model in models] == [False, False, False]
+    assert min(model.dual_gap_ for model in models) > 1e-9
+
+
 def test_a_setting_that_is_refused(digits) -> None:
     with pytest.raises(ValueError, match="C must be a positive number"):
         SVC().fit_path(*digits, np.arange(300), [{"C": 1.0}, {"C": -1.0}])
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])
+def test_pairs_solved_together_are_those_solved_alone(digits, C) -> None:
+    K, y = digits[0], digits[1] % 3
+    model = SVC("precomputed", C=C, tol=1e-6).fit(K, y)
+    values, bounds = model._decisions(K), []
+    for pair, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        part = np.flatnonzero((y == i) | (y == j))
+        alone = SVC("precomputed", C=C, tol=1e-6).fit(K[np.ix_(part, part)], y[part])
+        # Both are within the gap of the best function; the positive class of two is the second.
+        bound = 2 * np.sqrt(2e-6 * alone.objective_)
+        free = values[part, pair] + alone.decision_function(K[np.ix_(part, part)])
+        assert np.ptp(free) <= 2 * bound
+        bounds.append(alone.objective_)
+    assert model.objective_ == pytest.approx(sum(bounds), rel=1e-6)
+    assert model.dual_gap_ <= 1e-6

@@ -29,7 +29,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     optimum: function values without bias are within ``sqrt(2 (P - D) k(x, x))`` of the best ones.
     The solver stops when the gap is at most ``tol``.
 
-    Cost: the Gram matrix, in memory if it fits, else rows of it by tiles; pairs of classes are solved in
+    Cost: the Gram matrix, in memory if it fits, else block by block; pairs of classes are solved in
     threads.
 
     Parameters
@@ -238,6 +238,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _class_weights(self, labels: Index, weights: Array) -> Array:
         """Factors of C; a row of weight two is balanced as two rows."""
+        if self.class_weight is None:
+            return np.ones(len(self.classes_))
         if self.class_weight != "balanced":
             factors = compute_class_weight(
                 self.class_weight, classes=self.classes_, y=self.classes_[labels]
@@ -265,10 +267,12 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _programs(self, labels: Index, boxes: Array, indices: list[Index]) -> list[Program]:
         """A program for each pair of classes."""
-        return [
-            separation(labels[index] == i, boxes[index])
-            for (i, _), index in zip(self._pairs(), indices, strict=True)
-        ]
+        ends = np.cumsum([len(index) for index in indices])
+        rows = np.concatenate(indices)
+        first = np.repeat([i for i, _ in self._pairs()], np.diff(ends, prepend=0))
+        joint = separation(labels[rows] == first, boxes[rows])
+        parts = [slice(end - len(index), end) for index, end in zip(indices, ends, strict=True)]
+        return [Program(joint.p[part], joint.lower[part], joint.upper[part]) for part in parts]
 
     def _finish(
         self,

@@ -74,9 +74,15 @@ class Points:
         parts = taken(self.X, rows), taken(self.X, columns)
         return as_floats(on_cpu(self.kernel(*parts)))
 
-    def rows(self, index: Index) -> Any:
-        """Rows of the Gram matrix."""
-        return as_floats(on_cpu(self.kernel(taken(self.X, index), self.X)))
+    def gram_of(self, index: Index) -> Any:
+        """Gram matrix of some of the points, in single precision."""
+        if isinstance(self.kernel, Kernel):
+            return self.take(index).gram().astype(np.float32, copy=False)
+        K = np.empty((len(index), len(index)), dtype=np.float32)
+        for start in range(0, len(index), _LOOKED_AT):
+            part = slice(start, start + _LOOKED_AT)
+            K[part] = self.between(index[part], index)
+        return check_finite(K)
 
     def times(self, v: Any) -> Any:
         """Product of the Gram matrix with columns, in double precision where the points are."""

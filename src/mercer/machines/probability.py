@@ -11,7 +11,7 @@ from scipy.special import expit, log_expit
 
 from mercer.machines.blocks import solve_with
 from mercer.machines.program import Array, Index, Program, Solution, balanced
-from mercer.machines.rows import ComputedRows, MatrixRows
+from mercer.machines.rows import ComputedBlocks, MatrixRows
 
 #: Parts that are held out in turn.
 _FOLDS = 5
@@ -22,7 +22,7 @@ _LEAST = 1e-7
 
 
 def out_of_fold(
-    program: Program, rows: MatrixRows | ComputedRows, solution: Solution, tol: float
+    program: Program, rows: MatrixRows | ComputedBlocks, solution: Solution, tol: float
 ) -> Array:
     """Decision values of rows that have no part in the fit: their boxes are [0, 0] in turn.
 
@@ -42,7 +42,7 @@ def out_of_fold(
     return values
 
 
-def _parts(program: Program, rows: MatrixRows | ComputedRows) -> Index:
+def _parts(program: Program, rows: MatrixRows | ComputedBlocks) -> Index:
     """The part that each row is held out with.
 
     The rows of each class are dealt in turn in the order of ``sum_j C_j p_j k(x_i, x_j)``, and those

@@ -1,24 +1,16 @@
-"""Rows of Gram matrices for the solver: of a matrix, or computed when they are needed."""
+"""Gram matrices for the solver: in memory, or block by block."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from mercer._arrays import on_cpu, taken
-from mercer.machines.points import Points, products
 from mercer.machines.program import Array, Index
 
-#: Rows that are kept whatever the room.
-_LEAST_KEPT = 16
-#: Coefficients of a block, and the part of the rows that are kept which a block may take.
-_BLOCK, _PART = 1024, 0.25
-#: Coefficients of a block where products are cheap.
-_DEVICE_BLOCK = 2048
+#: Rows of a block whatever the room.
+_LEAST_ROWS = 16
 
 
 class MatrixRows:
@@ -81,35 +73,30 @@ class MatrixRows:
         return self.matrix[np.ix_(some, some)].astype(float)
 
 
-class ComputedRows:
-    """Rows of a Gram matrix that is too large to be held, kept in single precision while there is room.
+class ComputedBlocks:
+    """Blocks of a Gram matrix that is too large to be held, in single precision.
 
     Parameters
     ----------
-    block : callable
-        ``block(rows)`` is so many rows of K.
+    gram : callable
+        ``gram(rows)`` is the Gram matrix of so many rows.
     product : callable
         ``product(rows, b)`` is K times b at all rows, in double precision; b belongs to the rows named.
     diagonal : array of shape (m,)
     room : float
-        Bytes for rows that are kept.
+        Bytes for a block, and for the rows that are gathered from it.
     """
 
     def __init__(
         self,
-        block: Callable[[Index], Any],
+        gram: Callable[[Index], Any],
         product: Callable[[Index, Array], Array],
         diagonal: Array,
         room: float,
     ) -> None:
-        self._block, self._product, self._diagonal = block, product, diagonal
-        #: Rows that can be kept.
-        self.most = max(_LEAST_KEPT, int(room // (4 * len(diagonal))))
-        #: Coefficients of a block.
-        self.block = int(np.clip(_PART * self.most, 4, _BLOCK))
-        self._kept = np.empty((min(self.most, len(diagonal)), len(diagonal)), dtype=np.float32)
-        #: Place of each row that is kept, the least recently used first.
-        self._places: OrderedDict[int, int] = OrderedDict()
+        self._gram, self.product, self._diagonal = gram, product, diagonal
+        #: Rows of the largest block.
+        self.most = min(max(_LEAST_ROWS, int(np.sqrt(room / 8))), len(diagonal))
 
     def diagonal(self) -> Array:
         """Diagonal of K."""
@@ -118,64 +105,8 @@ class ComputedRows:
     def values(self, b: Array) -> Array:
         """``Kb`` in double precision."""
         used = np.flatnonzero(b)
-        return self._product(used, b[used]) if len(used) else np.zeros_like(b)
+        return self.product(used, b[used]) if len(used) else np.zeros_like(b)
 
-    def rows(self, wanted: Index) -> Any:
-        """Rows of K, computed in one go where they are not kept."""
-        for row in wanted.tolist():
-            if row in self._places:
-                self._places.move_to_end(row)
-        missing = np.array([row for row in wanted.tolist() if row not in self._places], dtype=np.intp)
-        if len(missing):
-            for row, values in zip(missing.tolist(), self._block(missing), strict=True):
-                free = len(self._places) < len(self._kept)
-                place = len(self._places) if free else self._places.popitem(last=False)[1]
-                self._kept[place] = values
-                self._places[row] = place
-        return self._kept[[self._places[row] for row in wanted.tolist()]]
-
-    def between(self, rows: Index) -> Any:
-        """Gram matrix of some rows."""
-        K = self.rows(rows)[:, rows]
-        return 0.5 * (K + K.T)
-
-    def change(self, rows: Index, moved: Array) -> Array:
-        """What ``Kb`` changes by when some coefficients move."""
-        return moved @ self.rows(rows)
-
-
-class DeviceRows:
-    """A Gram matrix of points on a device, of which products are computed and nothing is kept.
-
-    Parameters
-    ----------
-    points : Points
-    """
-
-    #: Coefficients of a block.
-    block = _DEVICE_BLOCK
-
-    def __init__(self, points: Points) -> None:
-        self._points = points
-
-    def diagonal(self) -> Array:
-        """Diagonal of K."""
-        return self._diagonal
-
-    @cached_property
-    def _diagonal(self) -> Array:
-        return self._points.diagonal()
-
-    def values(self, b: Array) -> Array:
-        """``Kb`` in double precision."""
-        used = np.flatnonzero(b)
-        return self.change(used, b[used]) if len(used) else np.zeros_like(b)
-
-    def between(self, rows: Index) -> Any:
-        """Gram matrix of some rows."""
-        return on_cpu(self._points.kernel(taken(self._points.X, rows)))
-
-    def change(self, rows: Index, moved: Array) -> Array:
-        """What ``Kb`` changes by when some coefficients move."""
-        X = self._points.X
-        return products(self._points.kernel, X, taken(X, rows), moved)
+    def block(self, rows: Index) -> MatrixRows:
+        """Gram matrix of some rows, with their own diagonal."""
+        return MatrixRows(self._gram(rows).astype(np.float32, copy=False), diagonal=self._diagonal[rows])

@@ -73,6 +73,48 @@ def solve(
     return solution
 
 
+def can_be_together(rows: list[MatrixRows]) -> bool:
+    """Whether there are several programs, none of them so small that it is polished."""
+    return len(rows) > 1 and min(len(own.columns) for own in rows) > _SMALL
+
+
+def solve_together(
+    programs: list[Program], rows: list[MatrixRows], tol: float, watch: Watch
+) -> list[Solution]:
+    """Solve programs on the same matrix: many small ones take no longer than their steps.
+
+    Parameters are those of :func:`solve`.
+    """
+    from mercer.compiled.machines.paths import climb_all
+
+    sizes = [len(program.p) for program in programs]
+    columns = np.concatenate([own.columns for own in rows])
+    diagonal, p, lower, upper = (
+        np.concatenate(parts)
+        for parts in zip(
+            *((own.diagonal(), q.p, q.lower, q.upper) for own, q in zip(rows, programs, strict=True)),
+            strict=True,
+        )
+    )
+    single = tol >= SINGLE and all(map(_representable, rows))
+    b, values, found = np.zeros_like(p), np.zeros_like(p), np.zeros((len(sizes), 5))
+    ends, steps = np.cumsum(sizes), np.array([_steps_of(size) for size in sizes])
+    climb_all(
+        rows[0].matrix, columns, diagonal, ends, p, lower, upper, programs[0].epsilon, tol,
+        _MARGIN * tol,
+        steps, not single, rows[int(np.argmax(sizes))].store(single).values, b, values, found,
+    )  # fmt: skip
+    solutions = [
+        _solution(b[end - size : end], values[end - size : end], numbers)
+        for size, end, numbers in zip(sizes, ends, found, strict=True)
+    ]
+    for k, solution in enumerate(solutions):
+        if solution.relative_gap > tol and not watch(solution.relative_gap):
+            solutions[k] = solve(programs[k], rows[k], tol, start=solution.b.copy(), watch=watch)
+            solutions[k].steps += solution.steps
+    return solutions
+
+
 def solve_path(
     programs: list[Program], rows: MatrixRows, tol: float, *, max_steps: int | None, watch: Watch
 ) -> list[Solution]:
@@ -87,20 +129,22 @@ def solve_path(
     single = tol >= SINGLE and _representable(rows)
     shape = len(programs), len(rows.columns)
     b, values, found = np.zeros(shape), np.zeros(shape), np.zeros((shape[0], 5))
+    found[:, 2] = math.inf  # gaps of those that are not begun
     lower, upper = (np.stack([getattr(q, end) for q in programs]) for end in ("lower", "upper"))
     done = climb_path(
         rows.matrix, rows.columns, rows.diagonal(), programs[0].p, lower, upper, programs[0].epsilon,
         tol, _MARGIN * tol, _steps_of(shape[1]), not single, rows.store(single), b, values, found,
     )  # fmt: skip
-    ended = [
-        Solution(own, heights, bias, objective, gap, rounding, int(steps))
-        for own, heights, (bias, objective, gap, rounding, steps) in zip(
-            b, values, found.tolist(), strict=True
-        )
-    ]
+    ended = [_solution(*parts) for parts in zip(b, values, found, strict=True)]
     if done < len(programs) and not watch(ended[done].relative_gap):
         ended[done:] = _one_by_one(programs[done:], rows, tol, ended[done], None, watch)
     return ended
+
+
+def _solution(b: Array, values: Array, found: Array) -> Solution:
+    """A solution from the numbers that compiled loops write: bias, objective, gap, rounding, steps."""
+    bias, objective, gap, rounding, steps = found.tolist()
+    return Solution(b, values, bias, objective, gap, rounding, int(steps))
 
 
 def _one_by_one(

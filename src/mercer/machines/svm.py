@@ -22,13 +22,15 @@ from mercer.exceptions import IndefiniteKernelWarning
 from mercer.machines.blocks import solve_with
 from mercer.machines.points import Points, check_points, in_single, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
-from mercer.machines.rows import ComputedRows, DeviceRows, MatrixRows
-from mercer.machines.solver import solve_path
+from mercer.machines.rows import ComputedBlocks, MatrixRows
+from mercer.machines.solver import can_be_together, solve_path, solve_together
 
 #: Least bytes for rows that are gathered, whatever the limit.
 _LEAST_ROOM = 2.0**26
-#: Part of the memory for rows that are kept; the rest holds those that are being computed and used.
-_KEPT = 0.5
+#: Part of the memory for a block and its rows; the rest is for what is computed along the way.
+_KEPT = 0.7
+#: Bytes for a block of points on a device.
+_DEVICE_ROOM = 8.0 * 2048**2
 #: Parts into which programs are dealt, for each thread.
 _PARTS = 4
 #: Rows of a precomputed matrix that are predicted at a time.
@@ -85,9 +87,19 @@ class SupportVectorMachine(BaseEstimator):
             )
             share.finish()
 
+        together = most is None and self._fits(points) and not any(s is not None for s in starts)
+
         def several(*numbers: int) -> None:
-            for k in numbers:
-                job(k)
+            rows = [sources[k]() for k in numbers] if together else []
+            if work.stop.is_set() or not can_be_together(rows):
+                for k in numbers:
+                    job(k)
+                return
+            share = _Share(work, self.tol)
+            found = solve_together([programs[k] for k in numbers], rows, self.tol, share.report)
+            for k, solution in zip(numbers, found, strict=True):
+                solutions[k] = solution
+            work.advance(_PERCENT * len(numbers) - share.done)
 
         parts = min(len(programs), _PARTS * threads_in_use())
         tasks = [tuple(range(part, len(programs), parts)) for part in range(parts)]
@@ -121,11 +133,15 @@ class SupportVectorMachine(BaseEstimator):
     def _sources(self, points: Points, indices: list[Index | None]) -> list[Any]:
         """For each program a function that returns its rows of the Gram matrix."""
         limit = 1e9 * self.max_memory
-        if not points.precomputed and 8.0 * len(points) ** 2 > limit:
+        if not self._fits(points):
             return [lambda index=index: _limited(points, index, limit) for index in indices]
         K = points.gram()
         room = max(_LEAST_ROOM, limit - K.nbytes) / min(len(indices), threads_in_use())
         return [lambda index=index: MatrixRows(K, index, room) for index in indices]
+
+    def _fits(self, points: Points) -> bool:
+        """Whether the Gram matrix of all points is in memory."""
+        return points.precomputed or 8.0 * len(points) ** 2 <= 1e9 * self.max_memory
 
     def _certify(self, points: Points, solutions: list[Solution]) -> None:
         gaps = np.array([s.relative_gap for s in solutions])
@@ -185,23 +201,21 @@ class SupportVectorMachine(BaseEstimator):
         return tags
 
 
-def _limited(
-    points: Points, index: Index | None, limit: float
-) -> MatrixRows | ComputedRows | DeviceRows:
-    """Rows of the Gram matrix of some points: of the matrix if it fits, else computed when needed."""
+def _limited(points: Points, index: Index | None, limit: float) -> MatrixRows | ComputedBlocks:
+    """The Gram matrix of some points if it fits, else blocks of it."""
     some = points if index is None or len(index) == len(points) else points.take(index)
     if 12.0 * len(some) ** 2 <= limit:
         K = some.gram()
         return MatrixRows(K, room=limit - K.nbytes)
-    if is_on_device(some.X):
-        return DeviceRows(some)
-
     single = replace(some, X=in_single(some.X))
 
     def product(used: Index, b: Array) -> Array:
         return products(some.kernel, some.X, taken(some.X, used), b)
 
-    return ComputedRows(single.rows, product, some.diagonal(), _KEPT * limit)
+    room = _KEPT * limit
+    if is_on_device(some.X):  # products are cheap there
+        room = min(room, _DEVICE_ROOM)
+    return ComputedBlocks(single.gram_of, product, some.diagonal(), room)
 
 
 def solved_in_turn(
@@ -242,7 +256,7 @@ class _Share:
     """One program's share of the progress bar, from the logarithm of its gap."""
 
     def __init__(self, work: Work, tol: float) -> None:
-        self._work, self._tol, self._done = work, tol, 0
+        self._work, self._tol, self.done = work, tol, 0
 
     def report(self, gap: float) -> bool:
         """Take note of a gap; tells whether to stop."""
@@ -256,5 +270,5 @@ class _Share:
         self._advance(_PERCENT)
 
     def _advance(self, done: int) -> None:
-        self._work.advance(max(done - self._done, 0))
-        self._done = max(done, self._done)
+        self._work.advance(max(done - self.done, 0))
+        self.done = max(done, self.done)

@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer.compiled.jit import jit
 from mercer.compiled.machines.certificates import certificate
-from mercer.compiled.machines.smo import REACHED, ascend
+from mercer.compiled.machines.smo import REACHED, Store, ascend
 
 #: Rounds that may end too early because of a coefficient that was left out.
 _ROUNDS = 4
@@ -57,6 +57,30 @@ def climb_path(
         if not reached:
             return s
     return len(lower)
+
+
+@jit()
+def climb_all(
+    K, columns, diagonal, ends, p, lower, upper, epsilon, tol, aim, steps, exact, room, b, values, found
+):
+    """Solve programs on the same matrix, one after the other.
+
+    Arrays of all programs follow each other; ``ends`` says where each one ends, and ``steps`` is the
+    most that each may take.  The rows of one program after the other are gathered in ``room``.
+    """
+    start = 0
+    for q in range(ends.size):
+        stop, size = ends[q], ends[q] - start
+        store = Store(
+            room, np.full(size, -1), np.full(size, -1), np.full(size, -1), np.zeros(3, dtype=np.int64)
+        )
+        climb_path(
+            K, columns[start:stop], diagonal[start:stop], p[start:stop],
+            lower[start:stop].reshape(1, size), upper[start:stop].reshape(1, size), epsilon, tol, aim,
+            steps[q], exact, store, b[start:stop].reshape(1, size), values[start:stop].reshape(1, size),
+            found[q : q + 1],
+        )  # fmt: skip
+        start = stop
 
 
 @jit()
