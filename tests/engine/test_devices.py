@@ -113,7 +113,7 @@ def test_gram_matrices_on_a_device() -> None:
 
 
 def test_search_on_a_device() -> None:
-    X = RNG.normal(size=(60, 5))
+    X = np.random.default_rng(2).normal(size=(60, 5))
     y = X[:, 0] * X[:, 1] > 0
     options = {"kernels": Heat(Sphere()), "similarities": "auto", "cv": 3}
     expected = KernelSearchCV(**options).fit(X, y)

@@ -199,14 +199,16 @@ def _full_name(node: dict[str, Any]) -> str:
 
 def _function(module: Any, name: Any) -> FunctionType | None:
     """A function at the top of a module of your own: one that is imported, and was not installed."""
-    there = sys.modules.get(module)
-    file = getattr(there, "__file__", None)
-    if file is None and module != "__main__":  # part of Python; only a session has no file
-        return None
-    if file is not None and any(Path(file).is_relative_to(folder) for folder in _INSTALLED):
-        return None
-    found = getattr(there, name, None)
+    found = None if _is_installed(module) else getattr(sys.modules.get(module), name, None)
     return found if isinstance(found, FunctionType) else None
+
+
+def _is_installed(module: Any) -> bool:
+    """Whether an imported module is part of Python or of a package, not your own."""
+    if module not in sys.modules or module == "__main__":
+        return False
+    file = getattr(sys.modules[module], "__file__", None)
+    return file is None or any(Path(file).is_relative_to(folder) for folder in _INSTALLED)
 
 
 def _missing(module: str) -> str:
@@ -246,6 +248,11 @@ def _check_node(node: dict[str, Any]) -> None:
     """Refuse types that are not expected."""
     kind, loader = _full_name(node), node["__loader__"]
     if loader == _FUNCTION:
+        if _is_installed(node["__module__"]):
+            raise ValueError(
+                f"it holds {kind}, which is part of Python or of a package, and not a function of an "
+                "imported module of your own"
+            )
         if _function(node["__module__"], node["__class__"]) is None:
             raise MissingFunction(f"it holds {kind}, {_missing(node['__module__'])}")
         return

@@ -342,8 +342,10 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
     return saved, about["scikit-learn"]
 
 
-def _without_frame(model: Pipeline) -> tuple[Pipeline, dict[str, Any] | None]:
+def _without_frame(model: Any) -> tuple[Any, dict[str, Any] | None]:
     """A model without its training points, and these as arrays, if they are a data frame."""
+    if _on_landmarks(model):
+        return model, None
     gram, machine = model.named_steps.values()
     if not hasattr(gram.X_fit_, "columns"):
         return model, None

@@ -146,7 +146,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     >>> X = np.array([rng.multinomial(15, models[int(label == "spam")]) for label in y])
     >>> search = KernelSearchCV(Heat(Simplex()), similarities="auto").fit(X, y)
     >>> search.best_params_
-    {'kernel': Heat(Simplex(), t_star=0.67), 'similarity': 0.3, 'C': 15.0}
+    {'kernel': Heat(Simplex(), t_star=0.66), 'similarity': 0.3, 'C': 14.8}
     >>> search.predict(X[:2]).tolist()
     ['ham', 'ham']
     >>> grid = {"kernel__t_star": [0.3, 1.0], "C": [1.0, 10.0]}
