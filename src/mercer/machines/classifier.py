@@ -57,6 +57,9 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         Most steps for each pair of classes, -1 for no limit.
     max_memory : float
         Gigabytes for the Gram matrix and its rows.
+    compress : int, optional
+        Landmarks that replace the support vectors in predictions, which then take that many kernel
+        values for each row; ``compression_error_`` says what it changes.
 
     Attributes
     ----------
@@ -72,6 +75,11 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         Whether all gaps are at most ``tol``.
     kernel_ : Kernel
         The kernel, with what it learnt from the training points.
+    landmarks_, landmark_coef_
+        What predictions are made of, with ``compress``.
+    compression_error_ : float
+        Most by which decision values differ from those of all support vectors, at points whose
+        ``k(x, x)`` is no larger than theirs.
 
     Examples
     --------
@@ -99,6 +107,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         warm_start: bool = False,
         max_iter: int = -1,
         max_memory: float = 4.0,
+        compress: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -111,6 +120,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         self.warm_start = warm_start
         self.max_iter = max_iter
         self.max_memory = max_memory
+        self.compress = compress
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the machine.
@@ -298,6 +308,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         self.dual_coef_ = table[:, support]
         self.intercept_ = np.array([solution.bias for solution in solutions])
         self._keep(points, support)
+        self._shorten(points, support, self._coefficients())
 
     def _coefficients(self) -> Array:
         """A column of coefficients for each pair of classes."""

@@ -27,6 +27,7 @@ class _OneProgram(SupportVectorMachine):
         self.n_support_ = np.array([len(support)], dtype=np.int32)
         self.n_iter_ = max(solution.steps, 1)
         self._keep(points, support)
+        self._shorten(points, support, self.dual_coef_[0])
 
     def _decisions(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -57,6 +58,9 @@ class SVR(RegressorMixin, _OneProgram):
         Most steps, -1 for no limit.
     max_memory : float
         Gigabytes for the Gram matrix and its rows.
+    compress : int, optional
+        Landmarks that replace the support vectors in predictions, which then take that many kernel
+        values for each row; ``compression_error_`` says what it changes.
 
     Attributes
     ----------
@@ -64,6 +68,11 @@ class SVR(RegressorMixin, _OneProgram):
         As in :class:`sklearn.svm.SVR`.
     dual_gap_, dual_gaps_, objective_, converged_, kernel_
         As in :class:`SVC`; there is one gap.
+    landmarks_, landmark_coef_
+        What predictions are made of, with ``compress``.
+    compression_error_ : float
+        Most by which values differ from those of all support vectors, at points whose ``k(x, x)`` is no
+        larger than theirs.
 
     Examples
     --------
@@ -87,6 +96,7 @@ class SVR(RegressorMixin, _OneProgram):
         warm_start: bool = False,
         max_iter: int = -1,
         max_memory: float = 4.0,
+        compress: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -96,6 +106,7 @@ class SVR(RegressorMixin, _OneProgram):
         self.warm_start = warm_start
         self.max_iter = max_iter
         self.max_memory = max_memory
+        self.compress = compress
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the machine.
@@ -145,6 +156,9 @@ class OneClassSVM(OutlierMixin, _OneProgram):
         Most steps, -1 for no limit.
     max_memory : float
         Gigabytes for the Gram matrix and its rows.
+    compress : int, optional
+        Landmarks that replace the support vectors in predictions, which then take that many kernel
+        values for each row; ``compression_error_`` says what it changes.
 
     Attributes
     ----------
@@ -152,6 +166,11 @@ class OneClassSVM(OutlierMixin, _OneProgram):
         As in :class:`sklearn.svm.OneClassSVM`.
     dual_gap_, dual_gaps_, objective_, converged_, kernel_
         As in :class:`SVC`; there is one gap.
+    landmarks_, landmark_coef_
+        What predictions are made of, with ``compress``.
+    compression_error_ : float
+        Most by which decision values differ from those of all support vectors, at points whose
+        ``k(x, x)`` is no larger than theirs.
 
     Examples
     --------
@@ -173,6 +192,7 @@ class OneClassSVM(OutlierMixin, _OneProgram):
         tol: float = 1e-3,
         max_iter: int = -1,
         max_memory: float = 4.0,
+        compress: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.nu = nu
@@ -180,6 +200,7 @@ class OneClassSVM(OutlierMixin, _OneProgram):
         self.tol = tol
         self.max_iter = max_iter
         self.max_memory = max_memory
+        self.compress = compress
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the machine.

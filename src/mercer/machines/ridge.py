@@ -20,6 +20,7 @@ from mercer._arrays import count, is_on_device, is_single, on_cpu, placed, taken
 from mercer._validation import check_positive, is_whole, refuse_complex
 from mercer.kernels.base import BLOCK, Kernel
 from mercer.machines.certificate import rounded_up
+from mercer.machines.compression import check_compress, compressed
 from mercer.machines.conjugate import conjugate_gradients
 from mercer.machines.pivots import Preconditioner, nystroem_factor, pivoted_cholesky
 from mercer.machines.points import (
@@ -38,6 +39,11 @@ _RANK, _PART = 1000, 0.5
 _FACTOR, _INVERSE, _DECOMPOSITION = 1, 2, 4
 #: Rounding of a level times a number of rows.
 _SLACK = 1e-9
+#: Attributes that not every fit has.
+_OPTIONAL = (
+    "loo_residuals_", "loo_predictions_", "_factor", "_roots",
+    "landmarks_", "landmark_coef_", "compression_error_",
+)  # fmt: skip
 _TINY, _EPS = 1e-300, float(np.finfo(float).eps)
 
 
@@ -99,6 +105,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Gigabytes for the factor of the Gram matrix, or for the preconditioner.
     random_state : int
         Seed of the pivots.
+    compress : int, optional
+        Landmarks that replace the training points in predictions, which then take that many kernel
+        values for each row; ``compression_error_`` says what it changes.
 
     Attributes
     ----------
@@ -118,6 +127,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         ``y_i`` less what is predicted for row i without it, with ``leave_one_out=True``.
     loo_predictions_ : array like y
         What is predicted for each row without it.
+    landmarks_, landmark_coef_
+        What predictions are made of, with ``compress``.
+    compression_error_ : float
+        Most by which predictions differ from those of all training points, at points whose
+        ``k(x, x)`` is no larger than theirs.
 
     References
     ----------
@@ -154,6 +168,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         max_iter: int = 1000,
         max_memory: float = 4.0,
         random_state: int = 0,
+        compress: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.alpha = alpha
@@ -163,6 +178,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.max_memory = max_memory
         self.random_state = random_state
+        self.compress = compress
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the machine.
@@ -175,7 +191,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         points, Y, roots = self._open(X, y, sample_weight)
         self.n_iter_, self.converged_ = 1, True
-        for name in ("loo_residuals_", "loo_predictions_", "_factor", "_roots"):  # of an earlier fit
+        for name in _OPTIONAL:  # of an earlier fit
             self.__dict__.pop(name, None)
         matrices = _INVERSE if self.leave_one_out else _FACTOR
         direct = points.precomputed or self._fits(points, matrices)
@@ -187,14 +203,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise self._not_definite(self.alpha) from None
         self.X_fit_ = on_cpu(points.X)
         self.dual_coef_ = self._shaped(c * roots[:, None])
-        self._state(
-            points,
-            Y,
-            roots,
-            c,
-            r,
-            _EPS if not direct and is_on_device(points.X) else _precision(points.X),
-        )
+        if self.compress is not None:
+            self.landmarks_, self.landmark_coef_, self.compression_error_ = compressed(
+                points.kernel, points.X, self.dual_coef_, self.compress
+            )
+        in_double = not direct and is_on_device(points.X)
+        self._state(points, Y, roots, c, r, _EPS if in_double else _precision(points.X))
         return self
 
     def _not_definite(self, alpha: float) -> ValueError:
@@ -215,6 +229,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _open(self, X: Any, y: Any, sample_weight: Any) -> tuple[Points, Array, Array]:
         """Points, targets as columns, and square roots of the weights."""
         check_positive(self, "alpha", "tol", "max_memory")
+        check_compress(self.compress, self.kernel)
         if not is_whole(self.max_iter) or self.max_iter < 1:
             raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
         refuse_complex(y, "y")
@@ -324,6 +339,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         X, _ = check_points(self, X)
         if isinstance(self.kernel_, str):
             return X @ self.dual_coef_
+        if hasattr(self, "landmarks_"):
+            return products(self.kernel_, X, self.landmarks_, self.landmark_coef_)
         return products(self.kernel_, X, self.X_fit_, self.dual_coef_)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:

@@ -20,6 +20,7 @@ from mercer._threads import run, threads_in_use
 from mercer._validation import is_whole
 from mercer.exceptions import IndefiniteKernelWarning
 from mercer.machines.blocks import solve_with
+from mercer.machines.compression import check_compress, compressed
 from mercer.machines.points import Points, check_points, in_single, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
 from mercer.machines.rows import ComputedBlocks, MatrixRows
@@ -47,10 +48,13 @@ class SupportVectorMachine(BaseEstimator):
     tol: float
     max_iter: int
     max_memory: float
+    #: Landmarks that replace the support vectors in predictions.
+    compress: int | None = None
     #: Whether a fit starts from the solution of the last one.
     warm_start: bool = False
 
     def _check_options(self, **positive: float) -> None:
+        check_compress(self.compress, self.kernel)
         for name, value in {**positive, "tol": self.tol, "max_memory": self.max_memory}.items():
             if not (isinstance(value, int | float | np.number) and 0 < value < math.inf):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
@@ -173,14 +177,25 @@ class SupportVectorMachine(BaseEstimator):
         precomputed = points.precomputed
         self.support_vectors_ = np.empty((0, 0)) if precomputed else on_cpu(taken(points.X, support))
 
+    def _shorten(self, points: Points, support: Index, coefficients: Array) -> None:
+        """Replace the support vectors by landmarks, if that was asked for."""
+        for name in ("landmarks_", "landmark_coef_", "compression_error_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        if self.compress is not None and len(self.support_):
+            self.landmarks_, self.landmark_coef_, self.compression_error_ = compressed(
+                points.kernel, taken(points.X, support), coefficients, self.compress
+            )
+
     def _values(self, X: Any, coefficients: Array) -> Array:
-        """Weighted sums of the kernel with the support vectors."""
+        """Weighted sums of the kernel with the support vectors, or with the landmarks for them."""
         check_is_fitted(self)
         X, _ = check_points(self, X)
         if isinstance(self.kernel_, str):
             return np.concatenate([part @ coefficients for part in self._supporting(X)])
         if not len(self.support_):
             return np.zeros((len(X) if hasattr(X, "__len__") else X.shape[0], *coefficients.shape[1:]))
+        if hasattr(self, "landmarks_"):
+            return products(self.kernel_, X, self.landmarks_, self.landmark_coef_)
         return products(self.kernel_, X, self.support_vectors_, coefficients)
 
     def _supporting(self, K: Any) -> Iterator[Array]:

@@ -1,0 +1,68 @@
+"""Sums over many support vectors, replaced by sums over few landmarks, with a stated error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from mercer._arrays import on_cpu, taken
+from mercer._validation import is_whole
+from mercer.machines.pivots import pivoted_cholesky
+from mercer.machines.points import Points, products
+from mercer.machines.program import Array
+
+#: Points among which landmarks are found, for each of them.
+_SAMPLED = 20
+#: Relative rounding of Gram matrices that is added to their diagonal.
+_RIDGE = 1e-12
+
+
+def check_compress(size: Any, kernel: Any) -> None:
+    """Raise unless an expansion can be replaced by so many landmarks."""
+    if size is None:
+        return
+    if not is_whole(size) or size < 1:
+        raise ValueError(f"compress must be a whole number from 1, or None, got {size!r}")
+    if isinstance(kernel, str) and kernel == "precomputed":
+        raise ValueError("compress needs points, and the matrix is precomputed; leave it out")
+
+
+def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any, Array, float]:
+    """Landmarks z and coefficients c of the nearest ``g = sum_j c_j k(z_j, .)`` to a sum over points.
+
+    For ``f = sum_i b_i k(x_i, .)`` they solve ``K_zz c = f(z)``.  Values differ by at most
+    ``|f - g| sqrt(k(x, x))``, and ``|f - g|^2 = b'Kb - 2 c'f(z) + c'K_zz c``.
+
+    Parameters
+    ----------
+    kernel : Kernel or callable
+    X : m points
+    coefficients : array of shape (m,) or (m, q)
+    size : int
+        Most landmarks.
+
+    Returns
+    -------
+    landmarks, coefficients, error
+        The error is the largest ``|f - g|`` times the largest ``sqrt(k(x_i, x_i))``.
+    """
+    columns = coefficients.reshape(len(coefficients), -1)
+    rng = np.random.default_rng(0)
+    points = Points(kernel, X)
+    diagonal = np.maximum(points.diagonal(), 0.0)
+    sample = np.sort(rng.choice(len(points), min(len(points), _SAMPLED * size), replace=False))
+    pivots = sample[pivoted_cholesky(points.take(sample), diagonal[sample], size, rng)[1]]
+    landmarks = taken(X, pivots)
+    K = np.asarray(on_cpu(Points(kernel, landmarks).gram()), dtype=float)
+    values = products(kernel, landmarks, X, columns)
+    ridge = _RIDGE * len(K) * max(float(diagonal.max(initial=0.0)), np.finfo(float).tiny)
+    c = cho_solve(cho_factor(K + ridge * np.eye(len(K))), values)
+    # A product with itself has an exact diagonal.
+    length = (columns * products(kernel, X, None, columns)).sum(axis=0)
+    left = length - 2 * (c * values).sum(axis=0) + (c * (K @ c)).sum(axis=0)
+    # Terms that cancel leave some rounding.
+    left = np.maximum(left, 0.0) + len(points) * np.finfo(float).eps * np.abs(length)
+    error = float(np.sqrt(left.max(initial=0.0) * diagonal.max(initial=0.0)))
+    return on_cpu(landmarks), c.reshape(len(c), *coefficients.shape[1:]), error
