@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from mercer.kernels.realised import RealisedKernel
-from mercer.machines.pivots import pivoted_cholesky
+from mercer.machines.pivots import sampled_pivots
 from mercer.machines.points import Points
 
 with warnings.catch_warnings():
@@ -22,9 +22,8 @@ with warnings.catch_warnings():
 DENSE = 4096
 #: Elements of a matrix that is made when it is asked for.
 _MOST = 2**28
-#: Least columns of the factor that preconditions conjugate gradients, and points among which its pivots
-#: are found, for each of them.
-_RANK, _SAMPLED = 300, 20
+#: Least columns of the factor that preconditions conjugate gradients.
+_RANK = 300
 
 
 class GramOperator(LinearOperator):
@@ -123,15 +122,12 @@ class GramOperator(LinearOperator):
         """A partial factor with random pivots, found among some of the rows.
 
         ``F = k(X, P) L^-T`` with ``L L' = k(P, P)`` at the pivots P; see
-        :func:`mercer.machines.pivots.pivoted_cholesky`.
+        :func:`mercer.machines.pivots.sampled_pivots`.
         """
-        rng, rows = np.random.default_rng(0), len(self.x1)
-        rank = min(max(rank, _RANK), rows)
-        sample = np.sort(rng.choice(rows, size=min(rows, _SAMPLED * rank), replace=False))
+        rank = min(max(rank, _RANK), len(self.x1))
         with torch.no_grad():
-            law = self.kernel.with_floats()
-            some = Points(law, self.x1[torch.as_tensor(sample)].cpu().double().numpy())
-            pivots = sample[pivoted_cholesky(some, some.diagonal(), rank, rng)[1]]
+            points = Points(self.kernel.with_floats(), self.x1.double())
+            pivots, _ = sampled_pivots(points, rank, np.random.default_rng(0))
         chosen = torch.as_tensor(pivots, device=self.x1.device)
         # Rounding is what the smallest pivots are made of.
         P = self.x1[chosen].double()

@@ -9,12 +9,10 @@ from scipy.linalg import cho_factor, cho_solve
 
 from mercer._arrays import on_cpu, taken
 from mercer._validation import is_whole
-from mercer.machines.pivots import pivoted_cholesky
+from mercer.machines.pivots import sampled_pivots
 from mercer.machines.points import Points, products
 from mercer.machines.program import Array
 
-#: Points among which landmarks are found, for each of them.
-_SAMPLED = 20
 #: Relative rounding of Gram matrices that is added to their diagonal.
 _RIDGE = 1e-12
 
@@ -49,12 +47,9 @@ def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any
         The error is the largest ``|f - g|`` times the largest ``sqrt(k(x_i, x_i))``.
     """
     columns = coefficients.reshape(len(coefficients), -1)
-    rng = np.random.default_rng(0)
     points = Points(kernel, X)
     diagonal = np.maximum(points.diagonal(), 0.0)
-    sample = np.sort(rng.choice(len(points), min(len(points), _SAMPLED * size), replace=False))
-    pivots = sample[pivoted_cholesky(points.take(sample), diagonal[sample], size, rng)[1]]
-    landmarks = taken(X, pivots)
+    landmarks = taken(X, sampled_pivots(points, size, np.random.default_rng(0))[0])
     K = np.asarray(on_cpu(Points(kernel, landmarks).gram()), dtype=float)
     values = products(kernel, landmarks, X, columns)
     ridge = _RIDGE * len(K) * max(float(diagonal.max(initial=0.0)), np.finfo(float).tiny)

@@ -17,7 +17,7 @@ from mercer.machines.program import Array, Index
 _BLOCK = 128
 #: What is left of the diagonal, relative to it, that is taken as rounding.
 _ROUNDING = 1e-12
-#: Points among which the pivots of a device are found, for each pivot.
+#: Points among which pivots are found, for each of them.
 _SAMPLED = 20
 
 
@@ -74,22 +74,28 @@ def _accepted(
     return proposed[chosen], L[np.ix_(chosen, range(len(chosen)))]
 
 
+def sampled_pivots(points: Points, rank: int, rng: np.random.Generator) -> tuple[Index, Array]:
+    """Pivots among a sample of the points, and the Cholesky factor of K between them.
+
+    The sample, 20 points for each pivot, is factorised in main memory.
+    """
+    sample = np.sort(rng.choice(len(points), size=min(len(points), _SAMPLED * rank), replace=False))
+    some = Points(points.kernel, on_cpu(taken(points.X, sample)))
+    F, pivots = pivoted_cholesky(some, some.diagonal(), rank, rng)
+    return sample[pivots], F[pivots]
+
+
 def nystroem_factor(points: Points, rank: int, rng: np.random.Generator) -> Any:
     """A factor F with ``F F' ~ K`` where the points are, from pivots among some of them.
-
-    The pivots are those of a sample, which is factorised in main memory.
 
     Returns
     -------
     array of shape (m, at most rank), of the library of the points
     """
-    sample = np.sort(rng.choice(len(points), size=min(len(points), _SAMPLED * rank), replace=False))
-    some = points.take(sample)
-    some = Points(some.kernel, on_cpu(some.X))
-    F, pivots = pivoted_cholesky(some, some.diagonal(), rank, rng)
-    inverse = dtrtri(F[pivots], lower=1)[0]
-    columns = points.kernel(points.X, taken(points.X, sample[pivots]))
-    return columns @ placed(inverse.T.astype(on_cpu(columns[:0, :0]).dtype), columns)
+    pivots, L = sampled_pivots(points, rank, rng)
+    columns = points.kernel(points.X, taken(points.X, pivots))
+    inverse = dtrtri(L, lower=1)[0].T.astype(on_cpu(columns[:0, :0]).dtype)
+    return columns @ placed(inverse, columns)
 
 
 class Preconditioner:
