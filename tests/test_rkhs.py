@@ -180,3 +180,18 @@ def test_functions_outside_the_space_are_refused_by_the_level() -> None:
         rkhs.rkhs_norm(ArcCosine(), harmonics, f[1:])
     with pytest.raises(TypeError, match="Sphere"):
         rkhs.rkhs_norm(Gaussian(), harmonics, f)
+
+
+def test_functions_on_other_spheres_and_rounding_are_refused() -> None:
+    harmonics = SphericalHarmonics(3, levels=31)
+    X, weights = sphere_quadrature(3, degree=60)
+    kernel = Heat(Sphere(), t=0.2)
+    section = harmonics.project(X, kernel(X, [[0.0, 0.0, 1.0]])[:, 0], weights)
+    with pytest.raises(ValueError, match=r"rounding errors, on levels where .* take fewer levels"):
+        rkhs.rkhs_norm(kernel, harmonics, section)
+    with pytest.raises(ValueError, match=r"is of dimension 4, and the harmonics are of 3"):
+        rkhs.rkhs_norm(Heat(Sphere(4), t=1.0), SphericalHarmonics(3, levels=4), np.ones(16))
+    with pytest.raises(ValueError, match=r"weights must sum to 1, and their sum is 5"):
+        harmonics.project(X, X[:, 0], 5 * weights)
+    with pytest.raises(ValueError, match=r"weights must sum to 1, and their sum is nan"):
+        harmonics.project(X, X[:, 0], np.nan * weights)

@@ -11,7 +11,7 @@ from scipy.linalg import lstsq
 from scipy.special import roots_gegenbauer
 
 from mercer._arrays import count
-from mercer._validation import is_whole
+from mercer._validation import is_whole, refuse_complex
 from mercer.engine import engine_for
 from mercer.spaces import Sphere
 from mercer.special.funk_hecke import FunkHecke, funk_hecke
@@ -102,6 +102,7 @@ class SphericalHarmonics(HarmonicBasis):
         array([0.3333, 0.    , 0.    , 0.    , 0.    , 0.    , 0.    , 0.    ,
                0.2981])
         """
+        refuse_complex(values, "values")
         f = np.asarray(values, dtype=float)
         if f.ndim not in (1, 2) or len(f) != count(X):
             raise ValueError(f"values have shape {f.shape}, but X has {count(X)} rows")
@@ -119,6 +120,8 @@ class SphericalHarmonics(HarmonicBasis):
         w = np.asarray(weights, dtype=float)
         if w.shape != (len(f),):
             raise ValueError(f"weights have shape {w.shape}, but X has {len(f)} rows")
+        if not abs(w.sum() - 1) < 1e-6:
+            raise ValueError(f"weights must sum to 1, and their sum is {w.sum():g}; divide them by it")
         return phi.T @ (w * f.T).T
 
 

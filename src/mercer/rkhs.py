@@ -28,6 +28,8 @@ _NEARLY_CONSTANT, _NEARLY_IDENTITY = 1e-3, 1e-2
 _LOOKED_AT, _FEWEST, _EQUAL = 400, 4, 1e-12
 #: Coefficients below this part of the largest are rounding errors.
 _NO_PART = 1e-12
+#: Part of a squared norm that rounding errors may make up.
+_NOTICED = 1e-3
 
 __all__ = [
     "Diagnosis",
@@ -205,11 +207,23 @@ def rkhs_inner_product(kernel: Kernel, harmonics: SphericalHarmonics, f: ArrayLi
     1.385641
     """
     kernel.require_levels()
+    n = getattr(kernel.point_space, "n", None)
+    if n not in (None, harmonics.n):
+        raise ValueError(f"{kernel!r} is of dimension {n}, and the harmonics are of {harmonics.n}")
     left, right = (_coefficients(values, name, harmonics) for values, name in ((f, "f"), (g, "g")))
     weights = kernel.level_weights(harmonics.n, harmonics.feature_levels.tolist()).weights
     for values, name in ((left, "f"), (right, "g")):
         parts = np.abs(values.reshape(len(values), -1)).max(axis=1)
-        outside = (weights == 0) & (parts > _NO_PART * parts.max())
+        part = parts > _NO_PART * parts.max()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = parts**2 / weights
+        rounding = shares[~part & (weights > 0)]
+        if rounding.sum() > _NOTICED * shares[part].sum():
+            raise ValueError(
+                f"{name} has coefficients that are rounding errors, on levels where {kernel!r} has so "
+                "small weights that they count; take fewer levels"
+            )
+        outside = (weights == 0) & part
         if outside.any():
             raise ValueError(
                 f"{name} has a part on level {harmonics.feature_levels[outside][0]}, where {kernel!r} "

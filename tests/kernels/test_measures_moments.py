@@ -283,3 +283,9 @@ def test_safe_deltas_are_safe_and_ordered() -> None:
     assert MixtureMoment(BASE).safe_delta([[[1.0]], [[1.0]]]) == np.inf
     with pytest.raises(ValueError, match="rule must be"):
         MixtureMoment(BASE).safe_delta(even, rule="sizes")
+
+
+def test_every_delta_is_safe_for_clouds_at_the_origin() -> None:
+    clouds = [np.zeros((2, 2)), np.zeros((1, 2))]
+    for rule in ("spectrum", "variance", "weights"):
+        assert MixtureMoment(Linear()).safe_delta(clouds, rule=rule) == np.inf

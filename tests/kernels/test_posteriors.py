@@ -256,3 +256,10 @@ def test_normal_scores_by_differences() -> None:
         FisherNormal()(groups)
     with pytest.raises(ValueError, match="has 2 numbers, but observations have 1 coordinates"):
         kernel(GROUPS)
+
+
+def test_large_totals_in_single_precision() -> None:
+    counts = np.array([[1002, 2003, 2995], [990, 2010, 3000]], dtype=np.float32)
+    kernel = FisherMultinomial(probabilities=[1, 2, 3])
+    for rows in (counts, sparse.csr_matrix(counts)):
+        assert kernel(rows)[0, 1] == pytest.approx(-30, rel=1e-5)

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.estimator_checks import check_estimator
 
 from mercer.gp import ParquetBlocks
-from mercer.kernels import Gaussian, Heat, Spectrum
+from mercer.kernels import Gaussian, Heat, Linear, MultipleKernel, On, Spectrum
 from mercer.machines import KernelRidge, LandmarkClassifier, LandmarkRegressor
 from mercer.machines.landmarks import base
 from mercer.machines.landmarks import features as landmark_features
@@ -295,3 +295,17 @@ def test_bad_input_is_named() -> None:
         model.fit([(X, Y, np.zeros(200))])
     with pytest.raises(ValueError, match="grade must be"):
         model.fit(X, Y).certify(X, Y, grade="safe")
+
+
+def test_kernels_that_learn_from_targets() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    labels = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+    kernel = MultipleKernel([Gaussian(), Linear()])
+    for loss in ("squared", "logistic"):
+        model = LandmarkClassifier(kernel, 50, 0.1, loss=loss, random_state=0).fit(X, labels)
+        assert model.score(X, labels) > 0.9
+    with pytest.raises(ValueError, match="nothing"):
+        LandmarkClassifier(On("nothing", Gaussian()), 10).fit(
+            pd.DataFrame(X, columns=list("abc")), labels
+        )

@@ -324,7 +324,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         )
         lengths = (np.linalg.norm(r, axis=0) + rounding) / (2 * np.sqrt(self.alpha))
         errors = features.max() * (lengths + _precision(points.X) * sizes)
-        self.certificate_ = f"predictions are within {rounded_up(float(errors.max()))} of the exact ones"
+        error = float(errors.max()) + getattr(self, "compression_error_", 0.0)
+        self.certificate_ = f"predictions are within {rounded_up(error)} of the exact ones"
         if not self.converged_:
             warnings.warn(
                 f"KernelRidge stopped after {self.n_iter_} iterations: {self.certificate_}, not as near "

@@ -252,6 +252,8 @@ def save_model(
     >>> model.feature_names_in_[:2].tolist(), model.predict(X[:2]).tolist()
     (['sepal length (cm)', 'sepal width (cm)'], [0, 0])
     """
+    if not isinstance(comparison, Comparison):
+        raise TypeError(f"save_model takes the result of compare, got {type(comparison).__name__}")
     kind = comparison.data.kind
     if table is None:
         table = Table("", None, None, columns=comparison.columns if kind.vectors else ())

@@ -251,11 +251,11 @@ class MixtureMoment(CloudKernel):
             points = [int(Z.sizes.max()) for Z in both]
             most = (points[0] + points[-1]) * max(float(Z.weights.max()) for Z in both) / 2
             kappa = max(float(np.max(self.base.diag(Z.points))) for Z in both)
-            return 1 / (kappa * max(most - 1, 1.0) ** 2 * most)
+            return 1 / (kappa * max(most - 1, 1.0) ** 2 * most) if kappa > 0 else np.inf
         if rule not in ("spectrum", "variance"):
             raise ValueError(f"rule must be 'spectrum', 'variance' or 'weights', got {rule!r}")
         if rule == "variance":
-            largest = TraceKernel(self.base, t=1 / number(self.delta)).variances(P, Q).max()
+            largest = TraceKernel(self.base).variances(P, Q).max()
         else:
             largest = self._spectral_radii(P, Q).max()
         return float(1 / largest) if largest > 0 else np.inf

@@ -125,8 +125,9 @@ class FisherMultinomial(RadialKernel):
         rows, totals, means = self._parts(X)
         others, sums, products = (rows, totals, means) if Y is None else self._parts(Y)
         added = np.stack([self._mean_square * sums - products, -sums], axis=1)
-        left = sparse.hstack([rows, np.stack([totals, means], axis=1)], format="csr", dtype=X.dtype)
-        return left, sparse.hstack([others, added], format="csr", dtype=X.dtype)
+        # In double precision: totals cancel.
+        left = sparse.hstack([rows, np.stack([totals, means], axis=1)], format="csr", dtype=float)
+        return left, sparse.hstack([others, added], format="csr", dtype=float)
 
     def self_invariant(self, X: Any) -> Any:
         """See :class:`~mercer.spaces.base.Embedding`."""

@@ -177,13 +177,14 @@ class LandmarkMachine(BaseEstimator, ABC):
         if not len(sample.y) or (sample.weight is not None and not sample.weight.any()):
             raise ValueError("there are no rows of positive weight; give rows that count")
         sample = replace(sample, X=sample.X if self._opaque else on_cpu(sample.X))
+        y = sample.y[:, 0] if sample.y.ndim == 2 and sample.y.shape[1] == 1 else sample.y
         try:
-            kernel = learnt_kernel(self.kernel, self.scale, sample.X, sample.y, sample.weight)
+            kernel = learnt_kernel(self.kernel, self.scale, sample.X, y, sample.weight)
             if "landmarks" not in kept.results:
                 rng = np.random.default_rng(seed)
                 kept.keep("landmarks", choose_landmarks(kernel, sample, size, rng))
         except ValueError:
-            if isinstance(self.kernel, Kernel):
+            if isinstance(self.kernel, Kernel) and not _learns(self.kernel, sample.X, y):
                 for block in rows.blocks():  # one of them names the row as it was given
                     check_points(self.kernel, block.X, block.called("X"))
             raise
@@ -308,3 +309,11 @@ def _product(machine: LandmarkMachine, points: Any, block: Block) -> Array:
 def _counting(block: Block) -> int:
     """Number of rows that count."""
     return len(block.y) if block.weight is None else int(np.count_nonzero(block.weight))
+
+
+def _learns(kernel: Kernel, X: Any, y: Any) -> bool:
+    """Whether a kernel has to learn something from points before it can be evaluated."""
+    try:
+        return kernel.learnt_from(X, y) is not kernel
+    except ValueError:
+        return True
