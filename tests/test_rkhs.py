@@ -189,7 +189,7 @@ def test_functions_on_other_spheres_and_rounding_are_refused() -> None:
     section = harmonics.project(X, kernel(X, [[0.0, 0.0, 1.0]])[:, 0], weights)
     with pytest.raises(ValueError, match=r"rounding errors, on levels where .* take fewer levels"):
         rkhs.rkhs_norm(kernel, harmonics, section)
-    with pytest.raises(ValueError, match=r"is of dimension 4, and the harmonics are of 3"):
+    with pytest.raises(ValueError, match=r"3 columns"):
         rkhs.rkhs_norm(Heat(Sphere(4), t=1.0), SphericalHarmonics(3, levels=4), np.ones(16))
     with pytest.raises(ValueError, match=r"weights must sum to 1, and their sum is 5"):
         harmonics.project(X, X[:, 0], 5 * weights)

@@ -32,22 +32,10 @@ _NO_PART = 1e-12
 _NOTICED = 1e-3
 
 __all__ = [
-    "Diagnosis",
-    "center",
-    "correlation",
-    "degeneracy",
-    "diagnose",
-    "distances",
-    "empirical_map",
-    "mean_norm",
-    "mercer_map",
-    "normalize",
-    "norms",
-    "rkhs_inner_product",
-    "rkhs_norm",
-    "total_variance",
-    "warn_if_degenerate",
-]
+    "Diagnosis", "center", "correlation", "degeneracy", "diagnose", "distances", "empirical_map",
+    "mean_norm", "mercer_map", "normalize", "norms", "rkhs_inner_product", "rkhs_norm",
+    "total_variance", "warn_if_degenerate",
+]  # fmt: skip
 
 
 def norms(K: ArrayLike) -> Array:
@@ -207,18 +195,14 @@ def rkhs_inner_product(kernel: Kernel, harmonics: SphericalHarmonics, f: ArrayLi
     1.385641
     """
     kernel.require_levels()
-    n = getattr(kernel.point_space, "n", None)
-    if n not in (None, harmonics.n):
-        raise ValueError(f"{kernel!r} is of dimension {n}, and the harmonics are of {harmonics.n}")
+    kernel.diag(np.eye(1, harmonics.n))  # refuses another dimension
     left, right = (_coefficients(values, name, harmonics) for values, name in ((f, "f"), (g, "g")))
     weights = kernel.level_weights(harmonics.n, harmonics.feature_levels.tolist()).weights
     for values, name in ((left, "f"), (right, "g")):
         parts = np.abs(values.reshape(len(values), -1)).max(axis=1)
         part = parts > _NO_PART * parts.max()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = parts**2 / weights
-        rounding = shares[~part & (weights > 0)]
-        if rounding.sum() > _NOTICED * shares[part].sum():
+        shares = parts**2 / np.maximum(weights, 1e-300)
+        if shares[~part & (weights > 0)].sum() > _NOTICED * shares[part].sum():
             raise ValueError(
                 f"{name} has coefficients that are rounding errors, on levels where {kernel!r} has so "
                 "small weights that they count; take fewer levels"
