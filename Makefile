@@ -21,7 +21,7 @@ test: .venv/dev lint types docs-check
 	$(BIN)/python -m pytest --numprocesses 2
 
 lint: .venv/dev
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 
 types: .venv/dev
