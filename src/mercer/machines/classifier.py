@@ -223,7 +223,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     def _encode(self, y: Any, rows: int) -> Index:
         """Numbers of the classes."""
         y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        if y.dtype.kind not in "biuSU":  # of others it takes longer than a small fit to be sure
+            check_classification_targets(y)
         if len(y) != rows:
             raise ValueError(f"X has {rows} points and y {len(y)} labels")
         return self._number_classes(y)
@@ -298,17 +299,18 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             self._calibrate(points, programs, indices, solutions, weights)
         classes = len(self.classes_)
         table = np.zeros((classes - 1, len(points)))
-        for (i, j), index, solution in zip(self._pairs(), indices, solutions, strict=True):
-            for own, other in ((i, j), (j, i)):
-                part = labels[index] == own
-                table[other - (other > own), index[part]] = solution.b[part]
+        rows = np.concatenate(indices)
+        first, second = np.repeat(self._pairs(), [len(index) for index in indices], axis=0).T
+        own = labels[rows]
+        other = first + second - own
+        table[other - (other > own), rows] = np.concatenate([solution.b for solution in solutions])
         used = np.flatnonzero(table.any(axis=0))
         support = used[np.argsort(labels[used], kind="stable")]
         self.n_support_ = np.bincount(labels[support], minlength=classes).astype(np.int32)
         self.dual_coef_ = table[:, support]
         self.intercept_ = np.array([solution.bias for solution in solutions])
         self._keep(points, support)
-        self._shorten(points, support, self._coefficients())
+        self._shorten(points, support)
 
     def _coefficients(self) -> Array:
         """A column of coefficients for each pair of classes."""
@@ -326,7 +328,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         check_is_fitted(self)
         if isinstance(self.kernel_, str) and len(self.classes_) > 2:
             return self._precomputed_decisions(check_points(self, X)[0])
-        return self._values(X, self._coefficients()) + self.intercept_
+        return self._values(X) + self.intercept_
 
     def _precomputed_decisions(self, K: Any) -> Array:
         """Decision values class by class: a support vector has coefficients in its own pairs only."""

@@ -25,6 +25,10 @@ from mercer.machines.program import Array, Index
 _LOOKED_AT, _NEGATIVE = 64, 1e-5
 #: Entries of Gram matrices and weights may be this large, so that their squares do not overflow.
 _LARGEST = 1e150
+_OVERFLOW = (
+    f"row {{}} of the Gram matrix holds NaN, infinity or a number above {_LARGEST:g}; check the point "
+    "or the kernel, or rescale it"
+)
 
 
 @dataclass(frozen=True)
@@ -142,21 +146,27 @@ def as_floats(K: Any) -> Any:
 
 def check_finite(K: Any) -> Any:
     """Return a Gram matrix without NaN, infinity or entries whose squares overflow, or raise."""
-    # No entry of a Gram matrix is larger than those of the diagonal, but NaN may be anywhere.
-    if not np.isfinite(K.sum()) or not (np.abs(np.diagonal(K)) <= np.float64(_LARGEST)).all():
+    if not np.isfinite(K.sum()):
         row = int(np.flatnonzero(~(np.abs(K.astype(float)) <= _LARGEST).all(axis=1))[0])
-        raise ValueError(
-            f"row {row} of the Gram matrix holds NaN, infinity or a number above {_LARGEST:g}; check "
-            "the point or the kernel, or rescale it"
-        )
+        raise ValueError(_OVERFLOW.format(row))
+    return check_diagonal(K)
+
+
+def check_diagonal(K: Any) -> Any:
+    """Return a Gram matrix of finite numbers whose squares do not overflow, or raise."""
+    # No entry of a Gram matrix is larger than those of the diagonal.
+    large = ~(np.abs(np.diagonal(K)) <= np.float64(_LARGEST))
+    if large.any():
+        raise ValueError(_OVERFLOW.format(int(large.argmax())))
     return K
 
 
 def _check_symmetric(K: Any) -> Any:
     """Return a Gram matrix if some of its rows and columns agree, or raise."""
     some = _some(len(K))
-    differences = np.abs(K[np.ix_(some, some)] - K[np.ix_(some, some)].T)
-    if differences.max() > _NEGATIVE * np.abs(K[some]).max():
+    part = K[np.ix_(some, some)]
+    differences = np.abs(part - part.T)
+    if differences.max() > _NEGATIVE * np.abs(part).max():
         i, j = (int(some[k]) for k in np.unravel_index(differences.argmax(), differences.shape))
         raise ValueError(
             f"a Gram matrix must be symmetric, and its entries ({i}, {j}) and ({j}, {i}) are "
@@ -167,7 +177,8 @@ def _check_symmetric(K: Any) -> Any:
 
 def _some(rows: int) -> Index:
     """Some rows, evenly spread."""
-    return np.unique(np.linspace(0, rows - 1, _LOOKED_AT).astype(np.intp))
+    size = min(rows, _LOOKED_AT)
+    return np.arange(size) * (rows - 1) // max(size - 1, 1)
 
 
 def open_points(
@@ -186,7 +197,7 @@ def open_points(
             raise ValueError(f"scale={machine.scale} needs a kernel, and the matrix is precomputed")
         if X.shape[0] != X.shape[1]:
             raise ValueError(f"a precomputed Gram matrix must be square, got X of shape {X.shape}")
-        return Points(kernel, check_finite(X)), y
+        return Points(kernel, check_diagonal(X)), y
     return Points(learnt_kernel(kernel, machine.scale, X, y, weights), X), y
 
 
@@ -255,6 +266,8 @@ def check_targets(y: Any, rows: int) -> Array:
 
 def check_weights(rows: int, weights: Any) -> Array:
     """Weights of rows, ones if there are none; or raise, with the first row that is wrong."""
+    if weights is None:
+        return np.ones(rows)
     checked = _check_sample_weight(weights, np.empty((rows, 1)), dtype=np.float64)
     wrong = np.flatnonzero((checked < 0) | (checked > _LARGEST))
     if len(wrong):

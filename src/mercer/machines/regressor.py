@@ -27,11 +27,15 @@ class _OneProgram(SupportVectorMachine):
         self.n_support_ = np.array([len(support)], dtype=np.int32)
         self.n_iter_ = max(solution.steps, 1)
         self._keep(points, support)
-        self._shorten(points, support, self.dual_coef_[0])
+        self._shorten(points, support)
+
+    def _coefficients(self) -> Array:
+        """Coefficients of the support vectors."""
+        return self.dual_coef_[0]
 
     def _decisions(self, X: Any) -> Array:
         check_is_fitted(self)
-        return self._values(X, self.dual_coef_[0]) + self.intercept_[0]
+        return self._values(X) + self.intercept_[0]
 
 
 class SVR(RegressorMixin, _OneProgram):

@@ -78,12 +78,10 @@ def can_be_together(rows: list[MatrixRows]) -> bool:
     return len(rows) > 1 and min(len(own.columns) for own in rows) > _SMALL
 
 
-def solve_together(
-    programs: list[Program], rows: list[MatrixRows], tol: float, watch: Watch
-) -> list[Solution]:
+def solve_together(programs: list[Program], rows: list[MatrixRows], tol: float) -> list[Solution]:
     """Solve programs on the same matrix: many small ones take no longer than their steps.
 
-    Parameters are those of :func:`solve`.
+    Parameters are those of :func:`solve`.  The number of steps is bounded, and gaps may be above tol.
     """
     from mercer.compiled.machines.paths import climb_all
 
@@ -104,15 +102,10 @@ def solve_together(
         _MARGIN * tol,
         steps, not single, rows[int(np.argmax(sizes))].store(single).values, b, values, found,
     )  # fmt: skip
-    solutions = [
+    return [
         _solution(b[end - size : end], values[end - size : end], numbers)
         for size, end, numbers in zip(sizes, ends, found, strict=True)
     ]
-    for k, solution in enumerate(solutions):
-        if solution.relative_gap > tol and not watch(solution.relative_gap):
-            solutions[k] = solve(programs[k], rows[k], tol, start=solution.b.copy(), watch=watch)
-            solutions[k].steps += solution.steps
-    return solutions
 
 
 def solve_path(

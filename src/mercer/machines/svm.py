@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import groupby
@@ -34,6 +35,8 @@ _KEPT = 0.7
 _DEVICE_ROOM = 8.0 * 2048**2
 #: Parts into which programs are dealt, for each thread.
 _PARTS = 4
+#: Entries of the Gram matrices of programs that are tried in one thread first.
+_QUICK = 2**20
 #: Rows of a precomputed matrix that are predicted at a time.
 _ROWS = 512
 #: Steps of the progress bar for each program.
@@ -84,32 +87,40 @@ class SupportVectorMachine(BaseEstimator):
 
         def job(k: int) -> None:
             share = _Share(work, self.tol)
-            rows = sources[k]()
+            rows, before = sources[k](), solutions[k]
             tol = math.inf if work.stop.is_set() else self.tol
             solutions[k] = solve_with(
                 programs[k], rows, tol, max_steps=most, start=starts[k], watch=share.report
             )
+            solutions[k].steps += 0 if before is None else before.steps
             share.finish()
 
         together = most is None and self._fits(points) and not any(s is not None for s in starts)
 
-        def several(*numbers: int) -> None:
+        def attempt(*numbers: int) -> list[int]:
+            """Solve programs in one bounded call if they can be; returns those that are left."""
             rows = [sources[k]() for k in numbers] if together else []
             if work.stop.is_set() or not can_be_together(rows):
-                for k in numbers:
-                    job(k)
-                return
-            share = _Share(work, self.tol)
-            found = solve_together([programs[k] for k in numbers], rows, self.tol, share.report)
+                return list(numbers)
+            found = solve_together([programs[k] for k in numbers], rows, self.tol)
             for k, solution in zip(numbers, found, strict=True):
-                solutions[k] = solution
-            work.advance(_PERCENT * len(numbers) - share.done)
+                solutions[k], starts[k] = solution, solution.b
+            left = [k for k in numbers if solutions[k].relative_gap > self.tol]
+            work.advance(_PERCENT * (len(numbers) - len(left)))
+            return left
+
+        def several(*numbers: int) -> None:
+            for k in attempt(*numbers):
+                job(k)
 
         parts = min(len(programs), _PARTS * threads_in_use())
         tasks = [tuple(range(part, len(programs), parts)) for part in range(parts)]
+        if together and sum(len(program.p) ** 2 for program in programs) <= _QUICK:
+            tasks = [(k,) for k in attempt(*range(len(programs)))]  # threads would take longer
         interrupted = False
         try:
-            watched(lambda: run(several, tasks), work, type(self).__name__)
+            if tasks:
+                watched(lambda: run(several, tasks), work, type(self).__name__)
         except KeyboardInterrupt:
             if any(solution is None for solution in solutions):
                 raise
@@ -177,19 +188,24 @@ class SupportVectorMachine(BaseEstimator):
         precomputed = points.precomputed
         self.support_vectors_ = np.empty((0, 0)) if precomputed else on_cpu(taken(points.X, support))
 
-    def _shorten(self, points: Points, support: Index, coefficients: Array) -> None:
+    @abstractmethod
+    def _coefficients(self) -> Array:
+        """Coefficients of the support vectors, in a column for each program if there are several."""
+
+    def _shorten(self, points: Points, support: Index) -> None:
         """Replace the support vectors by landmarks, if that was asked for."""
         for name in ("landmarks_", "landmark_coef_", "compression_error_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         if self.compress is not None and len(self.support_):
             self.landmarks_, self.landmark_coef_, self.compression_error_ = compressed(
-                points.kernel, taken(points.X, support), coefficients, self.compress
+                points.kernel, taken(points.X, support), self._coefficients(), self.compress
             )
 
-    def _values(self, X: Any, coefficients: Array) -> Array:
+    def _values(self, X: Any) -> Array:
         """Weighted sums of the kernel with the support vectors, or with the landmarks for them."""
         check_is_fitted(self)
         X, _ = check_points(self, X)
+        coefficients = self._coefficients()
         if isinstance(self.kernel_, str):
             return np.concatenate([part @ coefficients for part in self._supporting(X)])
         if not len(self.support_):
