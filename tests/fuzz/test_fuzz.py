@@ -138,7 +138,8 @@ def test_good_tables_are_read_as_they_were(tmp_path, rows, names) -> None:
         else:
             getattr(frame, f"to_{ending}")(path)
         table = read_table(path, names[2])
-        np.testing.assert_array_equal(table.X, expected)
+        # Before version 3, pandas may miss the last bit of a number that is written as text.
+        np.testing.assert_allclose(table.X, expected, rtol=2.3e-16 if "csv" in ending else 0, atol=0)
         assert table.y.tolist() == frame[names[2]].tolist()
     file = io.BytesIO()
     np.savez_compressed(file, X=expected, y=frame[names[2]].to_numpy(str))

@@ -202,7 +202,7 @@ def draw(
             ax.errorbar(places, means, bars, fmt=line, color=COLORS[name], capsize=2, label=name)
             reach = np.array([_bar(rates[name]) for rates in found[task].values()])
             lower = np.minimum(reach, means)
-            ax.errorbar(places, means, [lower, reach], fmt="none", color=COLORS[name], lw=0.5)
+            ax.errorbar(places, means, np.stack([lower, reach]), fmt="none", color=COLORS[name], lw=0.5)
         ax.set(title=task, xlabel="training pages", ylabel="error in %")
         ax.legend(frameon=False, title="thin bars: as in the paper")
     return figure
