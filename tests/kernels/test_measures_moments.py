@@ -274,6 +274,8 @@ def test_safe_deltas_are_safe_and_ordered() -> None:
             kernel = MixtureMoment(base)
             rules = [kernel.safe_delta(clouds, Y, rule) for rule in ("spectrum", "variance", "weights")]
             assert rules[0] >= rules[1] >= rules[2] > 0
+            for delta in (1e-18, 1e18):  # that of the kernel does not matter
+                assert MixtureMoment(base, delta).safe_delta(clouds, Y, "spectrum") == rules[0]
             clone(kernel).set_params(delta=0.9 * rules[0]).series(clouds, Y)
             with pytest.raises(ValueError, match="diverges"):
                 clone(kernel).set_params(delta=1.01 * rules[0]).series(clouds, Y)

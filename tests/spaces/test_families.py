@@ -51,6 +51,47 @@ def test_poisson_family_is_flat() -> None:
     assert np.abs(found - 2 * np.abs(np.sqrt(rates) - np.sqrt(rates.T))).max() < 1e-10
 
 
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 50), (0, 500), (-300, -200), (-700, 700), (0, 709.7), (3, 3 + 1e-13)]
+)
+def test_one_parameter_over_any_range(low: float, high: float) -> None:
+    found = ExponentialFamily(poisson).distances([[low]], [[high]]).item()
+    assert found == pytest.approx(2 * np.exp(low / 2) * np.expm1((high - low) / 2), rel=1e-12)
+
+
+def test_flat_regions_and_roundings() -> None:
+    """A logistic family is flat far out, and loses its second derivative to rounding on one side."""
+
+    def logistic(theta):
+        return torch.nn.functional.softplus(theta, threshold=100).sum()
+
+    family = ExponentialFamily(logistic)
+    # d = 2 (arctan(exp(b / 2)) - arctan(exp(a / 2))), and arctan(x) = pi / 2 - arctan(1 / x).
+    found = family.distances([[-700.0], [-700.0], [10.0]], [[-600.0], [0.0], [11.0]])
+    truth = [2 * np.exp(-300), np.pi / 2, 2 * (np.arctan(np.exp(-5)) - np.arctan(np.exp(-5.5)))]
+    assert np.allclose(np.diag(found), truth, rtol=1e-10, atol=0)
+    with pytest.raises(ValueError, match=r"between \[30.\] and \[31.\]: the metric changes"):
+        family.distances([[30.0]], [[31.0]])
+    with pytest.raises(ValueError, match="positive definite there in double precision"):
+        family.distances([[40.0]])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [([0, 0], [50, 50]), ([0, 0], [12, -12]), ([600, -600], [601, -601]), ([0, 0, 0], [20, 10, 5])],
+)
+def test_mixed_scales(first: list[float], second: list[float]) -> None:
+    x, y = np.exp(np.array([first, second]) / 2)
+    found = ExponentialFamily(poisson).distances([first], [second]).item()
+    assert found == pytest.approx(2 * np.linalg.norm(x - y), rel=1e-7)
+
+
+def test_paths_along_the_edge_are_refused() -> None:
+    """The energy hardly changes near the straight path, which is longer by two fifths."""
+    with pytest.raises(ValueError, match="use rows that are closer together"):
+        ExponentialFamily(poisson).distances([[0.0, 30.0]], [[30.0, 0.0]])
+
+
 def test_parametrix_is_equation_7() -> None:
     """``exp(-arccos(w)^2 / t)`` on the trinomial: the sphere has radius 2 in the Fisher metric."""
     rows = shares(3, 4)
@@ -79,6 +120,15 @@ def test_refusals() -> None:
         Parametrix(family, t=1.0, order=1)(np.array([[0.0, -1.0]]))
     with pytest.raises(ValueError, match="give Parametrix the time itself"):
         Parametrix(family)(np.array([[0.0, -1.0]]))
+
+    with pytest.raises(TypeError, match="log_partition must be a function from a torch tensor"):
+        ExponentialFamily(3)
+    with pytest.raises(ValueError, match="n must be a whole number from 1 to 3, got 4"):
+        ExponentialFamily(poisson, n=4)
+    with pytest.raises(TypeError, match=r"written with functions of torch, such as torch\.exp"):
+        ExponentialFamily(lambda theta: np.exp(theta).sum()).check([[0.0]])
+    with pytest.raises(TypeError, match=r"one real number, got a tensor of shape \(2,\) at \[0. 1.\]"):
+        ExponentialFamily(torch.exp).check([[0.0, 1.0]])
 
     def ring(theta):  # convex where theta is far from zero only
         return (theta**2).sum() ** 2 / 4 - (theta**2).sum() / 2

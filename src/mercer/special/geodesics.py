@@ -1,9 +1,11 @@
 """Lengths of shortest paths in a metric that is given by its values and derivatives.
 
-A path from a to b is ``a + (b - a) s + sum_k c_k phi_k(s)``, s in [0, 1].  The phi_k are integrals of
-Legendre polynomials and vanish at both ends.  The energy ``int g(x', x') ds`` is least for the geodesic,
-whose squared length it is.  It is minimised by Newton's method, for many pairs at once, with more and
-more polynomials.
+In one dimension the path is known, and its length is an integral.  In more, a path from a to b is
+``a + (b - a) s + sum_k c_k phi_k(s)``, s in [0, 1].  The phi_k are integrals of Legendre polynomials and
+vanish at both ends.  The energy ``int g(x', x') / pace(s) ds`` is least for the geodesic that is run
+through at this pace, and its squared length if the pace has the integral 1.  It is minimised by Newton's
+method, for many pairs at once, with more and more polynomials: at an even pace, and where this fails at
+that of the straight path, along which the scale of the metric may change by orders of magnitude.
 """
 
 from __future__ import annotations
@@ -23,10 +25,16 @@ _SIZES = (6, 12, 24, 48, 96)
 #: Relative change of a squared length by twice as many polynomials that is small enough: paths converge
 #: geometrically, so that the error that is left is of the order of its square.
 _TOLERANCE = 1e-7
+#: Relative change of the metric by another Newton step that shows a path to be near the shortest.
+_DRIFT = 1e-2
 #: Newton steps with one number of polynomials, and halvings of a step.
 _STEPS, _HALVINGS = 40, 30
 #: A step that lowers the energy by less than this fraction is the last.
 _SETTLED = 1e-14
+#: First panels of an integral, Gauss-Legendre points on each, halvings and most panels of a pair.
+_PANELS, _POINTS, _PANEL_HALVINGS, _MOST_PANELS = 8, 12, 40, 256
+#: Change of a panel's part by halving it, relative to the whole, that is small enough.
+_PANEL_TOLERANCE = 1e-9
 
 
 class Metric(NamedTuple):
@@ -49,38 +57,100 @@ class NoGeodesic(ValueError):
         self.pairs = pairs
 
 
-def squared_lengths(metric: MetricFunction, a: Array, b: Array) -> Array:
-    """Squared lengths of the geodesics from the rows of a to those of b."""
-    lengths, left = np.full(len(a), np.nan), np.arange(len(a))
+def lengths(metric: MetricFunction, a: Array, b: Array) -> Array:
+    """Lengths of the geodesics from the rows of a to those of b."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such paths are refused
+        return (_integrals if a.shape[1] == 1 else _shortest)(metric, a, b)
+
+
+def _integrals(metric: MetricFunction, a: Array, b: Array) -> Array:
+    """The same in one dimension, ``int sqrt(g)``: panels are halved until their parts settle."""
+    nodes, weights = legendre.leggauss(_POINTS)
+
+    def parts(starts: Array, widths: Array) -> Array:
+        points = (starts[:, None] + widths[:, None] * (nodes + 1) / 2).reshape(-1, 1)
+        speeds = np.sqrt(metric(points, 0).values).reshape(len(starts), _POINTS)
+        return np.abs(widths) / 2 * (speeds @ weights)
+
+    pairs = np.repeat(np.arange(len(a)), _PANELS)
+    widths = np.repeat((b - a).ravel() / _PANELS, _PANELS)
+    starts = np.repeat(a.ravel(), _PANELS) + widths * np.tile(np.arange(_PANELS), len(a))
+    found, settled = parts(starts, widths), np.zeros(len(a))
+    for _ in range(_PANEL_HALVINGS):
+        widths = np.repeat(widths / 2, 2)
+        starts = np.repeat(starts, 2)
+        starts[1::2] += widths[1::2]
+        halves = parts(starts, widths)
+        both = halves.reshape(-1, 2).sum(axis=1)
+        total = settled + np.bincount(pairs, both, len(a))
+        done = np.abs(both - found) <= _PANEL_TOLERANCE * total[pairs]
+        settled += np.bincount(pairs[done], both[done], len(a))
+        left = np.repeat(~done, 2)
+        pairs, starts, widths, found = (
+            np.repeat(pairs, 2)[left],
+            starts[left],
+            widths[left],
+            halves[left],
+        )
+        if not pairs.size or np.bincount(pairs).max() > _MOST_PANELS:
+            break
+    lost = np.union1d(pairs, np.flatnonzero(~np.isfinite(settled)))
+    if lost.size:
+        raise NoGeodesic(lost)
+    return settled
+
+
+def _shortest(metric: MetricFunction, a: Array, b: Array) -> Array:
+    """The same in several dimensions."""
+    found = np.sqrt(_energies(metric, a, b, even=True))
+    left = np.flatnonzero(np.isnan(found))
+    if left.size:
+        found[left] = np.sqrt(_energies(metric, a[left], b[left], even=False))
+    lost = np.flatnonzero(np.isnan(found))
+    if lost.size:
+        raise NoGeodesic(lost)
+    return np.asarray(found)
+
+
+def _energies(metric: MetricFunction, a: Array, b: Array, even: bool) -> Array:
+    """Least energies of paths with more and more polynomials; NaN where they do not settle."""
+    found, left = np.full(len(a), np.nan), np.arange(len(a))
     weights = np.zeros((len(a), _SIZES[0], a.shape[1]))
     before = np.full(len(a), np.inf)
     for size in _SIZES:
-        if not left.size:
-            break
-        path = _Path(metric, a[left], b[left], size)
+        path = _Path(metric, a[left], b[left], size, 2 * size + 4, even)
         grown = np.zeros((len(left), size, a.shape[1]))
         grown[:, : weights.shape[1]] = weights
         weights, energy = path.shortened(grown)
-        with np.errstate(invalid="ignore"):
-            done = np.abs(energy - before) <= _TOLERANCE * energy
-        lengths[left[done]] = energy[done]
+        done = np.abs(energy - before) <= _TOLERANCE * energy
+        settled = np.flatnonzero(done)
+        if settled.size:  # few nodes may miss what lies between them
+            fine = _Path(metric, a[left[settled]], b[left[settled]], size, 3 * size + 7, even)
+            done[settled] = fine.is_geodesic(weights[settled], energy[settled])
+        found[left[done]] = energy[done]
         left, weights, before = left[~done], weights[~done], energy[~done]
-    if left.size:
-        raise NoGeodesic(left)
-    return lengths
+        if not left.size:
+            break
+    return found
 
 
 class _Path:
     """Polynomial paths between pairs of points."""
 
-    def __init__(self, metric: MetricFunction, a: Array, b: Array, size: int) -> None:
+    def __init__(
+        self, metric: MetricFunction, a: Array, b: Array, size: int, nodes: int, even: bool
+    ) -> None:
         self._metric, self._a, self._steps = metric, a, b - a
-        nodes, weights = legendre.leggauss(2 * size + 4)
-        self._s, self._weights = (nodes + 1) / 2, weights / 2
-        polynomials = np.asarray(legendre.legvander(nodes, size + 1), dtype=float)
+        places, weights = legendre.leggauss(nodes)
+        self._s, self._weights = (places + 1) / 2, weights / 2
+        polynomials = np.asarray(legendre.legvander(places, size + 1), dtype=float)
         self._slopes = polynomials[:, 1:-1].T
         k = np.arange(1, size + 1)
         self._values = (polynomials[:, 2:] - polynomials[:, :-2]).T / (2 * (2 * k + 1))[:, None]
+        self._pace = np.ones((len(a), nodes))
+        if not even:
+            straight = np.sqrt(self._squares(np.zeros((len(a), size, a.shape[1]))))
+            self._pace = straight / (straight @ self._weights)[:, None]
 
     def _along(self, c: Array) -> tuple[Array, Array]:
         """Places and velocities, shape (m, nodes, d)."""
@@ -89,22 +159,50 @@ class _Path:
         return places, self._steps[:, None] + np.einsum("mkd,kq->mqd", c, self._slopes)
 
     def _metric_along(self, places: Array, orders: int) -> Metric:
+        """The metric divided by the pace, which the energy is made of."""
         m, nodes, d = places.shape
         found = self._metric(places.reshape(-1, d), orders)
-        parts = [part.reshape(m, nodes, *part.shape[1:]) for part in found[: orders + 1]]
+        pace = self._pace.ravel()
+        parts = [
+            (part / pace.reshape(-1, *[1] * (part.ndim - 1))).reshape(m, nodes, *part.shape[1:])
+            for part in found[: orders + 1]
+        ]
         return Metric(*parts, *found[orders + 1 :])
+
+    def _squares(self, c: Array) -> Array:
+        """Squared velocities divided by the pace, shape (m, nodes)."""
+        places, velocities = self._along(c)
+        pulls = np.einsum("mqij,mqj->mqi", self._metric_along(places, 0).values, velocities)
+        return np.asarray((velocities * pulls).sum(axis=2))
 
     def energy(self, c: Array) -> Array:
         """Energies of the paths; infinite where they leave the domain."""
-        places, velocities = self._along(c)
-        pulls = np.einsum("mqij,mqj->mqi", self._metric_along(places, 0).values, velocities)
-        squares = (velocities * pulls).sum(axis=2)
-        return np.where((squares >= 0).all(axis=1), squares @ self._weights, np.inf)
+        squares = self._squares(c)
+        found = np.where((squares >= 0).all(axis=1), squares @ self._weights, np.inf)
+        return np.where(np.isnan(found), np.inf, found)
+
+    def is_geodesic(self, c: Array, energy: Array) -> NDArray[np.bool_]:
+        """Tell which paths have these energies, the right pace, and another step that changes nothing.
+
+        A path along the edge of the domain may be far from the shortest though its energy hardly
+        changes: the step then leads to where the metric is another one.
+        """
+        squares = self._squares(c)
+        length = np.sqrt(squares * self._pace) @ self._weights
+        close = np.abs(squares @ self._weights - energy) <= _TOLERANCE * energy
+        close &= energy - length**2 <= 2 * _TOLERANCE * energy
+        places, _ = self._along(c)
+        g, first, _ = self._metric_along(places, 1)
+        moves = np.einsum("mkd,kq->mqd", self._newton_step(c), self._values)
+        drift = np.einsum("mqijh,mqh->mqij", first, moves)
+        d = c.shape[2]
+        relative = _solutions(g.reshape(-1, d, d), drift.reshape(-1, d, d)).reshape(len(c), -1)
+        return close & (np.abs(relative).max(axis=1) <= _DRIFT)
 
     def of(self, pairs: NDArray[np.intp]) -> _Path:
         """The same for some of the pairs."""
         part = copy(self)
-        part._a, part._steps = self._a[pairs], self._steps[pairs]
+        part._a, part._steps, part._pace = self._a[pairs], self._steps[pairs], self._pace[pairs]
         return part
 
     def shortened(self, c: Array) -> tuple[Array, Array]:
@@ -154,10 +252,10 @@ class _Path:
         mixed = 2 * self._matrix(slopes, change, self._values)
         whole = flat + mixed + mixed.transpose(0, 2, 1) + self._matrix(values, bends, self._values)
         slope = gradient.reshape(m, -1, 1)
-        step = -np.linalg.solve(whole, slope)
+        step = -_solutions(whole, slope)
         uphill = ~((step * slope).sum(axis=(1, 2)) < 0)
         if uphill.any():
-            step[uphill] = -np.linalg.solve(flat[uphill], slope[uphill])
+            step[uphill] = -_solutions(flat[uphill], slope[uphill])
         return step.reshape(m, size, d)
 
     @staticmethod
@@ -167,3 +265,16 @@ class _Path:
         # Shape (m, i, j, k, l): one product of matrices for each entry of the forms.
         entries = (left * forms.transpose(0, 2, 3, 1)[:, :, :, None, :]) @ right.T
         return entries.transpose(0, 3, 1, 4, 2).reshape(m, len(left) * d, len(right) * d)
+
+
+def _solutions(matrices: Array, right: Array) -> Array:
+    """Solutions of symmetric systems whose rows may differ in scale; NaN where they are singular."""
+    scale = np.sqrt(np.abs(np.diagonal(matrices, axis1=1, axis2=2)))[:, :, None]
+    scaled, right = matrices / scale / scale.transpose(0, 2, 1), right / scale
+    try:
+        return np.asarray(np.linalg.solve(scaled, right)) / scale
+    except np.linalg.LinAlgError:
+        regular = np.linalg.slogdet(scaled)[0] != 0
+        found = np.full_like(right, np.nan)
+        found[regular] = np.linalg.solve(scaled[regular], right[regular]) / scale[regular]
+        return found

@@ -247,27 +247,29 @@ class MixtureMoment(CloudKernel):
         self.validate()
         P, Q = self._check(X, None if Y is X else Y)
         both = [P] if Q is None else [P, Q]
+        if rule not in ("spectrum", "variance", "weights"):
+            raise ValueError(f"rule must be 'spectrum', 'variance' or 'weights', got {rule!r}")
+        kappa = max(float(np.max(self.base.diag(Z.points))) for Z in both)
+        if not kappa > 0:
+            return np.inf
         if rule == "weights":
             points = [int(Z.sizes.max()) for Z in both]
             most = (points[0] + points[-1]) * max(float(Z.weights.max()) for Z in both) / 2
-            kappa = max(float(np.max(self.base.diag(Z.points))) for Z in both)
-            return 1 / (kappa * max(most - 1, 1.0) ** 2 * most) if kappa > 0 else np.inf
-        if rule not in ("spectrum", "variance"):
-            raise ValueError(f"rule must be 'spectrum', 'variance' or 'weights', got {rule!r}")
+            return 1 / (kappa * max(most - 1, 1.0) ** 2 * most)
         if rule == "variance":
             largest = TraceKernel(self.base).variances(P, Q).max()
         else:
-            largest = self._spectral_radii(P, Q).max()
+            largest = self._spectral_radii(P, Q, kappa).max()
         return float(1 / largest) if largest > 0 else np.inf
 
-    def _spectral_radii(self, P: Clouds, Q: Clouds | None) -> Array:
-        """Largest eigenvalue of S for each pair of clouds."""
-        mixtures = _mixtures(self, P, Q, 1 / number(self.delta))
+    def _spectral_radii(self, P: Clouds, Q: Clouds | None, unit: float) -> Array:
+        """Largest eigenvalue of S for each pair of clouds, computed in a unit of its size."""
+        mixtures = _mixtures(self, P, Q, unit)
 
         def tile(left: Index, right: Index) -> Array:
             return eigenvalues(mixtures.matrices(left, right))[..., -1]
 
-        return matrix(P, Q, tile, "covariances", most=mixtures.most) / number(self.delta)
+        return matrix(P, Q, tile, "covariances", most=mixtures.most) * unit
 
     def _converging(self, traces: Traces, left: Index, right: Index, name: str) -> Traces:
         """The traces, or an error where they show that the series diverges."""

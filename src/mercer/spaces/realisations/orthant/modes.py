@@ -22,6 +22,9 @@ from mercer.special.orthant import Array, Modes, Scaled
 
 #: Parts of the tilt that errors may fall with, the most wanted first; see :func:`orthant.fit`.
 _SHARES = (1.0, 0.5, 0.0)
+#: The same where the function is far from its tangent, and walls reflect or absorb: what they absorb is
+#: to be known relative to itself.
+_STEEP_SHARES = {False: (0.5,), True: (0.98, 0.95, 0.9, 0.75, 0.5)}
 #: The tilt is at least this: damping factors of many coordinates must not underflow.
 _LEAST_TILT = 1.0
 #: Logarithm of what is nothing in doubles.
@@ -186,13 +189,14 @@ class _Diffused(_Source):
 
     def shares(self) -> tuple[float, ...]:
         """See :class:`_Source`."""
+        steep = _STEEP_SHARES[self._place.absorbing]
         if self.tilt > _STEEP:
-            return _SHARES[1:2]
+            return steep
         reach = min(1.0, _LOOK / self.tilt)
         fall = float(self._log_even(np.array([reach]))[0]) - self.log_one
         # The logarithm falls away from its tangent like the square of u.
         far = (fall + self.tilt * reach) / reach**2 < -_NOTHING
-        return _SHARES[1:2] if far else _SHARES[:2]
+        return steep if far else _SHARES[:2]
 
     def even(self, u: Array, log_unit: Array) -> Array:
         """See :class:`_Source`."""
