@@ -143,7 +143,7 @@ def bad_tables(folder) -> dict[str, tuple]:
     zero.loc[3, list("abcd")] = 0
     tables = {
         "holes": (holes, "kind", "row 7 (line 9) of holes.csv has no value in column 'b'"),
-        "words": (words, "kind", "columns that are not numbers: 'word'"),
+        "words": (words, "kind", "or compare one of them as strings (--text COLUMN)"),
         "zero": (zero, "kind", "row 3 of X is all zeros"),
         "target": (frame, "class", "no column 'class'"),
         "close": (frame, "kinds", "did you mean 'kind'?"),

@@ -122,7 +122,10 @@ def _header(member: Any) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
     if found is None:
         raise ValueError("its header is not one of a plain array of numbers or text")
     if found[1] == "|O":
-        raise ValueError("it holds Python objects, which are not read; save numbers or text")
+        raise ValueError(
+            "it holds Python objects, which are not read, since they could run code; save numbers or "
+            "text, such as y.astype(str)"
+        )
     if _KIND.fullmatch(found[1]) is None:
         raise ValueError(f"it holds {found[1]!r}, which is no plain number or text")
     shape = [int(part.strip().removesuffix("L")) for part in found[3].split(",") if part.strip()]

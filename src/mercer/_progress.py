@@ -154,15 +154,26 @@ def _bar(what: str) -> Iterator[tuple[Callable[..., None], Callable[[Any], None]
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        ProgressColumn,
         SpinnerColumn,
         TextColumn,
         TimeElapsedColumn,
-        TimeRemainingColumn,
     )
+    from rich.text import Text
+
+    class Left(ProgressColumn):
+        """Time that is left, from all steps so far; rich's own stands still during long steps."""
+
+        max_refresh = 1.0
+
+        def render(self, task: Any) -> Text:
+            return Text(
+                _left(task.completed, task.total, task.elapsed or 0.0), style="progress.remaining"
+            )
 
     columns = (
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        TimeElapsedColumn(), TimeRemainingColumn(),
+        TimeElapsedColumn(), Left(),
     )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
         task = drawn.add_task(what, total=None)
@@ -221,8 +232,14 @@ class _Log:
         while not self._over.wait(_LINE):
             done, total = self._steps
             seconds = time.monotonic() - self._start
-            left = f", about {_duration(seconds * (total - done) / done)} left" if done else ""
+            left = _left(done, total, seconds)
+            left = f", {left}" if left else ""
             self.say(f"{self._what}: {done} of {total or '?'} steps after {seconds:.0f} s{left}")
+
+
+def _left(done: float, total: float | None, seconds: float) -> str:
+    """Time that is left if the other steps take as long as those so far; empty before the first."""
+    return f"about {_duration(seconds * (total - done) / done)} left" if done and total else ""
 
 
 def _duration(seconds: float) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -27,3 +30,51 @@ def constructor_call(thing: Any) -> str:
         elif text != repr(parameter.default):
             shown.append(f"{parameter.name}={text}")
     return f"{type(thing).__name__}({', '.join(shown)})"
+
+
+def import_lines(thing: Any, code: str) -> str:
+    """Lines that import what the constructor call of an object names.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> print(import_lines(make_pipeline(StandardScaler()), "make_pipeline(StandardScaler())"))
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    """
+    used = set(re.findall(r"\w+", code))
+    names: dict[str, set[str]] = {}
+    if "make_pipeline" in used:
+        names["sklearn.pipeline"] = {"make_pipeline"}
+    for kind in _arguments(thing):
+        if kind.__name__ in used:
+            names.setdefault(_public_module(kind), set()).add(kind.__name__)
+    return "\n".join(
+        f"from {module} import {', '.join(sorted(names[module]))}" for module in sorted(names)
+    )
+
+
+def _arguments(thing: Any) -> Iterator[Any]:
+    """Classes of an object and of all that it was made of, and functions among these."""
+    if isinstance(thing, list | tuple):
+        for part in thing:
+            yield from _arguments(part)
+        return
+    kind = thing if inspect.isfunction(thing) else type(thing)
+    if (
+        kind.__module__ == "builtins"
+        or isinstance(thing, np.ndarray | np.generic)
+        or sparse.issparse(thing)
+    ):
+        return
+    yield kind
+    if thing is not kind:
+        for name in inspect.signature(kind).parameters:
+            yield from _arguments(getattr(thing, name, None))
+
+
+def _public_module(kind: Any) -> str:
+    """The package that a class is meant to be imported from."""
+    package = ".".join(kind.__module__.split(".")[:2])
+    return package if getattr(import_module(package), kind.__name__, None) is kind else kind.__module__

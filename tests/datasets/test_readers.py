@@ -161,6 +161,15 @@ def test_headers_of_npz_files_that_claim_too_much(tmp_path, header: str, reason:
         assert reason in refusal(path)
 
 
+def test_labels_that_are_objects_are_refused_with_a_remedy(tmp_path) -> None:
+    path, labels = tmp_path / "a.npz", np.array([str(label) for label in Y], dtype=object)
+    np.savez(path, X=X, y=labels)
+    assert "'y' cannot be read: it holds Python objects" in refusal(path)
+    assert "y.astype(str)" in refusal(path)
+    np.savez(path, X=X, y=labels.astype(str))
+    assert read_table(path).y.tolist() == labels.tolist()
+
+
 def test_headers_of_npz_files_as_others_write_them(tmp_path) -> None:
     path = tmp_path / "a.npz"
     with_header(path, "{'descr': '<f8', 'fortran_order': True, 'shape': (6L, 3L), }   \n", b"\x02\x00")

@@ -457,6 +457,21 @@ def test_advice_for_symbols_beyond_the_alphabet(alphabet, X, advice: str) -> Non
         Mismatch(alphabet=alphabet)(X)
 
 
+def test_mismatch_learns_an_alphabet() -> None:
+    words = ["banana", "bandana", "cabana"]
+    kernel = Mismatch(2, 1).learnt_from(words)
+    assert kernel.alphabet == ["a", "b", "c", "d", "n", None]
+    np.testing.assert_array_equal(kernel(words), Mismatch(2, 1, "abcdn?")(words))
+    # New letters count as one.
+    np.testing.assert_array_equal(kernel(["zaxa"], words), Mismatch(2, 1, "abcdn?")(["?a?a"], words))
+    assert Mismatch().learnt_from(["ACGT", "GATTACA"]) == Mismatch()
+    assert Mismatch(alphabet="ban").learnt_from(words).alphabet == "ban"
+    tokens = Mismatch(2, 1).learnt_from([[3, 1, 2], [2, 2]])
+    np.testing.assert_array_equal(tokens([[3, 1]], [[3, 9]]), Mismatch(2, 1, "abcd")(["ca"], ["cd"]))
+    machine = make_pipeline(GramTransformer(Mismatch(2, 1)), SVC(kernel="precomputed"))
+    assert machine.fit(words, [0, 0, 1]).predict(["bandit"]) in (0, 1)
+
+
 # With scikit-learn.
 
 

@@ -108,6 +108,15 @@ def test_structure(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_code_of_the_best_model_names_its_imports(kind: str) -> None:
+    result = comparison(kind)
+    assert "*" not in result.imports
+    names: dict = {}
+    exec(result.imports, names)
+    assert set(re.findall(r"\b[A-Za-z]\w*(?=\()", result.best)) <= set(names)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_fetched(kind: str) -> None:
     text = page(kind)
     addresses = re.findall(r"https?:[^\s\"'<]*", text)

@@ -11,7 +11,7 @@ from mercer.kernels import Spectrum, StructuredKernel
 from mercer.report.page import pictures
 from mercer.report.points import choose
 from mercer.selection import KernelSearchCV, SavedModel, compare, kinds, load_model, save_model
-from mercer.selection.kinds import Candidates, Kind, kind_by_options, kind_of, register
+from mercer.selection.kinds import Candidates, Kind, candidates, kind_by_options, kind_of, register
 from mercer.selection.scales import Template
 
 
@@ -126,3 +126,11 @@ def test_models_of_a_kind_that_is_gone_are_named(tmp_path, monkeypatch) -> None:
     del kinds._KINDS[0]
     with pytest.raises(ValueError, match="its points are codes, a kind of data that is not registered"):
         load_model(tmp_path / "m.skops")
+
+
+def test_the_slowest_kernels_of_strings_come_last() -> None:
+    """Measured: a suffix automaton per string, then dynamic programs for all pairs."""
+    words = ["ACGTACGT", "TTGACGTA", "ACGGACGA", "ACTTACGA"] * 5
+    names = list(candidates(words).families)
+    assert names[-2:] == ["full spectrum", "subsequences with gaps"]
+    assert list(candidates([word * 400 for word in words]).families)[-1] == "full spectrum"

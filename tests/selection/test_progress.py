@@ -7,7 +7,7 @@ import threading
 import pytest
 from sklearn.svm import SVC
 
-from mercer._progress import stoppable
+from mercer._progress import _bar, _left, stoppable
 from mercer.kernels import Linear
 from mercer.selection import KernelSearchCV, compare
 from tests.helpers.words import COUNTS, HEATS, LABELS
@@ -83,3 +83,22 @@ def test_ctrl_c_is_answered() -> None:
         assert len(said) == 1
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_the_time_left_moves_during_a_long_step() -> None:
+    assert _left(0, 10, 5.0) == _left(3, None, 5.0) == ""
+    assert [_left(2, 10, seconds) for seconds in (10.0, 20.0, 60.0)] == [
+        "about 40 s left", "about 80 s left", "about 4 min left",
+    ]  # fmt: skip
+
+
+def test_the_bar_shows_the_time_left(monkeypatch) -> None:
+    """Rich would keep its first estimate until the next step is done."""
+    with _bar("work") as (report, _):
+        report(1, 2)
+        bar = report.__closure__[0].cell_contents
+        assert "about 0 s left" in str(bar.columns[-1](bar.tasks[0]))
+        monkeypatch.setattr(bar, "get_time", lambda: bar.tasks[0].start_time + 90)
+        monkeypatch.setattr(bar.tasks[0], "_get_time", bar.get_time)
+        bar.columns[-1]._renderable_cache.clear()
+        assert "about 90 s left" in str(bar.columns[-1](bar.tasks[0]))

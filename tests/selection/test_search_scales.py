@@ -21,7 +21,7 @@ from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
 from mercer.kernels import Cosine, Gaussian, Heat, Linear, Matern, TfIdf, VonNeumann
 from mercer.rkhs import degeneracy, diagnose, total_variance
 from mercer.selection import KernelSearchCV, compare
-from mercer.selection.grid import expand
+from mercer.selection.grid import Setting, expand
 from mercer.selection.kinds import candidates
 from mercer.selection.scales import SIMILARITIES, Relative, Scales, Template
 from mercer.spaces import Graph, Hyperbolic, Simplex, Sphere
@@ -131,13 +131,19 @@ def test_where_the_best_stays_at_an_edge_it_is_said() -> None:
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     result = compare(X, y, kernels={"Gaussian": [Gaussian()]}, similarities="auto", folds=2)
     result.scores[0].search.edges_ = ["the largest similarity tried (0.996)"]
-    assert "Gaussian: the best is the largest similarity tried (0.996)" in result.notes
+    (note,) = (note for note in result.notes if note.startswith("Gaussian: "))
+    assert note.startswith("Gaussian: the best is the largest similarity tried (0.996); beyond it")
+    assert "a wider grid" in note
     trials = expand([("a", Template(Gaussian(), SIMILARITIES))], None, SVC(), "")
     first = next(s for s in trials.settings if s.similarity == 0.02 and s.params["C"].value == 1000.0)
     assert trials.edges(first) == [
         "the smallest similarity tried (0.02)",
         "the largest C times variance tried (1000)",
     ]
+    # In a grid of one's own too, if it has an interior.
+    own = expand([("a", Template(Gaussian()))], {"C": [1.0, 10.0, 100.0], "gamma": [1, 2]}, SVC(), "")
+    assert own.edges(Setting(0, None, {"C": 100.0, "gamma": 2})) == ["the largest C tried (100)"]
+    assert own.edges(Setting(0, None, {"C": 10.0, "gamma": 2})) == []
     place, known = trials.settings.index(first), len(trials.settings)
     around = trials.extend([place])[place]
     beyond = {(s.similarity, s.params["C"].value) for s in trials.settings[known:]}

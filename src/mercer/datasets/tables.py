@@ -273,6 +273,7 @@ def numbers_of(path: Path, features: Any) -> np.ndarray:
         raise ValueError(
             f"{path.name} has columns that are not numbers: {', '.join(map(repr, text[:5]))}"
             f"{', ...' if len(text) > 5 else ''}; remove or encode them (mercer compare: --drop COLUMN)"
+            ", or compare one of them as strings (--text COLUMN)"
         )
     X: np.ndarray = features.to_numpy(dtype=float)
     if not np.isfinite(X).all():

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._repr import import_lines
 from mercer.kernels import Kernel
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.kinds import Candidates
@@ -283,7 +284,8 @@ class Comparison:
                 "`mercer predict` or the model's predict() fills them in"
             )
         notes += [
-            f"{score.name}: the best is {' and '.join(score.search.edges_)}"
+            f"{score.name}: the best is {' and '.join(score.search.edges_)}; beyond it may be "
+            "better: try KernelSearchCV with a wider grid (similarities, param_grid)"
             for score in self.scores
             if score.search.edges_
         ]
@@ -299,6 +301,11 @@ class Comparison:
         if isinstance(model, LandmarkMachine):
             return repr(model)
         return f"make_pipeline(GramTransformer({best.kernel!r}), {model[-1]!r})"
+
+    @property
+    def imports(self) -> str:
+        """Python code that imports what :attr:`best` names."""
+        return import_lines(self.scores[0].search.best_estimator_, self.best)
 
     @property
     def call(self) -> str:

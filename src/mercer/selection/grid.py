@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
 
+from mercer._validation import is_number
 from mercer.kernels.base import has_range
 from mercer.kernels.scale import check_similarity
 from mercer.machines.landmarks.base import LandmarkMachine
@@ -22,6 +23,8 @@ from mercer.selection.scales import ALPHA_GRID, C_GRID, SIMILARITIES, Relative, 
 _PREFIX = "kernel__"
 #: How often a grid is extended around a best setting at its edge.
 EXTENSIONS = 2
+#: Fewest values of a grid of one's own that have an interior.
+_FEW = 3
 
 
 @dataclass(frozen=True)
@@ -73,17 +76,19 @@ class Trials:
 
     def edges(self, setting: Setting) -> list[str]:
         """Sentences on the edges of the grid at which a setting lies."""
-        if not self.extensible:
-            return []
         tried = [s for s in self.settings if s.template == setting.template]
         found = []
         similarities = {s.similarity for s in tried}
-        if len(similarities) > 1:
+        fewest = 2 if self.extensible else _FEW
+        if len(similarities) >= fewest:
             found += _ends("similarity", setting.similarity, similarities)
         for name, value in setting.params.items():
             if isinstance(value, Relative) and len(value.ladder) > 1:
                 unit = "C times variance" if value.kind == "C" else "ridge over variance"
                 found += _ends(unit, value.value, {s.params[name].value for s in tried})
+            elif is_number(value):
+                values = {s.params[name] for s in tried if is_number(s.params.get(name))}
+                found += _ends(name, value, values) if len(values) >= fewest else []
         return found
 
 

@@ -102,9 +102,13 @@ def encode(X: Any, Y: Any = None) -> tuple[Sequences, Sequences | None]:
 
 
 def restrict(P: Sequences, alphabet: Any, name: str) -> Sequences:
-    """The same strings with symbols numbered as in the alphabet; other symbols are refused."""
+    """The same strings with symbols numbered as in the alphabet.
+
+    Other symbols have the number of None in it, and are refused if it has none.
+    """
     places = {symbol: i for i, symbol in enumerate(alphabet)}
-    table = np.array([places.get(symbol, -1) for symbol in P.symbols], dtype=np.int32)
+    others = places.get(None, -1)
+    table = np.array([places.get(symbol, others) for symbol in P.symbols], dtype=np.int32)
     codes = table[P.codes]
     if (codes < 0).any():
         place = int((codes < 0).argmax())
@@ -127,7 +131,7 @@ def _advice(symbol: Any, kind: Kind, alphabet: dict[Any, int]) -> str:
     for change in ("upper", "lower"):
         if isinstance(symbol, str) and getattr(symbol, change)() in alphabet:
             return f"change strings to {change} case, or name all symbols by alphabet="
-    return "name all symbols that may occur by alphabet="
+    return "name all symbols that may occur by alphabet=, or learn them with scaled_to(X)"
 
 
 def symbol_keys(P: Sequences) -> NDArray[np.uint64]:

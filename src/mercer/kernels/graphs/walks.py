@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.gaussian_process import kernels as sk
 
 from mercer._arrays import number
 from mercer._validation import is_whole
 from mercer.engine.matrix_functions import WalkSeries
 from mercer.kernels.graphs.base import NodeKernel
 from mercer.laws import Law
-from mercer.spaces import Graph
+from mercer.spaces import Graph, Space
 from mercer.spaces.realisations.base import Slope
 from mercer.spaces.realisations.graphs import LOG_MAX, Array, NodeFunction, Nodes, Series
 
@@ -24,6 +25,8 @@ _ROUNDING = 1e-12
 _CROWDED = 0.05
 #: Exponents up to which exp(beta A) from an eigendecomposition is exact to 1e-11 everywhere.
 _SMALL_EXPONENT = 8.0
+#: Discount factors of VonNeumann relative to their limit: the usual one, and the largest for optimisers.
+_USUAL, _CLOSEST = 0.9, 0.999
 
 
 @dataclass(frozen=True)
@@ -258,12 +261,13 @@ class VonNeumann(NodeKernel):
     ----------
     space : Graph
         Its ``similarity`` is S.
-    beta : float
-        Discount factor per step.
+    beta : float, optional
+        Discount factor per step.  By default nine tenths of the limit 1 / (largest eigenvalue of S), or
+        1 where there is no limit.
     normalized : bool
         Divide by the square roots of K(x, x) and K(y, y).
     beta_bounds : pair of floats or "fixed"
-        Range for optimisers.
+        Range for optimisers, who stay below 0.999 times the limit.
 
     References
     ----------
@@ -281,9 +285,24 @@ class VonNeumann(NodeKernel):
     """
 
     space: Graph
-    beta: float = 0.1
+    beta: Any = None
     normalized: bool = False
     beta_bounds: Any = (1e-4, 1e2)
+
+    def __post_init__(self) -> None:
+        if self.beta is None and isinstance(self.space, Space):
+            self.space.operator("similarity")  # refuses what is not a graph
+            self.beta = _USUAL / self._top if self._top > 0 else 1.0
+
+    @property
+    def hyperparameters(self) -> list[sk.Hyperparameter]:
+        """See :class:`Kernel`; bounds end below the limit."""
+        (found,) = super().hyperparameters
+        if found.fixed or number(self.beta) * self._top >= 1:  # which validate refuses
+            return [found]
+        limit = _CLOSEST / self._top if self._top > 0 else math.inf
+        low, high = found.bounds[0]
+        return [sk.Hyperparameter(found.name, "numeric", (min(low, 1e-3 * limit), min(high, limit)))]
 
     def range_start(self) -> float:
         """See :class:`Kernel`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -20,11 +20,13 @@ from mercer.engine.numpy import Tiles
 from mercer.engine.operands import invariants
 from mercer.kernels.strings.base import StringKernel, mirror
 from mercer.profiles import PowerProfile
-from mercer.spaces.sequences import Sequences, restrict
+from mercer.spaces.sequences import Sequences, encode, restrict
 
 Array = NDArray[np.float64]
 #: Largest number of a substring.
 _LARGEST = 2**63 - 1
+#: The usual alphabet.
+_DNA = "ACGT"
 #: Most masks of a mismatch kernel.
 _MASKS = 10**6
 #: Rows of a Gram matrix that are added at a time.
@@ -233,8 +235,10 @@ class Mismatch(StringKernel):
         Length l of the words.
     mismatches : int
         Largest number m of substitutions, less than l.
-    alphabet : str, bytes or sequence of tokens
-        All symbols that may occur.
+    alphabet : str, bytes or sequence of tokens, optional
+        All symbols that may occur; None among them stands for all others together.  By default
+        "ACGT", unless training strings have other symbols: then :meth:`scaled_to`, machines, searches
+        and :class:`~mercer.features.GramTransformer` learn theirs, and None.
     normalized : bool
         Divide by the square roots of k(s, s) and k(t, t).
 
@@ -250,12 +254,26 @@ class Mismatch(StringKernel):
     array([[7., 4., 2.],
            [4., 7., 4.],
            [2., 4., 7.]])
+    >>> kernel = Mismatch(length=2).learnt_from(["banana", "bandana"])
+    >>> kernel.alphabet
+    ['a', 'b', 'd', 'n', None]
+    >>> kernel(["nana"], ["cabana"])
+    array([[66.]])
     """
 
-    length: int = 3
+    length: int = 4
     mismatches: int = 1
-    alphabet: Any = "ACGT"
+    alphabet: Any = None
     normalized: bool = False
+
+    def learnt_from(self, X: Any, y: Any = None) -> Mismatch:
+        """See :class:`Kernel`; the alphabet, unless it is given or that of DNA is enough."""
+        symbols = encode(X)[0].symbols if self.alphabet is None else _DNA
+        return self if set(symbols) <= set(_DNA) else replace(self, alphabet=[*symbols, None])
+
+    @property
+    def _symbols(self) -> Any:
+        return _DNA if self.alphabet is None else self.alphabet
 
     def validate(self) -> None:
         """See :class:`Kernel`."""
@@ -267,7 +285,7 @@ class Mismatch(StringKernel):
                 f"mismatches of Mismatch must be 0, 1, ... and less than length={self.length}, "
                 f"got {self.mismatches!r}"
             )
-        _check_alphabet(self.alphabet)
+        _check_alphabet(self._symbols)
         masks = 0
         for hidden in range(min(2 * self._substitutions(), int(self.length)) + 1):
             masks += math.comb(int(self.length), hidden)
@@ -279,8 +297,8 @@ class Mismatch(StringKernel):
 
     def _check(self, X: Any, Y: Any) -> tuple[Sequences, Sequences | None]:
         P, Q = super()._check(X, Y)
-        P = restrict(P, self.alphabet, "X")
-        return P, None if Q is None else restrict(Q, self.alphabet, "Y")
+        P = restrict(P, self._symbols, "X")
+        return P, None if Q is None else restrict(Q, self._symbols, "Y")
 
     def _gram(self, P: Sequences, Q: Sequences | None) -> Array:
         parts = self._masks(longest_shared(P, Q))
@@ -295,7 +313,7 @@ class Mismatch(StringKernel):
         length = int(self.length)
         if length > longest:
             return []
-        weights = mask_weights(length, self._substitutions(), len(self.alphabet))
+        weights = mask_weights(length, self._substitutions(), len(self._symbols))
         return [
             Window(length, mask, weight)
             for kept, weight in enumerate(weights)
@@ -305,7 +323,7 @@ class Mismatch(StringKernel):
 
     def _substitutions(self) -> int:
         """Largest number of substitutions; none in an alphabet of one symbol."""
-        return int(self.mismatches) if len(self.alphabet) > 1 else 0
+        return int(self.mismatches) if len(self._symbols) > 1 else 0
 
     def _dtype(self, parts: list[Window], P: Sequences, Q: Sequences) -> Any:
         """Floats if they represent all intermediate sums exactly, otherwise integers.
@@ -315,7 +333,7 @@ class Mismatch(StringKernel):
         pairs = int(P.lengths.max()) * int(Q.lengths.max())
         if not parts or pairs * sum(abs(part.weight) for part in parts) < 2**53:
             return np.float64
-        shared = common_words(int(self.length), int(self.mismatches), len(self.alphabet))
+        shared = common_words(int(self.length), int(self.mismatches), len(self._symbols))
         if pairs * shared[-1] > _LARGEST:
             raise ValueError(
                 "values of Mismatch may exceed 2**63; use shorter strings or fewer mismatches"

@@ -49,7 +49,6 @@ class Strings(Kind):
         families: dict[str, list[Kernel]] = {
             "letter counts": [Spectrum(1, **unit)],
             "spectrum": [Spectrum(length, **unit) for length in (*pure, (1, 2), (1, 3), (1, 4))],
-            "full spectrum": [FullSpectrum(decay, **unit) for decay in (0.25, 0.5, 0.75, 1.0)],
         }
         notes = []
         wanted = [length for length in SUBSTRING_GRID if length <= longest]
@@ -60,6 +59,17 @@ class Strings(Kind):
                 f"{len(lengths)} strings are shorter than {wanted[-1]} (row {lengths.argmin()} has "
                 f"length {shortest}); drop such strings to compare them"
             )
+        if shortest == longest:
+            families["weighted degree"] = [WeightedDegree(degree) for degree in (2, 4, 8, 16, 24)]
+        else:
+            usual = int(np.bincount(lengths).argmax())
+            notes.append(
+                f"weighted degree was left out: it needs strings of one length, and "
+                f"{int((lengths != usual).sum())} of {len(lengths)} are not of length {usual} "
+                f"(the first is row {int((lengths != usual).argmax())})"
+            )
+        # The slowest last: a suffix automaton for each string, and dynamic programs for all pairs.
+        families["full spectrum"] = [FullSpectrum(decay, **unit) for decay in (0.25, 0.5, 0.75, 1.0)]
         if shortest < 2:
             notes.append(
                 f"subsequences with gaps were left out: row {lengths.argmin()} has length 1 and none"
@@ -76,15 +86,6 @@ class Strings(Kind):
                 if length <= shortest
                 for decay in (0.3, 0.6)
             ]
-        if shortest == longest:
-            families["weighted degree"] = [WeightedDegree(degree) for degree in (2, 4, 8, 16, 24)]
-        else:
-            usual = int(np.bincount(lengths).argmax())
-            notes.append(
-                f"weighted degree was left out: it needs strings of one length, and "
-                f"{int((lengths != usual).sum())} of {len(lengths)} are not of length {usual} "
-                f"(the first is row {int((lengths != usual).argmax())})"
-            )
         facts = f"length {shortest}" if shortest == longest else f"lengths {shortest} to {longest}"
         templates = {name: [Template(kernel) for kernel in own] for name, own in families.items()}
         return Candidates(
