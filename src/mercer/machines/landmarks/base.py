@@ -68,6 +68,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         """
         rows = self._rows(X, y, sample_weight)
         kept = checkpoint_for(self, checkpoint, rows, self._kept)
+        rows = self._tallied(rows, kept)
         sample = self._sum_up(rows, kept)
         self._solve(RidgeSums.of(self.statistics_, self._bias), rows, sample, kept)
         kept.remove()
@@ -87,7 +88,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         list of fitted machines
         """
         first: Self = clone(self)
-        rows = first._rows(X, y, sample_weight)
+        rows = first._tallied(first._rows(X, y, sample_weight), Checkpoint())
         sample = first._sum_up(rows, Checkpoint())
         sums = RidgeSums.of(first.statistics_, self._bias)
         found = []
@@ -98,6 +99,14 @@ class LandmarkMachine(BaseEstimator, ABC):
             machine._solve(sums, rows, sample, Checkpoint())
             found.append(machine)
         return found
+
+    def _tallied(self, rows: RowSource, kept: Checkpoint) -> RowSource:
+        """Rows with the weights that they count by, after a look at the targets."""
+        return rows
+
+    def _weighted(self, rows: RowSource) -> RowSource:
+        """Rows with the weights that they counted by in the fit."""
+        return rows
 
     @property
     @abstractmethod
@@ -252,7 +261,7 @@ class LandmarkMachine(BaseEstimator, ABC):
             raise ValueError(f"grade must be 'sampled' or 'exact', got {grade!r}")
         if not is_whole(n_rows) or n_rows < 2:
             raise ValueError(f"n_rows must be a whole number from 2, got {n_rows!r}")
-        rows = self._rows(X, y, sample_weight, reset=False)
+        rows = self._weighted(self._rows(X, y, sample_weight, reset=False))
         if not rows.repeatable:
             raise ValueError("certify passes over the rows again, and an iterator can be read only once")
         dual = DualObjective(*self._reached)
