@@ -5,7 +5,7 @@ import torch
 
 from mercer.gpytorch import Heat, Matern
 from mercer.gpytorch.kernels import gpytorch  # silences its import
-from mercer.gpytorch.operator import GramOperator
+from mercer.gpytorch.operator import EntrywiseProduct, GramOperator
 from mercer.spaces import Sphere
 from tests.gpytorch.test_kernels import EVERY, RNG, ExactGP, data, double
 
@@ -61,6 +61,28 @@ def test_operators_learn_as_matrices_do(monkeypatch) -> None:
         found.append([loss.reshape(1), inputs.grad.flatten(), mean, *slopes])
     for left, right in zip(*found, strict=True):
         torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.usefixtures("operators")
+def test_products_of_kernels_are_made_some_rows_at_a_time(monkeypatch) -> None:
+    monkeypatch.setattr("mercer.gpytorch.operator._PART", 100)
+    rows, v = (torch.tensor(RNG.normal(size=(30, n))) for n in (3, 2))
+    heat = double(lambda **o: Heat(Sphere(), t=0.2, **o))
+    matern = double(lambda **o: Matern(Sphere(), nu=1.5, **o))
+    kernel = gpytorch.kernels.ScaleKernel(heat * matern * heat).double()
+    found = []
+    for dense in (4, 1000):
+        monkeypatch.setattr("mercer.gpytorch.kernels.DENSE", dense)
+        inputs = rows.clone().requires_grad_()
+        operator = kernel(inputs).evaluate_kernel()
+        kernel.zero_grad()
+        (operator @ v).square().sum().backward()
+        slopes = [parameter.grad.flatten() for parameter in kernel.parameters()]
+        parts = operator.diagonal(), operator[2:9, 3:9].to_dense(), operator[[1, 2], [0, 2]]
+        found.append([operator @ v, operator.to_dense(), *parts, inputs.grad, *slopes])
+        assert isinstance(operator.base_linear_op, EntrywiseProduct) == (dense == 4)
+    for left, right in zip(*found, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.usefixtures("operators")

@@ -163,7 +163,7 @@ def test_transformers_of_ones_own() -> None:
     holes = TABLE.assign(age=TABLE.age.where(TABLE.age > 45), site=TABLE.site.where(TABLE.site != "sea"))
     filled = On(["age"], Gaussian(), make_pipeline(SimpleImputer(), StandardScaler()))
     labels = SimpleImputer(strategy="constant", fill_value="unknown")
-    kernel = filled + On(["site"], Heat(Categories()), labels) + On(["site"], Linear(), OneHotEncoder())
+    kernel = filled + On("site", Heat(Categories()), labels) + On(["site"], Linear(), OneHotEncoder())
     machine = KernelRidge(kernel).fit(holes[:30], TABLE.income[:30])
     assert np.isfinite(machine.predict(holes[30:])).all()
     expected = Gaussian()(StandardScaler().fit_transform(holes[["age"]].fillna(holes.age.mean())))

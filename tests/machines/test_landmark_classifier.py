@@ -9,13 +9,16 @@ import pytest
 import torch
 from scipy import sparse
 from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
 
 from mercer.gp import ParquetBlocks
 from mercer.kernels import Gaussian, Spectrum
 from mercer.machines import SVC, LandmarkClassifier
 from mercer.machines.landmarks import base, classifier
 from mercer.machines.landmarks.losses import LossSums, MarginLoss
+from mercer.machines.probability import fit_sigmoid
 
 LOSSES = {
     "squared": lambda z: (1 - z) ** 2,
@@ -110,12 +113,13 @@ def test_squares_are_solved_with_a_bias() -> None:
 def test_probabilities() -> None:
     X, y, w = data(2, m=2000, classes=3)
     new, labels, _ = data(3, m=2000, classes=3)
-    for loss in ("squared", "logistic"):
+    for loss in LOSSES:
         model = LandmarkClassifier(Gaussian(), 60, loss=loss, random_state=0).fit(X, y, w)
         p = model.predict_proba(new)
         np.testing.assert_allclose(p.sum(axis=1), 1.0)
-        sure = p.max(axis=1) > 0.9
-        assert 0.9 < np.mean((model.predict(new) == labels)[sure]) < 0.995
+        if loss != "hinge":  # no margin is all around the class in the middle
+            sure = p.max(axis=1) > 0.9
+            assert 0.9 < np.mean((model.predict(new) == labels)[sure]) < 0.995
         two = labels != "cat"
         model.fit(X[y != "cat"], y[y != "cat"])
         own = model.predict_proba(new[two])[:, 1]
@@ -123,7 +127,47 @@ def test_probabilities() -> None:
             part = (own > low) & (own < high)
             difference = np.mean(labels[two][part] == "bee") - own[part].mean()
             assert abs(difference) < 2.5 * np.sqrt(0.25 / part.sum())
-    assert not hasattr(LandmarkClassifier(loss="hinge"), "predict_proba")
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge"])
+def test_probabilities_are_those_of_rows_left_out(loss: str) -> None:
+    # Two hundred landmarks follow every row; what they say of rows they saw is far too sure.
+    X, y, _ = data(7, m=250)
+    new, labels, _ = data(8, m=2000)
+    model = LandmarkClassifier(Gaussian(0.5), 200, 0.05, loss=loss, random_state=0).fit(X, y)
+    seen = fit_sigmoid(model.decision_function(X), y == "bee", np.ones(250))
+    values = model.decision_function(new)
+    p, sure = model.predict_proba(new)[:, 1], expit(values * seen[0] + seen[1])
+    assert log_loss(labels == "bee", p) < log_loss(labels == "bee", sure) - 0.02
+    assert log_loss(labels == "bee", p) < 0.6
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_classes_have_weights(loss: str, monkeypatch) -> None:
+    monkeypatch.setattr(base, "_LEAST", 100)
+    X, y, w = data(4, m=300, classes=3)
+    blocks = [(X[i : i + 90], y[i : i + 90], w[i : i + 90]) for i in range(0, 300, 90)]
+    chunked = [da.from_array(part, chunks=(77, *part.shape[1:])) for part in (X, y, w)]
+    model = LandmarkClassifier(Gaussian(), 10, 0.1, loss=loss, random_state=0)
+    totals = np.array([w[y == label].sum() for label in ("ant", "bee", "cat")])
+    for given, factors in (
+        ("balanced", totals.sum() / (3 * totals)),
+        ({"ant": 2.0, "cat": 0.5}, np.array([2.0, 1.0, 0.5])),
+    ):
+        own = w * factors[np.searchsorted(["ant", "bee", "cat"], y)]
+        expected = model.set_params(class_weight=None).fit(X, y, own).decision_function(X)
+        certificate = model.certify(X, y, own, n_rows=50)
+        model.set_params(class_weight=given)
+        for rows in ((X, y, w), (blocks,), chunked):
+            np.testing.assert_allclose(model.fit(*rows).decision_function(X), expected, atol=1e-8)
+            np.testing.assert_allclose(model.class_weight_, factors)
+            assert model.certify(*rows, n_rows=50).lower == pytest.approx(certificate.lower, rel=1e-6)
+    for wrong, message in (
+        ({"dog": 1.0}, "are not in class_weight"),
+        ({"ant": -1.0}, "class_weight must be positive numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.set_params(class_weight=wrong).fit(X, y)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

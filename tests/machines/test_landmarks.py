@@ -98,6 +98,21 @@ def test_exact_objective_is_inside_the_brackets(seed: int) -> None:
     assert improvements[-1] < min(1e-6, improvements[0])
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_exact_bracket_is_narrow_once_landmarks_suffice(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    m, size, columns = (2000, 300, 3) if seed == 0 else (500, 100, 1 + seed % 2)
+    X, w = rng.normal(size=(m, columns)), rng.choice([0.5, 1.0, 4.0], size=m)
+    Y = np.sin(2 * X[:, :1]) + X[:, -1:] * [0.0, 1.0] + rng.normal(scale=0.3, size=(m, 2))
+    kernel, alpha = Gaussian(rng.uniform(1, 3)), 10.0 ** rng.uniform(-2, 1)
+    model = LandmarkRegressor(kernel, size, alpha, random_state=seed).fit(X, Y, w)
+    found = model.certify(X, Y, w, grade="exact")
+    exact = exact_objective(kernel(X), Y, w, alpha)
+    assert len(model.landmarks_) <= size < m / 4
+    assert found.lower * (1 - 1e-9) <= exact <= found.upper * (1 + 1e-9)
+    assert found.improvement < 1e-3
+
+
 def _objective(model, X, Y, w) -> float:
     """The objective from predictions, and the norm from the kernel matrix of the landmarks."""
     c = model.dual_coef_

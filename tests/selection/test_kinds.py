@@ -124,7 +124,7 @@ def test_models_of_a_kind_that_is_gone_are_named(tmp_path, monkeypatch) -> None:
     save_model(tmp_path / "m.skops", result)
     assert load_model(tmp_path / "m.skops").kind == "codes"
     del kinds._KINDS[0]
-    with pytest.raises(ValueError, match="its points are codes, a kind of data that is not registered"):
+    with pytest.raises(ValueError, match="its points are 'codes', not of a known kind"):
         load_model(tmp_path / "m.skops")
 
 

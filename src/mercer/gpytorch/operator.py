@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from mercer.kernels.realised import RealisedKernel
 from mercer.machines.pivots import sampled_pivots
@@ -20,8 +21,8 @@ with warnings.catch_warnings():
 
 #: Rows of a matrix that is made rather than multiplied by.
 DENSE = 4096
-#: Elements of a matrix that is made when it is asked for.
-_MOST = 2**28
+#: Elements of a matrix that is made when it is asked for, and of a part of a product.
+_MOST, _PART = 2**28, 2**23
 #: Least columns of the factor that preconditions conjugate gradients.
 _RANK = 300
 
@@ -71,6 +72,9 @@ class GramOperator(LinearOperator):
             other = other.reshape(())
         rows = (self.x1,) if self.symmetric else (self.x1, self.x2)
         return self._like(*rows, by=other)
+
+    def _mul_matrix(self, other: LinearOperator) -> LinearOperator:
+        return EntrywiseProduct(self, other.evaluate_kernel())
 
     def _size(self) -> torch.Size:
         return torch.Size([len(self.x1), len(self.x2)])
@@ -138,3 +142,59 @@ class GramOperator(LinearOperator):
         inverse = torch.linalg.inv(torch.linalg.cholesky(inner)).to(self.x1.dtype)
         factor = self.factor.sqrt() * self.kernel(self.x1, self.x1[chosen]) @ inverse.mT
         return (factor, chosen) if return_pivots else factor
+
+
+class EntrywiseProduct(LinearOperator):
+    """The entrywise product of two Gram matrices, of which some rows are made at a time.
+
+    Derivatives make these rows again, so that memory stays proportional to the rows.
+
+    Parameters
+    ----------
+    left, right : LinearOperator
+        Matrices of one shape, without a batch.
+    """
+
+    def __init__(self, left: LinearOperator, right: LinearOperator) -> None:
+        super().__init__(left, right)
+        self.left, self.right = left, right
+
+    def _mul_matrix(self, other: LinearOperator) -> LinearOperator:
+        return EntrywiseProduct(self, other.evaluate_kernel())
+
+    def _size(self) -> torch.Size:
+        return self.left.shape
+
+    def _transpose_nonbatch(self) -> EntrywiseProduct:
+        return EntrywiseProduct(self.left.mT, self.right.mT)
+
+    def _rows(self, start: int, stop: int) -> torch.Tensor:
+        first, second = (factor[start:stop, :].to_dense() for factor in (self.left, self.right))
+        return first * second
+
+    def _matmul(self, rhs: torch.Tensor) -> torch.Tensor:
+        height = max(1, _PART // self.shape[1])
+        starts = range(0, self.shape[0], height)
+
+        def product(start: int, rhs: torch.Tensor) -> torch.Tensor:
+            return self._rows(start, min(start + height, self.shape[0])) @ rhs
+
+        return torch.cat([checkpoint(product, s, rhs, use_reentrant=False) for s in starts], dim=-2)
+
+    def _diagonal(self) -> torch.Tensor:
+        return self.left.diagonal() * self.right.diagonal()
+
+    def _get_indices(
+        self, row_index: torch.Tensor, col_index: torch.Tensor, *batch_indices: torch.Tensor
+    ) -> torch.Tensor:
+        left = self.left._get_indices(row_index, col_index)
+        return left * self.right._get_indices(row_index, col_index)
+
+    def _getitem(self, row_index: Any, col_index: Any, *batch_indices: Any) -> LinearOperator:
+        return EntrywiseProduct(
+            self.left._getitem(row_index, col_index), self.right._getitem(row_index, col_index)
+        )
+
+    def to_dense(self) -> torch.Tensor:
+        """The matrix itself, unless it is too large to be meant."""
+        return self.left.to_dense() * self.right.to_dense()

@@ -12,8 +12,13 @@ Array = NDArray[np.float64]
 
 _WORDS = {
     "safe": "more landmarks would improve the objective by at most {} %",
-    "sampled": "more landmarks would improve the objective by about {} % (standard error {} %)",
+    "sampled": "more landmarks would improve the objective by at most about {} % (standard error {} %)",
     "exact": "more landmarks would improve the objective by at most {} %, by a product with all rows",
+}
+#: In place of them, where the bound is that no objective is negative.
+_NOTHING = {
+    "safe": "sums over rows do not tell what more landmarks would improve; certify takes a closer look",
+    "sampled": "these landmarks are too few to tell what more would improve; raise n_landmarks or alpha",
 }
 
 
@@ -47,7 +52,10 @@ class Certificate:
     def __str__(self) -> str:
         error = 100 * self.standard_error / self.upper if self.upper > 0 else 0.0
         shown = (f"{float(rounded_up(percent)):g}" for percent in (100 * self.improvement, error))
-        return _WORDS[self.grade].format(*shown)
+        improvement, spread = shown
+        if improvement == "100":
+            return _NOTHING.get(self.grade, _NOTHING["sampled"])
+        return _WORDS[self.grade].format(improvement, spread)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from mercer._validation import refuse_complex
 from mercer.kernels import Gaussian, Linear
 from mercer.kernels.base import BLOCK, Kernel, has_range
 from mercer.machines.program import Array, Index
+from mercer.rows.columns import columns_by_name
 
 #: Rows whose part of a Gram matrix is looked at at a time, and what counts there as a negative
 #: eigenvalue or as a difference.
@@ -203,6 +204,10 @@ def open_points(
 
 def learnt_kernel(kernel: Any, scale: float | None, X: Any, y: Any, weights: Any = None) -> Any:
     """The kernel that was asked for, with what it learns from training points and targets."""
+    if isinstance(kernel, type):
+        raise TypeError(
+            f"kernel is the class {kernel.__name__}; give an instance, {kernel.__name__}(...)"
+        )
     if isinstance(kernel, str):
         if kernel == "linear":
             kernel = Linear()
@@ -234,7 +239,7 @@ def check_points(
         return X, y if isinstance(y, str) else _check_y(on_cpu(y), multi_output=True, estimator=machine)
     X = on_cpu(X)
     if not isinstance(kernel, str) and not getattr(kernel, "requires_vector_input", False):
-        return X, y
+        return columns_by_name(machine, X, reset), y
     if not reset and get_config()["assume_finite"] and _is_plain(X, machine.n_features_in_):
         return X, y
     refuse_complex(X, "X")

@@ -85,6 +85,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     Beyond that, conjugate gradients on products with the Gram matrix, which is never held,
     preconditioned by a randomly pivoted partial Cholesky factor.
 
+    As in scikit-learn, f has no constant, and is drawn to zero: centre targets that are far from it, by
+    :class:`sklearn.compose.TransformedTargetRegressor`, or add a constant to the kernel.
+
     Parameters
     ----------
     kernel : Kernel, callable, "rbf", "linear" or "precomputed"

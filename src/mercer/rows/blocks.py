@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -132,8 +133,11 @@ def stacked(parts: Sequence[Any]) -> Any:
         return first
     if sparse.issparse(first):
         return sparse.vstack(parts, format="csr")
-    if hasattr(first, "iloc"):
-        return pd.concat(parts, ignore_index=True)
+    if hasattr(first, "columns"):
+        if all(hasattr(part, "vstack") for part in parts):  # polars
+            return reduce(lambda whole, part: whole.vstack(part), parts)
+        frames = [part if hasattr(part, "iloc") else part.to_pandas() for part in parts]
+        return pd.concat(frames, ignore_index=True)
     if hasattr(first, "shape"):
         return array_namespace(first).concat(parts)
     return [one for part in parts for one in part]

@@ -74,9 +74,9 @@ class ColumnCheck:
         """Points that stay as they are, checked as a whole; None if there are no such."""
         if self.opaque:
             _refuse_equal_names(X)
-            if getattr(X, "ndim", 1) == 2:
+            if getattr(X, "ndim", 1) == 2 and not hasattr(X, "columns"):
                 self.frame(X)
-            return X
+            return columns_by_name(self.estimator, X, self.reset)
         here = engine_for(X).resident(X) if self.vectors else None
         if here is None:
             return None
@@ -97,6 +97,12 @@ class ColumnCheck:
         _check_feature_names(self.estimator, empty, reset=self.reset)
         _check_n_features(self.estimator, empty, reset=self.reset)
 
+    @property
+    def known(self) -> Labels:
+        """Names that were learnt before; None if there are none."""
+        found = None if self.reset else getattr(self.estimator, "feature_names_in_", None)
+        return None if found is None else list(found)
+
     def names(self, names: Sequence[str] | None) -> None:
         """Names of the columns of blocks; None if they have none."""
         if names is None:
@@ -104,11 +110,34 @@ class ColumnCheck:
         known = list(getattr(self.estimator, "feature_names_in_", names))
         if self.reset:
             self.estimator.feature_names_in_ = np.asarray(names, dtype=object)
-        elif list(names) != known:
+        elif list(names) != known and not (self.opaque and set(known) <= set(names)):
             raise ValueError(
                 f"the columns of X are {', '.join(names)}; in the rows before they were "
                 f"{', '.join(known)}, in this order"
             )
+
+
+def columns_by_name(estimator: Any, X: Any, reset: bool) -> Any:
+    """A data frame for a kernel of whole tables, with the columns of the fit in their order.
+
+    Columns are found by name, wherever they stand and whatever stands beside them.  What is missing is
+    left to the kernel, which knows whether it needs it.  Other points are returned as they are.
+    """
+    names = list(X.columns) if hasattr(X, "columns") else []
+    named = bool(names) and all(isinstance(name, str) for name in names)
+    if reset:
+        vars(estimator).pop("feature_names_in_", None)
+        if named:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+            estimator.n_features_in_ = len(names)
+    known = getattr(estimator, "feature_names_in_", None)
+    return X if known is None or not named else in_order(X, list(known))
+
+
+def in_order(X: Any, known: list[Any]) -> Any:
+    """The columns of a data frame that are known, in their order; all of X if one is not there."""
+    names = list(X.columns)
+    return X[known] if names != known and set(known) <= set(names) else X
 
 
 def _column(X: Any) -> Any:
@@ -236,6 +265,13 @@ def check_labels(first: Labels, here: Labels, what: str) -> None:
         f"{what} has {_text(here)}, but {_text(first)} in the first block; give the same columns in the "
         "same order in every block, or arrays in every block"
     )
+
+
+def check_width(first: Any, here: Any, what: str) -> None:
+    """Refuse a block with another number of columns than the first one."""
+    widths = [int(X.shape[1]) for X in (first, here) if getattr(X, "ndim", 1) == 2]
+    if len(set(widths)) > 1:
+        raise ValueError(f"{what} has {widths[1]} columns, but {widths[0]} in the first block")
 
 
 def _text(found: Labels) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
 
+from mercer.rows.base import RowSource
 from mercer.rows.blocks import Block
 
 Array = NDArray[np.float64]
@@ -63,6 +67,81 @@ class LabelTally:
         if not self.weights.all():
             empty = labels[int(self.weights.argmin())]
             raise ValueError(f"all rows of the class {empty!r} have weight zero; drop them")
+
+    def factors(self, class_weight: Any) -> Array:
+        """What the rows of each class are multiplied by; a row of weight two is balanced as two rows."""
+        if class_weight is None:
+            return np.ones(len(self.labels))
+        if isinstance(class_weight, str) and class_weight == "balanced":
+            return self.weight / (len(self.labels) * self.weights)
+        found: Array = compute_class_weight(class_weight, classes=self.labels, y=self.labels)
+        if not ((found > 0) & (found < np.inf)).all():
+            raise ValueError(f"class_weight must be positive numbers, got {class_weight!r}")
+        return found
+
+
+class ClassWeightedRows(RowSource):
+    """Rows whose weights are multiplied by a factor for each class.
+
+    Parameters
+    ----------
+    rows : RowSource
+    classes : array of shape (q,)
+        Labels in order.
+    factors : array of shape (q,)
+    """
+
+    def __init__(self, rows: RowSource, classes: NDArray[Any], factors: Array) -> None:
+        super().__init__(rows.X, rows.y, rows.weight)
+        self._rows, self._weigh = rows, partial(_weighted, classes, factors)
+        self.length, self.repeatable, self.flat = rows.length, rows.repeatable, rows.flat
+        self.opaque = rows.opaque
+
+    @classmethod
+    def accepts(cls, X: Any, complete: bool) -> bool:
+        """Nothing: it is made of another source."""
+        return False
+
+    @property
+    def where(self) -> Any:
+        """See :class:`RowSource`."""
+        return self._rows.where
+
+    @property
+    def columns(self) -> int:
+        """See :class:`RowSource`."""
+        return self._rows.columns
+
+    def fingerprint(self) -> str:
+        """See :class:`RowSource`."""
+        return self._rows.fingerprint()
+
+    def confirm(self) -> None:
+        """See :class:`RowSource`."""
+        self._rows.confirm()
+
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        """See :class:`RowSource`."""
+        return map(self._weigh, self._rows.blocks(start))
+
+    def sample(self, seed: int, size: int | None = None) -> Block:
+        """See :class:`RowSource`."""
+        return self._weigh(self._rows.sample(seed, size))
+
+    def sums(
+        self, job: Callable[[Block], Any], start: int, in_rounds: bool
+    ) -> Iterator[tuple[int, Any]]:
+        """See :class:`RowSource`."""
+        return self._rows.sums(partial(_of_weighted, job, self._weigh), start, in_rounds)
+
+
+def _weighted(classes: NDArray[Any], factors: Array, block: Block) -> Block:
+    own = factors[np.searchsorted(classes, block.labels())]
+    return replace(block, weight=own if block.weight is None else own * block.weight)
+
+
+def _of_weighted(job: Callable[[Block], Any], weigh: Callable[[Block], Block], block: Block) -> Any:
+    return job(weigh(block))
 
 
 def signs(classes: NDArray[Any], block: Block) -> Array:

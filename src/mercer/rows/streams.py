@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 import joblib
 
@@ -13,7 +13,14 @@ from mercer._progress import progress
 from mercer.rows.base import RowSource
 from mercer.rows.blocks import Block, checked, drawn, joined, sample_size, taken
 from mercer.rows.checkpoint import Checkpoint
-from mercer.rows.columns import Labels, check_labels, column_labels
+from mercer.rows.columns import (
+    ColumnCheck,
+    Labels,
+    check_labels,
+    check_width,
+    column_labels,
+    in_order,
+)
 
 #: Last entry of a complete journal.
 END = "end"
@@ -32,12 +39,22 @@ class StreamRows(RowSource):
     _journal: list[str] | None = None
     _confirmed = False
     _where: Any = None
+    _known: Labels = None
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
         """Iterables that are not arrays; see :class:`RowSource`."""
         is_array = hasattr(X, "shape") or isinstance(X, str | bytes)
         return complete and isinstance(X, Iterable) and not is_array
+
+    @classmethod
+    def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
+        """See :class:`RowSource`; columns for kernels of whole tables are found by name."""
+        source = cls(X, y, weight)
+        source.opaque = check.opaque
+        source._known = check.known
+        check.names(source.names)
+        return source
 
     @property
     def repeatable(self) -> bool:  # type: ignore[override]
@@ -122,16 +139,23 @@ class StreamRows(RowSource):
                 f"block {number} is {type(raw).__name__}; give pairs (X, y) or triples (X, y, weight)"
             )
         X, y = f"X of block {number}", f"y of block {number}"
-        here = column_labels(raw[0], X), column_labels(raw[1], y)
-        first = self._labels = here if self._labels is None else self._labels
-        check_labels(first[0], here[0], X)
-        check_labels(first[1], here[1], y)
+        points, here = self._ordered(raw[0], column_labels(raw[0], X)), column_labels(raw[1], y)
+        names = column_labels(points, X)
+        first = self._labels = (names, here) if self._labels is None else self._labels
+        check_labels(first[0], names, X)
+        check_labels(first[1], here, y)
         weight = raw[2] if len(raw) == 3 else None
-        block = checked(raw[0], raw[1], weight, f"block {number}", self.opaque)
+        block = checked(points, raw[1], weight, f"block {number}", self.opaque)
         if block is None:
             raise ValueError(f"block {number} has no rows; leave it out")
         self._where = taken(block.X, slice(0)) if self._where is None else self._where
+        check_width(self._where, block.X, X)
         return block
+
+    def _ordered(self, X: Any, names: Labels) -> Any:
+        """A data frame for a kernel of whole tables with the columns of the fit, or the first block."""
+        known = self._known if self._labels is None else self._labels[0]
+        return in_order(X, known) if self.opaque and names is not None and known is not None else X
 
     def first(self) -> Block:
         """See :class:`RowSource`."""

@@ -35,7 +35,7 @@ from mercer import kernels, spaces
 from mercer._files import one_line
 from mercer._npz import Npz
 from mercer.features import GramTransformer
-from mercer.machines import SVC, KernelRidge, LandmarkClassifier, LandmarkRegressor
+from mercer.machines import SVC, SVR, KernelRidge, LandmarkClassifier, LandmarkRegressor, OneClassSVM
 from mercer.rows.statistics import Statistics
 
 
@@ -46,9 +46,9 @@ class MissingFunction(ValueError):
 _SCHEMA = "schema.json"
 _PARTS = [getattr(package, name) for package in (kernels, spaces) for name in package.__all__]
 _OBJECTS = [
-    Pipeline, GramTransformer, SVC, TransformedTargetRegressor, KernelRidge, StandardScaler,
-    CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration, LandmarkClassifier,
-    LandmarkRegressor, Statistics, FrozenEstimator, CountVectorizer, TfidfVectorizer, SimpleImputer,
+    Pipeline, GramTransformer, SVC, SVR, OneClassSVM, KernelRidge, LandmarkClassifier, LandmarkRegressor,
+    TransformedTargetRegressor, StandardScaler, CalibratedClassifierCV, _CalibratedClassifier,
+    _SigmoidCalibration, Statistics, FrozenEstimator, CountVectorizer, TfidfVectorizer, SimpleImputer,
     OneHotEncoder, OrdinalEncoder, *(part for part in _PARTS if inspect.isclass(part)),
 ]  # fmt: skip
 _ARRAYS = [np.ndarray, np.float64, np.float32, np.int64, np.int32, np.bool_, np.str_]

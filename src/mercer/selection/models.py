@@ -26,8 +26,15 @@ from mercer._arrays import count
 from mercer._files import DAMAGE, DamagedFile, atomic_write, one_line, seal, unsealed
 from mercer.datasets import Table
 from mercer.features import GramTransformer
-from mercer.machines import SVC, KernelRidge
-from mercer.machines.landmarks.base import LandmarkMachine
+from mercer.kernels.tables.frames import is_frame
+from mercer.machines import (
+    SVC,
+    SVR,
+    KernelRidge,
+    LandmarkClassifier,
+    LandmarkRegressor,
+    OneClassSVM,
+)
 from mercer.selection.comparison import Comparison
 from mercer.selection.kinds import ColumnRoles, kind_called
 from mercer.selection.model_files import (
@@ -45,13 +52,35 @@ FORMAT = 1
 _PICKLES = (b"\x80", b"x\x01", b"x^", b"x\x9c", b"x\xda")
 
 
+#: Machines that are models by themselves, with a kernel of their own.
+_MACHINES = (SVC, SVR, OneClassSVM, KernelRidge, LandmarkClassifier, LandmarkRegressor)
+#: Attributes that hold points.
+_POINTS = ("X_fit_", "support_vectors_", "landmarks_")
+
+
 def _has(name: str) -> Callable[[SavedModel], bool]:
     return lambda self: hasattr(self.model, name)
 
 
-def _on_landmarks(model: Any, probabilities: bool = False) -> bool:
-    """Whether a model is a machine on landmarks, perhaps one with probabilities."""
-    return isinstance(model, LandmarkMachine) and (not probabilities or hasattr(model, "predict_proba"))
+def _is_machine(model: Any) -> bool:
+    """Whether a model is a machine by itself, rather than a pipeline that ends with one."""
+    return isinstance(model, _MACHINES)
+
+
+def _holder(model: Any) -> Any:
+    """What holds the points of a model: the first step of a pipeline, or the machine."""
+    return model[0] if isinstance(model, Pipeline) else model
+
+
+def _frames(model: Any) -> dict[str, Any]:
+    """Points of a model that are data frames, by the name of the attribute."""
+    held = {name: value for name, value in vars(_holder(model)).items() if name in _POINTS}
+    return {name: value for name, value in held.items() if is_frame(value)}
+
+
+def _names(model: Any) -> tuple[str, ...]:
+    """Names of the columns that a model was fitted to, if they had any."""
+    return tuple(map(str, getattr(model, "feature_names_in_", ())))
 
 
 class SavedModel(BaseEstimator):
@@ -63,17 +92,20 @@ class SavedModel(BaseEstimator):
     Parameters
     ----------
     model : estimator
-        Pipeline of a :class:`~mercer.features.GramTransformer` and an estimator, or a machine on
-        landmarks.
+        A machine of :mod:`mercer.machines`, or a pipeline of a
+        :class:`~mercer.features.GramTransformer` and an estimator.
     metric : str
         Name of the metric by which it was chosen.
-    kind : str
-        Kind of its points: "table", "strings", "nodes" or "clouds".
+    kind : str, optional
+        Kind of its points: "table", "mixed", "strings", "nodes" or "clouds".  By default "mixed" if
+        the model keeps points of a data frame, as for kernels :class:`~mercer.kernels.On` columns, and
+        "table" otherwise.
     roles : dict, optional
         Roles of the columns of a file, named after the options of ``mercer compare``:
         ``{"target": "label", "text": "dna"}``.
     columns : tuple of str
-        Names of the features, or of the coordinates of clouds, in order; empty if they have none.
+        Names of the features, or of the coordinates of clouds, in order; empty if they have none.  By
+        default those of the table that the model was fitted to.
     nodes : tuple of str
         Names of the nodes of its graph, if it has one.
     version : str
@@ -86,7 +118,7 @@ class SavedModel(BaseEstimator):
         self,
         model: Any,
         metric: str = "accuracy",
-        kind: str = "table",
+        kind: str | None = None,
         roles: ColumnRoles | None = None,
         columns: tuple[str, ...] = (),
         nodes: tuple[str, ...] = (),
@@ -95,9 +127,9 @@ class SavedModel(BaseEstimator):
     ) -> None:
         self.model = model
         self.metric = metric
-        self.kind = kind
+        self.kind = kind or ("mixed" if _frames(model) else "table")
         self.roles = {} if roles is None else roles
-        self.columns = columns
+        self.columns = columns or (_names(model) if self.kind == "table" else ())
         self.nodes = nodes
         self.version = version
         self.calibration = calibration
@@ -117,7 +149,7 @@ class SavedModel(BaseEstimator):
         """Decision values of the classes."""
         return self.model.decision_function(self._points(X))
 
-    @available_if(lambda self: self.calibration is not None or _on_landmarks(self.model, True))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.calibration is not None or hasattr(self.model, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes, by a sigmoid that was fitted to the inner folds.
 
@@ -149,7 +181,7 @@ class SavedModel(BaseEstimator):
         return np.array(self.columns, dtype=object)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        if _on_landmarks(self.model):
+        if _is_machine(self.model):
             return f"<SavedModel of {self.kind}, by {self.metric}: {self.model!r}>"
         gram, machine = self.model
         return f"<SavedModel of {self.kind}, by {self.metric}: {gram.kernel!r}, {machine!r}>"
@@ -186,10 +218,11 @@ class SavedModel(BaseEstimator):
             "scikit-learn": sklearn.__version__,
         }
         try:
+            kind_called(self.kind)
             _check_model(self.model, self.calibration)
             refuse_local_functions(self.model)
-            model, table = _without_frame(self.model)
-            parts = {"model": model, "calibration": self.calibration, "table": table}
+            model, tables = _without_frames(self.model)
+            parts = {"model": model, "calibration": self.calibration, "tables": tables}
             content = dumps({"about": json.dumps(about), **parts})
         except ValueError as error:
             raise ValueError(
@@ -312,7 +345,7 @@ def load_model(path: str | Path) -> SavedModel:
 
 def _calibrated(comparison: Comparison) -> CalibratedClassifierCV | None:
     """The best model's machine, calibrated on the inner folds of the search on all points."""
-    if not comparison.classes or _on_landmarks(comparison.scores[0].search.best_estimator_):
+    if not comparison.classes or _is_machine(comparison.scores[0].search.best_estimator_):
         return None  # the latter have probabilities of their own
     search, target = comparison.scores[0].search, comparison.target
     splits = list(search.cv.split(np.zeros(len(target.y)), target.y, target.groups))
@@ -334,8 +367,9 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
         raise ValueError("names of columns are not text")
     kind = kind_called(about["kind"])
     model, calibration = parts["model"], parts["calibration"]
-    if parts["table"] is not None:
-        model[0].X_fit_ = frame_of(parts["table"])
+    for name in _POINTS:
+        if name in parts["tables"]:
+            setattr(_holder(model), name, frame_of(parts["tables"][name]))
     _check_model(model, calibration)
     roles |= {"drop": drop} if drop else {}
     saved = SavedModel(
@@ -344,25 +378,29 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
     return saved, about["scikit-learn"]
 
 
-def _without_frame(model: Any) -> tuple[Any, dict[str, Any] | None]:
-    """A model without its training points, and these as arrays, if they are a data frame."""
-    if _on_landmarks(model):
-        return model, None
-    gram, machine = model.named_steps.values()
-    if not hasattr(gram.X_fit_, "columns"):
-        return model, None
-    bare = copy(gram)
-    bare.X_fit_ = None
-    return Pipeline(list(zip(model.named_steps, (bare, machine), strict=True))), frame_parts(gram.X_fit_)
+def _without_frames(model: Any) -> tuple[Any, dict[str, Any]]:
+    """A model without points that are data frames and without what predictions do not need; the frames.
+
+    The frames are made of arrays, by the name of the attribute.
+    """
+    frames = {name: frame_parts(frame) for name, frame in _frames(model).items()}
+    bare = copy(_holder(model))
+    for name in (*frames, "_solutions"):
+        vars(bare).pop(name, None)
+    if isinstance(model, Pipeline):
+        bare = Pipeline([(model.steps[0][0], bare), *model.steps[1:]])
+    return bare, frames
 
 
 def _check_model(model: Any, calibration: Any) -> None:
     """Refuse models that do not predict."""
-    if _on_landmarks(model) and calibration is None:
-        model.predict(_safe_indexing(model.landmarks_, [0]))
+    if _is_machine(model) and calibration is None:
+        _check_machine(model)
         return
     if not (isinstance(model, Pipeline) and len(model) == 2 and isinstance(model[0], GramTransformer)):
-        raise ValueError("it holds no pipeline of a GramTransformer and an estimator")
+        raise ValueError(
+            "it is neither a machine of mercer.machines nor a pipeline of a GramTransformer and one"
+        )
     if model.memory is not None:
         raise ValueError("its pipeline has a cache")  # whose files would be unpickled
     size = count(model[0].X_fit_)
@@ -373,6 +411,21 @@ def _check_model(model: Any, calibration: Any) -> None:
     model.predict(trial)
     if calibration is not None:
         calibration.predict_proba(model[0].transform(trial))
+
+
+def _check_machine(machine: Any) -> None:
+    """Refuse machines that do not predict at a point of theirs."""
+    check_is_fitted(machine)
+    if isinstance(machine.kernel_, str):
+        raise ValueError(
+            "its Gram matrix is precomputed; give the machine the kernel, or save a pipeline of a "
+            "GramTransformer and the machine"
+        )
+    points = next(getattr(machine, name) for name in _POINTS if hasattr(machine, name))
+    if count(points):
+        with warnings.catch_warnings():  # points are kept without names of columns
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            machine.predict(_safe_indexing(points, [0]))
 
 
 def _machines(last: Any, calibration: Any) -> list[Any]:

@@ -312,7 +312,7 @@ class On(Kernel):
         if set(kinds.values()) == {"numbers"} and self.kernel.requires_vector_input:
             return frames.numbers(block, name)
         values = frames.objects(block)
-        if single and not lenient:  # words of a text; a string, node or cloud; else a row of one label
+        if single:  # words of a text; a string, node or cloud; else a row of one label
             single = self.kernel.requires_vector_input or self.kernel.point_space is None
         return values[:, 0].tolist() if single else values
 

@@ -24,7 +24,6 @@ from mercer.machines.landmarks.ridge import RidgeSums
 from mercer.machines.points import Points, learnt_kernel, products
 from mercer.machines.program import Array
 from mercer.rows import Block, ColumnCheck, RowSource, checkpoint_for, open_rows, source_for
-from mercer.rows.blocks import stacked
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.statistics import Statistics, collect
 
@@ -69,6 +68,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         """
         rows = self._rows(X, y, sample_weight)
         kept = checkpoint_for(self, checkpoint, rows, self._kept)
+        rows = self._tallied(rows, kept)
         sample = self._sum_up(rows, kept)
         self._solve(RidgeSums.of(self.statistics_, self._bias), rows, sample, kept)
         kept.remove()
@@ -88,7 +88,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         list of fitted machines
         """
         first: Self = clone(self)
-        rows = first._rows(X, y, sample_weight)
+        rows = first._tallied(first._rows(X, y, sample_weight), Checkpoint())
         sample = first._sum_up(rows, Checkpoint())
         sums = RidgeSums.of(first.statistics_, self._bias)
         found = []
@@ -99,6 +99,14 @@ class LandmarkMachine(BaseEstimator, ABC):
             machine._solve(sums, rows, sample, Checkpoint())
             found.append(machine)
         return found
+
+    def _tallied(self, rows: RowSource, kept: Checkpoint) -> RowSource:
+        """Rows with the weights that they count by, after a look at the targets."""
+        return rows
+
+    def _weighted(self, rows: RowSource) -> RowSource:
+        """Rows with the weights that they counted by in the fit."""
+        return rows
 
     @property
     @abstractmethod
@@ -239,7 +247,7 @@ class LandmarkMachine(BaseEstimator, ABC):
             What the machine was fitted to.
         grade : "sampled" or "exact"
             From products with the kernel matrix at a sample of rows, with a standard error; or from one
-            product with the whole kernel matrix.
+            product with the whole kernel matrix, which a sample of all rows is, too.
         n_rows : int
             Size of the sample.
 
@@ -253,7 +261,7 @@ class LandmarkMachine(BaseEstimator, ABC):
             raise ValueError(f"grade must be 'sampled' or 'exact', got {grade!r}")
         if not is_whole(n_rows) or n_rows < 2:
             raise ValueError(f"n_rows must be a whole number from 2, got {n_rows!r}")
-        rows = self._rows(X, y, sample_weight, reset=False)
+        rows = self._weighted(self._rows(X, y, sample_weight, reset=False))
         if not rows.repeatable:
             raise ValueError("certify passes over the rows again, and an iterator can be read only once")
         dual = DualObjective(*self._reached)
@@ -263,6 +271,8 @@ class LandmarkMachine(BaseEstimator, ABC):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         terms = self._left_out(rows, rows.sample(seed + 1, n_rows))
         total = rows.total(_counting, "rows", Checkpoint(), "count")
+        if len(terms) == total:
+            return self._certify(dual.certificate("exact", terms.sum(axis=0)))
         spread = terms.std(axis=0, ddof=1) if len(terms) > 1 else np.zeros(terms.shape[1])
         errors = total * spread * np.sqrt(max(1 / len(terms) - 1 / total, 0.0))
         return self._certify(dual.certificate(grade, total * terms.mean(axis=0), errors))
@@ -270,7 +280,7 @@ class LandmarkMachine(BaseEstimator, ABC):
     def _left_out(self, rows: RowSource, some: Block) -> Array:
         """``a_i ((K - Khat) a)_i`` at some of the rows, by one pass over all of them."""
         features, size = self._features, len(self._whitening)
-        job = partial(_product, self, stacked([features.near(some.X), some.X]))
+        job = partial(_products, self, [features.near(some.X), some.X])
         found: Array = rows.total(job, "certificate", Checkpoint(), "product")
         inside = self._whitening.T @ (self._whitening @ found[:size])
         captured = products(self.kernel_, some.X, features.near(some.X), inside)
@@ -301,9 +311,10 @@ class LandmarkMachine(BaseEstimator, ABC):
         return hasattr(self, "certificate_")
 
 
-def _product(machine: LandmarkMachine, points: Any, block: Block) -> Array:
-    """A block's part of the product of the kernel matrix with the dual coefficients."""
-    return products(machine.kernel_, points, block.X, machine._dual(block))
+def _products(machine: LandmarkMachine, parts: list[Any], block: Block) -> Array:
+    """A block's part of products of kernel matrices with the dual coefficients, one below the other."""
+    coefficients = machine._dual(block)
+    return np.concatenate([products(machine.kernel_, p, block.X, coefficients) for p in parts])
 
 
 def _counting(block: Block) -> int:

@@ -9,27 +9,35 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg import solve
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._validation import check_choice, check_positive, is_whole
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.machines.landmarks.features import LandmarkFeatures
 from mercer.machines.landmarks.losses import LossPass, LossSums, MarginLoss, with_bias
-from mercer.machines.landmarks.newton import NewtonSolution, NewtonState, RowsInMemory, minimise
+from mercer.machines.landmarks.newton import (
+    NewtonSolution,
+    NewtonState,
+    RowsInMemory,
+    minimise,
+    regular_hessians,
+)
 from mercer.machines.landmarks.ridge import RidgeSums
 from mercer.machines.probability import fit_sigmoid
 from mercer.machines.program import Array
 from mercer.rows import Block, RowSource
 from mercer.rows.checkpoint import Checkpoint
-from mercer.rows.labels import LabelTally, signs
+from mercer.rows.labels import ClassWeightedRows, LabelTally, signs
 from mercer.rows.statistics import Statistics, weights_of
 
 #: Most Newton steps on the sample, and how much wider a hinge is when all rows come.
 _STEPS, _WIDER = 300, 10.0
+#: Least width of the hinge where rows are left out.
+_CALIBRATION = 0.1
 
 
 class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
@@ -58,6 +66,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         Weight of the squared norm.
     loss : "squared", "logistic" or "hinge"
     scale : float, optional
+    class_weight : dict or "balanced", optional
+        Factors of the weights of rows, as in scikit-learn; probabilities are those of the weighted rows.
     tol : float
         Largest relative duality gap, of logistic and hinge loss.
     max_iter : int
@@ -67,7 +77,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
 
     Attributes
     ----------
-    classes_ : array of shape (q,)
+    classes_, class_weight_ : arrays of shape (q,)
     landmarks_ : points
     dual_coef_ : array of shape (M,) or (M, q)
         Coefficients c of the second of two classes, or of each class.
@@ -107,6 +117,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         *,
         loss: str = "squared",
         scale: float | None = None,
+        class_weight: Any = None,
         tol: float = 1e-3,
         max_iter: int = 100,
         random_state: Any = None,
@@ -116,6 +127,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self.alpha = alpha
         self.loss = loss
         self.scale = scale
+        self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
@@ -127,7 +139,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         if not is_whole(self.max_iter) or self.max_iter < 1:
             raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
 
-    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:
+    def _tallied(self, rows: RowSource, kept: Checkpoint) -> RowSource:
         if not rows.repeatable:
             raise ValueError(
                 "LandmarkClassifier passes over the rows several times, and an iterator can be read "
@@ -135,7 +147,15 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
             )
         tally = rows.total(LabelTally.of, "labels", kept, "labels")
         tally.check()
-        self.classes_ = tally.labels
+        self.classes_, self.class_weight_ = tally.labels, tally.factors(self.class_weight)
+        return self._weighted(rows)
+
+    def _weighted(self, rows: RowSource) -> RowSource:
+        if self.class_weight is None:
+            return rows
+        return ClassWeightedRows(rows, self.classes_, self.class_weight_)
+
+    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:
         return self._collect(rows, kept, self._signs)
 
     def _solve(self, sums: RidgeSums, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
@@ -163,14 +183,34 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self._keep(found.coefficients, found.bias)
         self.dual_gap_, self.n_iter_ = 0.0, 1
         self._state(found.dual, found.left_out)
-        values, positive = [], []
+        values = []
         for phi, y, w in with_bias(self._features, sample, self._signs):
             residuals = y - phi[:, :-1] @ found.coefficients - found.bias
             shares = w * (sums.leverages(phi[:, :-1], self.alpha) + 1 / self.statistics_.weight)
             values.append(y - residuals / np.maximum(1 - shares, 1e-6)[:, None])
-            positive.append(y > 0)
-        weights, chosen = weights_of(sample), np.concatenate(positive)
-        outputs = zip(np.concatenate(values).T, chosen.T, strict=True)
+        self._calibrate(np.concatenate(values), sample)
+
+    def _calibrate_margins(self, state: NewtonState, sample: Block) -> None:
+        """Sigmoids from the rows of the sample left out, each by one Newton step.
+
+        A row of slope s and curvature c, without which the Hessian H is less by ``w c phi phi'``, moves
+        its own value by ``w s h / (1 - w c h)`` with ``h = phi' H^-1 phi``.  The loss is smooth enough
+        that rows other than those at the margin count in H.
+        """
+        rows = self._in_memory(self._features, sample)
+        wide = replace(state, width=max(state.width, _CALIBRATION))
+        hessians = regular_hessians(rows.sums(wide), float(self.alpha))
+        own, w = rows.phi @ state.b, weights_of(sample)[:, None]
+        terms = MarginLoss(True, wide.width).terms(rows.y * own)
+        inverse = [solve(H, rows.phi.T, assume_a="pos") for H in hessians]
+        h = np.column_stack([np.einsum("ij,ji->i", rows.phi, part) for part in inverse])
+        left = np.maximum(1 - w * terms.curvature * h, 1e-6)
+        self._calibrate(own - rows.y * w * terms.slope * h / left, sample)
+
+    def _calibrate(self, values: Array, sample: Block) -> None:
+        """Sigmoids of decision values that rows of the sample have without them."""
+        weights, positive = weights_of(sample), self._signs(sample) > 0
+        outputs = zip(values.T, positive.T, strict=True)
         self.sigmoids_ = np.array([fit_sigmoid(own, side, weights) for own, side in outputs])
 
     def _solve_margins(self, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
@@ -193,7 +233,10 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
             del kept.results["sums"]
             return sums
 
-        self._finish(minimise(one_pass, kept.results["state"], *options, int(self.max_iter)))
+        found = minimise(one_pass, kept.results["state"], *options, int(self.max_iter))
+        self._finish(found)
+        if hinge:
+            self._calibrate_margins(found.state, sample)
 
     def _in_memory(self, features: LandmarkFeatures, sample: Block) -> RowsInMemory:
         """Features of the sample, whose weights stand for those of all rows."""
@@ -242,25 +285,23 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         values = self._decisions(X)
         return self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
 
-    @available_if(lambda self: self.loss != "hinge")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes, shape (m, q); not with hinge loss.
+        """Probabilities of the classes, shape (m, q).
 
-        Of logistic loss those of the model; of squared loss a sigmoid of decision values, which was
-        fitted to rows of the sample as they are decided without them.  Those of several classes are
-        divided by their sum.
+        Of logistic loss those of the model; of squared and hinge loss a sigmoid of decision values,
+        fitted to rows of the sample as they are decided without them: exactly for squared loss, by one
+        Newton step for hinge loss.  Those of several classes are divided by their sum.
         """
         check_is_fitted(self)
         return self._apply("_probabilities", X, (float, len(self.classes_)))
 
-    @available_if(lambda self: self.loss != "hinge")  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of the probabilities."""
         return np.log(self.predict_proba(X))
 
     def _probabilities(self, X: Any) -> Array:
         values = self._values(self._points(X)) + self.intercept_
-        if self.loss == "squared":
+        if self.loss != "logistic":
             values = values * self.sigmoids_[:, 0] + self.sigmoids_[:, 1]
         p = expit(values)
         if len(self.classes_) == 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -117,16 +117,22 @@ def _newton_step(sums: LossSums, b: Array, alpha: float) -> tuple[Array, Array]:
     """The step of each output, and what it promises to improve."""
     gradient = sums.gradient(b, alpha)
     step = np.empty_like(b)
-    for k, hessian in enumerate(sums.hessian):
-        A = hessian.copy()
-        main = np.diag_indices_from(A)
-        A[main] += 2 * alpha
-        A[-1, -1] += _JITTER * A[main].max() - 2 * alpha
+    for k, A in enumerate(regular_hessians(sums, alpha)):
         try:
             step[:, k] = -cho_solve(cho_factor(A, check_finite=False), gradient[:, k])
         except LinAlgError:  # no row is near its margin, and the bias is free
             step[:, k] = -np.linalg.lstsq(A, gradient[:, k], rcond=None)[0]
     return step, -0.5 * (gradient * step).sum(axis=0)
+
+
+def regular_hessians(sums: LossSums, alpha: float) -> Iterator[Array]:
+    """The Hessian of the objective of each output; the bias is not penalised."""
+    for hessian in sums.hessian:
+        A = hessian.copy()
+        main = np.diag_indices_from(A)
+        A[main] += 2 * alpha
+        A[-1, -1] += _JITTER * A[main].max() - 2 * alpha
+        yield A
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         Scale the kernel to the sample: the median similarity of distinct points; see
         :meth:`~mercer.kernels.Kernel.scaled_to`.
     bias : bool
-        Add a constant to f, which is not penalised.
+        Add a constant to f, which is not penalised.  Without it f is drawn to zero, as that of
+        :class:`KernelRidge`: set it for targets that are far from zero, such as prices or temperatures.
     random_state : int, RandomState or None
         Of the sample and the landmarks.
 
@@ -85,7 +86,7 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     >>> model.predict([[np.pi / 2]]).round(2)
     array([1.])
     >>> print(model.certify(X, y))  # doctest: +ELLIPSIS
-    more landmarks would improve the objective by about ... % (standard error ... %)
+    more landmarks would improve the objective by at most about ... % (standard error ... %)
     """
 
     _target_options: ClassVar[dict[str, Any]] = {"multi_output": True, "y_numeric": True}

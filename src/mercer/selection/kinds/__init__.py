@@ -59,7 +59,8 @@ def kind_called(name: str) -> Kind:
     """The kind with this name, as model files have it."""
     found = next((kind for kind in _KINDS if kind.name == name), None)
     if found is None:
-        raise ValueError(f"its points are {name}, a kind of data that is not registered")
+        known = ", ".join(kind.name for kind in reversed(_KINDS))
+        raise ValueError(f"its points are {name!r}, not of a known kind of data: {known}")
     return found
 
 

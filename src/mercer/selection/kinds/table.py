@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from mercer.datasets import Table, read_table
@@ -89,7 +90,7 @@ class Rows(Kind):
         if not model.columns or not table.columns:
             return _widened(table, model)
         X = table.X[:, positions(table.name, table.columns, model)]
-        return replace(table, X=X, columns=model.columns, groups=None)
+        return replace(table, X=_named(X, model), columns=model.columns, groups=None)
 
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
         """The model's columns; those of the target, of groups and dropped ones are ignored."""
@@ -101,7 +102,7 @@ class Rows(Kind):
             raise ValueError(f"X has the column {twice[0]!r} more than once; keep one of them")
         if not model.columns:
             return frame.to_numpy()
-        return frame[own].to_numpy()[:, positions("X", own, model)]
+        return _named(frame[own].to_numpy()[:, positions("X", own, model)], model)
 
 
 def flat_families() -> dict[str, list[Template]]:
@@ -125,12 +126,18 @@ def _whole(X: Any) -> bool:
     return bool(np.all(values == np.floor(values)))
 
 
+def _named(X: Any, model: SavedModel) -> Any:
+    """Rows with the names of the columns, for a model that was fitted to a data frame."""
+    if not hasattr(model.model, "feature_names_in_") or sparse.issparse(X):
+        return X
+    return pd.DataFrame(X, columns=list(model.columns))
+
+
 def _widened(table: Table, model: SavedModel) -> Table:
     """Sparse rows without names, with zero columns beyond the last that occurs."""
-    fitted = model.model[0].X_fit_
-    if not sparse.issparse(table.X) or not hasattr(fitted, "shape"):
+    if not sparse.issparse(table.X):
         return table
-    short = int(fitted.shape[1]) - table.X.shape[1]
+    short = model.n_features_in_ - table.X.shape[1]
     if short <= 0:
         return table
     blank = sparse.csr_matrix((table.X.shape[0], short), dtype=np.float64)

@@ -1,0 +1,81 @@
+"""Machines on data frames: columns found by name, frames of pandas and polars, blocks of them."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from mercer.kernels import Gaussian, Heat, On
+from mercer.machines import SVC, SVR, KernelRidge, LandmarkClassifier, LandmarkRegressor, OneClassSVM
+from mercer.machines.certificate import Certificate
+from mercer.spaces import Categories, Euclidean, ProductSpace
+
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame({
+    "a": RNG.normal(size=90), "b": RNG.normal(size=90), "site": RNG.choice(["x", "y", "z"], size=90),
+})  # fmt: skip
+Y = (TABLE.a * TABLE.b > 0).to_numpy()
+BY_NAME = On(["a", "b"], Gaussian()) + On("site", Heat(Categories()))
+BY_PLACE = Heat(ProductSpace(Euclidean(2), Categories(), columns=[[0, 1], [2]]), 0.3)
+MACHINES = [SVC(), KernelRidge(), LandmarkClassifier(n_landmarks=20, random_state=0)]
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: type(machine).__name__)
+@pytest.mark.parametrize("kernel", [BY_NAME, BY_PLACE], ids=["by name", "by place"])
+def test_columns_are_found_by_name(machine, kernel) -> None:
+    expected = machine.set_params(kernel=kernel).fit(TABLE, Y).predict(TABLE)
+    others = TABLE.assign(c=1.0)[["site", "c", "b", "a"]]
+    np.testing.assert_allclose(machine.predict(others), expected, atol=1e-12)
+    with pytest.raises(ValueError, match=r"'b'|columns"):
+        machine.predict(TABLE[["site", "a"]])
+    machine.set_params(kernel=Gaussian()).fit(TABLE[["a", "b"]], Y)
+    with pytest.raises(ValueError, match="in the same order"):
+        machine.predict(TABLE[["b", "a"]])
+
+
+def test_blocks_of_frames() -> None:
+    polars = pl.from_pandas(TABLE)
+    machine = LandmarkClassifier(BY_NAME, 20, 0.1, random_state=0)
+    expected = machine.fit(TABLE, Y).decision_function(TABLE)
+    certificate = str(machine.certify(TABLE, Y, n_rows=40))
+    reordered, wider = TABLE[["site", "b", "a"]], TABLE.assign(c=1.0)
+    for parts in ([polars, polars], [TABLE, reordered], [TABLE, wider], [TABLE, polars]):
+        blocks = [(parts[0][:50], Y[:50]), (parts[1][50:], Y[50:])]
+        np.testing.assert_allclose(machine.fit(blocks).decision_function(polars), expected, atol=1e-12)
+        assert str(machine.certify(blocks, n_rows=40)) == certificate
+    assert str(machine.certify([(reordered, Y)], n_rows=40)) == certificate
+    for frame in (polars, reordered):
+        assert machine.certify(frame, Y).grade == "exact"  # the sample holds all rows
+    with pytest.raises(
+        ValueError, match="X of block 1 has the columns a, site, but the columns a, b, s"
+    ):
+        machine.fit([(TABLE[:50], Y[:50]), (TABLE[["a", "site"]][50:], Y[50:])])
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), On([0], Gaussian())], ids=["rows", "tables"])
+def test_blocks_of_different_widths_are_refused(kernel) -> None:
+    X = TABLE[["a", "b"]].to_numpy()
+    blocks = [(X[:50], Y[:50]), (np.hstack([X, X])[50:], Y[50:])]
+    for source in (blocks, iter(blocks)):
+        with pytest.raises(ValueError, match="X of block 1 has 4 columns, but 2 in the first block"):
+            LandmarkRegressor(kernel, 10).fit(source)
+
+
+@pytest.mark.parametrize(
+    "machine", [SVC, SVR, OneClassSVM, KernelRidge, LandmarkClassifier, LandmarkRegressor]
+)
+def test_classes_of_kernels_are_refused(machine) -> None:
+    with pytest.raises(TypeError, match=r"kernel is the class Heat; give an instance, Heat\(\.\.\.\)"):
+        machine(Heat).fit(TABLE[["a", "b"]], Y)
+
+
+def test_certificates_in_words() -> None:
+    for grade, words in (
+        ("safe", "by at most 3 %"),
+        ("sampled", r"by at most about 3 % (standard error 0.2 %)"),
+        ("exact", "by at most 3 %, by a product with all rows"),
+    ):
+        assert words in str(Certificate(grade, 100.0, 97.5, 0.11))
+    assert "closer look" in str(Certificate("safe", 100.0, 1e-3))
+    for grade in ("sampled", "exact"):
+        assert "too few to tell" in str(Certificate(grade, 100.0, 1e-3, 1e-9))
