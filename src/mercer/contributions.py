@@ -79,6 +79,25 @@ def of_labels(columns: Sequence[NDArray[Any]], found: Contributions) -> Contribu
     return Contributions("label", names, np.hstack(parts), found.exact)
 
 
+def merged(found: Sequence[Contributions]) -> list[Contributions]:
+    """Contributions with those of one kind added up, as the factors of a product have them."""
+    kinds: dict[str, list[Contributions]] = {}
+    for own in found:
+        kinds.setdefault(own.kind, []).append(own)
+    return [own[0] if len(own) == 1 else _added(own) for own in kinds.values()]
+
+
+def _added(found: list[Contributions]) -> Contributions:
+    places: dict[Any, int] = {}
+    for own in found:
+        for name in own.names:
+            places.setdefault(name, len(places))
+    values = np.zeros((len(found[0].values), len(places)))
+    for own in found:
+        np.add.at(values.T, np.array([places[name] for name in own.names]), own.values.T)
+    return Contributions(found[0].kind, list(places), values, all(own.exact for own in found))
+
+
 def _named(name: Any, columns: Sequence[Any]) -> Any:
     if isinstance(name, Label):
         return replace(name, column=_named(name.column, columns))
