@@ -61,6 +61,7 @@ LAZY = {
 LAZY_COMMANDS = {
     "mercer.engine.cuda",
     "mercer.datasets",
+    "mercer.explain",
     "mercer.report",
     "mercer.reproduce",
     "mercer.selection",

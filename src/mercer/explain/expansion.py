@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 #: Transformed targets 0, 1 and 2 tell whether predictions are a linear function of them.
 _LINEAR = 1e-9
+#: Most letters of a string that is shown.
+_SHORT = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,13 @@ class Expansion:
             seen[label] = seen.get(label, 0) + 1
             names.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
         return names
+
+    @property
+    def row_names(self) -> list[str]:
+        """Names of the points: nodes and short strings themselves, or else their positions."""
+        if isinstance(self.points, list) and all(isinstance(point, str | int) for point in self.points):
+            return [f"{point}"[:_SHORT] for point in self.points]
+        return [str(row) for row in self.rows]
 
     @property
     def terms(self) -> tuple[tuple[float, Any], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -68,6 +68,17 @@ def explain(model: Any, X: Any) -> Explanation:
     return Explanation(expansion, points_of(model, X), np.asarray(predicted))
 
 
+class Feature(NamedTuple):
+    """What a feature contributes to a value."""
+
+    part: str
+    kind: str
+    name: str
+    contribution: float
+    share: float
+    exact: bool
+
+
 class Explanation:
     """Predictions as sums; made by :func:`explain`.
 
@@ -105,6 +116,7 @@ class Explanation:
                 self.part_values[rows, k] = weight * products
         self.values = self.part_values.sum(axis=1) + self.intercept
         self._chosen = self._outputs_of(predicted)
+        self._row_names = expansion.row_names
 
     def __repr__(self) -> str:
         return f"<Explanation of {count(self._X)} points by {', '.join(self.part_names)}>"
@@ -126,12 +138,15 @@ class Explanation:
             ``row`` (the position among the training rows), ``similarity`` k(x, x_i), ``coefficient``
             a_i, ``contribution`` a_i k(x, x_i), and ``share``; the largest first.
         """
-        K, a = self._similarities(row), self._expansion.coefficients[:, self._output(row, output)]
-        products = a * K
-        first = _largest(products, top)
-        frame = {"row": self._expansion.rows, "similarity": K, "coefficient": a}
-        found = pd.DataFrame({name: values[first] for name, values in frame.items()})
-        return found.assign(contribution=products[first], share=_shares(products)[first])
+        K = self._similarities(self._at(row))[0]
+        a = self._expansion.coefficients[:, self._output(row, output)]
+        first, shares = _largest(a * K, top), _shares(a * K)
+        return pd.DataFrame(
+            {
+                "row": self._expansion.rows[first], "similarity": K[first], "coefficient": a[first],
+                "contribution": (a * K)[first], "share": shares[first],
+            }
+        )  # fmt: skip
 
     def nearest(self, row: int = 0, *, top: int = 10) -> pd.DataFrame:
         """The training rows, or landmarks, that are most similar, among those that the model keeps.
@@ -143,8 +158,8 @@ class Explanation:
             the nearest first.  If the kernel is precomputed or a function, there are no distances, and
             the most similar come first.
         """
-        K = self._similarities(row)
-        distances = self._expansion.distances(self._point(row), K[None, :])
+        K = self._similarities(self._at(row))[0]
+        distances = self._expansion.distances(taken(self._X, self._at(row)), K[None, :])
         order = np.argsort(-K if distances is None else distances[0], kind="stable")[:top]
         found = pd.DataFrame({"row": self._expansion.rows[order], "similarity": K[order]})
         return found if distances is None else found.assign(distance=distances[0][order])
@@ -154,7 +169,7 @@ class Explanation:
 
         With the intercept the contributions add up to the value.
         """
-        values = self.part_values[self._place(row), :, self._output(row, output)]
+        values = self.part_values[self._at(row)[0], :, self._output(row, output)]
         first = _largest(values, len(values))
         names = [self.part_names[k] for k in first]
         return pd.DataFrame(
@@ -171,8 +186,10 @@ class Explanation:
             ``contribution``, its ``share`` among all of the kind, and ``exact``, which tells terms of
             the sum from contributions of first order; the largest first.
         """
-        found = self._of_columns(self._place(row), self._output(row, output), top)
-        return self._told(found).head(top)
+        outputs = np.array([self._output(row, output)])
+        found = self._largest_features(self._at(row), outputs, top)[0]
+        found.sort(key=lambda feature: -abs(feature.contribution))
+        return self._told(pd.DataFrame(found[:top], columns=list(Feature._fields)))
 
     def typical(self, *, top: int = 10) -> pd.DataFrame:
         """What speaks for each class: mean contributions over the points that are predicted as it.
@@ -203,25 +220,34 @@ class Explanation:
         DataFrame
             ``row`` (the position in X), ``output``, ``kind`` ("value", "intercept", "part", the kinds
             of :meth:`columns`, and "training row" or "landmark"), ``name``, ``contribution`` and
-            ``share``.  Values and intercepts have no share.
+            ``share``.  Values and intercepts have no share.  Training rows have their position as a
+            name, or are nodes or short strings themselves.
         """
-        return pd.concat([self._table_of(row, top) for row in range(count(self._X))], ignore_index=True)
+        records: list[tuple[Any, ...]] = []
+        for block in self._blocks():
+            outputs = self._chosen[block]
+            products = self._similarities(block) * self._expansion.coefficients[:, outputs].T
+            features = self._largest_features(block, outputs, top)
+            for row, output, own, terms in zip(block, outputs, features, products, strict=True):
+                found = self._records(row, output, own, terms, top)
+                records += [(int(row), self.outputs[output], *record) for record in found]
+        return pd.DataFrame(records, columns=["row", "output", "kind", "name", "contribution", "share"])
 
-    def _table_of(self, row: int, top: int) -> pd.DataFrame:
-        output = self._output(row, None)
-        ends = {"value": self.values[row, output], "intercept": self.intercept[output]}
-        frames = [pd.DataFrame({"kind": ends.keys(), "name": "", "contribution": ends.values()})]
-        if len(self.part_names) > 1:
-            parts = self.parts(row).head(top).rename(columns={"part": "name"})
-            frames.append(parts.assign(kind="part"))
-        columns = self._of_columns(row, output, top)
-        frames += [columns[columns["kind"] == kind].head(top) for kind in columns["kind"].unique()]
-        rows = self.rows(row, top=top).rename(columns={"row": "name"})
-        frames.append(rows.assign(kind=self._expansion.row_kind))
-        frame = pd.concat(frames, ignore_index=True)[["kind", "name", "contribution", "share"]]
-        frame.insert(0, "output", [self.outputs[output]] * len(frame))
-        frame.insert(0, "row", row)
-        return frame
+    def _records(
+        self, row: int, output: int, features: list[Feature], products: Array, top: int
+    ) -> Iterator[tuple[str, str, float, float]]:
+        """Kind, name, contribution and share of what made a value; the largest of each kind first."""
+        yield "value", "", float(self.values[row, output]), np.nan
+        yield "intercept", "", float(self.intercept[output]), np.nan
+        parts = self.part_values[row, :, output]
+        for k, share in _first(parts, top) if len(parts) > 1 else ():
+            yield "part", self.part_names[k], float(parts[k]), share
+        for kind in dict.fromkeys(feature.kind for feature in features):
+            own = [feature for feature in features if feature.kind == kind]
+            for f in sorted(own, key=lambda feature: -abs(feature.contribution))[:top]:
+                yield kind, f.name, f.contribution, f.share
+        for k, share in _first(products, top):
+            yield self._expansion.row_kind, self._row_names[k], float(products[k]), share
 
     def _blocks(self, rows: Index | None = None) -> Iterator[Index]:
         """Positions of points that are looked at together."""
@@ -229,18 +255,16 @@ class Explanation:
         size = max(1, min(_ROWS, BLOCK // max(len(self._expansion.rows), 1)))
         return (rows[start : start + size] for start in range(0, len(rows), size))
 
-    def _place(self, row: int) -> int:
+    def _at(self, row: int) -> Index:
+        """The position of a point, in an array."""
         if not -count(self._X) <= row < count(self._X):
             raise IndexError(f"{count(self._X)} points are explained, and none at position {row}")
-        return int(row) % count(self._X)
-
-    def _point(self, row: int) -> Any:
-        return taken(self._X, np.array([self._place(row)]))
+        return np.array([int(row) % count(self._X)])
 
     def _output(self, row: int, output: Any) -> int:
         """The position of an output, by default of the one that is chosen for a row."""
         if output is None:
-            return int(self._chosen[self._place(row)])
+            return int(self._chosen[self._at(row)[0]])
         if output not in self.outputs:
             raise ValueError(f"output must be one of {self.outputs!r}, got {output!r}")
         return self.outputs.index(output)
@@ -258,11 +282,11 @@ class Explanation:
         margins = np.where(first == own[:, None], self.values, np.inf)
         return np.where(second == own[:, None], -self.values, margins).argmin(axis=1)
 
-    def _similarities(self, row: int) -> Array:
-        """Values of the kernel between a point and those of the expansion."""
-        point = self._point(row)
-        parts = (w * self._expansion.similarities(term, point) for w, term in self._expansion.terms)
-        return sum(parts, np.zeros((1, len(self._expansion.rows))))[0]
+    def _similarities(self, rows: Index) -> Array:
+        """Values of the kernel between some points and those of the expansion."""
+        found, some = self._expansion, taken(self._X, rows)
+        parts = (weight * found.similarities(term, some) for weight, term in found.terms)
+        return sum(parts, np.zeros((len(rows), len(found.rows))))
 
     def _told(self, found: pd.DataFrame) -> pd.DataFrame:
         """Contributions of features, or an error that says why there are none."""
@@ -288,24 +312,21 @@ class Explanation:
             for own in merged(term.contributions(some, found.points, weight * pairs)):
                 yield part, own if found.names is None else own.renamed(found.names)
 
-    def _of_columns(self, row: int, output: int, top: int) -> pd.DataFrame:
-        """Contributions of features for a row, the largest of each part and kind."""
-        found = list(self._features(np.array([row]), np.array([output])))
-        frames = [pd.DataFrame(columns=["part", "kind", "name", "contribution", "share", "exact"])]
+    def _largest_features(self, rows: Index, outputs: Index, top: int) -> list[list[Feature]]:
+        """The largest contributions of features of each row, in each part."""
+        found = list(self._features(rows, outputs))
+        totals: dict[str, Array] = {}
+        for _, own in found:
+            totals[own.kind] = totals.get(own.kind, 0.0) + np.abs(own.values).sum(axis=1)
+        features: list[list[Feature]] = [[] for _ in rows]
         for part, own in found:
-            total = sum(np.abs(c.values).sum() for _, c in found if c.kind == own.kind)
-            values = own.values[0]
-            first = [k for k in _largest(values, top) if values[k] != 0]
-            frame = {"part": part, "kind": own.kind, "name": [str(own.names[k]) for k in first]}
-            shares = np.abs(values[first]) / total if first else []
-            frames.append(
-                pd.DataFrame(
-                    {**frame, "contribution": values[first], "share": shares, "exact": own.exact}
-                )
-            )
-        whole = pd.concat(frames[1:] or frames, ignore_index=True)
-        order = np.argsort(-whole["contribution"].abs().to_numpy(dtype=float), kind="stable")
-        return whole.iloc[order].reset_index(drop=True)
+            for mine, values, total in zip(features, own.values, totals[own.kind], strict=True):
+                mine += [
+                    Feature(part, own.kind, str(own.names[k]), v, abs(v) / total, own.exact)
+                    for k, v in ((k, float(values[k])) for k in _largest(values, top))
+                    if v != 0
+                ]
+        return features
 
     def _means(self, rows: Index, output: int) -> pd.DataFrame:
         """Mean contributions of features over some rows, and means of their sizes."""
@@ -324,6 +345,12 @@ class Explanation:
 def _largest(values: Array, top: int) -> Index:
     """Positions of the largest absolute values, in their order."""
     return np.argsort(-np.abs(values), kind="stable")[:top]
+
+
+def _first(values: Array, top: int) -> list[tuple[int, float]]:
+    """Positions of the largest absolute values, and their shares."""
+    shares = _shares(values)
+    return [(int(k), float(shares[k])) for k in _largest(values, top)]
 
 
 def _shares(values: Array) -> Array:
