@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 __all__ = [
     "bounds",
     "datasets",
+    "explain",
     "features",
     "gp",
     "harmonics",

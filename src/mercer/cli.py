@@ -154,6 +154,10 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="Add a column with the probability of each class.")
     ] = False,
+    explain: Annotated[
+        Path | None,
+        typer.Option(help="CSV file for what made each prediction: parts, columns, training rows."),
+    ] = None,
     module: Annotated[
         str | None,
         typer.Option(help="Module with your own functions in the model's kernel; its code is run."),
@@ -177,25 +181,41 @@ def predict(
         if proba and not hasattr(saved, "predict_proba"):
             raise ValueError(f"{model.name} has no probabilities; leave out --proba")
         data = saved.read(table)
-        _check_outputs([output], inputs=[model, table])
+        _check_outputs([output, explain], inputs=[model, table])
+        name = kind_called(saved.kind).id_column(saved.roles)
         with _of_model(model):
             predictions = saved.predict(data.X)
             shares = saved.predict_proba(data.X) if proba else None
-        name = kind_called(saved.kind).id_column(saved.roles)
+            reasons = None if explain is None else _reasons(saved, data, name)
         frame = pd.DataFrame({name: data.ids or range(len(predictions)), "prediction": predictions})
         if shares is not None:
             names = [f"probability of {label}" for label in saved.classes_]
             frame = frame.join(pd.DataFrame(shares, columns=names))
         if data.y is not None and not pd.isna(data.y).all():
             _print_score(saved, data, predictions)
-        frame = frame.map(plain_cell).rename(columns=plain_cell)
         if output is None:
             with outputs.printing():
-                frame.to_csv(sys.stdout, index=False)
-        else:
-            with outputs.attempt(output), atomic_write(output, "w") as file:
-                frame.to_csv(file, index=False)
+                _plain(frame).to_csv(sys.stdout, index=False)
+        for path, written in ((output, frame), (explain, reasons)):
+            if path is not None:
+                with outputs.attempt(path), atomic_write(path, "w") as file:
+                    _plain(written).to_csv(file, index=False)
     outputs.end()
+
+
+def _plain(frame: Any) -> Any:
+    """A table without text that a spreadsheet would read as a formula."""
+    return frame.map(plain_cell).rename(columns=plain_cell)
+
+
+def _reasons(saved: Any, data: Table, name: str) -> Any:
+    """What made the predictions, in a table that identifies points as that of the predictions does."""
+    from mercer.explain import explain
+
+    reasons = explain(saved, data.X).table()
+    if data.ids:
+        reasons["row"] = [data.ids[row] for row in reasons["row"]]
+    return reasons.rename(columns={"row": name})
 
 
 @contextmanager

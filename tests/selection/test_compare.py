@@ -248,6 +248,13 @@ def test_models_predict(table, tmp_path) -> None:
     known = run("predict", model, table, "--output", tmp_path / "out.csv")
     assert "on the 59 rows with a target" in known.stderr
     assert len(pd.read_csv(tmp_path / "out.csv")) == 60
+    explained = run("predict", model, tmp_path / "new.csv", "--explain", tmp_path / "why.csv")
+    assert explained.stdout == output.stdout
+    why = pd.read_csv(tmp_path / "why.csv")
+    assert why.columns.tolist() == ["row", "output", "kind", "name", "contribution", "share"]
+    assert set(why["row"]) == set(range(60))
+    assert set(why[why["kind"] == "column"]["name"]) <= set(saved.columns)
+    assert why.groupby("row")["output"].first().tolist() == expected.tolist()
 
 
 def test_models_of_other_kinds_predict(tmp_path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from mercer._arrays import count, filled, number
 from mercer._memory import check_room
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_vector, is_whole
+from mercer.contributions import Contributions
 from mercer.kernels.base import Kernel, hashable
 from mercer.kernels.scale import check_similarity
 
@@ -166,6 +167,14 @@ class Sum(_Pair):
         K2, G2 = self.k2(X, Y, eval_gradient=True)
         return K1 + K2, np.concatenate([G1, G2], axis=2)
 
+    def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
+        """See :class:`Kernel`; those of both kernels."""
+        return (*_terms(self.k1), *_terms(self.k2))
+
+    def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
+        """See :class:`Kernel`; those of both kernels."""
+        return tuple(c for k in self.parts for c in _contributions(k, X, Y, weights))
+
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         return self.k1.diag(X) + self.k2.diag(X)
@@ -189,6 +198,23 @@ class Product(_Pair):
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
         return K1 * K2, np.concatenate([G1 * K2[:, :, None], G2 * K1[:, :, None]], axis=2)
+
+    def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
+        """See :class:`Kernel`; those of the other kernel, if one is a number."""
+        for constant, kernel in ((self.k1, self.k2), (self.k2, self.k1)):
+            if isinstance(constant, Constant):
+                factor = number(constant.value)
+                return tuple((factor * weight, term) for weight, term in _terms(kernel))
+        return super().terms()
+
+    def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
+        """See :class:`Kernel`; by the product rule, and exact if the other kernel is a number."""
+        found: list[Contributions] = []
+        for kernel, other in ((self.k1, self.k2), (self.k2, self.k1)):
+            constant = isinstance(other, Constant)
+            for own in _contributions(kernel, X, Y, weights * other(X, Y)):
+                found.append(replace(own, exact=own.exact and constant))
+        return tuple(found)
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
@@ -238,6 +264,12 @@ class Exponentiation(Kernel, sk.Exponentiation):
         K, G = self.kernel(X, Y, eval_gradient=True)
         return K**self.exponent, G * (self.exponent * K ** (self.exponent - 1))[:, :, None]
 
+    def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
+        """See :class:`Kernel`; by the power rule."""
+        slopes = self.exponent * self.kernel(X, Y) ** (self.exponent - 1)
+        found = _contributions(self.kernel, X, Y, weights * slopes)
+        return tuple(replace(own, exact=own.exact and self.exponent == 1) for own in found)
+
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         return self.kernel.diag(X) ** self.exponent
@@ -284,6 +316,16 @@ def elementwise(kernel: sk.Kernel, gram: Callable[[sk.Kernel], Any]) -> Any:
 def _matvec(kernel: sk.Kernel, X: Any, Y: Any, v: Any) -> Any:
     """Product with a vector, for any scikit-learn kernel."""
     return kernel.matvec(X, Y, v) if isinstance(kernel, Kernel) else Kernel.matvec(kernel, X, Y, v)
+
+
+def _terms(kernel: sk.Kernel) -> tuple[tuple[float, sk.Kernel], ...]:
+    """Terms of a part, if it is a kernel of this package."""
+    return kernel.terms() if isinstance(kernel, Kernel) else ((1.0, kernel),)
+
+
+def _contributions(kernel: sk.Kernel, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
+    """Contributions of a part's features, if it is a kernel of this package."""
+    return kernel.contributions(X, Y, weights) if isinstance(kernel, Kernel) else ()
 
 
 def _scaled(kernel: sk.Kernel, X: Any, similarity: float, max_rows: int, random_state: int) -> Any:

@@ -17,6 +17,7 @@ from sklearn.gaussian_process import kernels as sk
 from mercer._arrays import count, number, on_cpu, sliceable
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_vector, is_number
+from mercer.contributions import Contributions
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
 from mercer.spaces import Euclidean, Space
@@ -32,6 +33,8 @@ _NO_LEVELS = (
 )
 #: Elements of one block of a Gram matrix that is multiplied and thrown away.
 BLOCK = 2_000_000
+#: Most letters of a kernel's name in a sum.
+_LABEL = 60
 
 
 class Kernel(sk.Kernel):
@@ -200,6 +203,51 @@ class Kernel(sk.Kernel):
     def parts(self) -> tuple[sk.Kernel, ...]:
         """The kernels that this one combines; none for most."""
         return ()
+
+    def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
+        """Weights and kernels whose sum this kernel is; itself, unless it is a sum.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Gaussian, Linear
+        >>> (2 * (Gaussian() + 3 * Linear())).terms()
+        ((2.0, Gaussian()), (6.0, Linear()))
+        """
+        return ((1.0, self),)
+
+    def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
+        """What features of the points contribute to ``sum_y weights[x, y] k(x, y)``.
+
+        Empty if they cannot be told apart.  There may be several views of the same sum, such as words
+        and neighbours.
+
+        Parameters
+        ----------
+        X, Y : m and p points
+        weights : array of shape (m, p)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.kernels import Linear
+        >>> x, Y = [[1.0, 2.0]], [[3.0, 4.0], [5.0, 0.0]]
+        >>> Linear().contributions(x, Y, np.array([[1.0, -1.0]]))[0].values
+        array([[-2.,  8.]])
+        """
+        return ()
+
+    def column_blocks(self) -> dict[str, list[Any]]:
+        """Columns of a table that the kernel takes together, by a name for them; empty for all."""
+        blocks: dict[str, list[Any]] = {}
+        for part in self.parts:
+            blocks |= part.column_blocks() if isinstance(part, Kernel) else {}
+        return blocks
+
+    @property
+    def label(self) -> str:
+        """A short name of the kernel in a sum."""
+        whole = repr(self)
+        return whole if len(whole) <= _LABEL else f"{type(self).__name__}(...)"
 
     #: Whether points become more similar (1) or less similar (-1) as the range parameter grows.
     range_sense = 1

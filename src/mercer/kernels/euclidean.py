@@ -20,7 +20,7 @@ from mercer.kernels import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
 from mercer.spaces import Euclidean
-from mercer.spaces.base import Embedding
+from mercer.spaces.base import Embedding, product_sums
 
 #: Polynomial kernels with more explicit features than this are not written out.
 _FEW_FEATURES = 1000
@@ -34,6 +34,10 @@ class InnerProducts(Embedding):
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """See :class:`~mercer.spaces.base.Embedding`."""
         return X, X if Y is None else Y
+
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :class:`~mercer.spaces.base.Embedding`."""
+        return product_sums(X, Y, weights)
 
     def self_invariant(self, X: Any) -> Any:
         """See :class:`~mercer.spaces.base.Embedding`."""
@@ -216,6 +220,12 @@ class Gaussian(RadialKernel):
         if self.column_scales is None:
             return super().embed(X, Y)
         return super().embed(self._divided(X), None if Y is None else self._divided(Y))
+
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :class:`~mercer.spaces.base.Embedding`."""
+        if self.column_scales is not None:
+            X, Y = self._divided(X), self._divided(Y)
+        return self.space.column_sums(X, Y, weights)
 
     def _divided(self, X: Any) -> Any:
         """Rows with their columns divided by the scales."""

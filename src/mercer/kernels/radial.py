@@ -65,6 +65,11 @@ class RadialKernel(RealisedKernel, Embedding):
         """See :class:`~mercer.spaces.base.Embedding`."""
         return self.space.self_invariant(X)
 
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :class:`~mercer.spaces.base.Embedding`; unknown if the subclass has another invariant."""
+        own = type(self).embed is RadialKernel.embed
+        return self.space.column_sums(X, Y, weights) if own else None
+
     def realise(self, n: int) -> Radial:
         """See :class:`RealisedKernel`."""
         return _OwnProfile(self, n)

@@ -15,6 +15,7 @@ import numpy as np
 from mercer._arrays import count, is_watched, on_cpu
 from mercer._memory import check_room
 from mercer._validation import check_vector, refuse_foreign
+from mercer.contributions import Contributions
 from mercer.engine import engine_for
 from mercer.engine.matrix_functions import Expansion
 from mercer.kernels import scale
@@ -110,6 +111,14 @@ class RealisedKernel(Kernel):
         if product is None:
             return super().matvec(X, Y, v)
         return engine_for(X).like_rows(product, X)
+
+    def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
+        """See :class:`Kernel`; of columns, labels or nodes, as the space has them."""
+        self.validate()
+        P, Q = self.space.check_pair(X, Y)
+        Q = P if Q is None else Q
+        found = self.realise(self.space.columns(P)).contributions(P, Q, np.asarray(weights, dtype=float))
+        return self.space.named_contributions(X, found)
 
     def profile(self, n: int) -> Profile:
         """The kernel as a function of the invariant of two points with n columns.

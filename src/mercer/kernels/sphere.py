@@ -17,6 +17,7 @@ from mercer.kernels.spectral import LawKernel
 from mercer.laws import AngularShape
 from mercer.profiles import PowerProfile, Profile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace
+from mercer.spaces.base import product_sums
 from mercer.spaces.realisations.zonal import HarmonicMap, LevelWeights
 from mercer.special import arccosine_levels, heat_expansion, zonal
 from mercer.special.funk_hecke import funk_hecke
@@ -145,6 +146,10 @@ class ArcCosine(RadialKernel):
         """See :class:`~mercer.spaces.base.Embedding`."""
         left = self.directions(X, "X")
         return left, left if Y is None else self.directions(Y, "Y")
+
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :class:`~mercer.spaces.base.Embedding`."""
+        return product_sums(*self.embed(X, Y), weights)
 
     def directions(self, X: Any, name: str) -> Any:
         """Rows divided by their lengths."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mercer._memory import check_room
 from mercer._validation import check_choice
+from mercer.contributions import Contributions
 from mercer.kernels.base import Kernel
 from mercer.spaces.realisations.base import normalised, normalised_slope, positive
 
@@ -70,6 +71,19 @@ class StructuredKernel(Kernel):
         if squares is not None:
             slopes = [normalised_slope(slope, K, squares) for slope in slopes]
         return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))
+
+    def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
+        """See :class:`Kernel`."""
+        self.validate()
+        P, Q = self._check(X, Y)
+        if self.normalized:
+            left, right = positive(self._diagonal(P), "X"), positive(self._diagonal(Q), "Y")
+            weights = weights / np.sqrt(left)[:, None] / np.sqrt(right)
+        return self._contributions(P, Q, weights)
+
+    def _contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:
+        """Contributions of features of checked points to sums of the plain kernel."""
+        return ()
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""

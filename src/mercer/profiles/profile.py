@@ -80,6 +80,16 @@ class PowerProfile:
         value = value if self.degree == 1 else value**self.degree
         return value if self.factor == 1.0 else value * self.factor
 
+    @property
+    def linear(self) -> bool:
+        """Whether the profile is a linear function of the invariant."""
+        return self.degree == 1
+
+    def slope(self, w: Array) -> Array:
+        """Derivative with respect to the invariant."""
+        rate = self.factor * self.degree * self.scale
+        return rate * (self.scale * w + self.shift) ** (self.degree - 1)
+
 
 @dataclass(frozen=True)
 class ProductProfile:
@@ -126,6 +136,9 @@ class TableProfile:
     law_error: float = 0.0
     logarithmic: bool = False
     floor: float = -np.inf
+
+    #: Whether the profile is a linear function of the invariant.
+    linear = False
 
     def apply(self, tile: NDArray[Any], out: NDArray[Any] | None = None) -> None:
         """See :class:`Profile`; by the cheapest form that has the precision of the tile's type.
@@ -333,6 +346,22 @@ class TableProfile:
         sign = {"invariant": [1.0], "one-sided": [-1.0], "folded": [-1.0, 1.0]}[self.separation]
         pieces = self.pieces.derivative(np.array(sign))
         return TableProfile(self.separation, pieces, self.law_error)
+
+    def slope(self, w: Array) -> Array:
+        """Derivative with respect to the invariant, at an array of invariants.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> Gaussian(length_scale=1.0).profile(3).slope(np.array([2.0])) / np.exp(-1.0)
+        array([-0.5])
+        """
+        rise = self.derivative._looked_up(w.ravel()).reshape(w.shape)
+        if not self.logarithmic:
+            return rise
+        values = self._looked_up(w.ravel()).reshape(w.shape)
+        return np.multiply(values, rise, out=np.zeros_like(values), where=values > 0)
 
     @cached_property
     def without_exponential(self) -> TableProfile:

@@ -22,6 +22,7 @@ from mercer._arrays import (
 )
 from mercer._repr import constructor_call
 from mercer._validation import as_rows, refuse_rows
+from mercer.contributions import Contributions
 from mercer.engine import Engine, Extent, engine_for
 from mercer.profiles import Separation
 from mercer.spaces.realisations.eigenfunctions import Eigenfunctions, LogWeights
@@ -89,6 +90,10 @@ class Space(ABC):
     def in_precision_of(self, X: Any, values: Any) -> Any:
         """Results in single precision if points were, where the space computes in double precision."""
         return to_single(values) if self.computes_in_double and is_single(X) else values
+
+    def named_contributions(self, X: Any, found: tuple[Contributions, ...]) -> tuple[Contributions, ...]:
+        """Contributions of features of points X; none of columns that X does not have."""
+        return tuple(c for c in found if c.kind != "column" or len(c.names) == np.shape(X)[1])
 
     def fixed_columns(self, given: int | None = None) -> int:
         """The number of columns, of the space or else of the data; 0 for points without columns."""
@@ -326,7 +331,15 @@ class Embedding(ABC):
         """Factor of each row in the kernel, or None for 1."""
         return None
 
-    def are_apart(self, invariants: Any, own: float, rounding: float) -> Any:
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """Each column's part of the invariants, in sums over Y: an array like X.
+
+        Entry (x, j) is ``sum_y weights[x, y] u_j(x, y)`` where the invariant is ``sum_j u_j``; None if
+        it is no sum over columns.
+        """
+        return None
+
+    def are_apart(self, invariants: Any, own: Any, rounding: float) -> Any:
         """Tell which invariants differ from that of a point with itself by more than rounding."""
         return np.abs(invariants - own) > 8 * rounding * abs(own)
 
@@ -343,6 +356,12 @@ class RadialSpace(RowSpace, Embedding):
     @abstractmethod
     def separation(self) -> Separation:
         """How profiles read the separation of two points off the invariant."""
+
+
+def product_sums(L: Any, R: Any, weights: Any) -> Any:
+    """Sums ``sum_y weights[x, y] L[x, j] R[y, j]``: columns' parts of inner products."""
+    sums = weights @ R
+    return L.multiply(sums).toarray() if sparse.issparse(L) else L * sums
 
 
 def random_rotation(n: int, rng: np.random.Generator) -> np.ndarray:

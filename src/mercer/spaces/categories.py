@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 
 from mercer._arrays import constant_rows, finite_rows
 from mercer._validation import as_rows, is_whole, refuse_rows
+from mercer.contributions import Contributions, of_labels
 from mercer.engine import engine_for
 from mercer.laws import Law
 from mercer.spaces.base import Embedding, Space
@@ -197,8 +198,28 @@ class Categories(Space, Embedding):
             return tuple(sorted(Counter(self.sizes).items()))
         return ((self.sizes or 2, n),)
 
-    def _steps(self, n: int) -> list[int]:
-        """Weight of agreement in each column; their sum says how many columns of each group agree."""
+    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """Indicators of the labels of each column: see :meth:`Embedding.embed`.
+
+        The invariant is the number of columns that agree; with ``levels`` that differ it is one whole
+        number that tells how many columns with q labels agree, for each q.
+        """
+        steps = self.steps(int(X.shape[1]))
+        join = _indicators if engine_for(X).takes_operands else _dense_indicators
+        limits = self.sizes if isinstance(self.sizes, tuple) else [self.sizes] * len(steps)
+        return join(X, X if Y is None else Y, steps, limits)
+
+    def self_invariant(self, X: Any) -> Any:
+        """All columns agree: see :meth:`Embedding.self_invariant`."""
+        return constant_rows(X, float(sum(self.steps(int(X.shape[1])))))
+
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :meth:`Embedding.column_sums`; labels that agree."""
+        columns = zip(X.T, Y.T, strict=True)
+        return np.stack([(weights * (x[:, None] == y)).sum(axis=1) for x, y in columns], axis=1)
+
+    def steps(self, n: int) -> list[int]:
+        """What agreement in each of n columns adds to the invariant."""
         if not isinstance(self.sizes, tuple):
             return [1] * n
         steps, step = {}, 1
@@ -207,20 +228,9 @@ class Categories(Space, Embedding):
             step *= p + 1
         return [steps[q] for q in self.sizes]
 
-    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """Indicators of the labels of each column: see :meth:`Embedding.embed`.
-
-        The invariant is the number of columns that agree; with ``levels`` that differ it is one whole
-        number that tells how many columns with q labels agree, for each q.
-        """
-        steps = self._steps(int(X.shape[1]))
-        join = _indicators if engine_for(X).takes_operands else _dense_indicators
-        limits = self.sizes if isinstance(self.sizes, tuple) else [self.sizes] * len(steps)
-        return join(X, X if Y is None else Y, steps, limits)
-
-    def self_invariant(self, X: Any) -> Any:
-        """All columns agree: see :meth:`Embedding.self_invariant`."""
-        return constant_rows(X, float(sum(self._steps(int(X.shape[1])))))
+    def named_contributions(self, X: Any, found: tuple[Contributions, ...]) -> tuple[Contributions, ...]:
+        """See :meth:`Space.named_contributions`; of labels in place of columns."""
+        return tuple(of_labels(label_columns(X, "X"), own) for own in found)
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> CategoryTable:
         """A table over the number of columns that agree: see :meth:`Space.realise`."""

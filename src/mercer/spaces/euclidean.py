@@ -126,6 +126,15 @@ class Euclidean(RadialSpace):
         left = xp.concat([X, squares[0], ones[0]], axis=1)
         return left, xp.concat([-2.0 * Y, ones[1], squares[1]], axis=1)
 
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :meth:`Embedding.column_sums`; squared differences of coordinates."""
+        X, shift = (X.toarray() if sparse.issparse(X) else X), 0.0
+        if not sparse.issparse(Y):
+            shift = Y.mean(axis=0)
+            X, Y = X - shift, Y - shift
+        squares = Y.multiply(Y) if sparse.issparse(Y) else Y * Y
+        return X * X * weights.sum(axis=1)[:, None] - 2 * X * (weights @ Y) + weights @ squares
+
 
 class FlatRealisation(Radial):
     """A law on R^n, as a function of the squared distance."""

@@ -67,11 +67,15 @@ class Projective(RadialSpace):
         """Unit vectors: see :meth:`Embedding.embed`."""
         return self.base.embed(X, Y)
 
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :meth:`Embedding.column_sums`."""
+        return self.base.column_sums(X, Y, weights)
+
     def self_invariant(self, X: Any) -> Any:
         """One: see :meth:`Embedding.self_invariant`."""
         return self.base.self_invariant(X)
 
-    def are_apart(self, invariants: Any, own: float, rounding: float) -> Any:
+    def are_apart(self, invariants: Any, own: Any, rounding: float) -> Any:
         """See :meth:`Embedding.are_apart`; x and -x are one point."""
         return super().are_apart(np.abs(invariants), own, rounding)
 

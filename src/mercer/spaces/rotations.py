@@ -133,7 +133,7 @@ class Rotations(RadialSpace):
         """One: see :meth:`Embedding.self_invariant`."""
         return constant_rows(X, 1.0)
 
-    def are_apart(self, invariants: Any, own: float, rounding: float) -> Any:
+    def are_apart(self, invariants: Any, own: Any, rounding: float) -> Any:
         """See :meth:`Embedding.are_apart`; q and -q are one point."""
         return super().are_apart(np.abs(invariants), own, rounding)
 

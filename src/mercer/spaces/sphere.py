@@ -22,7 +22,7 @@ from mercer._validation import refuse_rows
 from mercer.engine import Extent, engine_for
 from mercer.laws import Law
 from mercer.profiles import Separation
-from mercer.spaces.base import RadialSpace, random_rotation
+from mercer.spaces.base import RadialSpace, product_sums, random_rotation
 from mercer.spaces.metrics import angles
 from mercer.spaces.realisations.eigenfunctions import LogWeights
 from mercer.spaces.realisations.eigenmaps import MOST_DIMENSIONS, HarmonicFunctions
@@ -86,6 +86,10 @@ class SphericalSpace(RadialSpace):
         """Map checked rows to unit vectors; see :meth:`RadialSpace.embed`."""
         left = self._unit_rows(X)
         return left, left if Y is None or Y is X else self._unit_rows(Y)
+
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :meth:`Embedding.column_sums`; products of coordinates of unit vectors."""
+        return product_sums(*self.embed(X, Y), weights)
 
     def self_invariant(self, X: Any) -> Any:
         """One: see :meth:`RadialSpace.self_invariant`."""

@@ -17,6 +17,7 @@ from mercer.kernels import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import Simplex
+from mercer.spaces.base import product_sums
 from mercer.spaces.simplex import EMPTY, Counts, Empty
 
 
@@ -93,6 +94,10 @@ class TfIdf(RadialKernel):
         """See :class:`~mercer.spaces.base.Embedding`."""
         left = self._unit_rows(X)
         return left, left if Y is None else self._unit_rows(Y)
+
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :class:`~mercer.spaces.base.Embedding`."""
+        return product_sums(*self.embed(X, Y), weights)
 
     def _unit_rows(self, X: Any) -> Any:
         weights = columns.of_elements(self, "weights", X)

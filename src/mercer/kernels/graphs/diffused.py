@@ -12,6 +12,7 @@ from scipy import sparse
 
 from mercer._arrays import count, number, on_cpu
 from mercer._validation import check_vector
+from mercer.contributions import Contributions, of_nodes
 from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.structured import StructuredKernel
 from mercer.laws import Diffusion
@@ -145,6 +146,14 @@ class Diffused(StructuredKernel):
         points = self.space.nodes if self.attributes is None else self.attributes
         return self.base.learnt_from(points), points
 
+    @property
+    def _attribute_names(self) -> list[Any]:
+        """Names of the columns of the attributes, or their positions; none if there are no columns."""
+        if hasattr(self.attributes, "columns"):
+            return list(self.attributes.columns)
+        shape: Any = getattr(self.attributes, "shape", ())
+        return list(range(shape[1])) if len(shape) == 2 else []
+
     def _features(self) -> Any:
         """Explicit features of the base kernel for all nodes; None if it has none."""
         base, points = self._base()
@@ -223,6 +232,18 @@ class Diffused(StructuredKernel):
             block = heat.plain_gram(everywhere, few[part])
             values[part] = (block * product(block)).sum(axis=0)
         return values[where]
+
+    def _contributions(self, P: Nodes, Q: Nodes, weights: Array) -> tuple[Contributions, ...]:
+        """Of nodes that heat from P reaches, and of attributes of the base kernel's features."""
+        heat, block = self._heat(), np.zeros((self.space.size, len(P)))
+        np.add.at(block, Q, weights.T)
+        sums = self._attribute_product()(heat.times(block))
+        found = of_nodes(self.space.nodes, heat.plain_gram(P, np.arange(self.space.size)) * sums.T)
+        F, names = self._few_features(), self._attribute_names
+        if F is None or F.shape[1] != len(names):
+            return found
+        means = self._smoothed(P, F) * (weights @ self._smoothed(Q, F))
+        return (*found, Contributions("column", names, means, exact=True))
 
     def _slope(self, P: Nodes, name: str) -> Array:
         F, t = self._few_features(), number(self.t)

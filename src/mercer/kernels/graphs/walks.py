@@ -88,6 +88,10 @@ class _Products(NodeFunction):
             block = self.operator.matrix @ block
         return block
 
+    def _met_half_way(self, P: Nodes, Q: Nodes, weights: Array) -> Array:
+        left, right = self._half_way(P)[1], weights @ self._half_way(Q)[0]
+        return left.multiply(right).toarray() if sparse.issparse(left) else left * right
+
     def _half_way(self, P: Nodes) -> tuple[Any, Any]:
         """Rows of two matrix powers whose product is the power."""
         matrix, size = self.operator.matrix, self.graph.size

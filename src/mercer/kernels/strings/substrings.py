@@ -15,6 +15,7 @@ from scipy import sparse
 
 from mercer._arrays import squared_lengths
 from mercer._validation import check_choice, is_whole
+from mercer.contributions import Contributions
 from mercer.engine import GramOptions
 from mercer.engine.numpy import Tiles
 from mercer.engine.operands import invariants
@@ -152,6 +153,14 @@ def _diagonal(P: Sequences, parts: Sequence[Window], dtype: Any, frequencies: bo
     return total.astype(np.float64, copy=False)
 
 
+def _text(P: Sequences, place: int, length: int) -> Any:
+    """The substring at a place: str, bytes, or a tuple of tokens."""
+    symbols = [P.symbols[code] for code in P.codes[place : place + length]]
+    if P.kind == "tokens":
+        return tuple(symbols)
+    return "".join(symbols) if P.kind == "str" else bytes(symbols)
+
+
 @dataclass(eq=False, repr=False)
 class Spectrum(StringKernel):
     r"""The spectrum kernel: common substrings of a fixed length.
@@ -211,6 +220,22 @@ class Spectrum(StringKernel):
     def _diagonal(self, P: Sequences) -> Array:
         parts = windows(self.length, longest_shared(P, None))
         return _diagonal(P, parts, np.float64, bool(self.frequencies))
+
+    def _contributions(self, P: Sequences, Q: Sequences, weights: Array) -> tuple[Contributions, ...]:
+        names: list[Any] = []
+        values = [np.empty((len(P), 0))]
+        both = P.join(Q)
+        for part in windows(self.length, longest_shared(P, Q)):
+            counts = count_windows(both, part)
+            if self.frequencies:
+                counts = as_frequencies(counts, both, part.length)
+            places, begins = window_places(both, part.length)
+            own = slice(0, begins[len(P)])
+            columns, first = np.unique(number_windows(both, places, part)[0][own], return_index=True)
+            names += [_text(both, place, part.length) for place in places[first]]
+            left, right = counts[: len(P)][:, columns].toarray(), counts[len(P) :][:, columns]
+            values.append(left * (weights @ right))
+        return (Contributions("substring", names, np.hstack(values), exact=True),)
 
 
 @dataclass(eq=False, repr=False)

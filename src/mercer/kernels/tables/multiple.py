@@ -19,6 +19,7 @@ from sklearn.utils import _safe_indexing
 from mercer._arrays import count, on_cpu
 from mercer._memory import check_room
 from mercer._validation import check_choice, check_positive
+from mercer.contributions import Contributions
 from mercer.kernels.base import Kernel
 
 Array = NDArray[np.float64]
@@ -204,6 +205,14 @@ class MultipleKernel(Kernel):
         """See :class:`Kernel`."""
         self.validate()
         return sum(weight * part.matvec(X, Y, v) for weight, part in self._terms() if weight > 0)
+
+    def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
+        """See :class:`Kernel`; those of the parts, with the weights."""
+        return tuple((weight * own, term) for weight, k in self._terms() for own, term in k.terms())
+
+    def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
+        """See :class:`Kernel`; those of the parts."""
+        return tuple(c for w, part in self._terms() for c in part.contributions(X, Y, w * weights))
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
         """See :class:`Kernel`; points of the first part."""

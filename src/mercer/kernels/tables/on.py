@@ -18,6 +18,7 @@ from sklearn.utils import _safe_indexing
 from mercer._arrays import count, on_cpu
 from mercer._threads import run
 from mercer._validation import check_choice, check_positive, check_vector
+from mercer.contributions import Contributions
 from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.tables import frames
 
@@ -25,6 +26,8 @@ from mercer.kernels.tables import frames
 _ROWS, _LEAST = 500, 1e-9
 #: Entries of a matrix that a thread multiplies at a time.
 _BLOCK = 2**20
+#: Most columns that a part of a sum is named after.
+_NAMED = 3
 
 
 @dataclass(eq=False, repr=False)
@@ -197,6 +200,34 @@ class On(Kernel):
         """See :class:`Kernel`."""
         found = self.kernel.explicit_features(self.points(X))
         return found if found is None or self.factor is None else found * float(self.factor) ** 0.5
+
+    def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
+        """See :class:`Kernel`; those of the kernel, with the names of columns, words or labels."""
+        self.validate()
+        factor = 1.0 if self.factor is None else float(self.factor)
+        P, Q = self.points(X, "X"), self.points(Y, "Y")
+        found = self.kernel.contributions(P, Q, factor * weights)
+        keys = self.columns if isinstance(self.columns, list) else [self.columns]
+        if self.prepare is None or isinstance(self.prepare, str):
+            return tuple(own.renamed(keys) for own in found)
+        made_of = getattr(self.prepare, "estimator", self.prepare)
+        words = hasattr(made_of, "vocabulary_")
+        if words or count(P.T) != len(keys):
+            keys = list(made_of.get_feature_names_out(None if words else [str(key) for key in keys]))
+        return tuple(own.renamed(keys, "word" if words else None) for own in found)
+
+    def column_blocks(self) -> dict[str, list[Any]]:
+        """See :class:`Kernel`; the columns."""
+        keys = self.columns if isinstance(self.columns, list) else [self.columns]
+        return {self.label: keys}
+
+    @property
+    def label(self) -> str:
+        """See :class:`Kernel`; the names of the columns."""
+        keys = self.columns if isinstance(self.columns, list) else [self.columns]
+        if len(keys) <= _NAMED:
+            return ", ".join(map(str, keys))
+        return f"{keys[0]} .. {keys[-1]} ({len(keys)} columns)"
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
         """See :class:`Kernel`; an array, for columns that are positions."""

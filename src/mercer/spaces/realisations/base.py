@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import constant_rows, is_single
+from mercer._arrays import constant_rows, is_single, to_double
+from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.base import Parameter
 from mercer.engine.equal import Equal, NumberedRows, row_keys
@@ -24,6 +25,7 @@ from mercer.spaces.realisations import sampling
 Array = NDArray[np.float64]
 #: Rows of a Gram matrix that are divided at a time.
 _ROWS = 256
+_EPS = float(np.finfo(float).eps)
 _NO_LEVELS = "the kernel is not a function of an angle: levels are those of a sphere"
 #: From a realisation to its normalised values at pairs of points.
 Similarities = Callable[[Any], Array]
@@ -94,6 +96,10 @@ class Realisation(ABC):
     def log(self, P: Any, Q: Any = None) -> Any:
         """Logarithm of the Gram matrix."""
         raise TypeError("log is for sphere, simplex and hyperbolic space; take np.log(k(X))")
+
+    def contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:
+        """What columns or nodes contribute to ``sum_q weights[p, q] K(p, q)``, if that can be told."""
+        return ()
 
     def profile(self) -> Profile:
         """The kernel as a function of the one invariant of a pair."""
@@ -174,6 +180,22 @@ class Radial(Realisation):
     def log(self, P: Any, Q: Any = None) -> Any:
         """See :class:`Realisation`."""
         return Operands(self.embedding, P, Q).gram(self.log_profile())
+
+    def contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:
+        """See :class:`Realisation`; the slope of f times each column's part of the invariant."""
+        P, Q = to_double(P), to_double(Q)
+        profile: Any = self.profile()
+        operands, own = Operands(self.embedding, P, Q), self.embedding.self_invariant(P)[:, None]
+        if operands.scales is not None:
+            left, right = operands.scales
+            weights = weights * left[:, None] * right
+        invariants = operands.invariants()
+        apart = self.embedding.are_apart(invariants, own, _EPS)
+        slopes = profile.slope(np.where(apart, invariants, np.copysign(own, invariants)))
+        # At distance zero every column's part is zero, and the slope of a kernel with a kink infinite.
+        slopes[~apart & (own == 0)] = 0.0
+        sums = self.embedding.column_sums(P, Q, weights * slopes)
+        return () if sums is None else of_columns(sums, profile.linear)
 
     def pair_similarities(
         self, P: Any, max_rows: int, rng: np.random.Generator

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.contributions import Contributions, of_nodes
 from mercer.engine import matrix_functions
 from mercer.laws import Law
 from mercer.spaces.realisations import sampling
@@ -37,6 +39,17 @@ _ROUNDING_STEPS, _LARGEST_CHANGE, _LARGEST_CHANGE_OF_SERIES = 8, 1e-8, 1e-6
 LOG_MAX = math.log(np.finfo(float).max)
 #: Nodes of a graph that is not decomposed from which a range is learnt.
 _LARGE_GRAPH_SAMPLE = 128
+
+
+@dataclass(frozen=True)
+class _SquareRoot(Law):
+    """The law whose weights are square roots of another's."""
+
+    law: Law
+
+    def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
+        """See :class:`Law`."""
+        return self.law.log_weights(eigenvalues, dimension) / 2
 
 
 class NodeFunction(Realisation):
@@ -239,6 +252,26 @@ class NodeFunction(Realisation):
         np.add.at(block, Q, v.reshape(len(v), -1))
         result = self.times(block)[P]
         return result[:, 0] if v.ndim == 1 else result
+
+    def contributions(self, P: Nodes, Q: Nodes, weights: Array) -> tuple[Contributions, ...]:
+        """See :class:`Realisation`; of nodes where walks from p and from q meet half-way.
+
+        ``K(p, q) = sum_u R(p, u) R(q, u)`` with R the square root of the plain kernel.
+        """
+        if self.normalized:
+            lengths = [
+                np.sqrt(positive(self.plain_diagonal(nodes), name))
+                for nodes, name in ((P, "X"), (Q, "Y"))
+            ]
+            weights = weights / lengths[0][:, None] / lengths[1]
+        return of_nodes(self.graph.nodes, self._met_half_way(P, Q, weights))
+
+    def _met_half_way(self, P: Nodes, Q: Nodes, weights: Array) -> Array:
+        """Sums ``sum_q weights[p, q] R(p, u) R(q, u)`` for all nodes u."""
+        root = NodeFunction(self.graph, self.operator, _SquareRoot(self.law), self.normalized)
+        block = np.zeros((self.graph.size, len(P)))
+        np.add.at(block, Q, weights.T)
+        return root.plain_gram(P, np.arange(self.graph.size)) * root.times(block).T
 
     def times(self, block: Array) -> Array:
         """Product of the plain kernel of all nodes with a block of vectors, which is used up."""

@@ -12,9 +12,10 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
+from mercer.contributions import Contributions, of_columns
 from mercer.laws import Law, Times
 from mercer.profiles import Profile
-from mercer.spaces.realisations.base import Radial, Slope
+from mercer.spaces.realisations.base import Operands, Radial, Slope
 from mercer.spaces.realisations.eigenfunctions import LogWeights, law_weights
 from mercer.spaces.realisations.eigenmaps import EigenMap, HomogeneousFunctions
 from mercer.spaces.realisations.mixtures import TimeMixture
@@ -79,7 +80,7 @@ class CategoryTable(Radial):
         """See :class:`Realisation`."""
         return self._table.log_total
 
-    def profile(self) -> Profile:
+    def profile(self) -> WholeProfile:
         """See :class:`Radial`."""
         return self._scaled(self._table.values)
 
@@ -87,9 +88,25 @@ class CategoryTable(Radial):
         """See :class:`Radial`."""
         return self._scaled(self._table.slopes(slope, self._normalized))
 
-    def _scaled(self, values: Array) -> Profile:
+    def _scaled(self, values: Array) -> WholeProfile:
         log_value = None if self._normalized else self.log_self_similarity
         return WholeProfile(absolute_factor(log_value, self._n) * values)
+
+    def contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:
+        """See :class:`Realisation`; what is lost if a label that agrees did not.
+
+        That is exact if there is one column.
+        """
+        values = self.profile().values
+        places = np.rint(Operands(self._space, P, Q).invariants()).astype(np.intp)
+        steps = np.array(self._space.steps(self._n))
+        found = np.empty((len(P), self._n))
+        for step in np.unique(steps):
+            own = np.flatnonzero(steps == step)
+            # Pairs that have no such label in common do not count below.
+            losses = weights * (values[places] - values[np.maximum(places - step, 0)])
+            found[:, own] = self._space.column_sums(P[:, own], Q[:, own], losses)
+        return of_columns(found, exact=self._n == 1)
 
     def features(self, size: int, seed: int) -> EigenMap:
         """See :class:`Realisation`; products of contrasts."""
