@@ -78,8 +78,8 @@ def is_on_device(X: Any) -> bool:
 
 
 def is_single(X: Any) -> bool:
-    """Tell whether X is an array in single precision."""
-    if isinstance(X, np.ndarray):
+    """Tell whether X is an array or sparse matrix in single precision."""
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
         return bool(X.dtype == np.float32)
     return bool(is_array_api_obj(X)) and X.dtype == array_namespace(X).float32
 

@@ -115,12 +115,20 @@ def refuse_foreign(X: Any, complaint: str) -> None:
 
 def refuse_rows(bad: Any, name: str, complaint: str) -> None:
     """Raise a ValueError that names the first of the bad rows, if there are any."""
-    xp = array_namespace(bad)
-    count = int(xp.sum(xp.astype(bad, xp.int64)))
+    named, count = named_rows(bad, name)
     if count:
-        first = int(xp.argmax(xp.astype(bad, xp.int64)))
-        more = f" (and {count - 1} more)" if count > 1 else ""
-        raise ValueError(f"row {first} of {name}{more} {complaint}")
+        raise ValueError(f"{named} {complaint}")
+
+
+def named_rows(chosen: Any, name: str) -> tuple[str, int]:
+    """The first of the chosen rows in words, with the number of the others; and the number of all."""
+    xp = array_namespace(chosen)
+    count = int(xp.sum(xp.astype(chosen, xp.int64)))
+    if not count:
+        return "", 0
+    first = int(xp.argmax(xp.astype(chosen, xp.int64)))
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    return f"row {first} of {name}{more}", count
 
 
 def refuse_negative(X: Any, name: str) -> None:

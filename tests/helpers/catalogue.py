@@ -86,6 +86,7 @@ SPACES = [
     Sphere(unit=True),
     Sphere(coordinates="latlon"),
     Simplex(),
+    Simplex(empty="uniform"),
     Euclidean(),
     Hyperbolic(),
     Hyperbolic("ball"),

@@ -97,7 +97,8 @@ class RealisedKernel(Kernel):
         self.validate()
         P = self.space.check(X)
         n = self.space.columns(P)
-        return engine_for(X).like_rows(self.realise(n).diagonal(P, self.moving(P, n)), X)
+        values = self.realise(n).diagonal(P, self.moving(P, n))
+        return engine_for(X).like_rows(self.space.in_precision_of(X, values), X)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""

@@ -220,6 +220,10 @@ class RowSpace(Space):
         """Tell whether some of the rows with this extent, all finite, may not be points of the space."""
         return True
 
+    def _completed(self, X: Any, name: str) -> Any:
+        """Finite rows, with a point of the space in place of rows that say nothing, if one is known."""
+        return X
+
     def check(self, X: Any, name: str = "X") -> Any:
         """Validate rows and return them as a floating array (dense or CSR).
 
@@ -242,6 +246,7 @@ class RowSpace(Space):
         extent = engine_for(X).extent(X)
         if extent is None or not math.isfinite(extent.largest) or self._may_refuse(extent):
             refuse_rows(~finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
+            X = self._completed(X, name)
             self._check_rows(X, name)
         return to_double(X) if self.computes_in_double else X
 

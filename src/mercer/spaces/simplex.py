@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +12,8 @@ from array_api_compat import array_namespace
 from scipy import sparse
 
 from mercer._arrays import row_any, row_maxima
-from mercer._validation import refuse_negative, refuse_rows
+from mercer._memory import available, size_text
+from mercer._validation import named_rows, refuse_negative, refuse_rows
 from mercer.engine import Extent, engine_for
 from mercer.laws import Law
 from mercer.profiles import Separation
@@ -28,6 +30,8 @@ from mercer.spaces.sphere import Sphere, SphericalSpace
 
 Boundary = Literal["reflecting", "absorbing"]
 BOUNDARIES = ("reflecting", "absorbing")
+Empty = Literal["error", "uniform"]
+EMPTY = ("error", "uniform")
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,6 +53,10 @@ class Simplex(SphericalSpace, DistributionSpace):
         kernels are functions of the angle, as in the literature.  A "reflecting" boundary keeps its mass
         (Neumann); an "absorbing" one (Dirichlet) takes it away, and rows must be positive.  Heat, Matern
         and Spectral are then the exact kernels of the family with its boundary.
+    empty : {"error", "uniform"}
+        What a row of zeros is, such as a document without a known word.  An "error"; or, with a warning,
+        the "uniform" distribution, which is what any symmetric prior says without data.  Among sparse
+        rows uniform ones are dense: k of them store n k numbers.
 
     Examples
     --------
@@ -61,11 +69,14 @@ class Simplex(SphericalSpace, DistributionSpace):
 
     n: int | None = None
     boundary: Boundary | None = None
+    empty: Empty = "error"
     widest_angle = 90.0
 
     def __post_init__(self) -> None:
         if self.boundary not in (None, *BOUNDARIES):
             raise ValueError(f"boundary must be None or one of {BOUNDARIES}, got {self.boundary!r}")
+        if self.empty not in EMPTY:
+            raise ValueError(f"empty must be one of {EMPTY}, got {self.empty!r}")
 
     @property
     def computes_in_double(self) -> bool:  # type: ignore[override]
@@ -134,11 +145,28 @@ class Simplex(SphericalSpace, DistributionSpace):
     def _may_refuse(self, extent: Extent) -> bool:
         return self.boundary == "absorbing" or extent.negative or extent.flattest == 0
 
+    def _completed(self, X: Any, name: str) -> Any:
+        """Rows of zeros become uniform, or are refused."""
+        empty = row_maxima(X) == 0
+        if self.empty == "error":
+            refuse_rows(
+                empty, name,
+                "is all zeros and has no composition; drop it, or take such rows as uniform, with "
+                "Simplex(empty='uniform')",
+            )  # fmt: skip
+            return X
+        named, count = named_rows(empty, name)
+        if not count:
+            return X
+        verb = "is" if count == 1 else "are"
+        warnings.warn(
+            f"{named} {verb} all zeros and taken as uniform; Simplex(empty='error') refuses such rows",
+            stacklevel=6,
+        )
+        return _with_uniform_rows(X, empty, count, name)
+
     def _check_rows(self, X: Any, name: str) -> None:
         refuse_negative(X, name)
-        refuse_rows(
-            row_maxima(X) == 0, name, "is all zeros and has no composition; drop it or add a prior"
-        )
         if self.boundary == "absorbing":
             refuse_rows(
                 _has_zeros(X), name,
@@ -148,6 +176,25 @@ class Simplex(SphericalSpace, DistributionSpace):
 
     def _unit_rows(self, X: Any) -> Any:
         return engine_for(X).roots_of_shares(X)
+
+
+def _with_uniform_rows(X: Any, empty: Any, count: int, name: str) -> Any:
+    """Rows with ones in place of those that are empty."""
+    if not sparse.issparse(X):
+        xp = array_namespace(X)
+        return xp.where(empty[:, None], xp.ones_like(X), X)
+    n = X.shape[1]
+    needed, there = count * n * (X.dtype.itemsize + X.indices.dtype.itemsize), available()
+    if 3 * needed > there:  # of the rows, their roots and their transpose
+        raise MemoryError(
+            f"{count} uniform rows of {n} columns in place of rows of zeros of {name} take "
+            f"{size_text(needed)} each time they are copied, and {size_text(there)} are available; drop "
+            "these rows, or columns"
+        )
+    starts = np.concatenate([[0], np.cumsum(empty)]) * n
+    columns = np.tile(np.arange(n, dtype=X.indices.dtype), count)
+    ones = sparse.csr_matrix((np.ones(count * n, dtype=X.dtype), columns, starts), shape=X.shape)
+    return X + ones
 
 
 def _has_zeros(X: Any) -> Any:

@@ -17,6 +17,7 @@ from mercer.kernels import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces import Simplex
+from mercer.spaces.simplex import EMPTY, Counts, Empty
 
 
 @dataclass(eq=False, repr=False)
@@ -35,6 +36,8 @@ class TfIdf(RadialKernel):
         Weights of the words; 1 for words that a sparse array does not store.  By default
         :meth:`scaled_to`, searches and :class:`~mercer.features.GramTransformer` learn them from the
         training rows.
+    empty : {"error", "uniform"}
+        A document without words is an error, or has all words alike; see :class:`mercer.spaces.Simplex`.
 
     Examples
     --------
@@ -48,17 +51,23 @@ class TfIdf(RadialKernel):
 
     sublinear: bool = False
     weights: Any = None
+    empty: Empty = "error"
 
-    space = Simplex()
     magnifies = False
-    _embedding_parameters = ("sublinear", "weights")
+    _embedding_parameters = ("sublinear", "weights", "empty")
+
+    @property
+    def space(self) -> Simplex:  # type: ignore[override]
+        """The space of the counts."""
+        return Simplex(empty=self.empty)
 
     def learnt_from(self, X: Any, y: Any = None) -> TfIdf:
         """See :class:`Kernel`; the weights of the words, unless they are given."""
         if self.weights is not None:
             return self
         learnt = copy.copy(self)
-        rows = sparse.csr_matrix(self.space.check(on_cpu(X)), copy=True)
+        space = Counts() if self.empty == "uniform" else self.space  # empty documents have no words here
+        rows = sparse.csr_matrix(space.check(on_cpu(X)), copy=True)
         rows.eliminate_zeros()
         unseen = 1 + math.log(1 + rows.shape[0])
         learnt.weights = columns.learn(rows, lambda X: TfidfTransformer().fit(X).idf_, unseen)
@@ -72,6 +81,7 @@ class TfIdf(RadialKernel):
     def validate(self) -> None:
         """See :class:`Kernel`."""
         check_choice(self, "sublinear", (True, False))
+        check_choice(self, "empty", EMPTY)
         if self.weights is None:
             raise ValueError(
                 "weights of TfIdf have not been learnt from training rows; call scaled_to(X) first, or "
