@@ -285,7 +285,7 @@ def test_signed_rows_go_to_the_sphere() -> None:
 
 
 def test_a_forgotten_table_is_not_replaced_by_the_demonstration() -> None:
-    for option in ("--target", "--drop", "--group", "--text"):
+    for option in ("--target", "--drop", "--groups", "--text"):
         result = run("compare", option, "label")
         assert result.exit_code == 2
         assert f"{option} needs a table" in result.stderr

@@ -74,9 +74,18 @@ def compare(
     node: Annotated[str | None, typer.Option(help="Column that names the node (with --edges).")] = None,
     cloud: Annotated[str | None, typer.Option(help="Column that names the cloud of a point.")] = None,
     weight: Annotated[str | None, typer.Option(help="Column of weights (with --cloud).")] = None,
-    group: Annotated[
+    groups: Annotated[
         str | None, typer.Option(help="Column of groups that folds must not split.")
     ] = None,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--as", help="Kind of a column, COLUMN=KIND such as age=number; may be repeated."),
+    ] = None,
+    words: Annotated[str | None, typer.Option(help="Column of documents to compare.")] = None,
+    ngrams: Annotated[int, typer.Option(min=1, help="Count up to so many words in a row.")] = 1,
+    min_documents: Annotated[
+        int, typer.Option(min=1, help="Count words that so many documents have.")
+    ] = 1,
     space: Annotated[str, typer.Option(help="auto, simplex (counts) or sphere (directions).")] = "auto",
     task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
     metric: Annotated[
@@ -113,27 +122,29 @@ def compare(
     Ctrl-C ends it with the results so far; the next run resumes from there.
     """
     from mercer import selection
-    from mercer.selection.kinds import kind_by_options
+    from mercer.selection.kinds import column_kinds, kind_by_options
 
     outputs = Outputs()
     options = {
         "text": text, "edges": edges, "cloud": cloud, "node": node, "weight": weight, "target": target,
-        "drop": tuple(drop or ()), "group": group, "space": None if space == "auto" else space,
+        "drop": tuple(drop or ()), "groups": groups, "space": None if space == "auto" else space,
+        "as": tuple(kinds or ()), "words": words, "ngrams": ngrams, "min_documents": min_documents,
     }  # fmt: skip
-    given = {name: value for name, value in options.items() if value not in (None, ())}
+    given = {name: value for name, value in options.items() if value not in (None, (), 1)}
     with _plain_errors():
         kind = kind_by_options(given)
         data = _read(table, kind, given)
         _check_outputs([report, save_model], inputs=[table, edges])
         with shown("comparing kernels") as (progress, say), stoppable(say):
             result = selection.compare(
-                data.X, data.y, space=data.graph or space, task=task, scoring=metric,
+                data.X, data.y, space=data.graph or space, columns=column_kinds(given, data), task=task,
+                scoring=metric,
                 groups=data.groups, folds=folds, repeats=repeats, random_state=seed, n_jobs=jobs or None,
                 max_memory=max_memory, cache=cache or _user_cache(), device=device, progress=progress,
                 landmarks=int(landmarks) if landmarks and landmarks.isdecimal() else landmarks,
                 finished=lambda score: say(f"{score.name}: {score.mean:.4g} in {score.seconds:.1f} s"),
             )  # fmt: skip
-        if facts := kind.file_facts(data):
+        if facts := result.data.kind.file_facts(data):
             result = result.with_facts(facts)
         with outputs.printing():
             if as_json:

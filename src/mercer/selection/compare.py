@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,6 +58,7 @@ def compare(
     kernels: Any = None,
     similarities: Any = None,
     space: str | Graph = "auto",
+    columns: Mapping[str, Any] | None = None,
     task: str = "auto",
     scoring: str | None = None,
     groups: Any = None,
@@ -150,10 +152,10 @@ def compare(
     >>> result.scores[0].mean > 0.8
     True
     """
-    data = candidates(X, space)
+    data = candidates(X, space, columns)
     target = read_target(y, data.rows, data.noun, task, folds, INNER_FOLDS)
     if target.missing:
-        data = candidates(_safe_indexing(X, target.known), space)
+        data = candidates(_safe_indexing(X, target.known), space, columns)
     if kernels is not None:
         data = replace(data, families=_families(kernels, similarities))
     if target.task == "regression":
@@ -161,7 +163,7 @@ def compare(
     metric = check_metric(scoring, target)
     if groups is not None:
         target = replace(target, groups=_check_groups(groups, target, data, folds))
-    columns = _get_feature_names(X)
+    names = _get_feature_names(X)
     size, note = _landmarks(landmarks, len(target.y), max_memory)
     data = replace(data, notes=(*data.notes, *note))
     search = KernelSearchCV(
@@ -193,7 +195,7 @@ def compare(
     scores.sort(key=lambda s: (-s.mean, not getattr(s.kernel, "positive_semidefinite", True)))
     return Comparison(
         data, target, metric, folds, repeats, INNER_FOLDS, random_state, scores, unfinished,
-        () if columns is None else tuple(columns),
+        () if names is None else tuple(names),
     )  # fmt: skip
 
 
@@ -297,6 +299,12 @@ class _Contest:
 
     def score(self, name: str, templates: list[Template]) -> KernelScore:
         """Nested scores of a family, further metrics, and the search on all points."""
+        with warnings.catch_warnings():
+            # Documents may have no word of a training part; a note on the data says so once.
+            warnings.filterwarnings("ignore", message=".* taken as uniform")
+            return self._score(name, templates)
+
+    def _score(self, name: str, templates: list[Template]) -> KernelScore:
         start = time.perf_counter()
         X, y = self.data.X, self.target.y
         end = 1 - 1 / (len(self.outer) + 1)

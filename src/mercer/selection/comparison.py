@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels import Kernel
+from mercer.kernels.tables.summary import in_short, of_columns
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.kinds import Candidates
 from mercer.selection.nested import NestedScores
@@ -111,10 +112,11 @@ class KernelScore:
         return float(np.mean([setting == own for setting in self.nested.settings]))
 
     def _params(self, choice: dict[str, Any]) -> dict[str, Any]:
-        values = choice["kernel"].get_params()
-        own = {name.replace("__", "."): values[name] for name in self._varied}
         rest = {k.rsplit("__")[-1]: v for k, v in choice.items() if k != "kernel"}
-        return own | rest
+        if of_columns(choice["kernel"]):
+            return {"kernel": in_short(choice["kernel"])} | rest
+        values = choice["kernel"].get_params()
+        return {name.replace("__", "."): values[name] for name in self._varied} | rest
 
     @cached_property
     def _varied(self) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer.datasets import Table
+from mercer.selection.kinds.columns import Column
 from mercer.selection.scales import Template
 from mercer.spaces import Space
 
@@ -42,6 +43,8 @@ class Candidates:
     space: str = ""
     #: What was left out, and why.
     notes: tuple[str, ...] = ()
+    #: What each column of a table of several kinds was taken for.
+    taken: tuple[Column, ...] = ()
 
     @property
     def noun(self) -> str:
