@@ -137,13 +137,12 @@ def test_every_kind_of_table(kind: str, frame, tmp_path) -> None:
 
 def bad_tables(folder) -> dict[str, tuple]:
     frame = pd.DataFrame(COUNTS, columns=list("abcd")).assign(kind=LABELS)
-    holes, words, zero = frame.astype({"b": float}), frame.assign(word="x"), frame.copy()
+    holes, zero = frame.astype({"b": float}), frame.copy()
     twice, targets = frame.rename(columns={"b": "a"}), frame.rename(columns={"d": "kind"})
     holes.loc[7, "b"] = np.nan
     zero.loc[3, list("abcd")] = 0
     tables = {
         "holes": (holes, "kind", "row 7 (line 9) of holes.csv has no value in column 'b'"),
-        "words": (words, "kind", "columns that are not numbers: 'word'"),
         "zero": (zero, "kind", "row 3 of X is all zeros"),
         "target": (frame, "class", "no column 'class'"),
         "close": (frame, "kinds", "did you mean 'kind'?"),

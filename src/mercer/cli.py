@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
@@ -66,6 +67,7 @@ def _plain_errors() -> Iterator[None]:
 
 @app.command(epilog=_EXIT_CODES)
 def compare(
+    context: typer.Context,
     table: TableArgument = None,
     target: Annotated[str | None, typer.Option(help="Column (or NPZ array) to predict.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
@@ -111,6 +113,9 @@ def compare(
     save_model: Annotated[
         Path | None, typer.Option(help="Write the best model here, for `mercer predict`.")
     ] = None,
+    bounds: Annotated[
+        bool, typer.Option("--bounds", help="VC bounds of the machines in the report too.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Compare the kernels that fit the data.
@@ -151,7 +156,9 @@ def compare(
                 typer.echo(json.dumps({"table": data.name, **result.to_dict()}, indent=2))
             else:
                 _print(result, data.name)
-        _write(outputs, result, data, given, {"Model": save_model, "Report": report}, quiet=as_json)
+        paths = {"Model": save_model, "Report": report}
+        page = {"source": _source(context, [table, edges], given), "bounds": bounds}
+        _write(outputs, result, data, given, paths, page, quiet=as_json)
     outputs.end()
     if result.unfinished:
         raise typer.Exit(INTERRUPTED)
@@ -280,6 +287,7 @@ def _write(
     data: Table,
     roles: ColumnRoles,
     paths: dict[str, Path | None],
+    page: dict[str, Any],
     quiet: bool,
 ) -> None:
     """Write the requested files, and print the name of each."""
@@ -293,16 +301,36 @@ def _write(
             if what == "Model":
                 save_model(path, result, data, roles)
             else:
-                write_report(result, data.name, path)
+                write_report(result, data.name, path, **page)
             if not quiet:
                 with outputs.printing():
                     Console().print(Text(f"{what}: {path}"))
 
 
+def _source(context: typer.Context, files: list[Path | None], roles: ColumnRoles) -> Any:
+    """The command as it was given, with the files that it read."""
+    from mercer.report.source import Source
+
+    words = ["mercer", "compare"]
+    for option in context.command.params:
+        name = option.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        for one in value if isinstance(value, list | tuple) else [value]:
+            flag = [option.opts[0]] if option.param_type_name == "option" else []
+            words += [*flag, *([] if one is True else [str(one)])]
+    return Source(shlex.join(words), tuple(file for file in files if file is not None), roles)
+
+
 def _print(result: Comparison, name: str) -> None:
     console = Console()
     console.print(Text(_title(name, result)))
+    for line in result.columns_taken:
+        console.print(Text(line))
     console.print(_scores(result))
+    console.print(Text(result.advice))
     console.print(Text(result.verdict))
     console.print(Text(f"Best model: {result.best}"))
     for note in result.notes:
@@ -333,6 +361,12 @@ def _scores(result: Comparison) -> RichTable:
         table.add_row(
             score.name, result.text(score.mean), f"{low} .. {high}", result.p_text(score.name),
             result.error_change(score.name), score.choice, f"{score.seconds:.1f}",
+        )  # fmt: skip
+    if (other := result.yardstick) is not None:
+        low, high = map(result.text, other.interval)
+        table.add_row(
+            other.name, result.text(other.mean), f"{low} .. {high}", None, None, "not a kernel",
+            f"{other.seconds:.1f}", style="dim",
         )  # fmt: skip
     return table
 

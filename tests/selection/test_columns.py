@@ -119,13 +119,18 @@ def test_a_mixed_table_from_file_to_prediction(tmp_path) -> None:
     assert found.exit_code == 0, found.output
     result = json.loads(found.stdout)
     names = {row["name"] for row in result["kernels"]}
-    assert names == {"numbers", "labels", "text", "strings", "sum", "weighted sum"}
+    alone = {f"{kind} alone" for kind in ("numbers", "labels", "text", "strings")}
+    assert names == {*alone, "sum of all", "weighted sum of all"}
     assert result["kind"] == "2 numbers, 1 labels, 1 texts, 1 strings"
     notes = " ".join(result["notes"])
-    for part in ("'bottle_id' is left out as identifier", "'cellar' is left out as constant", "median"):
+    for part in (
+        "left out as identifier: 'bottled', 'bottle_id'",
+        "constant: 'cellar'",
+        "1 in 'hue') are",
+    ):
         assert part in notes
     best = result["kernels"][0]["score"]
-    assert best > 0.85 > next(row["score"] for row in result["kernels"] if row["name"] == "labels")
+    assert best > 0.85 > next(row["score"] for row in result["kernels"] if row["name"] == "labels alone")
 
     saved = load_model(model)
     new = table.drop(columns=["kind", "cellar", "bottle_id", "bottled"])[:4].copy()

@@ -272,7 +272,7 @@ def _roles(comparison: Comparison, roles: ColumnRoles, table: Table) -> ColumnRo
     """Roles that a model needs to read files, and the kinds of columns that it was fitted to."""
     data = comparison.data
     kept = dict(data.kind.saved_roles(roles, table))
-    used = [f"{column.name}={column.kind}" for column in data.taken if column.name in data.X.columns]
+    used = [f"{column.name}={column.kind}" for column in data.used]
     return kept | {"as": tuple(used)} if used else kept
 
 

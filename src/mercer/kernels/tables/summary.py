@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from mercer.kernels.base import Kernel
 from mercer.kernels.tables.multiple import MultipleKernel
 from mercer.kernels.tables.on import On
+
+#: Parts of a sum that are named, and the least share of one.
+_NAMED, _LEAST = 3, 0.005
 
 
 def of_columns(kernel: Any) -> bool:
@@ -25,7 +29,7 @@ def terms(kernel: Any) -> list[On]:
 
 
 def in_short(kernel: Any) -> str:
-    """The kernels of columns by name and, if they were learnt, their shares.
+    """The kernels of columns by name, unless there are many, and with their shares if these were learnt.
 
     Examples
     --------
@@ -34,11 +38,25 @@ def in_short(kernel: Any) -> str:
     >>> in_short(On(["a", "b"], Gaussian()) + On("c", Linear()))
     'Gaussian of 2 columns + Linear of c'
     """
-    own = [f"{type(term.kernel).__name__} of {_columns(term.columns)}" for term in terms(kernel)]
+    found = terms(kernel)
     shares = shares_of(kernel)
+    if shares is None and len(found) > _NAMED:
+        return f"{len(found)} parts"
+    own = [f"{type(term.kernel).__name__} of {_columns(term.columns)}" for term in found]
     if shares is None:
         return " + ".join(own)
-    return " + ".join(f"{share:.0%} {name}" for share, name in zip(shares, own, strict=True) if share)
+    return " + ".join(
+        f"{share:.0%} {name}" for share, name in zip(shares, own, strict=True) if share >= _LEAST
+    )
+
+
+def unweighted(kernel: Any) -> Any:
+    """A sum with learnt weights as it was before; other kernels as they are."""
+    if not isinstance(kernel, MultipleKernel):
+        return kernel
+    bare = copy.copy(kernel)
+    bare.learnt_weights = None
+    return bare
 
 
 def shares_of(kernel: Any) -> list[float] | None:

@@ -127,7 +127,8 @@ def _kind_of_text(name: str, values: Any, different: int) -> tuple[str, str]:
     lengths = some.str.len()
     letters = some.str.isalpha().all() and (some.str.isupper().all() or some.str.islower().all())
     if letters and float(lengths.median()) >= _LETTERS:
-        return "string", f"{lengths.min()} to {lengths.max()} letters"
+        least, most = int(lengths.min()), int(lengths.max())
+        return "string", f"{most} letters" if least == most else f"{least} to {most} letters"
     if identifies(values, name, labels=True) or share > 0.9:
         return "identifier", "a label of its own in nearly every row"
     return "category", f"{different} different labels"

@@ -25,8 +25,17 @@ if TYPE_CHECKING:
 
 #: Median similarities of all parts of a sum.
 _TOGETHER = (0.3, 0.8)
+#: Rows above which parameters are chosen on some rows only, and how many these are.
+_MANY, _TRIED = 2000, 1000
 #: The label of missing labels.
 _MISSING = "(missing)"
+#: What missing values are taken as, by the kind of column.
+_FILLED = {
+    "number": "the median of the training rows",
+    "date": "the median of the training rows",
+    "category": "a label of their own",
+    "text": "documents without words",
+}
 #: Characters of a row that a report shows.
 _SHOWN = 60
 #: Names of kinds of columns in sentences.
@@ -43,6 +52,7 @@ class Mixed(Kind):
     own_options = ("as", "words", "ngrams", "min_documents")
     settings = ("ngrams", "min_documents")
     shared_options = ("drop", "groups")
+    reader = "read_mixed"
 
     def recognises(self, X: Any) -> bool:
         """Recognise data frames with a column that holds no numbers."""
@@ -71,7 +81,8 @@ class Mixed(Kind):
             plain, words = tuple(v.name for v in variants if v.plain), ("flat", "geometric")
         return Candidates(
             self, _taken_as(used), f"{len(used)} columns", frame, len(frame), families, plain, *words,
-            columns=len(used), notes=_notes(found), taken=tuple(found),
+            columns=len(used), notes=_notes(found, len(frame)), taken=tuple(found),
+            max_rows=_TRIED if len(frame) > _MANY else None,
         )  # fmt: skip
 
     def families(self, X: Any) -> dict[str, list[Template]]:
@@ -104,7 +115,8 @@ class Mixed(Kind):
         return typed(_as_pandas(frame), kinds_given(model.roles))
 
 
-WEIGHTED = "weighted sum"
+#: The family whose weights are learnt from targets.
+WEIGHTED = "weighted sum of all"
 
 
 def kinds_given(roles: ColumnRoles) -> dict[str, Any]:
@@ -177,11 +189,11 @@ def _rivals(variants: list[Variant]) -> dict[str, list[Template]]:
 
 def _combined(own: dict[str, list[Variant]]) -> dict[str, list[Template]]:
     """Each kind alone, with all its kernels, and all kinds together."""
-    families = {name: [v.template for v in variants] for name, variants in own.items()}
+    families = {f"{name} alone": [v.template for v in variants] for name, variants in own.items()}
     parts = tuple(chain.from_iterable(variants[0].parts for variants in own.values()))
     return {
         **families,
-        "sum": [Template(total(parts), _TOGETHER)],
+        "sum of all": [Template(total(parts), _TOGETHER)],
         WEIGHTED: [Template(MultipleKernel(list(parts)), _TOGETHER)],
     }
 
@@ -193,14 +205,20 @@ def _taken_as(used: list[Column]) -> str:
     return ", ".join(f"{n} {_PLURALS.get(kind, f'{kind}s')}" for kind, n in counts.items())
 
 
-def _notes(found: list[Column]) -> tuple[str, ...]:
-    """What was left out and filled in."""
-    notes = [f"column {c.name!r} is left out as {c.kind}: {c.why}" for c in found if c.kind in LEFT_OUT]
-    filled = {"number": "the median of the training rows", "date": "the median of the training rows"}
-    filled |= {"category": "a label of their own", "text": "an empty document"}
-    notes += [
-        f"column {c.name!r} lacks {c.missing} values, which are taken as {filled[c.kind]}"
-        for c in found
-        if c.missing and c.kind in filled
-    ]
+def _notes(found: list[Column], rows: int) -> tuple[str, ...]:
+    """What was left out, filled in and saved."""
+    notes = []
+    for kind in LEFT_OUT:
+        own = [repr(column.name) for column in found if column.kind == kind]
+        if own:
+            notes.append(f"left out as {kind}: {', '.join(own)}")
+    for kind, filled in _FILLED.items():
+        own = [f"{c.missing} in {c.name!r}" for c in found if c.kind == kind and c.missing]
+        if own:
+            notes.append(f"missing values ({', '.join(own)}) are taken as {filled}")
+    if rows > _MANY:
+        notes.append(
+            f"parameters were chosen on {_TRIED} of {rows} rows; scores are of machines fitted to all "
+            "training rows"
+        )
     return tuple(notes)

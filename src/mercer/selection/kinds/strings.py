@@ -32,6 +32,7 @@ class Strings(Kind):
     needs = ("text",)
     option = "text"
     shared_options = ("groups",)
+    reader, reader_roles = "read_strings", ("target", "text", "groups")
 
     def recognises(self, X: Any) -> bool:
         """Recognise letters, and numbers as tokens if rows differ in length or are tuples."""
