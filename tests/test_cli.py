@@ -137,13 +137,12 @@ def test_every_kind_of_table(kind: str, frame, tmp_path) -> None:
 
 def bad_tables(folder) -> dict[str, tuple]:
     frame = pd.DataFrame(COUNTS, columns=list("abcd")).assign(kind=LABELS)
-    holes, words, zero = frame.astype({"b": float}), frame.assign(word="x"), frame.copy()
+    holes, zero = frame.astype({"b": float}), frame.copy()
     twice, targets = frame.rename(columns={"b": "a"}), frame.rename(columns={"d": "kind"})
     holes.loc[7, "b"] = np.nan
     zero.loc[3, list("abcd")] = 0
     tables = {
         "holes": (holes, "kind", "row 7 (line 9) of holes.csv has no value in column 'b'"),
-        "words": (words, "kind", "or compare one of them as strings (--text COLUMN)"),
         "zero": (zero, "kind", "row 3 of X is all zeros"),
         "target": (frame, "class", "no column 'class'"),
         "close": (frame, "kinds", "did you mean 'kind'?"),
@@ -285,7 +284,7 @@ def test_signed_rows_go_to_the_sphere() -> None:
 
 
 def test_a_forgotten_table_is_not_replaced_by_the_demonstration() -> None:
-    for option in ("--target", "--drop", "--group", "--text"):
+    for option in ("--target", "--drop", "--groups", "--text"):
         result = run("compare", option, "label")
         assert result.exit_code == 2
         assert f"{option} needs a table" in result.stderr

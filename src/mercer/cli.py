@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
@@ -66,6 +67,7 @@ def _plain_errors() -> Iterator[None]:
 
 @app.command(epilog=_EXIT_CODES)
 def compare(
+    context: typer.Context,
     table: TableArgument = None,
     target: Annotated[str | None, typer.Option(help="Column (or NPZ array) to predict.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
@@ -74,9 +76,18 @@ def compare(
     node: Annotated[str | None, typer.Option(help="Column that names the node (with --edges).")] = None,
     cloud: Annotated[str | None, typer.Option(help="Column that names the cloud of a point.")] = None,
     weight: Annotated[str | None, typer.Option(help="Column of weights (with --cloud).")] = None,
-    group: Annotated[
+    groups: Annotated[
         str | None, typer.Option(help="Column of groups that folds must not split.")
     ] = None,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--as", help="Kind of a column, COLUMN=KIND such as age=number; may be repeated."),
+    ] = None,
+    words: Annotated[str | None, typer.Option(help="Column of documents to compare.")] = None,
+    ngrams: Annotated[int, typer.Option(min=1, help="Count up to so many words in a row.")] = 1,
+    min_documents: Annotated[
+        int, typer.Option(min=1, help="Count words that so many documents have.")
+    ] = 1,
     space: Annotated[str, typer.Option(help="auto, simplex (counts) or sphere (directions).")] = "auto",
     task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
     metric: Annotated[
@@ -102,6 +113,9 @@ def compare(
     save_model: Annotated[
         Path | None, typer.Option(help="Write the best model here, for `mercer predict`.")
     ] = None,
+    bounds: Annotated[
+        bool, typer.Option("--bounds", help="VC bounds of the machines in the report too.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Compare the kernels that fit the data.
@@ -113,34 +127,38 @@ def compare(
     Ctrl-C ends it with the results so far; the next run resumes from there.
     """
     from mercer import selection
-    from mercer.selection.kinds import kind_by_options
+    from mercer.selection.kinds import column_kinds, kind_by_options
 
     outputs = Outputs()
     options = {
         "text": text, "edges": edges, "cloud": cloud, "node": node, "weight": weight, "target": target,
-        "drop": tuple(drop or ()), "group": group, "space": None if space == "auto" else space,
+        "drop": tuple(drop or ()), "groups": groups, "space": None if space == "auto" else space,
+        "as": tuple(kinds or ()), "words": words, "ngrams": ngrams, "min_documents": min_documents,
     }  # fmt: skip
-    given = {name: value for name, value in options.items() if value not in (None, ())}
+    given = {name: value for name, value in options.items() if value not in (None, (), 1)}
     with _plain_errors():
         kind = kind_by_options(given)
         data = _read(table, kind, given)
         _check_outputs([report, save_model], inputs=[table, edges])
         with shown("comparing kernels") as (progress, say), stoppable(say):
             result = selection.compare(
-                data.X, data.y, space=data.graph or space, task=task, scoring=metric,
+                data.X, data.y, space=data.graph or space, columns=column_kinds(given, data), task=task,
+                scoring=metric,
                 groups=data.groups, folds=folds, repeats=repeats, random_state=seed, n_jobs=jobs or None,
                 max_memory=max_memory, cache=cache or _user_cache(), device=device, progress=progress,
                 landmarks=int(landmarks) if landmarks and landmarks.isdecimal() else landmarks,
                 finished=lambda score: say(f"{score.name}: {score.mean:.4g} in {score.seconds:.1f} s"),
             )  # fmt: skip
-        if facts := kind.file_facts(data):
+        if facts := result.data.kind.file_facts(data):
             result = result.with_facts(facts)
         with outputs.printing():
             if as_json:
                 typer.echo(json.dumps({"table": data.name, **result.to_dict()}, indent=2))
             else:
                 _print(result, data.name)
-        _write(outputs, result, data, given, {"Model": save_model, "Report": report}, quiet=as_json)
+        paths = {"Model": save_model, "Report": report}
+        page = {"source": _source(context, [table, edges], given), "bounds": bounds}
+        _write(outputs, result, data, given, paths, page, quiet=as_json)
     outputs.end()
     if result.unfinished:
         raise typer.Exit(INTERRUPTED)
@@ -289,6 +307,7 @@ def _write(
     data: Table,
     roles: ColumnRoles,
     paths: dict[str, Path | None],
+    page: dict[str, Any],
     quiet: bool,
 ) -> None:
     """Write the requested files, and print the name of each."""
@@ -302,16 +321,36 @@ def _write(
             if what == "Model":
                 save_model(path, result, data, roles)
             else:
-                write_report(result, data.name, path)
+                write_report(result, data.name, path, **page)
             if not quiet:
                 with outputs.printing():
                     Console().print(Text(f"{what}: {path}"))
 
 
+def _source(context: typer.Context, files: list[Path | None], roles: ColumnRoles) -> Any:
+    """The command as it was given, with the files that it read."""
+    from mercer.report.source import Source
+
+    words = ["mercer", "compare"]
+    for option in context.command.params:
+        name = option.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        for one in value if isinstance(value, list | tuple) else [value]:
+            flag = [option.opts[0]] if option.param_type_name == "option" else []
+            words += [*flag, *([] if one is True else [str(one)])]
+    return Source(shlex.join(words), tuple(file for file in files if file is not None), roles)
+
+
 def _print(result: Comparison, name: str) -> None:
     console = Console()
     console.print(Text(_title(name, result)))
+    for line in result.columns_taken:
+        console.print(Text(line))
     console.print(_scores(result))
+    console.print(Text(result.advice))
     console.print(Text(result.verdict))
     console.print(Text(f"Best model: {result.best}"))
     for note in result.notes:
@@ -342,6 +381,12 @@ def _scores(result: Comparison) -> RichTable:
         table.add_row(
             score.name, result.text(score.mean), f"{low} .. {high}", result.p_text(score.name),
             result.error_change(score.name), score.choice, f"{score.seconds:.1f}",
+        )  # fmt: skip
+    if (other := result.yardstick) is not None:
+        low, high = map(result.text, other.interval)
+        table.add_row(
+            other.name, result.text(other.mean), f"{low} .. {high}", None, None, "not a kernel",
+            f"{other.seconds:.1f}", style="dim",
         )  # fmt: skip
     return table
 

@@ -143,7 +143,7 @@ def test_groups_are_not_split(tmp_path) -> None:
         assert not set(patients[test]) & set(np.delete(patients, test))
     path = tmp_path / "patients.csv"
     pd.DataFrame(X, columns=list("abcdefgh")).assign(y=y, who=patients).to_csv(path, index=False)
-    result = run("compare", path, "--target", "y", "--group", "who", "--folds", 2, "--json")
+    result = run("compare", path, "--target", "y", "--groups", "who", "--folds", 2, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["groups"] == 24
     with pytest.raises(ValueError, match="2 groups are too few for 3 folds"):

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from functools import cache
+from html import unescape
 
 import networkx as nx
 import numpy as np
@@ -59,7 +60,9 @@ def test_strings(tmp_path) -> None:
     table = run(*command)
     assert "dna.csv: 40 strings, length 16, 2 classes" in table.stdout
     assert "Best model: make_pipeline(GramTransformer(WeightedDegree(degree=2" in table.stdout
-    assert "compare(strings, y, folds=3, random_state=0)" in page.read_text()
+    text = unescape(page.read_text())
+    assert f"read_strings('{path}', target='kind', text='sequence')" in text
+    assert "compare(data.X, data.y, folds=3, random_state=0)" in text
 
 
 def test_strings_of_unequal_length() -> None:

@@ -39,7 +39,7 @@ class Sets(Kind):
 
     name = noun = variable = "sets"
     option = "members"
-    shared_options = ("group",)
+    shared_options = ("groups",)
 
     def recognises(self, X) -> bool:
         return isinstance(X, list) and isinstance(X[0], frozenset)

@@ -123,7 +123,7 @@ def test_probabilities_are_those_of_machines_calibrated_on_inner_folds(tmp_path)
 
 def test_data_frames(tmp_path) -> None:
     names = tuple(f"w{i}" for i in range(8))
-    roles = {"target": "y", "drop": ("note",), "group": "who"}
+    roles = {"target": "y", "drop": ("note",), "groups": "who"}
     again = saved(tmp_path, of_counts(), Table("t", None, None, columns=names), roles)
     frame = pd.DataFrame(COUNTS, columns=list(names))
     expected = again.predict(COUNTS)

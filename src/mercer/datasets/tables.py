@@ -102,6 +102,11 @@ def read_table(
     return table
 
 
+def has_columns(path: str | Path) -> bool:
+    """Tell by its name whether a file has columns of any kind, as CSV and Parquet files have."""
+    return _ending(Path(path)) in {*_TEXT, *_ARROW}
+
+
 def _check_file(path: Path) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file in it")

@@ -9,18 +9,26 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mercer._files import atomic_write
 from mercer.report.page import page
+from mercer.report.source import Source
 
 if TYPE_CHECKING:
     from mercer.selection import Comparison
 
 
-def write_report(comparison: Comparison, title: str, path: str | Path) -> None:
+def write_report(
+    comparison: Comparison,
+    title: str,
+    path: str | Path,
+    *,
+    source: Source | None = None,
+    bounds: bool = False,
+) -> None:
     """Write a comparison as a self-contained HTML page, without other files or network access.
 
-    The page has the verdict, the leaderboard with intervals and tests, the response of the score to the
-    kernel's parameter and C, maps and Gram matrices of some points, predictions on the outer folds, VC
-    bounds, and code that repeats it all.  Pictures show at most 600 points to keep the page small.  They
-    are drawn by the comparison's seed, so that the page is reproducible.
+    The page says what to use and how sure that is, and has the leaderboard with intervals and tests, the
+    response of the score to the kernel's parameter and C, maps and Gram matrices of some points,
+    predictions on the outer folds, and code that repeats it all.  Pictures show at most 600 points to
+    keep the page small.  They are drawn by the comparison's seed, so that the page is reproducible.
 
     Parameters
     ----------
@@ -30,6 +38,10 @@ def write_report(comparison: Comparison, title: str, path: str | Path) -> None:
         Name of the data.
     path : str or Path
         Where to write; an old file is replaced when the new one is complete.
+    source : Source, optional
+        Command and files, for the page to name.
+    bounds : bool
+        Whether to compute VC bounds of the final machines too.
 
     Examples
     --------
@@ -48,12 +60,14 @@ def write_report(comparison: Comparison, title: str, path: str | Path) -> None:
     ...     path.stat().st_size < 3_000_000
     True
     """
-    content = render(comparison, title)
+    content = render(comparison, title, source, bounds)
     with atomic_write(path, "w") as file:
         file.write(content)
 
 
-def render(comparison: Comparison, title: str) -> str:
+def render(
+    comparison: Comparison, title: str, source: Source | None = None, bounds: bool = False
+) -> str:
     """The page as text."""
     environment = Environment(
         loader=PackageLoader("mercer.report", "template"),
@@ -64,4 +78,6 @@ def render(comparison: Comparison, title: str) -> str:
     )
     # A number that JSON does not know would stop the whole script.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    return environment.get_template("page.html").render(page(comparison, title))
+    return environment.get_template("page.html").render(
+        page(comparison, title, source or Source(), bounds)
+    )

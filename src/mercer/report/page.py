@@ -18,13 +18,14 @@ from mercer.report.labels import short_names
 from mercer.report.points import HEAT_POINTS
 from mercer.report.response import response
 from mercer.report.scoreboard import scoreboard
+from mercer.report.source import Source
 from mercer.report.ticks import axis, plain
 from mercer.selection import Comparison
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
-def page(comparison: Comparison, title: str) -> dict[str, Any]:
+def page(comparison: Comparison, title: str, source: Source, bounds: bool) -> dict[str, Any]:
     """Variables of the template."""
     rows = points.choose(comparison)
     classes = comparison.target.task == "classification"
@@ -37,11 +38,13 @@ def page(comparison: Comparison, title: str) -> dict[str, Any]:
         "indefinite": [s.name for s in comparison.scores if not s.kernel.positive_semidefinite],
         "confusion": confusion,
         "matrix": confusion is not None and len(confusion.classes) <= predictions.MOST_CLASSES,
-        "capacities": capacities(comparison),
+        "bounds": bounds and classes,
+        "capacities": capacities(comparison) if bounds else [],
         "limits": (MOST_POINTS, MOST_CLASSES),
         "shown": len(rows),
         "heat_shown": min(len(rows), HEAT_POINTS),
-        "settings": _settings(comparison),
+        "settings": [*_settings(comparison), *source.facts()],
+        "script": source.script(comparison),
         "versions": _versions(),
         "data": pictures(comparison, rows),
     }

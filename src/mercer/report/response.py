@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.kernels.tables.summary import in_short, of_columns, unweighted
 from mercer.report.ticks import plain
 from mercer.selection import Comparison
 from mercer.selection.comparison import KernelScore
@@ -81,6 +82,8 @@ def _labels(table: dict[str, Any], kernels: list[Any], rows: list[int]) -> tuple
 
     If these do not identify the kernels, as in a family of several classes: no name, and their repr.
     """
+    if of_columns(kernels[0]):
+        return _of_columns(table, kernels, rows)
     names = [name for name in table if name.startswith(_KERNEL) or name == _SIMILARITY]
     settings = [[table[name][rows.index(i)] for name in names] for i in range(len(kernels))]
     labels = [", ".join(map(_short, values)) for values in settings]
@@ -89,6 +92,18 @@ def _labels(table: dict[str, Any], kernels: list[Any], rows: list[int]) -> tuple
         return "", [repr(kernel) for kernel in kernels]
     shown = [name.removeprefix(_KERNEL).removeprefix("param_").replace("__", ".") for name in names]
     return ", ".join(shown), labels
+
+
+def _of_columns(table: dict[str, Any], kernels: list[Any], rows: list[int]) -> tuple[str, list[str]]:
+    """Similarities and, if they differ, the kernels of columns."""
+    names = [in_short(unweighted(kernel)) for kernel in kernels]
+    similarities = [
+        table[_SIMILARITY][rows.index(i)] if _SIMILARITY in table else None for i in range(len(kernels))
+    ]
+    scales = ["" if s is None or s is np.ma.masked else _short(float(s)) for s in similarities]
+    if len(set(names)) == 1:
+        return "similarity", scales
+    return "kernel, similarity", [f"{n}, {s}" if s else n for n, s in zip(names, scales, strict=True)]
 
 
 def _short(value: Any) -> str:

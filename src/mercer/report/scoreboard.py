@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mercer.report.ticks import Axis, axis
 from mercer.selection import Comparison
 from mercer.selection.comparison import KernelScore, metric_name, shown
+from mercer.selection.yardstick import Yardstick
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Scoreboard:
     metrics: dict[str, str]
     #: None for a family whose score is not a number.
     marks: list[Mark | None]
+    #: The mark of the model outside kernels, if there is one.
+    yardstick: Mark | None
     ticks: list[tuple[float, str]]
     #: Position and text of the score without any kernel, if it is on the axis.
     chance: tuple[float, str] | None
@@ -36,10 +39,13 @@ class Scoreboard:
 def scoreboard(comparison: Comparison) -> Scoreboard:
     """What the score plot and the leaderboard show beside the comparison itself."""
     scores = comparison.scores
-    line = axis([value for s in scores for value in (*s.interval, *s.scores)], most=1.0)
+    other = comparison.yardstick
+    rows: list[KernelScore | Yardstick] = [*scores, *([] if other is None else [other])]
+    line = axis([value for s in rows for value in (*s.interval, *s.scores)], most=1.0)
     return Scoreboard(
         metrics={name: metric_name(name) for name in scores[0].metrics if name != comparison.metric},
         marks=[_mark(s, line) for s in scores],
+        yardstick=None if other is None else _mark(other, line),
         ticks=[(line.share(tick), tick_text(comparison.metric, tick)) for tick in line.ticks],
         chance=_chance(comparison, line),
     )
@@ -50,7 +56,7 @@ def tick_text(metric: str, value: float) -> str:
     return f"{100 * value:.6g}%" if shown(metric, 0.5).endswith("%") else f"{value:.6g}"
 
 
-def _mark(score: KernelScore, line: Axis) -> Mark | None:
+def _mark(score: KernelScore | Yardstick, line: Axis) -> Mark | None:
     if not math.isfinite(score.mean):
         return None
     low, high = (line.share(end) for end in score.interval)

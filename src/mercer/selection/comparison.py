@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from mercer._repr import import_lines
 from mercer.kernels import Kernel
+from mercer.kernels.tables.summary import in_short, of_columns
 from mercer.machines.landmarks.base import LandmarkMachine
+from mercer.selection.advice import advice
 from mercer.selection.kinds import Candidates
 from mercer.selection.nested import NestedScores
 from mercer.selection.search import KernelSearchCV
-from mercer.selection.significance import corrected_interval, corrected_test, holm
+from mercer.selection.significance import corrected_interval, corrected_test, cut_off, holm
 from mercer.selection.target import Target, counted
+from mercer.selection.yardstick import Yardstick
 
 Array = NDArray[np.float64]
 #: Scores that differ by less count as equal.
@@ -25,6 +28,8 @@ _LEVEL = 5e-4
 #: Names of metrics for display, where they are not scikit-learn's own words.
 _NAMES = {"roc_auc": "ROC AUC", "r2": "R²", "rmse": "RMSE", "mae": "mean absolute error"}
 _SHARES = ("accuracy", "balanced_accuracy")
+#: Columns of a kind that are named.
+_NAMED = 8
 #: Smaller p-values are shown as "< 0.001".
 _SMALL = 0.001
 
@@ -82,8 +87,7 @@ class KernelScore:
     @property
     def interval(self) -> tuple[float, float]:
         """95 % interval of the mean, cut off at 1 and, for accuracies, at 0."""
-        low, high = corrected_interval(self.scores, self.nested.overlap)
-        return max(low, 0.0) if self.search.scoring in _SHARES else low, min(high, 1.0)
+        return cut_off(corrected_interval(self.scores, self.nested.overlap), self.search.scoring)
 
     @property
     def kernel(self) -> Kernel:
@@ -112,10 +116,11 @@ class KernelScore:
         return float(np.mean([setting == own for setting in self.nested.settings]))
 
     def _params(self, choice: dict[str, Any]) -> dict[str, Any]:
-        values = choice["kernel"].get_params()
-        own = {name.replace("__", "."): values[name] for name in self._varied}
         rest = {k.rsplit("__")[-1]: v for k, v in choice.items() if k != "kernel"}
-        return own | rest
+        if of_columns(choice["kernel"]):
+            return {"kernel": in_short(choice["kernel"])} | rest
+        values = choice["kernel"].get_params()
+        return {name.replace("__", "."): values[name] for name in self._varied} | rest
 
     @cached_property
     def _varied(self) -> list[str]:
@@ -142,6 +147,13 @@ class Comparison:
     unfinished: tuple[str, ...] = ()
     #: Columns of the data frame that was compared; empty for other points.
     columns: tuple[str, ...] = ()
+    #: A model outside kernels on the same folds, for tables of several kinds.
+    yardstick: Yardstick | None = None
+
+    @property
+    def advice(self) -> str:
+        """Which kernel to use, what it is worth, and how sure its lead is."""
+        return advice(self)
 
     @property
     def rows(self) -> int:
@@ -272,7 +284,7 @@ class Comparison:
         lines = [
             f"{score.name:<{width}}  {self.text(score.mean):>8}  {score.choice}" for score in self.scores
         ]
-        return "\n".join([*lines, self.verdict])
+        return "\n".join([*lines, self.advice])
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -300,6 +312,8 @@ class Comparison:
         model = best.search.best_estimator_
         if isinstance(model, LandmarkMachine):
             return repr(model)
+        if of_columns(best.kernel):  # with what it has learnt it is too long to write down
+            return f"result.scores[0].search.best_estimator_  # {in_short(best.kernel)}; {model[-1]!r}"
         return f"make_pipeline(GramTransformer({best.kernel!r}), {model[-1]!r})"
 
     @property
@@ -310,12 +324,19 @@ class Comparison:
     @property
     def call(self) -> str:
         """Python code that repeats the comparison."""
-        space = f"space={self.data.space}, " if self.data.space else ""
-        grouped = "" if self.groups is None else "groups=groups, "
+        return self.call_on(self.data.kind.variable)
+
+    def call_on(self, points: str, y: str = "y", groups: str = "groups", graph: str = "") -> str:
+        """The same with the names that points, targets, groups and graph have."""
+        given = {c.name: c.words or c.kind for c in self.data.taken if c.why == "given"}
+        space = f"columns={given!r}, " if given else ""
+        if self.data.space:
+            space = f"space={graph if graph and self.data.kind.space_class else self.data.space}, "
+        grouped = "" if self.groups is None else f"groups={groups}, "
         repeats = "" if self.repeats == 1 else f"repeats={self.repeats}, "
         metric = "" if self.metric == self.target.usual_metric else f"scoring={self.metric!r}, "
         return (
-            f"compare({self.data.kind.variable}, y, {space}{metric}{grouped}folds={self.folds}, "
+            f"compare({points}, {y}, {space}{metric}{grouped}folds={self.folds}, "
             f"{repeats}random_state={self.random_state})"
         )
 
@@ -327,6 +348,15 @@ class Comparison:
     def metric_title(self) -> str:
         """Name of the deciding metric for display."""
         return metric_name(self.metric)
+
+    @property
+    def columns_taken(self) -> list[str]:
+        """Lines on what the columns of a table of several kinds were taken for."""
+        own: dict[str, list[str]] = {}
+        for column in self.data.taken:
+            own.setdefault(column.kind, []).append(column.name)
+        lines = [f"  {kind}: {_listed(names)}" for kind, names in own.items()]
+        return ["columns taken as (--as COLUMN=KIND overrules):", *lines] if lines else []
 
     def with_facts(self, facts: str) -> Comparison:
         """A copy with further facts about the points."""
@@ -345,7 +375,9 @@ class Comparison:
             "classes": self.classes,
             "chance": self.chance,
             "baseline": self.baseline,
+            "advice": self.advice,
             "verdict": self.verdict,
+            "taken": {column.name: column.kind for column in self.data.taken},
             "notes": list(self.notes),
             "best": {
                 "family": best.name,
@@ -359,6 +391,19 @@ class Comparison:
             "inner_folds": self.inner_folds,
             "random_state": self.random_state,
             "kernels": [self._row(score) for score in self.scores],
+            "yardstick": self._yardstick(),
+        }
+
+    def _yardstick(self) -> dict[str, Any] | None:
+        found = self.yardstick
+        if found is None:
+            return None
+        return {
+            "name": found.name,
+            "score": found.mean,
+            "interval_95": list(found.interval),
+            "fold_scores": found.scores.tolist(),
+            "seconds": found.seconds,
         }
 
     def _row(self, score: KernelScore) -> dict[str, Any]:
@@ -380,6 +425,12 @@ class Comparison:
 
 def _relation(p: float) -> str:
     return _p_text(p) if p < _SMALL else f"= {_p_text(p)}"
+
+
+def _listed(names: list[str]) -> str:
+    """Some names, and the number of all."""
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown}, ... ({len(names)} in all)"
 
 
 def _short(value: Any) -> str:

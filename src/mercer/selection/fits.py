@@ -83,6 +83,8 @@ class Evaluation:
     journal: Journal | None = None
     work: Work = field(default_factory=Work)
     device: str | None = None
+    #: Points that fits may look at; all by default.
+    some: Index | None = None
     #: scikit-learn's settings, which are those of the thread that made this object.
     config: dict[str, Any] = field(default_factory=get_config)
     seconds: dict[str, float] = field(
@@ -93,9 +95,12 @@ class Evaluation:
         self.has_path = hasattr(self.estimator, "fit_path")
         #: Where each point is among those of X, which are sorted by class for a machine with a path.
         self.places = np.arange(len(self.y))
-        if self.has_path:
-            order = np.argsort(self.y, kind="stable")
+        if self.has_path or self.some is not None:
+            order = self.places if self.some is None else self.some
+            if self.has_path:
+                order = order[np.argsort(self.y[order], kind="stable")]
             self.X, self.y = _safe_indexing(self.X, order), self.y[order]
+            self.places = np.full(len(self.places), -1)
             self.places[order] = np.arange(len(order))
 
     def run(

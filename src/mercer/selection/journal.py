@@ -162,6 +162,8 @@ def _description(thing: Any) -> Any:
         return ("mapping", sorted(pairs, key=repr))
     if isinstance(thing, tuple | list):
         return (type(thing).__name__, [_description(value) for value in thing])
+    if isinstance(thing, type):
+        return _code(thing)  # of the entries of a vectoriser's result, say
     if isinstance(thing, Kernel | BaseEstimator):
         return (_code(type(thing)), _description(thing.get_params(deep=False)))
     if isinstance(thing, Space):

@@ -25,7 +25,7 @@ import pandas as pd
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV, _CalibratedClassifier, _SigmoidCalibration
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
@@ -49,7 +49,7 @@ _OBJECTS = [
     Pipeline, GramTransformer, SVC, SVR, OneClassSVM, KernelRidge, LandmarkClassifier, LandmarkRegressor,
     TransformedTargetRegressor, StandardScaler, CalibratedClassifierCV, _CalibratedClassifier,
     _SigmoidCalibration, Statistics, FrozenEstimator, CountVectorizer, TfidfVectorizer, SimpleImputer,
-    OneHotEncoder, OrdinalEncoder, *(part for part in _PARTS if inspect.isclass(part)),
+    OneHotEncoder, OrdinalEncoder, TfidfTransformer, *(part for part in _PARTS if inspect.isclass(part)),
 ]  # fmt: skip
 _ARRAYS = [np.ndarray, np.float64, np.float32, np.int64, np.int32, np.bool_, np.str_]
 _SPARSE = [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix]
@@ -68,6 +68,7 @@ _EXPECTED = {
     "TupleNode": _names([tuple]),
     "TypeNode": _names([str, np.int64, np.float64]),
     "SliceNode": _names([slice]),
+    "DTypeNode": _names([np.dtype]),  # of the empty array in it
     "ObjectNode": _names(_OBJECTS),
     "NdArrayNode": _names(_ARRAYS),
     "SparseMatrixNode": _names(_SPARSE),

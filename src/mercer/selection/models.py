@@ -294,11 +294,19 @@ def save_model(
         comparison.scores[0].search.best_estimator_,
         comparison.metric,
         kind.name,
-        kind.saved_roles(roles or {}, table),
+        _roles(comparison, roles or {}, table),
         () if table.nodes else table.columns,
         table.nodes,
         calibration=_calibrated(comparison),
     ).save(path)
+
+
+def _roles(comparison: Comparison, roles: ColumnRoles, table: Table) -> ColumnRoles:
+    """Roles that a model needs to read files, and the kinds of columns that it was fitted to."""
+    data = comparison.data
+    kept = dict(data.kind.saved_roles(roles, table))
+    used = [f"{column.name}={column.kind}" for column in data.used]
+    return kept | {"as": tuple(used)} if used else kept
 
 
 def load_model(path: str | Path) -> SavedModel:
@@ -360,9 +368,10 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
     """The model made of checked parts, and the version of scikit-learn that fitted it."""
     about = json.loads(parts["about"])
     roles = dict(about["roles"])
-    drop = tuple(roles.pop("drop", ()))
+    several = {name: tuple(roles.pop(name)) for name in ("drop", "as") if name in roles}
     columns, nodes = tuple(about["columns"]), tuple(about["nodes"])
-    texts = [about["metric"], about["version"], about["scikit-learn"], *columns, *nodes, *drop]
+    texts = [about["metric"], about["version"], about["scikit-learn"], *columns, *nodes]
+    texts += [text for values in several.values() for text in values]
     if not all(isinstance(text, str) for text in (*texts, *roles.values())):
         raise ValueError("names of columns are not text")
     kind = kind_called(about["kind"])
@@ -371,7 +380,7 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
         if name in parts["tables"]:
             setattr(_holder(model), name, frame_of(parts["tables"][name]))
     _check_model(model, calibration)
-    roles |= {"drop": drop} if drop else {}
+    roles |= several
     saved = SavedModel(
         model, about["metric"], kind.name, roles, columns, nodes, about["version"], calibration
     )

@@ -72,6 +72,8 @@ class NestedScores:
 class Nested:
     """A choice on inner folds for each outer one, and the fit of what was chosen."""
 
+    #: Fits on the inner folds, perhaps of some of the points, and on the outer ones.
+    choosing: Evaluation
     evaluation: Evaluation
     trials: Trials
     scales: Scales
@@ -109,7 +111,7 @@ class Nested:
         places = [range(end - len(folds), end) for end, folds in zip(ends, self.inner, strict=True)]
         tasks = [self._task(s, flat[place], place) for s, fold in wanted for place in places[fold]]
         self.evaluation.work.total += len(tasks)
-        outcomes = iter(self.evaluation.run(tasks, flat))
+        outcomes = iter(self.choosing.run(tasks, flat))
         for setting, fold in wanted:
             found = [next(outcomes).scores[self.metric] for _ in places[fold]]
             self.means[setting, fold] = float(np.mean(found))

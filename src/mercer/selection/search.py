@@ -39,7 +39,7 @@ from mercer.selection.kinds import kind_of
 from mercer.selection.landmark_fits import LandmarkEvaluation
 from mercer.selection.nested import Nested, NestedScores
 from mercer.selection.scales import Relative, Scales, resolved, spread
-from mercer.selection.target import check_splits, check_target, machines_of
+from mercer.selection.target import check_splits, check_target, machines_of, sample_rows
 
 
 def _has(method: str) -> Callable[[Any], bool]:
@@ -72,8 +72,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     kernels : Kernel, list of kernels, or dict of lists of them, optional
-        Kernels to try; the keys of a dict name families.  By default kernels that fit the kind of data,
-        each at six similarities.
+        Kernels to try; keys name families.  By default kernels that fit the data, at six similarities.
     estimator : estimator, optional
         Any estimator that takes ``kernel="precomputed"``: :class:`mercer.machines.SVC` (the default) and
         other machines, those of scikit-learn, ``CalibratedClassifierCV(SVC())``, ...  It determines
@@ -111,8 +110,10 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     progress : callable, optional
         Called with the number of finished fits and their total number.  By default a terminal shows a
         bar.
+    max_rows : int, optional
+        Try candidates on about so many points, of each class its share; the best is fitted to all.
     random_state : int
-        Seed of the points from which scales are learnt.
+        Seed of the points from which scales are learnt, and of those that ``max_rows`` draws.
 
     Attributes
     ----------
@@ -170,6 +171,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         cache: Any = None,
         device: str | None = None,
         progress: Callable[[int, int], None] | None = None,
+        max_rows: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -185,6 +187,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.cache = cache
         self.device = device
         self.progress = progress
+        self.max_rows = max_rows
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
@@ -201,9 +204,10 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         X, y = self._check_points(X, y)
         self._check_refit()
         trials = self._candidates(X)
-        splits = self._split(self.cv, X, y, groups)
+        some = sample_rows(y, self.max_rows, self._classifies, self.random_state)
+        splits = self._inner(X, y, groups, np.arange(len(y)) if some is None else some)
         scales = Scales(X, y, trials.templates, self.random_state)
-        evaluation = self._evaluation(X, y, scales)
+        evaluation = self._evaluation(X, y, scales, some)
         work = evaluation.work
         self.scorer_ = check_scoring(evaluation.estimator, self.scoring)
         outcomes = watched(lambda: self._try(evaluation, trials, scales, splits), work, "kernel search")
@@ -305,11 +309,15 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         X, y = other._check_points(X, y)
         trials = other._candidates(X)
         outer = other._split(outer_cv, X, y, groups)
-        inner = [other._inner(X, y, groups, train) for train, _ in outer]
+        some = sample_rows(y, self.max_rows, other._classifies, self.random_state)
+        parts = [train if some is None else np.intersect1d(train, some) for train, _ in outer]
+        inner = [other._inner(X, y, groups, part) for part in parts]
         scales = Scales(X, y, trials.templates, self.random_state)
         evaluation = other._evaluation(X, y, scales)
         metric = str(self.refit) if self._several else "score"
-        nested = Nested(evaluation, trials, scales, outer, inner, metric)
+        choosing = evaluation if some is None else other._evaluation(X, y, scales, some)
+        choosing.work = evaluation.work
+        nested = Nested(choosing, evaluation, trials, scales, outer, inner, metric)
         result = watched(nested.scores, evaluation.work, "nested kernel search")
         return replace(result, timings=evaluation.seconds)
 
@@ -342,37 +350,39 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _candidates(self, X: Any) -> Trials:
         if self.kernels is None:
-            named = default_templates(X, get_tags(self).estimator_type == "classifier")
+            named = default_templates(X, self._classifies)
         else:
             named = named_templates(self.kernels, self.similarities)
         return expand(named, self.param_grid, *self._prototype())
 
     def _split(self, cv: Any, X: Any, y: Any, groups: Any) -> list[Split]:
-        classifier = get_tags(self).estimator_type == "classifier"
-        splitter = check_cv(cv, y, classifier=classifier)
-        return check_splits(list(splitter.split(X, y, groups)), y, classifier)
+        splitter = check_cv(cv, y, classifier=self._classifies)
+        return check_splits(list(splitter.split(X, y, groups)), y, self._classifies)
 
     def _inner(self, X: Any, y: Any, groups: Any, train: Any) -> list[Split]:
         part = None if groups is None else _safe_indexing(groups, train)
         splits = self._split(self.cv, _safe_indexing(X, train), y[train], part)
         return [(train[fit], train[check]) for fit, check in splits]
 
-    def _evaluation(self, X: Any, y: Any, scales: Scales) -> Evaluation:
+    @property
+    def _classifies(self) -> bool:
+        return bool(get_tags(self).estimator_type == "classifier")
+
+    def _evaluation(self, X: Any, y: Any, scales: Scales, some: Any = None) -> Evaluation:
         estimator, _ = self._prototype()
         scorer = choose_scorer(estimator, self.scoring)
         # A number above a million is surely meant in bytes.
-        if not isinstance(self.max_memory, int | float) or not 0 < self.max_memory <= 1e6:
-            raise ValueError(
-                f"max_memory must be a positive number of gigabytes, got {self.max_memory!r}"
-            )
+        size = self.max_memory
+        if not isinstance(size, int | float) or not 0 < size <= 1e6:
+            raise ValueError(f"max_memory must be a positive number of gigabytes, got {size!r}")
         threads = threads_for(self.n_jobs)
         journal = None
         if self.cache is not None:
-            journal = Journal(self.cache, (X, y, estimator, self.scoring))
+            journal = Journal(self.cache, (X, y, estimator, self.scoring, some))
         kind = LandmarkEvaluation if isinstance(estimator, LandmarkMachine) else Evaluation
         return kind(
-            X, y, estimator, scorer, scales.kernels, 1e9 * self.max_memory, threads, journal,
-            Work(callback=self.progress), self.device,
+            X, y, estimator, scorer, scales.kernels, 1e9 * size, threads, journal,
+            Work(callback=self.progress), self.device, some,
         )  # fmt: skip
 
     @property

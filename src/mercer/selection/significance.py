@@ -29,6 +29,12 @@ def corrected_interval(scores: Array, overlap: float, level: float = 0.95) -> tu
     return mean - reach, mean + reach
 
 
+def cut_off(interval: tuple[float, float], metric: str) -> tuple[float, float]:
+    """An interval without the values that a metric cannot have: above 1 and, for accuracies, below 0."""
+    low, high = interval
+    return max(low, 0.0) if metric.endswith("accuracy") else low, min(high, 1.0)
+
+
 def corrected_test(differences: Array, overlap: float) -> float:
     """Two-sided p-value of the mean of paired differences being zero, with the same correction.
 

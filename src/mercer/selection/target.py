@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
-from mercer._validation import LARGEST, refuse_complex
+from mercer._validation import LARGEST, is_whole, refuse_complex
 from mercer.machines import SVC, KernelRidge, LandmarkClassifier, LandmarkRegressor
 from mercer.selection.fits import Index, Split
 
@@ -26,6 +26,8 @@ SOLVERS = ("mercer", "libsvm")
 MOST_CLASSES = 20
 #: Ratio of class frequencies above which classes are unbalanced.
 UNBALANCED = 3.0
+#: Points of a class that a sample has at least.
+_FEWEST = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +174,24 @@ def check_splits(splits: list[Any], y: Any, classifier: bool) -> list[Split]:
                 "use fewer or stratified folds, or drop rare classes"
             )
     return numbered
+
+
+def sample_rows(y: Any, most: int | None, classifier: bool, random_state: int) -> Index | None:
+    """Indices of about so many points, of each class its share, and ten if it has them; None for all."""
+    if most is not None and (not is_whole(most) or most < 2):
+        raise ValueError(f"max_rows must be a whole number from 2, got {most!r}")
+    rows = len(y)
+    if most is None or most >= rows:
+        return None
+    shuffled = np.random.default_rng(random_state).permutation(rows)
+    if not classifier:
+        return np.sort(shuffled[:most])
+    _, code, counts = np.unique(y[shuffled], return_inverse=True, return_counts=True)
+    by_class = np.argsort(code, kind="stable")
+    rank = np.empty(rows, dtype=np.intp)
+    rank[by_class] = np.arange(rows) - np.repeat(np.cumsum(counts) - counts, counts)
+    wanted = np.maximum(np.round(counts * most / rows), np.minimum(counts, _FEWEST))
+    return np.sort(shuffled[rank < wanted[code]])
 
 
 def counted(number: int, noun: str) -> str:

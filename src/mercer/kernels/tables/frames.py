@@ -243,14 +243,15 @@ def refuse_identifiers(block: Any, keys: list[Any], name: str, labels: bool) -> 
     if not is_frame(block):
         return
     for key, column in zip(keys, columns_of(block), strict=True):
-        if _identifies(column, str(key), labels):
+        if identifies(column, str(key), labels):
             raise ValueError(
                 f"column {key!r} of {name} looks like an identifier: every row has a value of its own; "
                 "leave it out, or convert it to floats if its size means something"
             )
 
 
-def _identifies(column: Any, name: str, labels: bool) -> bool:
+def identifies(column: Any, name: str, labels: bool) -> bool:
+    """Tell whether a column of whole numbers or, if they are labels, of text names the rows."""
     kind = holds(column)
     if kind not in ("numbers", "text") or (kind == "text" and not labels):
         return False

@@ -220,11 +220,11 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         if "state" not in kept.results:
             few = self._in_memory(features, sample)
             start = NewtonState.start(features.size + 1, few.y.shape[1])
-            found = minimise(few.sums, start, *options, _STEPS).state
+            begun = minimise(few.sums, start, *options, _STEPS).state
             value = np.full(few.y.shape[1], np.inf)  # that of all rows is another
             whole = len(sample.y) == self.statistics_.rows
-            width = found.width if whole else min(1.0, _WIDER * found.width)
-            kept.keep("state", replace(found, value=value, width=width, passes=0))
+            width = begun.width if whole else min(1.0, _WIDER * begun.width)
+            kept.keep("state", replace(begun, value=value, width=width, passes=0))
 
         def one_pass(state: NewtonState) -> LossSums:
             kept.results["state"] = state

@@ -7,7 +7,7 @@ from typing import Any
 
 from mercer.selection.kinds.base import Candidates, ColumnRoles, Kind
 from mercer.selection.kinds.clouds import Clouds
-from mercer.selection.kinds.mixed import Mixed
+from mercer.selection.kinds.mixed import Mixed, column_kinds
 from mercer.selection.kinds.nodes import Nodes
 from mercer.selection.kinds.strings import Strings
 from mercer.selection.kinds.table import Rows
@@ -18,6 +18,7 @@ __all__ = [
     "ColumnRoles",
     "Kind",
     "candidates",
+    "column_kinds",
     "kind_by_options",
     "kind_called",
     "kind_of",
@@ -50,8 +51,13 @@ def kind_of(X: Any, space: Any = "auto") -> Kind:
     return found
 
 
-def candidates(X: Any, space: Any = "auto") -> Candidates:
-    """Recognise the kind of points X, check them and choose kernels."""
+def candidates(X: Any, space: Any = "auto", columns: Mapping[str, Any] | None = None) -> Candidates:
+    """Recognise the kind of points X, check them and choose kernels.
+
+    Kinds of columns that are given make X a table of several kinds.
+    """
+    if columns is not None:
+        return Mixed().candidates(X, space, columns)
     return kind_of(X, space).candidates(X, space)
 
 
@@ -70,13 +76,14 @@ def kind_by_options(given: Mapping[str, Any]) -> Kind:
     if len(named) > 1:
         options = " and ".join(f"--{option}" for option in given if option in {k.option for k in named})
         raise ValueError(f"{options} name different kinds of data; give one of them")
-    chosen = named[0] if named else _KINDS[-1]
+    numbers = set(given) & set(kind_called("table").own_options)
+    chosen = named[0] if named else kind_called("table" if numbers else "mixed")
     for option in given:
         owner = next((kind for kind in _KINDS if option in kind.own_options), None)
         if owner is not None and owner is not chosen:
-            partner = (
-                f"--{owner.option}" if owner.option else f"tables of numbers, not with --{chosen.option}"
-            )
+            tables = "tables of numbers" if owner.vectors else "tables"
+            other = f"--{chosen.option}" if chosen.option else "--space"
+            partner = f"--{owner.option}" if owner.option else f"{tables}, not with {other}"
             raise ValueError(f"--{option} goes with {partner}")
         takers = [kind.noun for kind in reversed(_KINDS) if option in kind.shared_options]
         if takers and option not in chosen.shared_options:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer.datasets import Table
+from mercer.selection.kinds.columns import LEFT_OUT, Column
 from mercer.selection.scales import Template
 from mercer.spaces import Space
 
@@ -42,11 +43,20 @@ class Candidates:
     space: str = ""
     #: What was left out, and why.
     notes: tuple[str, ...] = ()
+    #: What each column of a table of several kinds was taken for.
+    taken: tuple[Column, ...] = ()
+    #: Rows on which parameters are chosen, if that takes too long on all.
+    max_rows: int | None = None
 
     @property
     def noun(self) -> str:
         """Name of the points, in the plural."""
         return self.kind.noun
+
+    @property
+    def used(self) -> list[Column]:
+        """Columns that are not left out."""
+        return [column for column in self.taken if column.kind not in LEFT_OUT]
 
 
 class Kind(ABC):
@@ -76,6 +86,9 @@ class Kind(ABC):
     shared_options: tuple[str, ...] = ()
     #: Options that do not name a column, and roles that a model needs to read files.
     settings: tuple[str, ...] = ()
+    #: The function of :mod:`mercer.datasets` that reads a file, and the roles that it takes.
+    reader = "read_table"
+    reader_roles: tuple[str, ...] = ("target", "drop", "groups")
     needs: tuple[str, ...] = ()
 
     @abstractmethod
@@ -106,6 +119,14 @@ class Kind(ABC):
     @abstractmethod
     def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
         """Read points and targets from a file; for a model, as it takes them and without targets."""
+
+    def reading(self, path: str | Path, roles: ColumnRoles) -> str:
+        """Python code that reads such a file, by a function of :mod:`mercer.datasets`."""
+        options = [str(path)] + [roles[role] for role in self.reader_roles if role in roles]
+        names = ["", *(f"{role}=" for role in self.reader_roles if role in roles)]
+        plain = [str(value) if isinstance(value, Path) else value for value in options]
+        arguments = ", ".join(f"{name}{value!r}" for name, value in zip(names, plain, strict=True))
+        return f"{self.reader}({arguments.replace('groups=', 'group=')})"
 
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
         """Points for a model, from a data frame."""

@@ -44,6 +44,7 @@ class Clouds(Kind):
     option = "cloud"
     own_options = ("weight",)
     shared_options = ("drop",)
+    reader, reader_roles = "read_clouds", ("target", "cloud", "weight", "drop")
 
     def recognises(self, X: Any) -> bool:
         """Recognise arrays of rows, and pairs of such an array and weights."""

@@ -2,37 +2,223 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+from sklearn.feature_extraction.text import CountVectorizer
+
 from mercer.datasets import Table, read_mixed
+from mercer.datasets.tables import has_columns, numbers_of, read_table
+from mercer.kernels import MultipleKernel
+from mercer.kernels.tables.frames import all_numbers, is_frame
 from mercer.selection.kinds.base import Candidates, ColumnRoles, Kind
+from mercer.selection.kinds.blocks import Variant, blocks, total
+from mercer.selection.kinds.columns import LEFT_OUT, Column, recognised
+from mercer.selection.scales import Template
 
 if TYPE_CHECKING:
     from mercer.selection.models import SavedModel
 
+#: Median similarities of all parts of a sum.
+_TOGETHER = (0.3, 0.8)
+#: Rows above which parameters are chosen on some rows only, and how many these are.
+_MANY, _TRIED = 2000, 1000
+#: The label of missing labels.
+_MISSING = "(missing)"
+#: What missing values are taken as, by the kind of column.
+_FILLED = {
+    "number": "the median of the training rows",
+    "date": "the median of the training rows",
+    "category": "a label of their own",
+    "text": "documents without words",
+}
+#: Characters of a row that a report shows.
+_SHOWN = 60
+#: Names of kinds of columns in sentences.
+_PLURALS = {"category": "labels", "counts": "counts"}
+
 
 class Mixed(Kind):
-    """Data frames, for kernels that name their columns (:class:`~mercer.kernels.On`)."""
+    """Data frames with columns of several kinds, each with a kernel of its own."""
 
     name, noun, variable = "mixed", "rows", "table"
     form = "a data frame"
+    subject, these = "Combining columns", "this table"
+    contrast = "which see the columns of one kind only"
+    own_options = ("as", "words", "ngrams", "min_documents")
+    settings = ("ngrams", "min_documents")
+    shared_options = ("drop", "groups")
+    reader = "read_mixed"
 
     def recognises(self, X: Any) -> bool:
-        """Never: which kernel goes with which column is for the user to say."""
-        return False
+        """Recognise data frames with a column that holds no numbers."""
+        return is_frame(X) and not all_numbers(X)
 
-    def candidates(self, X: Any, space: Any = "auto") -> Candidates:
-        """See :class:`Kind`."""
-        raise ValueError(
-            "columns of several kinds need a kernel each: give kernels=On(columns, kernel) + ..."
-        )
+    def candidates(
+        self, X: Any, space: Any = "auto", columns: Mapping[str, Any] | None = None
+    ) -> Candidates:
+        """See :class:`Kind`; columns gives the kinds of some columns, see :func:`recognised`."""
+        if not is_frame(X):
+            raise ValueError("columns have kinds in a data frame only, and X is none")
+        frame = _as_pandas(X)
+        found = recognised(frame, columns)
+        used = [column for column in found if column.kind not in LEFT_OUT]
+        if not used:
+            reasons = "; ".join(f"{c.name!r} is left out: {c.why}" for c in found[:3])
+            raise ValueError(f"no column is left to compare ({reasons}); name its kind (columns=, --as)")
+        frame = typed(frame[[column.name for column in used]], {c.name: c.kind for c in used})
+        own = blocks(frame, used)
+        alone = len(own) == 1
+        families = _rivals(*own.values()) if alone else _combined(own)
+        plain = tuple(families)[: -2 if not alone else None]
+        words = ("single-kind", "combined")
+        if alone:
+            (variants,) = own.values()
+            plain, words = tuple(v.name for v in variants if v.plain), ("flat", "geometric")
+        return Candidates(
+            self, _taken_as(used), f"{len(used)} columns", frame, len(frame), families, plain, *words,
+            columns=len(used), notes=_notes(found, len(frame)), taken=tuple(found),
+            max_rows=_TRIED if len(frame) > _MANY else None,
+        )  # fmt: skip
+
+    def families(self, X: Any) -> dict[str, list[Template]]:
+        """Families for a search, without weights, which are for comparisons."""
+        found = super().families(X)
+        return {name: own for name, own in found.items() if name != WEIGHTED}
+
+    def labels(self, X: Any, rows: Sequence[int]) -> list[str]:
+        """Rows, with the beginnings of their values."""
+        values = [", ".join(map(str, row)) for row in X.iloc[:, :6].itertuples(index=False)]
+        return [f"row {row}: {text[:_SHOWN]}" for row, text in zip(rows, values, strict=True)]
 
     def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
-        """Read all columns; the kernel of a model finds its own by name."""
-        drop, labelled = roles.get("drop", ()), model is None
-        return read_mixed(path, roles.get("target"), drop, roles.get("group"), labelled=labelled)
+        """Read all columns; without a model, numbers alone are a table of numbers."""
+        target, drop, group = roles.get("target"), roles.get("drop", ()), roles.get("groups")
+        given = [name for name in self.own_options if name in roles]
+        if model is None and not given and not has_columns(path):
+            return read_table(path, target, drop, group)
+        table = read_mixed(path, target, drop, group, labelled=model is None)
+        if "words" in roles:
+            if roles["words"] not in table.X.columns:
+                raise ValueError(f"{table.name} has no column {roles['words']!r} of words")
+            table = replace(table, X=table.X[[roles["words"]]], columns=(roles["words"],))
+        if model is None and not given and not self.recognises(table.X):
+            return replace(table, X=numbers_of(Path(path), table.X))
+        return table
 
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
-        """The frame itself."""
-        return frame
+        """The frame, with the types of columns that the model was fitted to."""
+        return typed(_as_pandas(frame), kinds_given(model.roles))
+
+
+#: The family whose weights are learnt from targets.
+WEIGHTED = "weighted sum of all"
+
+
+def kinds_given(roles: ColumnRoles) -> dict[str, Any]:
+    """Kinds of columns by name, of options such as ``age=number``."""
+    found: dict[str, Any] = {}
+    for option in roles.get("as", ()):
+        name, mark, kind = option.rpartition("=")
+        if not mark:
+            raise ValueError(f"--as takes COLUMN=KIND, such as --as age=number, got {option!r}")
+        found[name] = kind
+    return found
+
+
+def column_kinds(roles: ColumnRoles, table: Table) -> dict[str, Any] | None:
+    """What the options of the command say about columns, for :func:`mercer.selection.compare`."""
+    found = kinds_given(roles)
+    if "words" in roles:
+        found[roles["words"]] = "text"
+    options = {"ngram_range": (1, roles.get("ngrams", 1)), "min_df": roles.get("min_documents", 1)}
+    if options != {"ngram_range": (1, 1), "min_df": 1} and is_frame(table.X):
+        kinds = recognised(_as_pandas(table.X), found)
+        found |= {c.name: CountVectorizer(**options) for c in kinds if c.kind == "text"}
+    return found or None
+
+
+def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
+    """A frame whose columns have the types of their kinds.
+
+    Dates are moments without a time zone, as clocks showed them.  A missing text is an empty one, a
+    missing label a label of its own.
+    """
+    found = frame.copy(deep=False)
+    for name, kind in kinds.items():
+        if name not in found.columns:
+            continue  # the kernel that needs it says so
+        column = found[name]
+        if kind == "date":
+            column = _moments(column, name)
+        elif kind == "text":
+            column = column.astype(object).where(column.notna(), "").map(str)
+        elif kind == "category":
+            column = column.astype(object).where(column.notna(), _MISSING)
+        elif kind == "string" and column.isna().any():
+            row = int(column.isna().argmax())
+            raise ValueError(f"column {name!r} has no string in row {row}; drop such rows or the column")
+        found[name] = column
+    return found
+
+
+def _moments(column: Any, name: str) -> Any:
+    try:
+        moments = pd.to_datetime(column, format=None if column.dtype.kind == "M" else "ISO8601")
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"column {name!r} holds no dates: {error}") from None
+    return moments if moments.dt.tz is None else moments.dt.tz_localize(None)
+
+
+def _as_pandas(X: Any) -> pd.DataFrame:
+    """A data frame of pandas with names that are text, and its rows numbered."""
+    names = [str(name) for name in X.columns]
+    if isinstance(X, pd.DataFrame):
+        return X.set_axis(names, axis=1).reset_index(drop=True)
+    return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
+
+
+def _rivals(variants: list[Variant]) -> dict[str, list[Template]]:
+    """The kernels of one kind against each other."""
+    return {variant.name: [variant.template] for variant in variants}
+
+
+def _combined(own: dict[str, list[Variant]]) -> dict[str, list[Template]]:
+    """Each kind alone, with all its kernels, and all kinds together."""
+    families = {f"{name} alone": [v.template for v in variants] for name, variants in own.items()}
+    parts = tuple(chain.from_iterable(variants[0].parts for variants in own.values()))
+    return {
+        **families,
+        "sum of all": [Template(total(parts), _TOGETHER)],
+        WEIGHTED: [Template(MultipleKernel(list(parts)), _TOGETHER)],
+    }
+
+
+def _taken_as(used: list[Column]) -> str:
+    counts: dict[str, int] = {}
+    for column in used:
+        counts[column.kind] = counts.get(column.kind, 0) + 1
+    return ", ".join(f"{n} {_PLURALS.get(kind, f'{kind}s')}" for kind, n in counts.items())
+
+
+def _notes(found: list[Column], rows: int) -> tuple[str, ...]:
+    """What was left out, filled in and saved."""
+    notes = []
+    for kind in LEFT_OUT:
+        own = [repr(column.name) for column in found if column.kind == kind]
+        if own:
+            notes.append(f"left out as {kind}: {', '.join(own)}")
+    for kind, filled in _FILLED.items():
+        own = [f"{c.missing} in {c.name!r}" for c in found if c.kind == kind and c.missing]
+        if own:
+            notes.append(f"missing values ({', '.join(own)}) are taken as {filled}")
+    if rows > _MANY:
+        notes.append(
+            f"parameters were chosen on {_TRIED} of {rows} rows; scores are of machines fitted to all "
+            "training rows"
+        )
+    return tuple(notes)

@@ -29,6 +29,7 @@ class Nodes(Kind):
     option = "edges"
     own_options = ("node",)
     settings = ("edges",)
+    reader, reader_roles = "read_nodes", ("target", "edges", "node")
 
     def recognises(self, X: Any) -> bool:
         """Never: nodes are recognised by their graph."""

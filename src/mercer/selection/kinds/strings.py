@@ -31,7 +31,8 @@ class Strings(Kind):
     name = noun = variable = "strings"
     needs = ("text",)
     option = "text"
-    shared_options = ("group",)
+    shared_options = ("groups",)
+    reader, reader_roles = "read_strings", ("target", "text", "groups")
 
     def recognises(self, X: Any) -> bool:
         """Recognise letters, and numbers as tokens if rows differ in length or are tuples."""
@@ -99,7 +100,7 @@ class Strings(Kind):
 
     def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
         """See :class:`Kind`."""
-        group = roles.get("group") if model is None else None
+        group = roles.get("groups") if model is None else None
         return read_strings(path, roles.get("target"), roles["text"], group, labelled=model is None)
 
     def from_frame(self, frame: Any, model: SavedModel) -> Any:

@@ -41,7 +41,7 @@ class Rows(Kind):
     vectors = True
     spaces = tuple(_GEOMETRIES)
     own_options = settings = ("space",)
-    shared_options = ("drop", "group")
+    shared_options = ("drop", "groups")
 
     def recognises(self, X: Any) -> bool:
         """Take what no other kind recognised; refuse single values, which could be nodes."""
@@ -84,7 +84,7 @@ class Rows(Kind):
     def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
         """Read rows; for a model, with the columns in its order."""
         drop, labelled = roles.get("drop", ()), model is None
-        table = read_table(path, roles.get("target"), drop, roles.get("group"), labelled=labelled)
+        table = read_table(path, roles.get("target"), drop, roles.get("groups"), labelled=labelled)
         if model is None:
             return table
         if not model.columns or not table.columns:
@@ -95,7 +95,7 @@ class Rows(Kind):
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
         """The model's columns; those of the target, of groups and dropped ones are ignored."""
         roles = model.roles
-        ignored = {roles.get("target"), roles.get("group"), *roles.get("drop", ())} - set(model.columns)
+        ignored = {roles.get("target"), roles.get("groups"), *roles.get("drop", ())} - set(model.columns)
         own = [name for name in frame.columns if name not in ignored]
         twice = [name for name in own if own.count(name) > 1] if len(set(own)) < len(own) else []
         if twice:

@@ -6,8 +6,10 @@ const drawHeat = (place, family) => {
   const level = (i, j) => levels[i >= j ? (i * (i + 1)) / 2 + j : (j * (j + 1)) / 2 + i];
   const width = Math.max(220, place.clientWidth);
   const groups = data.classes ? blocks(order) : [];
-  const named = groups.length <= 12 && groups.every((group) => group.count * 11 > size / 3);
-  const left = named && groups.length ? Math.min(118, 16 + 8 * Math.max(...groups.map((g) => data.short[g.code].length))) : 4;
+  // Names of the classes whose rows are high enough for a line of text, and no more than fit.
+  const room = (group) => (group.count / size) * Math.min(width - 60, 460) >= 13;
+  const named = groups.filter(room);
+  const left = named.length ? Math.min(118, 16 + 8 * Math.max(...named.map((g) => data.short[g.code].length))) : 4;
   const side = Math.min(width - left - 6, 460), top = 4;
   const svg = sheet(place, `Gram matrix of ${size} points under ${family.name}. Arrow keys move from entry to entry.`, side + top + 6, width);
 
@@ -30,7 +32,7 @@ const drawHeat = (place, family) => {
       const across = left + group.start * unit;
       draw("line", { class: "split", x1: across, x2: across, y1: top, y2: top + side }, svg);
     }
-    if (named) draw("text", { x: left - 8, y: middle + 4, "text-anchor": "end" }, svg, clip(data.short[group.code], 13));
+    if (named.includes(group)) draw("text", { x: left - 8, y: middle + 4, "text-anchor": "end" }, svg, clip(data.short[group.code], 13));
   });
   draw("rect", { class: "frame", x: left, y: top, width: side, height: side }, svg);
   const cursor = draw("rect", { class: "cursor", width: unit + 4, height: unit + 4, "stroke-width": 1.5, visibility: "hidden" }, svg);

@@ -1,0 +1,76 @@
+"""Kernels of tables in few words."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from mercer.kernels.base import Kernel
+from mercer.kernels.tables.multiple import MultipleKernel
+from mercer.kernels.tables.on import On
+
+#: Parts of a sum that are named, and the least share of one.
+_NAMED, _LEAST = 3, 0.005
+
+
+def of_columns(kernel: Any) -> bool:
+    """Tell whether a kernel looks at some columns of a table."""
+    return bool(terms(kernel))
+
+
+def terms(kernel: Any) -> list[On]:
+    """The kernels of columns in a sum or product."""
+    if isinstance(kernel, On):
+        return [kernel]
+    parts = kernel.parts if isinstance(kernel, Kernel) else ()
+    return [term for part in parts for term in terms(part)]
+
+
+def in_short(kernel: Any) -> str:
+    """The kernels of columns by name, unless there are many, and with their shares if these were learnt.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian, Linear, On
+    >>> from mercer.kernels.tables.summary import in_short
+    >>> in_short(On(["a", "b"], Gaussian()) + On("c", Linear()))
+    'Gaussian of 2 columns + Linear of c'
+    """
+    found = terms(kernel)
+    shares = shares_of(kernel)
+    if shares is None and len(found) > _NAMED:
+        return f"{len(found)} parts"
+    own = [f"{type(term.kernel).__name__} of {_columns(term.columns)}" for term in found]
+    if shares is None:
+        return " + ".join(own)
+    return " + ".join(
+        f"{share:.0%} {name}" for share, name in zip(shares, own, strict=True) if share >= _LEAST
+    )
+
+
+def unweighted(kernel: Any) -> Any:
+    """A sum with learnt weights as it was before; other kernels as they are."""
+    if not isinstance(kernel, MultipleKernel):
+        return kernel
+    bare = copy.copy(kernel)
+    bare.learnt_weights = None
+    return bare
+
+
+def shares_of(kernel: Any) -> list[float] | None:
+    """Weights of the parts in units of their size, of sum 1; None for other kernels."""
+    if not isinstance(kernel, MultipleKernel) or kernel.learnt_weights is None:
+        return None
+    # Parts that have learnt their factors have total variance 1, so that weights are shares.
+    weights = np.asarray(kernel.learnt_weights, dtype=float)
+    shares: list[float] = (weights / weights.sum()).tolist()
+    return shares
+
+
+def _columns(columns: Any) -> str:
+    if isinstance(columns, str):
+        return columns
+    names = list(columns)
+    return str(names[0]) if len(names) == 1 else f"{len(names)} columns"

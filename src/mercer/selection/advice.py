@@ -1,0 +1,76 @@
+"""What a comparison advises: which kernel to use, what it is worth and how sure that is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.selection.significance import corrected_interval, corrected_test
+
+if TYPE_CHECKING:
+    from mercer.selection.comparison import Comparison
+
+Array = NDArray[np.float64]
+#: P-values below which a difference is sure, or likely.
+_SURE, _LIKELY = 0.01, 0.05
+
+
+def advice(result: Comparison) -> str:
+    """Which kernel to use, how much better it is than the next, and how sure that is."""
+    best = result.scores[0]
+    low, high = map(result.text, best.interval)
+    if result.chance is not None and best.interval[0] <= result.chance:
+        return (
+            f"Use none of these yet: the best, {best.name}, reaches {result.metric_title} "
+            f"{result.text(best.mean)} ({low} to {high}), and the {result.naive} "
+            f"{result.text(result.chance)}, which is within the interval."
+        )
+    parts = [
+        f"Use {best.name}: {result.metric_title} {result.text(best.mean)} on {result.data.noun} that it "
+        f"has not seen (95 % interval {low} to {high})."
+    ]
+    if not best.kernel.positive_semidefinite:
+        parts.append("It is not a kernel in the strict sense: not positive semidefinite.")
+    if len(result.scores) > 1:
+        parts.append(_lead(result))
+    if result.yardstick is not None:
+        parts.append(_against_boosting(result))
+    return " ".join(parts)
+
+
+def _lead(result: Comparison) -> str:
+    best, other = result.scores[:2]
+    lead, p = _difference(result, best.scores - other.scores)
+    if p < _LIKELY:
+        return f"It is better than the next, {other.name}, by {lead}; that is {_how_sure(p)}."
+    return f"Its lead over the next, {other.name}, is {lead}; {_how_sure(p)}, and either will do."
+
+
+def _against_boosting(result: Comparison) -> str:
+    yardstick, best = result.yardstick, result.scores[0]
+    assert yardstick is not None
+    gain = best.scores - yardstick.scores
+    size, p = _difference(result, np.abs(gain.mean()) / (gain.mean() or 1.0) * gain)
+    reached = f"Outside kernels, {yardstick.name} reaches {result.text(yardstick.mean)}"
+    if p >= _LIKELY:
+        return f"{reached}: a difference of {size}, which may be chance."
+    return f"{reached}: {size} {'less' if gain.mean() > 0 else 'more'}, which is {_how_sure(p)}."
+
+
+def _difference(result: Comparison, differences: Array) -> tuple[str, float]:
+    """A mean difference with half of its 95 % interval as text, and its p-value."""
+    overlap = result.scores[0].nested.overlap
+    low, high = corrected_interval(differences, overlap)
+    mean, reach = float(differences.mean()), (high - low) / 2
+    p = corrected_test(differences, overlap)
+    if result.text(0.5).endswith("%"):
+        return f"{100 * mean:.1f} ± {100 * reach:.1f} points", p
+    return f"{mean:.3g} ± {reach:.2g}", p
+
+
+def _how_sure(p: float) -> str:
+    shown = "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    word = "sure" if p < _SURE else "likely" if p < _LIKELY else "that may be chance"
+    return f"{word} ({shown})"

@@ -1,0 +1,143 @@
+"""Kernels of the columns of a table, kind by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from mercer.kernels import Gaussian, Heat, Kernel, Linear, On, Spectrum, WeightedDegree
+from mercer.selection.kinds.columns import Column
+from mercer.selection.scales import Template
+from mercer.spaces import Categories, Simplex, Sphere, Torus
+
+#: Median similarities at which kernels with a range are tried.
+_SIMILARITIES = (0.1, 0.5, 0.9)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel of the columns of one kind: a sum of parts, or one part."""
+
+    name: str
+    parts: tuple[Kernel, ...]
+    similarities: tuple[float, ...] = ()
+    #: Whether it takes points as they are, without a geometry of their own.
+    plain: bool = False
+
+    @property
+    def template(self) -> Template:
+        """The kernel, and the similarities to try it at."""
+        return Template(total(self.parts), self.similarities)
+
+
+def total(parts: tuple[Kernel, ...]) -> Any:
+    """The sum of kernels."""
+    return reduce(add, parts)
+
+
+def blocks(frame: Any, columns: list[Column]) -> dict[str, list[Variant]]:
+    """Kernels of each kind of columns; the first is the one that sums of kinds have."""
+    found = {}
+    for kind, (name, make) in _KERNELS.items():
+        own = [column for column in columns if column.kind == kind]
+        if own:
+            found[name] = make(frame, own)
+    return found
+
+
+def _names(own: list[Column]) -> list[str]:
+    return [column.name for column in own]
+
+
+def _numbers(frame: Any, own: list[Column]) -> list[Variant]:
+    names = _names(own)
+    # A model that never saw a missing number refuses it.
+    filled = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    prepare = filled if any(column.missing for column in own) else "auto"
+    return [
+        Variant("Gaussian", (On(names, Gaussian(), prepare),), _SIMILARITIES),
+        Variant("linear", (On(names, Linear(), prepare),), plain=True),
+    ]
+
+
+def _counts(frame: Any, own: list[Column]) -> list[Variant]:
+    names = _names(own)
+    return [
+        Variant("counts, heat", (On(names, Heat(Simplex(empty="uniform"))),), _SIMILARITIES),
+        Variant("counts, linear", (On(names, Linear(), None),), plain=True),
+    ]
+
+
+def _labels(frame: Any, own: list[Column]) -> list[Variant]:
+    return [Variant("labels", (On(_names(own), Heat(Categories())),), (0.3, 0.6, 0.9))]
+
+
+def _text(frame: Any, own: list[Column]) -> list[Variant]:
+    """Counts and tf-idf of the same words as rivals."""
+
+    def of(kernel: Kernel, vectoriser: type) -> tuple[Kernel, ...]:
+        return tuple(On(c.name, kernel, vectoriser(**_options(c, vectoriser))) for c in own)
+
+    # A document without known words has no tf-idf: its similarity to all others is zero.
+    return [
+        Variant("tf-idf, linear", of(Linear(), TfidfVectorizer), plain=True),
+        Variant("counts, heat", of(Heat(Simplex(empty="uniform")), CountVectorizer), _SIMILARITIES),
+    ]
+
+
+def _options(column: Column, vectoriser: type) -> dict[str, Any]:
+    """Options of a vectoriser: those of the one that was given."""
+    given = {} if column.words is None else column.words.get_params()
+    given.pop("dtype", None)  # tf-idf is in floats
+    return given | ({"sublinear_tf": True} if vectoriser is TfidfVectorizer else {})
+
+
+def _strings(frame: Any, own: list[Column]) -> list[Variant]:
+    lengths = [frame[column.name].str.len() for column in own]
+    variants = []
+    for longest in (3, 5):
+        spectrum = Spectrum((1, longest), normalized=True)
+        parts = tuple(On(column.name, spectrum) for column in own)
+        variants.append(Variant(f"substrings of 1 to {longest}", parts))
+    if all(each.min() == each.max() for each in lengths):
+        places = tuple(On(column.name, WeightedDegree(8)) for column in own)
+        variants.append(Variant("substrings at their places", places))
+    return variants
+
+
+def _dates(frame: Any, own: list[Column]) -> list[Variant]:
+    parts: list[Kernel] = []
+    for column in own:
+        fill = SimpleImputer(strategy="median") if column.missing else None
+        days = "auto" if fill is None else make_pipeline(fill, StandardScaler())
+        parts.append(On([column.name], Gaussian(), days, dates="days"))
+        moments = frame[column.name].dropna()
+        if (moments.dt.normalize() != moments).any():
+            circle = Heat(Torus(period=24))
+            parts.append(On([column.name], circle, "auto" if fill is None else fill, dates="hours"))
+    return [Variant("dates", tuple(parts), _SIMILARITIES)]
+
+
+def _places(frame: Any, own: list[Column]) -> list[Variant]:
+    names = sorted(_names(own), key=lambda name: "lat" not in name.lower())
+    return [Variant("places", (On(names, Heat(Sphere(coordinates="latlon"))),), _SIMILARITIES)]
+
+
+#: Kinds of columns with the names of their families and their kernels.
+_KERNELS: dict[str, tuple[str, Callable[[Any, list[Column]], list[Variant]]]] = {
+    "number": ("numbers", _numbers),
+    "counts": ("counts", _counts),
+    "category": ("labels", _labels),
+    "text": ("text", _text),
+    "string": ("strings", _strings),
+    "date": ("dates", _dates),
+    "coordinate": ("places", _places),
+}

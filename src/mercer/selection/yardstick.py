@@ -1,0 +1,110 @@
+"""Gradient boosting on the same folds: a yardstick outside kernels for tables of several kinds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import get_scorer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+
+from mercer.selection.fits import Split
+from mercer.selection.kinds.columns import Column
+from mercer.selection.significance import corrected_interval, cut_off
+from mercer.selection.target import Target
+
+#: Most words of a text, substrings of a string and labels of a column that trees see.
+_WORDS, _LABELS = 100, 250
+#: Rows of a leaf: at most so many, and at least this share of all.
+_LEAF, _SHARE = 20, 50
+
+
+@dataclass(frozen=True, eq=False)
+class Yardstick:
+    """Scores of a model that is not a kernel machine, on the folds of a comparison."""
+
+    name: str
+    metric: str
+    scores: NDArray[np.float64]
+    overlap: float
+    seconds: float
+
+    @property
+    def mean(self) -> float:
+        """Mean over the outer folds."""
+        return float(self.scores.mean())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the mean, cut off at 1 and, for accuracies, at 0."""
+        return cut_off(corrected_interval(self.scores, self.overlap), self.metric)
+
+
+def boosting(columns: Sequence[Column], target: Target, metric: str) -> Pipeline:
+    """Histogram gradient boosting with scikit-learn's settings, and smaller leaves for few rows.
+
+    Labels are categories, dates days and hours, texts the tf-idf of their 100 most frequent words, and
+    strings that of their 100 most frequent substrings of one to three letters.
+    """
+    own: dict[str, list[str]] = {}
+    for column in columns:
+        own.setdefault(column.kind, []).append(column.name)
+    labels = OrdinalEncoder(
+        handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=_LABELS
+    )
+    parts: list[tuple[str, Any, Any]] = [("labels", labels, own.get("category", []))]
+    numbers = [name for kind in ("number", "counts", "coordinate") for name in own.get(kind, [])]
+    parts.append(("numbers", "passthrough", numbers))
+    parts.append(("dates", FunctionTransformer(_moments), own.get("date", [])))
+    for name in own.get("text", []):
+        parts.append((f"words of {name}", TfidfVectorizer(max_features=_WORDS, sublinear_tf=True), name))
+    for name in own.get("string", []):
+        letters = TfidfVectorizer(
+            analyzer="char", ngram_range=(1, 3), lowercase=False, max_features=_WORDS
+        )
+        parts.append((f"letters of {name}", letters, name))
+    leaf = min(_LEAF, max(2, len(target.y) // _SHARE))
+    settings = {
+        "categorical_features": list(range(len(own.get("category", [])))) or None,
+        "min_samples_leaf": leaf, "random_state": 0,
+    }  # fmt: skip
+    if target.task == "regression":
+        machine: Any = HistGradientBoostingRegressor(**settings)
+    else:
+        weights = "balanced" if metric == "balanced_accuracy" else None
+        machine = HistGradientBoostingClassifier(class_weight=weights, **settings)
+    return make_pipeline(ColumnTransformer(parts, sparse_threshold=0.0), machine)
+
+
+def measured(
+    X: Any, columns: Sequence[Column], target: Target, metric: str, outer: list[Split]
+) -> Yardstick:
+    """Score gradient boosting on outer folds; it has nothing to choose, and needs no inner ones."""
+    start, scorer = time.perf_counter(), get_scorer(metric)
+    model = boosting(columns, target, metric)
+    scores = [
+        scorer(model.fit(X.iloc[train], target.y[train]), X.iloc[test], target.y[test])
+        for train, test in outer
+    ]
+    train, test = (np.mean([len(split[side]) for split in outer]) for side in (0, 1))
+    seconds = time.perf_counter() - start
+    return Yardstick("gradient boosting", metric, np.array(scores), float(test / train), seconds)
+
+
+def _moments(frame: Any) -> Any:
+    """Days since 1970 and hours of the day."""
+    found = {}
+    for name in frame.columns:
+        moments = pd.to_datetime(frame[name])
+        found[f"{name} in days"] = (moments - pd.Timestamp("1970-01-01")) / pd.Timedelta("1D")
+        found[f"hour of {name}"] = (moments - moments.dt.normalize()) / pd.Timedelta("1h")
+    return pd.DataFrame(found)

@@ -1,0 +1,147 @@
+"""Kinds of columns, and comparisons of tables whose columns are of several kinds."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.feature_extraction.text import CountVectorizer
+from typer.testing import CliRunner
+
+from mercer.cli import app
+from mercer.datasets import load_docstrings
+from mercer.selection import load_model
+from mercer.selection.kinds.columns import recognised
+
+ROWS = 60
+
+
+def public_table() -> pd.DataFrame:
+    """Numbers of wines, documents of docstrings, and strings and labels drawn for each class."""
+    rng = np.random.default_rng(0)
+    wine = load_wine()
+    documents = load_docstrings(as_text=True)
+    libraries = np.unique(documents.y)[:3]
+    frames = []
+    for code in range(3):
+        rows = np.flatnonzero(wine.target == code)[: ROWS // 3]
+        texts = np.asarray(documents.X, dtype=object)[documents.y == libraries[code]][: len(rows)]
+        letters = rng.choice(list("ACGT"), size=(len(rows), 24), p=np.roll([0.4, 0.2, 0.2, 0.2], code))
+        frames.append(
+            pd.DataFrame(
+                {
+                    "code": rng.integers(10_000, 99_999, size=len(rows)),
+                    "alcohol": wine.data[rows, 0],
+                    "hue": wine.data[rows, 10],
+                    "soil": rng.choice(["clay", "chalk", "sand"], size=len(rows)),
+                    "notes": [text[:200] for text in texts],
+                    "gene": ["".join(row) for row in letters],
+                    "bottled": pd.Timestamp("1990-05-01")
+                    + pd.to_timedelta(rng.integers(0, 9000, size=len(rows)), "D"),
+                    "lat": rng.uniform(40, 50, size=len(rows)).round(3),
+                    "lon": rng.uniform(5, 15, size=len(rows)).round(3),
+                    "cellar": "north",
+                    "kind": wine.target_names[code],
+                }
+            )
+        )
+    table = pd.concat(frames, ignore_index=True)
+    table["bottle_id"] = range(len(table))
+    return table
+
+
+TABLE = public_table()
+KINDS = {
+    "alcohol": "number", "hue": "number", "soil": "category", "notes": "text", "gene": "string",
+    "bottled": "date", "lat": "coordinate", "lon": "coordinate", "cellar": "constant",
+    "bottle_id": "identifier", "code": "number", "kind": "category",
+}  # fmt: skip
+
+
+def test_columns_are_recognised(tmp_path) -> None:
+    path = tmp_path / "wines.csv"
+    TABLE.to_csv(path, index=False)
+    for table in (TABLE, pd.read_csv(path)):
+        assert {c.name: c.kind for c in recognised(table)} == KINDS
+    counts = pd.DataFrame(np.random.default_rng(0).poisson(0.3, size=(30, 9))).add_prefix("word")
+    assert {c.kind for c in recognised(counts.assign(age=np.linspace(1, 2, 30)))} == {"counts", "number"}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([f"{k:08x}-1f" for k in range(60)], "identifier"),
+        (["yes", "no", None] * 20, "category"),
+        ([True, False] * 30, "category"),
+        ([f"Ann {'B' * k}" for k in range(60)], "identifier"),
+        (["2024-01-31T10:00", "2023-02-01T07:30"] * 30, "date"),
+        (["a very nice place", "not quite so nice a place", "it rains here", ""] * 15, "category"),
+        ([None] * 60, "constant"),
+        ([(1, 2)] * 60, "other"),
+        (range(60), "identifier"),
+        (np.arange(60) * 0.5, "number"),
+        ([1, 2, 3] * 20, "number"),
+    ],
+    ids=[
+        "uuid", "labels", "bools", "names", "dates", "phrases", "none", "pairs", "rows", "halves", "few",
+    ],
+)  # fmt: skip
+def test_what_a_column_is_taken_for(values, kind: str) -> None:
+    column = pd.Series(list(values), dtype=None)
+    assert recognised(pd.DataFrame({"it": column}))[0].kind == kind
+
+
+def test_kinds_are_overruled() -> None:
+    found = recognised(TABLE, {"code": "category", "notes": CountVectorizer(min_df=2)})
+    assert {c.name: c.kind for c in found}["code"] == "category"
+    assert next(c for c in found if c.name == "notes").words.min_df == 2
+    for given, message in (
+        ({"hue": "colour"}, "column 'hue' cannot be a 'colour'; kinds are number"),
+        ({"hues": "number"}, "no column 'hues'"),
+        ({"gene": "number"}, "column 'gene' holds no numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            recognised(TABLE, given)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_a_mixed_table_from_file_to_prediction(tmp_path) -> None:
+    table = TABLE.drop(columns=["lat", "lon", "code"])
+    table.loc[3, "hue"], table.loc[4, "soil"], table.loc[5, "notes"] = np.nan, None, None
+    path, model = tmp_path / "wines.csv", tmp_path / "model.skops"
+    table.to_csv(path, index=False)
+    options = ("--target", "kind", "--folds", 2, "--as", "bottled=identifier", "--cache", tmp_path / "c")
+    found = run("compare", path, *options, "--json", "--save-model", model)
+    assert found.exit_code == 0, found.output
+    result = json.loads(found.stdout)
+    names = {row["name"] for row in result["kernels"]}
+    alone = {f"{kind} alone" for kind in ("numbers", "labels", "text", "strings")}
+    assert names == {*alone, "sum of all", "weighted sum of all"}
+    assert result["kind"] == "2 numbers, 1 labels, 1 texts, 1 strings"
+    notes = " ".join(result["notes"])
+    for part in (
+        "left out as identifier: 'bottled', 'bottle_id'",
+        "constant: 'cellar'",
+        "1 in 'hue') are",
+    ):
+        assert part in notes
+    best = result["kernels"][0]["score"]
+    assert best > 0.85 > next(row["score"] for row in result["kernels"] if row["name"] == "labels alone")
+
+    saved = load_model(model)
+    new = table.drop(columns=["kind", "cellar", "bottle_id", "bottled"])[:4].copy()
+    expected = saved.predict(new)
+    new.loc[0, "soil"], new.loc[1, "notes"], new.loc[2, "hue"] = "peat", "zzz", np.nan
+    new.to_csv(tmp_path / "new.csv", index=False)
+    printed = run("predict", model, tmp_path / "new.csv")
+    assert printed.exit_code == 0, printed.output
+    assert printed.stdout.splitlines()[4].split(",")[1] == expected[3]
+    new.loc[2, "gene"] = None
+    new.to_csv(tmp_path / "new.csv", index=False)
+    refused = run("predict", model, tmp_path / "new.csv")
+    assert refused.exit_code == 2
+    assert "column 'gene' has no string in row 2" in refused.output
