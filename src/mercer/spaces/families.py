@@ -88,8 +88,9 @@ class ExponentialFamily(RadialSpace):
 
         Examples
         --------
+        >>> import torch
         >>> from mercer.spaces import ExponentialFamily
-        >>> poisson = ExponentialFamily(lambda theta: theta.exp().sum())
+        >>> poisson = ExponentialFamily(lambda theta: torch.exp(theta).sum())
         >>> poisson.metric([[0.0], [2.0]]).ravel().round(4)
         array([1.    , 7.3891])
         """
