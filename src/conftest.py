@@ -6,6 +6,7 @@ import pytest
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip examples that import torch, if it is missing."""
     if find_spec("torch") is not None:
         return
     for item in items:
