@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -135,6 +136,8 @@ def compare(
             )  # fmt: skip
         if facts := kind.file_facts(data):
             result = result.with_facts(facts)
+        if kind.vectors:
+            result = replace(result, columns=tuple(data.columns))
         with outputs.printing():
             if as_json:
                 typer.echo(json.dumps({"table": data.name, **result.to_dict()}, indent=2))

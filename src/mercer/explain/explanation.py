@@ -191,6 +191,18 @@ class Explanation:
         found.sort(key=lambda feature: -abs(feature.contribution))
         return self._told(pd.DataFrame(found[:top], columns=list(Feature._fields)))
 
+    @property
+    def tells_columns(self) -> bool:
+        """Whether the kernel tells columns or other features apart, for :meth:`columns`."""
+        first = np.arange(min(1, count(self._X)))
+        return any(True for _ in self._features(first, self._chosen[first]))
+
+    @property
+    def blocks(self) -> dict[str, list[Any]]:
+        """Columns of a table that the kernel takes together; empty if it takes all."""
+        kernel = self._expansion.kernel
+        return kernel.column_blocks() if isinstance(kernel, Kernel) else {}
+
     def typical(self, *, top: int = 10) -> pd.DataFrame:
         """What speaks for each class: mean contributions over the points that are predicted as it.
 
