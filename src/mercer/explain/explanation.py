@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._arrays import count, taken
+from mercer._arrays import count, on_cpu, taken
 from mercer.contributions import Contributions, merged
 from mercer.explain.expansion import Expansion, expansion_of, points_of
 from mercer.kernels.base import BLOCK, Kernel
@@ -65,7 +65,7 @@ def explain(model: Any, X: Any) -> Explanation:
     check_is_fitted(model)
     predicted = model.predict(X)
     expansion = expansion_of(model)
-    return Explanation(expansion, points_of(model, X), np.asarray(predicted))
+    return Explanation(expansion, points_of(model, X), np.asarray(on_cpu(predicted)))
 
 
 class Feature(NamedTuple):
