@@ -13,7 +13,7 @@ from mercer.report.labels import clip
 from mercer.selection import Comparison
 
 #: Points that are explained, largest number of classes, features of each, and letters of a name.
-_POINTS, _CLASSES, _FEATURES, _LETTERS = 200, 20, 8, 24
+_POINTS, _CLASSES, _FEATURES, _LETTERS = 200, 20, 8, 60
 #: What features are called in the plural.
 _PLURALS = {"column": "columns", "word": "words", "label": "labels"} | {
     "substring": "substrings", "neighbour": "neighbours",
@@ -71,7 +71,7 @@ def _blocks(comparison: Comparison, model: Any, found: Explanation, X: Any, y: A
         return []
     frame = importance(model, X, y, random_state=comparison.random_state)
     pairs = zip(frame["importance"], frame["standard_error"], strict=True)
-    return _bars(frame["block"], frame["importance"], [f"{v:.3g} ± {e:.2g}" for v, e in pairs])
+    return _bars(frame["block"], frame["importance"], [f"{v:.2g} ± {e:.1g}" for v, e in pairs])
 
 
 def _named(comparison: Comparison, kind: str, name: str) -> str:
