@@ -218,6 +218,9 @@ def _reasons(saved: Any, data: Table, name: str) -> Any:
     reasons = explain(saved, data.X).table()
     if data.ids:
         reasons["row"] = [data.ids[row] for row in reasons["row"]]
+    if saved.nodes:  # the model knows them by their positions
+        nodes = reasons["kind"].isin(["neighbour", "training row", "landmark"])
+        reasons.loc[nodes, "name"] = [saved.nodes[int(place)] for place in reasons["name"][nodes]]
     return reasons.rename(columns={"row": name})
 
 
