@@ -186,7 +186,7 @@ def _of_machine(machine: Any) -> Expansion:
             "explain takes machines of mercer.machines, or a pipeline of a GramTransformer and an "
             f"estimator with dual_coef_ such as SVC, SVR and KernelRidge, got {machine!r}"
         )
-    kernel = getattr(machine, "kernel_", machine.kernel)
+    kernel = getattr(machine, "kernel_", getattr(machine, "kernel", None))
     precomputed = isinstance(kernel, str) and kernel == "precomputed"
     if not precomputed and not hasattr(machine, "kernel_"):
         raise TypeError(
