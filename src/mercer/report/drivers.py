@@ -41,7 +41,7 @@ class Drivers:
 
 def drivers(comparison: Comparison) -> Drivers | None:
     """Mean contributions to the best model; None if it cannot say what they come from."""
-    rows = points.choose(comparison, _POINTS)
+    rows = points.choose(comparison)[:_POINTS]
     X, y = _safe_indexing(comparison.data.X, rows), comparison.target.y[rows]
     model = comparison.scores[0].search.best_estimator_
     if len(comparison.classes) > _CLASSES:
