@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -151,6 +152,8 @@ def compare(
             )  # fmt: skip
         if facts := result.data.kind.file_facts(data):
             result = result.with_facts(facts)
+        if kind.vectors:
+            result = replace(result, columns=tuple(data.columns))
         with outputs.printing():
             if as_json:
                 typer.echo(json.dumps({"table": data.name, **result.to_dict()}, indent=2))
@@ -233,6 +236,9 @@ def _reasons(saved: Any, data: Table, name: str) -> Any:
     reasons = explain(saved, data.X).table()
     if data.ids:
         reasons["row"] = [data.ids[row] for row in reasons["row"]]
+    if saved.nodes:  # the model knows them by their positions
+        nodes = reasons["kind"].isin(["neighbour", "training row", "landmark"])
+        reasons.loc[nodes, "name"] = [saved.nodes[int(place)] for place in reasons["name"][nodes]]
     return reasons.rename(columns={"row": name})
 
 

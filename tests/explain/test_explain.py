@@ -36,7 +36,7 @@ from mercer.machines import (
     LandmarkRegressor,
     OneClassSVM,
 )
-from mercer.selection import KernelSearchCV
+from mercer.selection import KernelSearchCV, SavedModel, load_model
 from mercer.spaces import Categories, Graph, Simplex
 
 WINE, CLASSES = load_wine(return_X_y=True, as_frame=True)
@@ -317,3 +317,18 @@ def test_what_is_refused():
     assert constant.values.tolist() == [[1.0]] * len(FEW)
     assert not len(constant.rows())
     assert not len(constant.columns())
+
+
+def test_saved_models(tmp_path):
+    club = nx.karate_club_graph()
+    graph = Graph(nx.relabel_nodes(club, {k: f"m{k}" for k in club}))
+    members = graph.nodes
+    words = np.random.default_rng(0).poisson(1.0, (34, 4)) + 1
+    kernel = Diffused(graph, TfIdf(), t=0.5, attributes=words) + Heat(graph, t=1.0)
+    machine = SVC(kernel="precomputed")
+    model = make_pipeline(GramTransformer(kernel), machine).fit(members[::2], CLASSES[::8][:17] > 0)
+    SavedModel(model, kind="nodes", roles={"node": "name"}).save(tmp_path / "club.skops")
+    found, before = (explain(m, members[1:4]) for m in (load_model(tmp_path / "club.skops"), model))
+    pd.testing.assert_frame_equal(found.table(), before.table())
+    names = found.table().groupby("kind")["name"].unique()
+    assert set(names["neighbour"]) | set(names["training row"]) <= set(members)

@@ -18,6 +18,7 @@ from mercer.kernels import (
     Matern,
     MultipleKernel,
     On,
+    Parametrix,
     Polynomial,
     PosteriorHeat,
     Power,
@@ -47,6 +48,8 @@ EXACT = {
     "heat": (Heat(RING, t=0.3), NODES, OTHERS),
     "matern": (Matern(RING, nu=2.0, length_scale=1.0), NODES, OTHERS),
     "walks": (Exponential(RING, beta=0.1), NODES, OTHERS),
+    "some walks": (Exponential(RING, beta=0.7, normalized=True), NODES, OTHERS),
+    "many walks": (Exponential(RING, beta=2.0, normalized=True), NODES, OTHERS),
     "power": (Power(RING, 2), NODES, OTHERS),
     "diffused": (Diffused(RING, Gaussian(), 0.5, RNG.normal(size=(34, 2)), True), NODES, OTHERS),
     "attributes": (Diffused(RING, Linear(), 0.5, RNG.normal(size=(34, 2))), NODES, OTHERS),
@@ -109,6 +112,13 @@ def test_first_order_of_angles(kernel, sparsely):
     rows = sparse.csr_matrix if sparsely else np.array
     found = kernel.contributions(rows(X), rows(Y), WEIGHTS)[0].values
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_first_order_of_products_of_profiles():
+    kernel, step = Parametrix(Simplex(), t=0.1, order=2), 1e-6
+    profile, w = kernel.profile(6), np.linspace(0.1, 0.9, 5)
+    slopes = (profile.evaluate(w + step) - profile.evaluate(w - step)) / (2 * step)
+    np.testing.assert_allclose(profile.slope(w), slopes, rtol=1e-6)
 
 
 def test_first_order_of_polynomials_and_layers():

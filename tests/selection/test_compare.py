@@ -281,8 +281,12 @@ def test_models_of_other_kinds_predict(tmp_path) -> None:
     done = run("compare", nodes, "--target", "y", "--edges", edges, "--folds", 2, "--save-model", model)
     assert done.exit_code == 0, done.stderr
     frame[16:].to_csv(nodes, index=False)
-    output = run("predict", model, nodes)
+    output = run("predict", model, nodes, "--explain", tmp_path / "why.csv")
     assert output.stdout.splitlines()[1] == "n16,0"
+    why = pd.read_csv(tmp_path / "why.csv")
+    assert why["node"].unique().tolist() == ["n16", "n17", "n18", "n19"]
+    named = why[why["kind"].isin(["neighbour", "training row"])]["name"]
+    assert set(named) <= set(frame["node"])
     assert "accuracy 100.00%" in output.stderr
     pd.DataFrame({"node": ["n99"]}).to_csv(nodes, index=False)
     assert "names 'n99', which is not in the graph" in run("predict", model, nodes).stderr

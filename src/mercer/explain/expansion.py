@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -96,8 +97,7 @@ class Expansion:
         """Numbers of pairs of points, divided by the lengths of both if the kernel is normalised."""
         if not self.normalize:
             return pairs
-        left, right = (np.sqrt(self.kernel.diag(points)) for points in (X, self.points))
-        return pairs / left[:, None] / right
+        return pairs / np.sqrt(self.kernel.diag(X))[:, None] / np.sqrt(self._squares)
 
     def distances(self, X: Any, similarities: Array) -> Array | None:
         """Distances in feature space; None if k(x, x) is not known."""
@@ -105,8 +105,13 @@ class Expansion:
             return None
         if self.normalize:
             return np.sqrt(np.maximum(2 - 2 * similarities, 0.0))
-        own, others = (np.asarray(self.kernel.diag(points), float) for points in (X, self.points))
-        return np.sqrt(np.maximum(own[:, None] + others - 2 * similarities, 0.0))
+        own = np.asarray(self.kernel.diag(X), dtype=float)[:, None]
+        return np.sqrt(np.maximum(own + self._squares - 2 * similarities, 0.0))
+
+    @cached_property
+    def _squares(self) -> Array:
+        """Values k(x_i, x_i) of the points."""
+        return np.asarray(self.kernel.diag(self.points), dtype=float)
 
 
 def points_of(model: Any, X: Any) -> Any:
@@ -181,7 +186,7 @@ def _of_machine(machine: Any) -> Expansion:
             "explain takes machines of mercer.machines, or a pipeline of a GramTransformer and an "
             f"estimator with dual_coef_ such as SVC, SVR and KernelRidge, got {machine!r}"
         )
-    kernel = getattr(machine, "kernel_", machine.kernel)
+    kernel = getattr(machine, "kernel_", getattr(machine, "kernel", None))
     precomputed = isinstance(kernel, str) and kernel == "precomputed"
     if not precomputed and not hasattr(machine, "kernel_"):
         raise TypeError(

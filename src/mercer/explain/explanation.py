@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._arrays import count, taken
+from mercer._arrays import count, on_cpu, taken
 from mercer.contributions import Contributions, merged
 from mercer.explain.expansion import Expansion, expansion_of, points_of
 from mercer.kernels.base import BLOCK, Kernel
@@ -65,7 +65,7 @@ def explain(model: Any, X: Any) -> Explanation:
     check_is_fitted(model)
     predicted = model.predict(X)
     expansion = expansion_of(model)
-    return Explanation(expansion, points_of(model, X), np.asarray(predicted))
+    return Explanation(expansion, points_of(model, X), np.asarray(on_cpu(predicted)))
 
 
 class Feature(NamedTuple):
@@ -190,6 +190,18 @@ class Explanation:
         found = self._largest_features(self._at(row), outputs, top)[0]
         found.sort(key=lambda feature: -abs(feature.contribution))
         return self._told(pd.DataFrame(found[:top], columns=list(Feature._fields)))
+
+    @property
+    def tells_columns(self) -> bool:
+        """Whether the kernel tells columns or other features apart, for :meth:`columns`."""
+        first = np.arange(min(1, count(self._X)))
+        return any(True for _ in self._features(first, self._chosen[first]))
+
+    @property
+    def blocks(self) -> dict[str, list[Any]]:
+        """Columns of a table that the kernel takes together; empty if it takes all."""
+        kernel = self._expansion.kernel
+        return kernel.column_blocks() if isinstance(kernel, Kernel) else {}
 
     def typical(self, *, top: int = 10) -> pd.DataFrame:
         """What speaks for each class: mean contributions over the points that are predicted as it.

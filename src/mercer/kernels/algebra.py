@@ -137,6 +137,12 @@ class _Pair(Kernel, sk.KernelOperator):
         """See :class:`Kernel`."""
         return (self.k1, self.k2)
 
+    @property
+    def label(self) -> str:
+        """See :class:`Kernel`; those of both kernels."""
+        labels = (k.label if isinstance(k, Kernel) else repr(k) for k in self.parts)
+        return f" {self._sign} ".join(labels)
+
     def _slopes(self, eval_gradient: bool) -> int:
         """Number of derivatives to compute."""
         return len(self.theta) if eval_gradient else 0

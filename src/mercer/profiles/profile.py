@@ -111,9 +111,18 @@ class ProductProfile:
         with np.errstate(over="ignore"):  # infinity is the value there
             tile *= other
 
+    #: Whether the profile is a linear function of the invariant.
+    linear = False
+
     def evaluate(self, w: Any) -> Any:
         """See :class:`Profile`."""
         return self.first.evaluate(w) * self.second.evaluate(w)
+
+    def slope(self, w: Array) -> Array:
+        """Derivative with respect to the invariant."""
+        first: Any = self.first
+        second: Any = self.second
+        return first.slope(w) * second.evaluate(w) + first.evaluate(w) * second.slope(w)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from mercer import __version__
 from mercer.report import points, predictions
 from mercer.report.capacity import MOST_CLASSES, MOST_POINTS, capacities
 from mercer.report.curves import curves
+from mercer.report.drivers import drivers
 from mercer.report.grammatrix import heat_map, maps, pair_histogram, similarities
 from mercer.report.labels import short_names
 from mercer.report.points import HEAT_POINTS
@@ -38,6 +39,7 @@ def page(comparison: Comparison, title: str, source: Source, bounds: bool) -> di
         "indefinite": [s.name for s in comparison.scores if not s.kernel.positive_semidefinite],
         "confusion": confusion,
         "matrix": confusion is not None and len(confusion.classes) <= predictions.MOST_CLASSES,
+        "drivers": drivers(comparison),
         "bounds": bounds and classes,
         "capacities": capacities(comparison) if bounds else [],
         "limits": (MOST_POINTS, MOST_CLASSES),

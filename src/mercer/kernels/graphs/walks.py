@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,11 @@ class _Walks(NodeFunction):
     """
 
     law: _ExponentialLaw
+
+    def _root(self) -> NodeFunction:
+        half = replace(self.law, beta=self.law.beta / 2)
+        # Sums over walks are not relative to the largest weight.
+        return _Walks(self.graph, self.operator, half, self.normalized and not self._by_walks)
 
     @property
     def _by_walks(self) -> bool:

@@ -204,27 +204,33 @@ class On(Kernel):
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; those of the kernel, with the names of columns, words or labels."""
         self.validate()
-        factor = 1.0 if self.factor is None else float(self.factor)
         P, Q = self.points(X, "X"), self.points(Y, "Y")
+        factor = 1.0 if self.factor is None else float(self.factor)
         found = self.kernel.contributions(P, Q, factor * weights)
-        keys = self.columns if isinstance(self.columns, list) else [self.columns]
-        if self.prepare is None or isinstance(self.prepare, str):
-            return tuple(own.renamed(keys) for own in found)
-        made_of = getattr(self.prepare, "estimator", self.prepare)
-        words = hasattr(made_of, "vocabulary_")
-        if words or count(P.T) != len(keys):
-            keys = list(made_of.get_feature_names_out(None if words else [str(key) for key in keys]))
-        return tuple(own.renamed(keys, "word" if words else None) for own in found)
+        names, kind = self._keys, None
+        if isinstance(self.prepare, FrozenEstimator):
+            transformer = self.prepare.estimator
+            if hasattr(transformer, "vocabulary_"):
+                names, kind = transformer.get_feature_names_out(), "word"
+            elif P.shape[1] != len(names) and hasattr(transformer, "get_feature_names_out"):
+                names = transformer.get_feature_names_out([str(key) for key in names])
+            elif P.shape[1] != len(names):
+                names = range(P.shape[1])
+        return tuple(own.renamed(names, kind) for own in found)
+
+    @property
+    def _keys(self) -> Any:
+        """Names or positions of the columns."""
+        return self.columns if isinstance(self.columns, list) else [self.columns]
 
     def column_blocks(self) -> dict[str, list[Any]]:
         """See :class:`Kernel`; the columns."""
-        keys = self.columns if isinstance(self.columns, list) else [self.columns]
-        return {self.label: keys}
+        return {self.label: self._keys}
 
     @property
     def label(self) -> str:
         """See :class:`Kernel`; the names of the columns."""
-        keys = self.columns if isinstance(self.columns, list) else [self.columns]
+        keys = self._keys
         if len(keys) <= _NAMED:
             return ", ".join(map(str, keys))
         return f"{keys[0]} .. {keys[-1]} ({len(keys)} columns)"

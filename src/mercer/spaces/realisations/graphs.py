@@ -268,10 +268,14 @@ class NodeFunction(Realisation):
 
     def _met_half_way(self, P: Nodes, Q: Nodes, weights: Array) -> Array:
         """Sums ``sum_q weights[p, q] R(p, u) R(q, u)`` for all nodes u."""
-        root = NodeFunction(self.graph, self.operator, _SquareRoot(self.law), self.normalized)
+        root = self._root()
         block = np.zeros((self.graph.size, len(P)))
         np.add.at(block, Q, weights.T)
         return root.plain_gram(P, np.arange(self.graph.size)) * root.times(block).T
+
+    def _root(self) -> NodeFunction:
+        """The square root of the plain kernel."""
+        return NodeFunction(self.graph, self.operator, _SquareRoot(self.law), self.normalized)
 
     def times(self, block: Array) -> Array:
         """Product of the plain kernel of all nodes with a block of vectors, which is used up."""

@@ -1,0 +1,88 @@
+"""What drives the predictions of the best kernel: columns, words, substrings or neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.utils import _safe_indexing
+
+from mercer.explain import Explanation, explain, importance
+from mercer.report import points
+from mercer.report.labels import clip
+from mercer.selection import Comparison
+
+#: Points that are explained, largest number of classes, features of each, and letters of a name.
+_POINTS, _CLASSES, _FEATURES, _LETTERS = 200, 20, 8, 60
+#: What features are called in the plural.
+_PLURALS = {"column": "columns", "word": "words", "label": "labels"} | {
+    "substring": "substrings", "neighbour": "neighbours",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A line of a bar chart: a name, a number as text, and its length in percent of the longest."""
+
+    name: str
+    value: str
+    length: float
+
+
+@dataclass(frozen=True)
+class Drivers:
+    """Charts of features for each class or output, and of blocks of columns if there are several."""
+
+    what: str
+    points: int
+    charts: list[tuple[str, list[Bar]]]
+    blocks: list[Bar]
+
+
+def drivers(comparison: Comparison) -> Drivers | None:
+    """Mean contributions to the best model; None if it cannot say what they come from."""
+    rows = points.choose(comparison)[:_POINTS]
+    X, y = _safe_indexing(comparison.data.X, rows), comparison.target.y[rows]
+    model = comparison.scores[0].search.best_estimator_
+    if len(comparison.classes) > _CLASSES:
+        return None
+    try:
+        found = explain(model, X)
+    except TypeError:  # not a sum over training points
+        return None
+    if not found.tells_columns:
+        return None
+    frame = found.typical(top=_FEATURES)
+    number = "contribution" if comparison.classes else "size"
+    frame = frame[frame[number] > 0]
+    named = zip(frame["kind"], frame["name"], strict=True)
+    frame = frame.assign(name=[_named(comparison, kind, name) for kind, name in named])
+    charts = [
+        (clip(str(output), _LETTERS), _bars(own["name"], own[number], [f"{v:.3g}" for v in own[number]]))
+        for output, own in frame.groupby("output", sort=False)
+    ]
+    what = " and ".join(_PLURALS[kind] for kind in dict.fromkeys(frame["kind"]))
+    return Drivers(what, len(rows), charts, _blocks(comparison, model, found, X, y))
+
+
+def _blocks(comparison: Comparison, model: Any, found: Explanation, X: Any, y: Any) -> list[Bar]:
+    """Importance of the parts of a table; none if there is only one."""
+    if len(found.blocks) < 2:
+        return []
+    frame = importance(model, X, y, random_state=comparison.random_state)
+    pairs = zip(frame["importance"], frame["standard_error"], strict=True)
+    return _bars(frame["block"], frame["importance"], [f"{v:.2g} ± {e:.1g}" for v, e in pairs])
+
+
+def _named(comparison: Comparison, kind: str, name: str) -> str:
+    """The name of a feature; columns of arrays have positions."""
+    known = kind == "column" and name.isdecimal() and int(name) < len(comparison.columns)
+    return comparison.columns[int(name)] if known else name
+
+
+def _bars(names: Any, values: Any, texts: list[str]) -> list[Bar]:
+    longest = max(max(values, default=0.0), 1e-300)
+    return [
+        Bar(clip(str(name), _LETTERS), text, round(100 * max(value, 0.0) / longest, 1))
+        for name, value, text in zip(names, values, texts, strict=True)
+    ]
