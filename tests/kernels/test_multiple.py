@@ -1,5 +1,7 @@
 """Sums of kernels whose weights are learnt."""
 
+import itertools
+
 import numpy as np
 import pytest
 import sklearn.svm
@@ -7,6 +9,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_diabetes, load_wine
 
 from mercer.kernels import Gaussian, Linear, MultipleKernel, On
+from mercer.kernels.tables.multiple import _RIDGES, _Problem
 from mercer.machines import SVC, KernelRidge
 from mercer.selection import KernelSearchCV
 
@@ -88,6 +91,54 @@ def test_the_weights_of_a_margin() -> None:
         assert best <= hinge(other, 0.01) * (1 + 1e-3)
     with pytest.raises(ValueError, match="the hinge loss is for classes"):
         MultipleKernel(PARTS, "hinge").learnt_from(TABLE, TABLE[:, 0])
+
+
+def left_out(w: np.ndarray, ridge: float, some: np.ndarray) -> np.ndarray:
+    """Squared errors of ridge regressions with a constant that is free, refitted without each point."""
+    K, errors = np.tensordot(w, MATRICES, 1), []
+    for i in some:
+        rest = np.flatnonzero(np.arange(len(X)) != i)
+        ones = np.ones((len(rest), 1))
+        system = np.block(
+            [[K[np.ix_(rest, rest)] + ridge * np.eye(len(rest)), ones], [ones.T, np.zeros((1, 1))]]
+        )
+        coefficients = np.linalg.solve(system, np.vstack([INDICATORS[rest], np.zeros((1, 3))]))
+        value = np.append(K[i, rest], 1.0) @ coefficients
+        errors.append(((INDICATORS[i] - value) ** 2).sum())
+    return np.array(errors)
+
+
+def test_errors_at_points_left_out() -> None:
+    problem = _Problem(MATRICES, np.ones(4), INDICATORS)
+    w, some = np.array([0.2, 0.5, 0.3, 0.0]), np.arange(0, len(X), 9)
+    expected = [left_out(w, len(X) * ridge, some) for ridge in _RIDGES]
+    found = problem.left_out_errors(w)[some]
+    assert (
+        min(np.abs(found / errors - 1).max() for errors in expected) < 1e-3
+    )  # the constant is almost free
+
+
+def test_parts_are_added_if_they_help_beyond_noise() -> None:
+    problem = _Problem(MATRICES, np.ones(4), INDICATORS)
+    path = MultipleKernel(PARTS, "loo").weight_path(TABLE, Y)
+    np.testing.assert_allclose(path.sum(axis=1), 1)
+    np.testing.assert_allclose(path[-1], shares(MultipleKernel(PARTS, "loo")))
+    assert np.count_nonzero(path[0]) == 1
+    assert path[-1, 3] == 0  # noise
+    errors = [problem.left_out_errors(w) for w in path]
+    assert min(problem.left_out_errors(w).mean() for w in np.eye(4)) == errors[0].mean()
+    for before, after in itertools.pairwise(errors):
+        assert (before - after).mean() > (before - after).std() / np.sqrt(len(X))
+    # Two parts that are needed together are both found, also for numbers.
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(120, 3))
+    y = rows[:, 0] + rows[:, 1]
+    three = [On([i], Linear()) for i in range(3)]
+    found = MultipleKernel(three, "loo").learnt_from(rows, y).learnt_weights
+    assert (found[:2] > 0.2).all()
+    assert found[2] < 0.01
+    constant = MultipleKernel(three, "loo").learnt_from(rows, rng.permutation(y)).learnt_weights
+    assert np.count_nonzero(constant) == 1
 
 
 def test_the_kernel_is_the_weighted_sum() -> None:

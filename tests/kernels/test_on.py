@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from mercer.features import GramTransformer
+from mercer.gp import SphericalGPRegressor
 from mercer.kernels import Gaussian, Heat, Linear, MeanEmbedding, On, Spectrum, TfIdf
 from mercer.machines import SVC, KernelRidge
 from mercer.selection import KernelSearchCV
@@ -117,6 +118,8 @@ def test_arrays_have_positions() -> None:
     assert process.score(TABLE[["age", "income", "site"]], TABLE.age) > 0.9
     with pytest.raises(ValueError, match="'age' is asked for by name, and X is a bare array"):
         GaussianProcessRegressor(named).fit(TABLE[["age", "income", "site"]], TABLE.age)
+    with pytest.raises(TypeError, match=r"the kernel must be .* works in KernelRidge and LandmarkReg"):
+        SphericalGPRegressor(named).fit(TABLE[["age", "income", "site"]], TABLE.age)
 
 
 def test_preparation_is_learnt_from_training_rows_alone() -> None:

@@ -29,7 +29,8 @@ from mercer.spaces.realisations.zonal import LevelWeights
 
 _NO_LEVELS = (
     "the kernel must be ArcCosine, or Heat, Matern or another SpectralKernel on Sphere() or Simplex(), "
-    "got {!r}"
+    "got {!r}; every kernel works in KernelRidge and LandmarkRegressor of mercer.machines and in "
+    "scikit-learn's Gaussian processes, where columns of tables are named by position"
 )
 #: Elements of one block of a Gram matrix that is multiplied and thrown away.
 BLOCK = 2_000_000
