@@ -497,19 +497,3 @@ def test_features_of_many_components() -> None:
     empty = SpectralFeatures(Heat(Graph(sparse.csr_array((5000, 5000))), t=1.0), n_components=5).fit()
     assert empty.error_ == 1
     assert list(empty.get_feature_names_out()) == ["u0", "u1", "u2", "u3", "u4"]
-
-
-@pytest.mark.parametrize("similarity", ["adjacency", "laplacian", "normalized"])
-def test_von_neumann_has_a_default_for_every_graph(similarity: str) -> None:
-    graphs = [nx.karate_club_graph(), nx.star_graph(300), nx.path_graph(3), nx.empty_graph(4)]
-    for graph in graphs:
-        kernel = VonNeumann(Graph(graph, similarity=similarity))
-        K = kernel(list(graph))
-        S = Graph(graph, similarity=similarity).operator("similarity").matrix.toarray()
-        top = np.linalg.eigvalsh(S)[-1]
-        assert kernel.beta == pytest.approx(0.9 / top if top > 1e-9 else 1.0)
-        np.testing.assert_allclose(K, np.linalg.inv(np.eye(len(S)) - kernel.beta * S), atol=1e-9)
-        ends = kernel.clone_with_theta(kernel.bounds[:, 1])
-        assert np.isfinite(ends(list(graph)[:2])).all()
-        assert clone(kernel) == kernel
-        assert kernel.theta == np.log(kernel.beta)

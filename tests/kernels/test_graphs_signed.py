@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy import linalg, sparse
+from sklearn.base import clone
 
 from mercer.kernels import Exponential, Heat, Matern, Power, VonNeumann
 from mercer.spaces import Graph
@@ -70,3 +71,19 @@ def test_contracts() -> None:
     graph = Graph(signed(), similarity="matrix")
     for kernel in (Exponential(graph, beta=0.2), VonNeumann(graph, beta=0.05, normalized=True)):
         check_kernel(kernel)
+
+
+@pytest.mark.parametrize("similarity", ["adjacency", "laplacian", "normalized"])
+def test_von_neumann_has_a_default_for_every_graph(similarity: str) -> None:
+    graphs = [nx.karate_club_graph(), nx.star_graph(300), nx.path_graph(3), nx.empty_graph(4)]
+    for graph in graphs:
+        kernel = VonNeumann(Graph(graph, similarity=similarity))
+        K = kernel(list(graph))
+        S = Graph(graph, similarity=similarity).operator("similarity").matrix.toarray()
+        top = np.linalg.eigvalsh(S)[-1]
+        assert kernel.beta == pytest.approx(0.9 / top if top > 1e-9 else 1.0)
+        np.testing.assert_allclose(K, np.linalg.inv(np.eye(len(S)) - kernel.beta * S), atol=1e-9)
+        ends = kernel.clone_with_theta(kernel.bounds[:, 1])
+        assert np.isfinite(ends(list(graph)[:2])).all()
+        assert clone(kernel) == kernel
+        assert kernel.theta == np.log(kernel.beta)

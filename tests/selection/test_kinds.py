@@ -129,7 +129,7 @@ def test_models_of_a_kind_that_is_gone_are_named(tmp_path, monkeypatch) -> None:
 
 
 def test_the_slowest_kernels_of_strings_come_last() -> None:
-    """Measured: a suffix automaton per string, then dynamic programs for all pairs."""
+    """A suffix automaton for each string, then dynamic programs for all pairs."""
     words = ["ACGTACGT", "TTGACGTA", "ACGGACGA", "ACTTACGA"] * 5
     names = list(candidates(words).families)
     assert names[-2:] == ["full spectrum", "subsequences with gaps"]
