@@ -105,6 +105,7 @@ class ArcCosine(RadialKernel):
 
     space = Euclidean()
     embeds_alike = True
+    has_opposites = True
 
     def validate(self) -> None:
         """See :class:`Kernel`."""
