@@ -28,7 +28,7 @@ from mercer.special import (
     level_sums,
     zonal,
 )
-from mercer.special.funk_hecke import check_values
+from mercer.special.funk_hecke import values_at
 from mercer.special.heat_short_time import ClosedForm
 from mercer.special.hyperbolic import BesselGenerator, GaussianGenerator
 from mercer.special.hyperbolic_tables import LineFunction
@@ -345,7 +345,7 @@ class AngularShape(Law):
     def value(self) -> float:
         """The function at the angle zero."""
         angle = np.zeros(1)
-        value = float(check_values(self.shape(angle), angle)[0])
+        value = float(values_at(self.shape, angle)[0])
         if value <= 0:
             raise ValueError(f"shape must be positive at the angle 0, where k(x, x) is, got {value!r}")
         return value
@@ -376,8 +376,7 @@ class AngularShape(Law):
 
         def function(u: Array) -> Array:
             theta = heat_expansion.angles(u)
-            values = check_values(self.shape(theta.ravel()), theta.ravel())
-            return values.reshape(theta.shape) / value
+            return values_at(self.shape, theta.ravel()).reshape(theta.shape) / value
 
         return ClosedForm(function, math.log(value), lambda normalized: np.zeros_like)
 

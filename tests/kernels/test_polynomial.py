@@ -6,7 +6,13 @@ from scipy import sparse
 from sklearn.svm import SVC
 
 from mercer.bounds import vc_bound
-from mercer.kernels import InverseGeneralizedVariance, Polynomial, RegularizedMoment
+from mercer.kernels import (
+    Gaussian,
+    InverseGeneralizedVariance,
+    Linear,
+    Polynomial,
+    RegularizedMoment,
+)
 from tests.helpers.clouds import random_clouds
 
 
@@ -28,6 +34,28 @@ def test_many_features_are_not_written_out() -> None:
     assert Polynomial(degree=2, coef0=0.0).explicit_features(X).shape == (2, 990)
     assert Polynomial(degree=2).explicit_features(X) is None
     assert Polynomial(degree=3).explicit_features(sparse.csr_matrix((2, 20_000))) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_overflow_is_refused(dtype: type) -> None:
+    large = 1e17 if dtype is np.float64 else 1e3  # squares to the power of ten do not fit
+    rows = np.array([[large, 1.0], [1.0, 2.0]], dtype=dtype)
+    kernel = Polynomial(degree=10)
+    for X in (rows, sparse.csr_matrix(rows)):
+        for compute in (kernel, kernel.diag, lambda X: kernel.matvec(X, X, np.ones(2))):
+            with pytest.raises(ValueError, match=f"degree 10 overflow in {np.dtype(dtype)}; take"):
+                compute(X)
+    with pytest.raises(ValueError, match="row 0 of X has numbers whose power 20 overflows"):
+        Polynomial(degree=20).explicit_features(rows)
+    for combined in (Linear() ** 20, Polynomial(degree=5) * Polynomial(degree=5), 1e300 * Linear()):
+        with pytest.raises(ValueError, match="overflow"):
+            combined(rows if dtype is np.float32 else 1e3 * rows)
+    scaled = Gaussian(column_scales=[1e-200, 1.0])
+    with pytest.raises(ValueError, match="row 0 of X / column_scales"):
+        scaled(rows)
+    narrow, slope = Gaussian(length_scale=1e-160)(rows, eval_gradient=True)
+    assert np.array_equal(narrow, np.eye(2))
+    assert not slope.any()
 
 
 def test_clouds_and_bounds_use_the_features() -> None:

@@ -1,6 +1,7 @@
 """Kernels that are a user's function of the angle."""
 
 import importlib
+import math
 import pickle
 import sys
 
@@ -14,6 +15,7 @@ from mercer.bounds import covering_bound
 from mercer.cli import app
 from mercer.features import SpectralFeatures
 from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
+from mercer.harmonics import funk_hecke
 from mercer.kernels import ArcCosine, Heat, Zonal
 from mercer.selection import compare, load_model, save_model
 from mercer.spaces import Euclidean, Projective, Simplex, Sphere
@@ -144,6 +146,22 @@ def test_a_shape_must_be_a_function_that_is_positive_at_zero():
         Zonal(Sphere(), 3.0)(X)
     with pytest.raises(ValueError, match="positive at the angle 0"):
         Zonal(Sphere(), np.sin)(X)
+    with pytest.raises(TypeError, match=r"array of angles.*use np.exp and not math.exp.*np.vectorize"):
+        funk_hecke(lambda theta: math.exp(-theta), 3, 4)
+    with pytest.raises(ValueError, match=r"one value for each angle, got an array of shape \(\)"):
+        funk_hecke(lambda theta: 1.0, 3, 4)
+    with pytest.raises(TypeError, match="function of the angle, got 3"):
+        funk_hecke(3, 3, 4)
+
+
+def test_opposite_points_are_exactly_opposite():
+    """A product of unit vectors is off by a rounding, which a shape with a slope at pi magnifies."""
+    rows = np.random.default_rng(5).normal(size=(50, 3))
+    both = np.concatenate([rows, -2 * rows])
+    K = Zonal(Sphere(), laplace)(both)
+    for values in (K[:50, 50:], K[50:, :50], Zonal(Sphere(), laplace)(sparse.csr_matrix(rows), -rows)):
+        np.testing.assert_allclose(np.diag(values), laplace(np.pi), rtol=1e-14)
+    np.testing.assert_array_equal(np.diag(ArcCosine(order=0)(rows, -rows)), 0.0)
 
 
 def test_models_are_saved_with_the_name_of_the_function(tmp_path):

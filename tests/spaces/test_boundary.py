@@ -340,6 +340,17 @@ def test_many_categories_and_short_times() -> None:
     assert abs(K - float(truth)) < 1e-10
 
 
+def test_absorbing_tails_at_short_times() -> None:
+    """A value below 1e-20 is relatively exact, at a time for which corners are refused."""
+    x, y, t = np.array([0.2, 0.3, 0.5]), np.array([0.7, 0.25, 0.05]), 2e-3
+    with mpmath.workdps(70):
+        both, first, second = (brute_force(p, q, t, True) for p, q in ((x, y), (x, x), (y, y)))
+        truth = float(both / mpmath.sqrt(first * second))
+    found = Heat(Simplex(boundary="absorbing"), t=t)([x], [y]).item()
+    assert found == pytest.approx(truth, rel=1e-8)
+    assert truth < 1e-20
+
+
 @pytest.mark.parametrize("n", [2, 3, 6, 14])
 def test_corners_are_not_refused(n: int) -> None:
     corners = np.eye(n) + 1e-8

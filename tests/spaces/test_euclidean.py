@@ -42,6 +42,31 @@ def test_matern_against_bessel_functions(nu):
     np.testing.assert_allclose(gradient[0], np.array(slopes, dtype=float), rtol=1e-9, atol=1e-13)
 
 
+@pytest.mark.parametrize("n", [2, 150])
+@pytest.mark.parametrize("nu", [0.1, 0.5, 1.5])
+def test_close_rows_in_a_wide_set(nu, n):
+    """Distances from 1e-8 to 1e-3 between rows up to 1e3 apart."""
+    rng = np.random.default_rng(n)
+    first, steps = rng.uniform(-500, 500, size=(6, n)), rng.normal(size=(6, n))
+    second = first + 10.0 ** np.arange(-8, -2)[:, None] * steps / np.linalg.norm(steps, axis=1)[:, None]
+    rows, length = np.concatenate([first, second]), 0.5
+    kernel = Matern(Euclidean(), nu=nu, length_scale=length)
+    K, slopes = kernel(rows, eval_gradient=True)
+    with mp.workdps(40):
+        gaps = [[mp.mpf(a) - mp.mpf(b) for a, b in zip(x, y, strict=True)]
+                for x, y in zip(first.tolist(), second.tolist(), strict=True)]  # fmt: skip
+        z = [mp.sqrt(2 * mp.mpf(nu) * mp.fsum(d * d for d in gap)) / length for gap in gaps]
+        true = np.array([float(matern(nu, x)) for x in z])
+        step = mp.mpf("1e-15")
+        rises = np.array([float((matern(nu, x * (1 - step)) - matern(nu, x)) / step) for x in z])
+    np.testing.assert_allclose(np.diag(K[:6, 6:]), true, atol=1e-13)
+    np.testing.assert_allclose(np.diag(slopes[:6, 6:, 0]), rises, atol=1e-12)
+    for kind in (sparse.csr_matrix(first), first):
+        values = kernel(kind, sparse.csr_matrix(second))
+        np.testing.assert_allclose(np.diag(values), true, atol=1e-13)
+    np.testing.assert_allclose(kernel(sparse.csr_matrix(rows)), K, atol=1e-12)
+
+
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_absolute_forms_are_inverse_transforms(n):
     # The kernel of (rate - Laplacian)^(-nu - n/2) at distance 0, by an integral over frequencies.

@@ -186,6 +186,33 @@ def differences_from_products(tile, step, rows, columns, p, squares, scales, q, 
 
 
 @jit()
+def sparse_differences(tile, begin, skip, P, squares, Q, others, symmetric):
+    """The same for products of sparse rows from ``begin`` and ``skip`` on, without factors.
+
+    Rows are starts, sorted columns and values.  Of a symmetric tile the part from the diagonal on is
+    defined.
+    """
+    (starts, columns, values), (their_starts, their_columns, their_values) = P, Q
+    for i in range(tile.shape[0]):
+        for j in range(max(begin + i - skip, 0) if symmetric else 0, tile.shape[1]):
+            total = squares[begin + i] + others[skip + j]
+            square = total - 2.0 * tile[i, j]
+            if not _CLOSE * total <= square < np.inf:
+                square = 0.0
+                here, end = starts[begin + i], starts[begin + i + 1]
+                there, their_end = their_starts[skip + j], their_starts[skip + j + 1]
+                while here < end or there < their_end:
+                    mine = here < end and (there == their_end or columns[here] <= their_columns[there])
+                    theirs = there < their_end and (here == end or their_columns[there] <= columns[here])
+                    x = values[here] if mine else 0.0
+                    y = their_values[there] if theirs else 0.0
+                    square += (x - y) ** 2
+                    here += mine
+                    there += theirs
+            tile[i, j] = square
+
+
+@jit()
 def _coordinates(point, k):
     return point[k], point[k + 1], point[k + 2], point[k + 3]
 

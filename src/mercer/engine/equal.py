@@ -58,6 +58,18 @@ class Equal:
 
 
 @dataclass(frozen=True, eq=False)
+class Known:
+    """Several such sets of pairs in main memory, each with its value: equal and opposite rows."""
+
+    sets: tuple[Equal, ...]
+
+    def write(self, rows: slice, columns: slice, tile: NDArray[Any]) -> None:
+        """See :class:`Equal`."""
+        for pairs in self.sets:
+            pairs.write(rows, columns, tile)
+
+
+@dataclass(frozen=True, eq=False)
 class NumberedRows:
     """The same by numbers of the rows, where these are: equal rows have equal numbers.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._threads import threads_in_use
-from mercer.engine.equal import Equal
+from mercer.engine.equal import Equal, Known
 from mercer.profiles import Profile
 from mercer.profiles.polynomial import line_of
 
@@ -91,6 +91,28 @@ class Differences(Operand):
 
 
 @dataclass(frozen=True, eq=False)
+class SparseDifferences(Operand):
+    """Sparse rows with sorted columns, for the invariant ``|p - q|^2``, exact where rows are close."""
+
+    points: sparse.csr_matrix
+    squares: NDArray[Any]
+
+    def invariants(self, other: SparseDifferences, symmetric: bool) -> Invariants:
+        """See :class:`Operand`."""
+        from mercer.compiled.radial import sparse_differences
+
+        product = _sparse_product(*columns_in_use(self.points, other.points), symmetric)
+        P, Q = ((X.indptr, X.indices, X.data) for X in (self.points, other.points))
+
+        def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
+            product.write(rows, columns, out)
+            mine, theirs = (P, self.squares), (Q, other.squares)
+            sparse_differences(out, rows.start, columns.start, *mine, *theirs, symmetric)
+
+        return Invariants(product.shape, product.dtype, product.tile, write)
+
+
+@dataclass(frozen=True, eq=False)
 class Normals(Operand):
     """Products of normal distributions, for their symmetrised Kullback-Leibler divergences."""
 
@@ -136,8 +158,8 @@ class Factors(Operand):
         return Invariants(first.shape, first.dtype, first.tile, write)
 
 
-def invariants(L: Any, R: Any, symmetric: bool, equal: Equal | None = None) -> Invariants:
-    """Invariants of the pairs of two operands, exact at rows that are known to be equal."""
+def invariants(L: Any, R: Any, symmetric: bool, equal: Equal | Known | None = None) -> Invariants:
+    """Invariants of the pairs of two operands, exact at rows that are known to be equal or opposite."""
     if isinstance(L, Operand):
         source = L.invariants(R, symmetric)
     elif sparse.issparse(L) and sparse.issparse(R):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,7 +60,8 @@ class Constant(Kernel):
         if eval_gradient and Y is not None:
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         check_room(X, Y)
-        K = filled((count(X), count(X if Y is None else Y)), self.value, X)
+        with _finite(self):
+            K = filled((count(X), count(X if Y is None else Y)), self.value, X)
         if not eval_gradient:
             return K
         return K, np.repeat(K[:, :, None], len(self.free()), axis=2)
@@ -67,7 +69,8 @@ class Constant(Kernel):
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         self.validate()
-        return filled((count(X),), self.value, X)
+        with _finite(self):
+            return filled((count(X),), self.value, X)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
@@ -79,6 +82,18 @@ class Constant(Kernel):
     def __repr__(self) -> str:
         plain = self.value_bounds == (1e-5, 1e5)
         return repr(number(self.value)) if plain else super().__repr__()
+
+
+@contextmanager
+def _finite(kernel: sk.Kernel) -> Iterator[None]:
+    """Raise where numbers of NumPy arrays that are combined overflow."""
+    try:
+        with np.errstate(over="raise"):
+            yield
+    except FloatingPointError:
+        raise ValueError(
+            f"values of {kernel!r} overflow; rescale the rows, or take smaller factors and exponents"
+        ) from None
 
 
 def as_kernel(operand: Any) -> sk.Kernel:
@@ -168,10 +183,13 @@ class Sum(_Pair):
         # Both terms and the sum, and the derivatives of both twice.
         check_room(X, Y, matrices=3 + 2 * self._slopes(eval_gradient))
         if not eval_gradient:
-            return self.k1(X, Y) + self.k2(X, Y)
+            K1, K2 = self.k1(X, Y), self.k2(X, Y)
+            with _finite(self):
+                return K1 + K2
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
-        return K1 + K2, np.concatenate([G1, G2], axis=2)
+        with _finite(self):
+            return K1 + K2, np.concatenate([G1, G2], axis=2)
 
     def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
         """See :class:`Kernel`; those of both kernels."""
@@ -183,7 +201,9 @@ class Sum(_Pair):
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
-        return self.k1.diag(X) + self.k2.diag(X)
+        first, second = self.k1.diag(X), self.k2.diag(X)
+        with _finite(self):
+            return first + second
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
@@ -200,10 +220,13 @@ class Product(_Pair):
         # Both factors and the product; derivatives are also multiplied by the other factor.
         check_room(X, Y, matrices=3 + 3 * self._slopes(eval_gradient))
         if not eval_gradient:
-            return self.k1(X, Y) * self.k2(X, Y)
+            K1, K2 = self.k1(X, Y), self.k2(X, Y)
+            with _finite(self):
+                return K1 * K2
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
-        return K1 * K2, np.concatenate([G1 * K2[:, :, None], G2 * K1[:, :, None]], axis=2)
+        with _finite(self):
+            return K1 * K2, np.concatenate([G1 * K2[:, :, None], G2 * K1[:, :, None]], axis=2)
 
     def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
         """See :class:`Kernel`; those of the other kernel, if one is a number."""
@@ -224,14 +247,17 @@ class Product(_Pair):
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
-        return self.k1.diag(X) * self.k2.diag(X)
+        first, second = self.k1.diag(X), self.k2.diag(X)
+        with _finite(self):
+            return first * second
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
         for constant, kernel in ((self.k1, self.k2), (self.k2, self.k1)):
             if isinstance(constant, Constant):
                 product = _matvec(kernel, X, Y, v)
-                return product * filled((), constant.value, product)
+                with _finite(self):
+                    return product * filled((), constant.value, product)
         return super().matvec(X, Y, v)
 
 
@@ -266,9 +292,12 @@ class Exponentiation(Kernel, sk.Exponentiation):
         self.validate()
         check_room(X, Y, matrices=2 + (2 * len(self.theta) + 1 if eval_gradient else 0))
         if not eval_gradient:
-            return self.kernel(X, Y) ** self.exponent
+            K = self.kernel(X, Y)
+            with _finite(self):
+                return K**self.exponent
         K, G = self.kernel(X, Y, eval_gradient=True)
-        return K**self.exponent, G * (self.exponent * K ** (self.exponent - 1))[:, :, None]
+        with _finite(self):
+            return K**self.exponent, G * (self.exponent * K ** (self.exponent - 1))[:, :, None]
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; by the power rule."""
@@ -278,7 +307,9 @@ class Exponentiation(Kernel, sk.Exponentiation):
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
-        return self.kernel.diag(X) ** self.exponent
+        values = self.kernel.diag(X)
+        with _finite(self):
+            return values**self.exponent
 
     def scaled_to(
         self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
@@ -311,11 +342,13 @@ def elementwise(kernel: sk.Kernel, gram: Callable[[sk.Kernel], Any]) -> Any:
     """Gram matrix of a sum, product or power, in place of those of its parts; None for other kernels."""
     if isinstance(kernel, sk.KernelOperator):
         K = gram(kernel.k1)
-        combine = np.add if isinstance(kernel, Sum | sk.Sum) else np.multiply
-        return combine(K, gram(kernel.k2), out=K)
+        combine, other = np.add if isinstance(kernel, Sum | sk.Sum) else np.multiply, gram(kernel.k2)
+        with _finite(kernel):
+            return combine(K, other, out=K)
     if isinstance(kernel, sk.Exponentiation):
         K = gram(kernel.kernel)
-        return np.power(K, kernel.exponent, out=K)
+        with _finite(kernel):
+            return np.power(K, kernel.exponent, out=K)
     return None
 
 

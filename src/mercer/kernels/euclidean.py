@@ -14,8 +14,8 @@ from array_api_compat import array_namespace, device
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from mercer._arrays import filled, number, on_cpu, squared_lengths
-from mercer._validation import check_positive, is_number, is_whole
+from mercer._arrays import filled, finite_rows, number, on_cpu, squared_lengths
+from mercer._validation import check_positive, is_number, is_whole, refuse_rows
 from mercer.kernels import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
@@ -117,8 +117,13 @@ class Polynomial(RadialKernel):
             X = array_namespace(X).concat([X, filled((X.shape[0], 1), constant, X)], axis=1)
         features: Any = 1.0
         monomials = list(combinations_with_replacement(range(variables), degree))
-        for factors in zip(*monomials, strict=True):
-            features = features * X[:, list(factors)]
+        with np.errstate(over="ignore"):
+            for factors in zip(*monomials, strict=True):
+                features = features * X[:, list(factors)]
+        refuse_rows(
+            ~finite_rows(features), "X",
+            f"has numbers whose power {degree} overflows; take a lower degree, or smaller numbers",
+        )  # fmt: skip
         orders = (math.prod(map(math.factorial, Counter(m).values())) for m in monomials)
         roots = [math.sqrt(math.factorial(degree) / order) for order in orders]
         xp = array_namespace(features)
@@ -230,10 +235,13 @@ class Gaussian(RadialKernel):
     def _divided(self, X: Any) -> Any:
         """Rows with their columns divided by the scales."""
         scales = columns.of_elements(self, "column_scales", X)
-        if not sparse.issparse(X):
-            return X / scales
-        divided = X.copy()
-        divided.data /= scales.astype(X.dtype)
+        with np.errstate(over="ignore", divide="ignore"):
+            if sparse.issparse(X):
+                divided = X.copy()
+                divided.data /= scales.astype(X.dtype)
+            else:
+                divided = X / scales
+        self.space.check(divided, "X / column_scales")  # refuses what overflows
         return divided
 
     def _compile(self, n: int) -> Profile:

@@ -56,6 +56,11 @@ class RadialKernel(RealisedKernel, Embedding):
         return self.space.embeds_alike
 
     @property
+    def has_opposites(self) -> bool:  # type: ignore[override]
+        """See :class:`~mercer.spaces.base.Embedding`."""
+        return self.space.has_opposites
+
+    @property
     def common_invariant(self) -> float | None:  # type: ignore[override]
         """See :class:`~mercer.spaces.base.Embedding`; unknown if the subclass has another invariant."""
         own = type(self).self_invariant is RadialKernel.self_invariant

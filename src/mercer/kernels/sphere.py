@@ -106,6 +106,7 @@ class ArcCosine(RadialKernel):
 
     space = Euclidean()
     embeds_alike = True
+    has_opposites = True
 
     def validate(self) -> None:
         """See :class:`Kernel`."""

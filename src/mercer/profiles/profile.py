@@ -64,21 +64,35 @@ class PowerProfile:
 
     def apply(self, tile: NDArray[Any]) -> None:
         """See :class:`Profile`."""
-        if self.scale != 1.0:
-            tile *= self.scale
-        if self.shift != 0.0:
-            tile += self.shift
-        if self.degree != 1:
-            np.power(tile, self.degree, out=tile)
-        if self.factor != 1.0:
-            tile *= self.factor
+        try:
+            with np.errstate(over="ignore" if self.degree == 1 else "raise"):
+                if self.scale != 1.0:
+                    tile *= min(self.scale, float(np.finfo(tile.dtype).max))  # zeros stay zero
+                if self.shift != 0.0:
+                    tile += self.shift
+                if self.degree != 1:
+                    np.power(tile, self.degree, out=tile)
+                if self.factor != 1.0:
+                    tile *= self.factor
+        except FloatingPointError:
+            raise ValueError(self._overflow(tile.dtype)) from None
 
     def evaluate(self, w: Any) -> Any:
         """See :class:`Profile`."""
         value = w if self.scale == 1.0 else w * self.scale
         value = value if self.shift == 0.0 else value + self.shift
         value = value if self.degree == 1 else value**self.degree
-        return value if self.factor == 1.0 else value * self.factor
+        value = value if self.factor == 1.0 else value * self.factor
+        xp = array_namespace(value)
+        if self.degree != 1 and not bool(xp.all(xp.isfinite(value))):
+            raise ValueError(self._overflow(value.dtype))
+        return value
+
+    def _overflow(self, dtype: Any) -> str:
+        return (
+            f"powers of degree {self.degree} overflow in {dtype}; take a lower degree, or rows of "
+            "smaller numbers, such as standardised columns"
+        )
 
     @property
     def linear(self) -> bool:
@@ -108,6 +122,7 @@ class ProductProfile:
         other = tile.copy()
         self.first.apply(tile)
         self.second.apply(other)
+        other[tile == 0] = 0.0  # what has underflowed is zero, whatever the other factor
         with np.errstate(over="ignore"):  # infinity is the value there
             tile *= other
 

@@ -316,6 +316,8 @@ class Embedding(ABC):
     magnifies = True
     #: Equal points are equal rows in both matrices that :meth:`embed` returns.
     embeds_alike = False
+    #: Opposite rows are points whose invariant is minus that of a point with itself.
+    has_opposites = False
     #: Invariant of a point with itself, where it is known to be the same for all points.
     common_invariant: float | None = None
 

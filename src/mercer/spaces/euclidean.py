@@ -13,7 +13,8 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer._arrays import constant_rows, squared_lengths
 from mercer._validation import refuse_rows
-from mercer.engine import Extent
+from mercer.engine import Extent, engine_for
+from mercer.engine.operands import Differences, Operand, SparseDifferences
 from mercer.laws import Law
 from mercer.profiles import ProductProfile, Profile, Separation, TableProfile
 from mercer.spaces.base import RadialSpace
@@ -31,8 +32,9 @@ _SAFE = 1e12
 class Euclidean(RadialSpace):
     """Rows of R^n as they are; the invariant is the squared distance.
 
-    ``|x - y|^2 = (x, |x|^2, 1) . (-2 y, 1, |y|^2)``, taken about the mean of the second argument's
-    rows (dense rows only) so that data far from the origin keep their digits.
+    Close rows are subtracted coordinate by coordinate, so that they keep their digits wherever they are.
+    Of tensors it is ``(x, |x|^2, 1) . (-2 y, 1, |y|^2)`` about the mean of the second argument's rows,
+    with an error of about ``1e-16 (|x|^2 + |y|^2)``, which rough kernels show at close rows.
 
     Parameters
     ----------
@@ -42,10 +44,9 @@ class Euclidean(RadialSpace):
     Examples
     --------
     >>> from mercer.spaces import Euclidean
-    >>> L, R = Euclidean().embed(Euclidean().check([[0.0, 0.0], [3.0, 4.0]]))
-    >>> L @ R.T
-    array([[ 0., 25.],
-           [25.,  0.]])
+    >>> Euclidean().distances([[0.0, 0.0], [3.0, 4.0]])
+    array([[0., 5.],
+           [5., 0.]])
     """
 
     n: int | None = None
@@ -110,14 +111,14 @@ class Euclidean(RadialSpace):
         return StandardScaler(with_mean=with_mean)
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """Augment rows with their squared lengths; see :meth:`RadialSpace.embed`."""
+        """Operands of differences; of tensors, rows with their squared lengths."""
         Y = X if Y is None else Y
         if sparse.issparse(X) or sparse.issparse(Y):
-            X, Y = sparse.csr_matrix(X), sparse.csr_matrix(Y)
-            squares = [squared_lengths(Z)[:, None] for Z in (X, Y)]
-            ones = [np.ones((Z.shape[0], 1), dtype=Z.dtype) for Z in (X, Y)]
-            left = sparse.hstack([X, squares[0], ones[0]], format="csr", dtype=X.dtype)
-            return left, sparse.hstack([-2 * Y, ones[1], squares[1]], format="csr", dtype=Y.dtype)
+            same, X = Y is X, _canonical(X)
+            Y = X if same else _canonical(Y)
+        if engine_for(X).takes_operands:
+            left = _differences(X)
+            return left, left if Y is X else _differences(Y)
         xp = array_namespace(X, Y)
         shift = xp.mean(Y, axis=0, keepdims=True)
         X, Y = X - shift, Y - shift
@@ -168,6 +169,21 @@ class FlatRealisation(Radial):
         """See :class:`Radial`."""
         rise = _rise_profile(self._law, self._n, self._shift, slope.chain, not self._normalized)
         return ProductProfile(self.profile(), rise)
+
+
+def _canonical(X: Any) -> sparse.csr_matrix:
+    """Rows as CSR with sorted columns, each once."""
+    X = sparse.csr_matrix(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _differences(X: Any) -> Operand:
+    if sparse.issparse(X):
+        return SparseDifferences(X, squared_lengths(X))
+    return Differences(X, np.ones(len(X), dtype=X.dtype))
 
 
 @lru_cache(maxsize=128)

@@ -60,6 +60,7 @@ class Rotations(RadialSpace):
     n = 4
     takes_sparse = False
     embeds_alike = True
+    has_opposites = True
 
     @property
     def separation(self) -> Separation:

@@ -162,6 +162,7 @@ class Sphere(SphericalSpace):
     n: int | None = None
     unit: bool = False
     coordinates: Coordinates = "cartesian"
+    has_opposites = True
 
     def __post_init__(self) -> None:
         if self.coordinates not in COORDINATES:

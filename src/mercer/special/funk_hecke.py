@@ -143,12 +143,21 @@ def knowable_levels(n: int, most: int) -> int:
     return int(np.searchsorted(logs, -2 * math.log(EPS)))
 
 
-def check_values(values: Any, angles: Array) -> Array:
-    """Values of a shape as an array; refused unless they are finite real numbers, one for each angle."""
-    values = np.asarray(values)
+def values_at(shape: Shape, angles: Array) -> Array:
+    """Values of a shape; refused unless they are finite real numbers, one for each angle."""
+    if not callable(shape):
+        raise TypeError(f"shape must be a function of the angle, got {shape!r}")
+    try:
+        values = np.asarray(shape(angles))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "shape must take an array of angles, as functions of NumPy do; use np.exp and not math.exp, "
+            f"or np.vectorize(shape); it raised {type(error).__name__}: {error}"
+        ) from error
     if values.shape != angles.shape:
         raise ValueError(
-            f"shape returned an array of shape {values.shape} for angles of shape {angles.shape}"
+            f"shape must return one value for each angle, got an array of shape {values.shape} for "
+            f"angles of shape {angles.shape}; a constant is np.full_like(theta, value)"
         )
     if values.dtype.kind not in "biuf":
         raise ValueError(f"shape must return real numbers, got {values.dtype}")
@@ -203,7 +212,7 @@ class _Panels:
             return np.zeros((2, *x.shape))
         theta = np.pi / 2 - x.ravel() if equator else x.ravel()
         both = np.concatenate([theta, np.pi - theta])
-        return check_values(self._shape(both), both).reshape(2, *x.shape)
+        return values_at(self._shape, both).reshape(2, *x.shape)
 
     def _resolve(self, low: float, high: float, speed: float, equator: bool) -> list[Array]:
         """Angles, values, weights and doubts between two angles from the pole or from the equator."""

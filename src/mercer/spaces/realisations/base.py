@@ -16,7 +16,7 @@ from mercer._arrays import constant_rows, is_single, to_double
 from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.base import Parameter
-from mercer.engine.equal import Equal, NumberedRows, row_keys
+from mercer.engine.equal import Equal, Known, NumberedRows, row_keys
 from mercer.engine.operands import Operand
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces.base import Embedding
@@ -236,15 +236,20 @@ class Operands:
         if left is not None:
             self.scales = (left, left if Q is None else embedding.row_scale(Q))
 
-    def _equal(self, Q: Any) -> Equal | NumberedRows | None:
-        """Rows that are the same point, where their invariant is subject to rounding."""
+    def _equal(self, Q: Any) -> Equal | Known | NumberedRows | None:
+        """Rows that are the same point, or opposite ones, where their invariant is rounded."""
         if not self._embedding.magnifies or isinstance(self.L, Operand):
             return None
         value = self._embedding.common_invariant
         if value is None:
             value = float(self._embedding.self_invariant(self._P)[0])
         if self._embedding.embeds_alike and self._engine.rounds_alike:
-            return self._engine.equal_rows(self.L, None if self._symmetric else self.R, value)
+            equal = self._engine.equal_rows(self.L, None if self._symmetric else self.R, value)
+            if not (self._embedding.has_opposites and self._engine.takes_operands):
+                return equal
+            sets = (equal, self._engine.equal_rows(self.L, -self.R, -value))
+            known = tuple(pairs for pairs in sets if isinstance(pairs, Equal))
+            return Known(known) if known else None
         return self._engine.equal_rows(self._P, Q, value)
 
     def options(

@@ -22,9 +22,9 @@ from mercer.special.orthant import Array, Modes, Scaled
 
 #: Parts of the tilt that errors may fall with, the most wanted first; see :func:`orthant.fit`.
 _SHARES = (1.0, 0.5, 0.0)
-#: The same where the function is far from its tangent, and walls reflect or absorb: what they absorb is
-#: to be known relative to itself.
-_STEEP_SHARES = {False: (0.5,), True: (0.98, 0.95, 0.9, 0.75, 0.5)}
+#: The same for a diffusion that is far from its tangent and absorbed, as it is to be known relative to
+#: itself.
+_FAR_SHARES = (0.95, 0.9, 0.75, 0.5)
 #: The tilt is at least this: damping factors of many coordinates must not underflow.
 _LEAST_TILT = 1.0
 #: Logarithm of what is nothing in doubles.
@@ -122,7 +122,7 @@ class _Heat:
     def log_even(self, u: Array) -> Array:
         """Logarithm of the even part of the normalised kernel."""
         reach = min(1.0, 2.5 * _NOTHING / self.tilt)
-        logs = self._expanded(u) if u.max() < reach < _SHORT else None
+        logs = self._expanded(u) if u.max() < _SHORT else None
         if logs is None:
             logs = self._interpolated(u, reach if u.max() < reach else 1.0)
         # The logarithm of the other side falls by twice the tilt at least.
@@ -189,14 +189,15 @@ class _Diffused(_Source):
 
     def shares(self) -> tuple[float, ...]:
         """See :class:`_Source`."""
-        steep = _STEEP_SHARES[self._place.absorbing]
         if self.tilt > _STEEP:
-            return steep
+            return _SHARES[1:2]
         reach = min(1.0, _LOOK / self.tilt)
         fall = float(self._log_even(np.array([reach]))[0]) - self.log_one
         # The logarithm falls away from its tangent like the square of u.
         far = (fall + self.tilt * reach) / reach**2 < -_NOTHING
-        return steep if far else _SHARES[:2]
+        if not far:
+            return _SHARES[:2]
+        return _FAR_SHARES if self._place.absorbing and self._rise is None else _SHARES[1:2]
 
     def even(self, u: Array, log_unit: Array) -> Array:
         """See :class:`_Source`."""

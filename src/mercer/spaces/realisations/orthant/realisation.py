@@ -125,7 +125,7 @@ class OrthantRealisation(Realisation):
             floor=0.0 if self._law.nonnegative and not relative else -np.inf,
         )
         if relative:
-            _refuse_faint(worst)
+            _refuse_faint(worst, "X" if Q is None else "Y")
         return K
 
     def _side(self, P: Any, name: str, sums: ModeSums) -> _Side:
@@ -158,11 +158,14 @@ class OrthantRealisation(Realisation):
         return self._place.log_unit - (self._place.log_volume if self._law.density else 0.0)
 
 
-def _refuse_faint(worst: Array) -> None:
+def _refuse_faint(worst: Array, name: str) -> None:
     """Raise where rounding has taken too much of a value that is to be relatively exact."""
     row = int(np.argmax(worst[0]))
     if not worst[0, row] <= _RELATIVE:
+        others = int((worst[0] > _RELATIVE).sum()) - 1
+        more = f" ({others} more rows of X have such pairs)" if others else ""
         raise ValueError(
-            f"row {row} of X and row {int(worst[1, row])} of the other set are too far apart at this "
-            f"time: rounding leaves less than eight digits of K; {_REMEDY}"
+            f"row {row} of X and row {int(worst[1, row])} of {name}{more} are too far apart at this "
+            "time: rounding leaves less than eight digits of K, which is next to nothing; "
+            f"{_REMEDY}, or leave out such rows"
         )
