@@ -120,9 +120,9 @@ def compare(
 ) -> None:
     """Compare the kernels that fit the data.
 
-    A table of numbers: mercer compare counts.csv --target label.
-    Strings: --text COLUMN.  Nodes of a graph: --edges EDGES.csv, with a table of nodes and labels.
-    Clouds, one point per row: --cloud COLUMN.
+    A table, whose columns may be of several kinds: mercer compare table.csv --target label.
+    Documents: --words COLUMN.  Strings: --text COLUMN.  Nodes of a graph: --edges EDGES.csv, with a
+    table of nodes and labels.  Clouds, one point per row: --cloud COLUMN.
 
     Ctrl-C ends it with the results so far; the next run resumes from there.
     """
@@ -197,6 +197,8 @@ def predict(
         data = saved.read(table)
         _check_outputs([output], inputs=[model, table])
         with _of_model(model):
+            # Documents without words among the training rows are no news.
+            warnings.filterwarnings("ignore", message=".* of Y .*taken as uniform")
             predictions = saved.predict(data.X)
             shares = saved.predict_proba(data.X) if proba else None
         name = kind_called(saved.kind).id_column(saved.roles)

@@ -1,6 +1,8 @@
 """Kinds of columns, and comparisons of tables whose columns are of several kinds."""
 
 import json
+import warnings
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,7 @@ from mercer.datasets import load_docstrings
 from mercer.selection import load_model
 from mercer.selection.kinds.columns import recognised
 
-ROWS = 60
+ROWS = 45
 
 
 def public_table() -> pd.DataFrame:
@@ -145,3 +147,40 @@ def test_a_mixed_table_from_file_to_prediction(tmp_path) -> None:
     refused = run("predict", model, tmp_path / "new.csv")
     assert refused.exit_code == 2
     assert "column 'gene' has no string in row 2" in refused.output
+
+
+def test_words(tmp_path) -> None:
+    path, model = tmp_path / "reviews.csv", tmp_path / "words.skops"
+    table = TABLE[["notes", "kind"]].assign(stars=range(len(TABLE)))
+    table.loc[7, "notes"] = None
+    table.to_csv(path, index=False)
+    options = ("--target", "kind", "--words", "notes", "--ngrams", 2, "--min-documents", 2, "--folds", 2)
+    page = tmp_path / "page.html"
+    found = run("compare", path, *options, "--json", "--save-model", model, "--report", page)
+    assert found.exit_code == 0, found.output
+    result = json.loads(found.stdout)
+    scores = {row["name"]: row["score"] for row in result["kernels"]}
+    assert set(scores) == {"tf-idf, linear", "tf-idf, Gaussian", "counts, linear", "counts, heat"}
+    assert min(scores.values()) > result["chance"] + 0.2
+    assert result["taken"] == {"notes": "text"}
+    assert result["yardstick"] is None
+    assert "1 in 'notes') are taken as documents without words" in " ".join(result["notes"])
+    # Pairs of words, each in two documents or more.
+    saved = load_model(model)
+    learnt = saved.model[0].kernel_
+    vocabulary = learnt.prepare.estimator.vocabulary_
+    assert any(" " in word for word in vocabulary)
+    text = unescape(page.read_text())
+    assert f"mercer compare {path} --target kind --words notes --ngrams 2 --min-documents 2" in text
+    assert "'notes': CountVectorizer(min_df=2, ngram_range=(1, 2))" in text
+    new = pd.DataFrame({"notes": ["zzz qqq", None, TABLE.notes[0]], "other": 1})
+    new.to_csv(tmp_path / "new.csv", index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that documents have no known words
+        printed = run("predict", model, tmp_path / "new.csv")
+        expected = saved.predict(TABLE[["notes"]][:1])
+    assert printed.exit_code == 0, printed.output
+    assert printed.stdout.splitlines()[3].endswith(expected[0])
+    refused = run("compare", path, "--target", "kind", "--words", "note")
+    assert refused.exit_code == 2
+    assert "no column 'note'" in refused.output

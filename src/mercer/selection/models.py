@@ -29,7 +29,7 @@ from mercer.features import GramTransformer
 from mercer.machines import SVC, KernelRidge
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.comparison import Comparison
-from mercer.selection.kinds import ColumnRoles, kind_called
+from mercer.selection.kinds import ColumnRoles, empty_documents, kind_called
 from mercer.selection.model_files import (
     MissingFunction,
     dumps,
@@ -257,15 +257,16 @@ def save_model(
     kind = comparison.data.kind
     if table is None:
         table = Table("", None, None, columns=comparison.columns if kind.vectors else ())
-    SavedModel(
-        comparison.scores[0].search.best_estimator_,
-        comparison.metric,
-        kind.name,
-        _roles(comparison, roles or {}, table),
-        () if table.nodes else table.columns,
-        table.nodes,
-        calibration=_calibrated(comparison),
-    ).save(path)
+    with empty_documents():
+        SavedModel(
+            comparison.scores[0].search.best_estimator_,
+            comparison.metric,
+            kind.name,
+            _roles(comparison, roles or {}, table),
+            () if table.nodes else table.columns,
+            table.nodes,
+            calibration=_calibrated(comparison),
+        ).save(path)
 
 
 def _roles(comparison: Comparison, roles: ColumnRoles, table: Table) -> ColumnRoles:
@@ -301,7 +302,8 @@ def load_model(path: str | Path) -> SavedModel:
             # One warning for the file, not one for each part.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
             parts = loads(file.read())
-        saved, made_with = _model_of(parts)
+        with empty_documents():
+            saved, made_with = _model_of(parts)
     except MissingFunction as error:
         raise ValueError(f"{path.name} cannot be loaded: {error}") from None
     except DAMAGE as error:

@@ -31,6 +31,8 @@ class Variant:
     similarities: tuple[float, ...] = ()
     #: Whether it takes points as they are, without a geometry of their own.
     plain: bool = False
+    #: Whether it is a rival only where there are no other kinds of columns.
+    alone: bool = False
 
     @property
     def template(self) -> Template:
@@ -90,6 +92,8 @@ def _text(frame: Any, own: list[Column]) -> list[Variant]:
     return [
         Variant("tf-idf, linear", of(Linear(), TfidfVectorizer), plain=True),
         Variant("counts, heat", of(Heat(Simplex(empty="uniform")), CountVectorizer), _SIMILARITIES),
+        Variant("counts, linear", of(Linear(), CountVectorizer), plain=True, alone=True),
+        Variant("tf-idf, Gaussian", of(Gaussian(), TfidfVectorizer), _SIMILARITIES, alone=True),
     ]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -12,7 +14,7 @@ import pandas as pd
 from sklearn.feature_extraction.text import CountVectorizer
 
 from mercer.datasets import Table, read_mixed
-from mercer.datasets.tables import has_columns, numbers_of, read_table
+from mercer.datasets.tables import check_column, has_columns, numbers_of, read_table
 from mercer.kernels import MultipleKernel
 from mercer.kernels.tables.frames import all_numbers, is_frame
 from mercer.selection.kinds.base import Candidates, ColumnRoles, Kind
@@ -55,8 +57,10 @@ class Mixed(Kind):
     reader = "read_mixed"
 
     def recognises(self, X: Any) -> bool:
-        """Recognise data frames with a column that holds no numbers."""
-        return is_frame(X) and not all_numbers(X)
+        """Recognise data frames that do not hold numbers alone, or one column of strings."""
+        if not is_frame(X) or all_numbers(X):
+            return False
+        return X.shape[1] > 1 or recognised(_as_pandas(X))[0].kind != "string"
 
     def candidates(
         self, X: Any, space: Any = "auto", columns: Mapping[str, Any] | None = None
@@ -103,8 +107,7 @@ class Mixed(Kind):
             return read_table(path, target, drop, group)
         table = read_mixed(path, target, drop, group, labelled=model is None)
         if "words" in roles:
-            if roles["words"] not in table.X.columns:
-                raise ValueError(f"{table.name} has no column {roles['words']!r} of words")
+            check_column(Path(path), table.X, roles["words"])
             table = replace(table, X=table.X[[roles["words"]]], columns=(roles["words"],))
         if model is None and not given and not self.recognises(table.X):
             return replace(table, X=numbers_of(Path(path), table.X))
@@ -117,6 +120,14 @@ class Mixed(Kind):
 
 #: The family whose weights are learnt from targets.
 WEIGHTED = "weighted sum of all"
+
+
+@contextmanager
+def empty_documents() -> Iterator[None]:
+    """Do not warn of each document without a word of each training part."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* taken as uniform")
+        yield
 
 
 def kinds_given(roles: ColumnRoles) -> dict[str, Any]:
@@ -148,22 +159,22 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
     Dates are moments without a time zone, as clocks showed them.  A missing text is an empty one, a
     missing label a label of its own.
     """
-    found = frame.copy(deep=False)
+    changed = {}
     for name, kind in kinds.items():
-        if name not in found.columns:
+        if name not in frame.columns:
             continue  # the kernel that needs it says so
-        column = found[name]
+        column = frame[name]
         if kind == "date":
-            column = _moments(column, name)
+            changed[name] = _moments(column, name)
         elif kind == "text":
-            column = column.astype(object).where(column.notna(), "").map(str)
+            changed[name] = column.astype(object).where(column.notna(), "").map(str)
         elif kind == "category":
-            column = column.astype(object).where(column.notna(), _MISSING)
+            changed[name] = column.astype(object).where(column.notna(), _MISSING)
         elif kind == "string" and column.isna().any():
             row = int(column.isna().argmax())
             raise ValueError(f"column {name!r} has no string in row {row}; drop such rows or the column")
-        found[name] = column
-    return found
+    # A copy of all columns at once is faster to index than one of many blocks.
+    return frame.assign(**changed).copy()
 
 
 def _moments(column: Any, name: str) -> Any:
@@ -189,7 +200,10 @@ def _rivals(variants: list[Variant]) -> dict[str, list[Template]]:
 
 def _combined(own: dict[str, list[Variant]]) -> dict[str, list[Template]]:
     """Each kind alone, with all its kernels, and all kinds together."""
-    families = {f"{name} alone": [v.template for v in variants] for name, variants in own.items()}
+    families = {
+        f"{name} alone": [variant.template for variant in variants if not variant.alone]
+        for name, variants in own.items()
+    }
     parts = tuple(chain.from_iterable(variants[0].parts for variants in own.values()))
     return {
         **families,
