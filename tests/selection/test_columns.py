@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from mercer.cli import app
 from mercer.datasets import load_docstrings
-from mercer.selection import load_model
+from mercer.selection import compare, load_model
 from mercer.selection.kinds.columns import recognised
 
 ROWS = 45
@@ -123,7 +123,7 @@ def test_a_mixed_table_from_file_to_prediction(tmp_path) -> None:
     names = {row["name"] for row in result["kernels"]}
     alone = {f"{kind} alone" for kind in ("numbers", "labels", "text", "strings")}
     assert names == {*alone, "sum of all", "weighted sum of all"}
-    assert result["kind"] == "2 numbers, 1 labels, 1 texts, 1 strings"
+    assert result["kind"] == "2 numbers, 1 label, 1 text, 1 string"
     notes = " ".join(result["notes"])
     for part in (
         "left out as identifier: 'bottled', 'bottle_id'",
@@ -160,7 +160,12 @@ def test_words(tmp_path) -> None:
     assert found.exit_code == 0, found.output
     result = json.loads(found.stdout)
     scores = {row["name"]: row["score"] for row in result["kernels"]}
-    assert set(scores) == {"tf-idf, linear", "tf-idf, Gaussian", "counts, linear", "counts, heat"}
+    assert set(scores) == {
+        "linear of tf-idf",
+        "Gaussian of tf-idf",
+        "linear of counts",
+        "heat of counts",
+    }
     assert min(scores.values()) > result["chance"] + 0.2
     assert result["taken"] == {"notes": "text"}
     assert result["yardstick"] is None
@@ -184,3 +189,16 @@ def test_words(tmp_path) -> None:
     refused = run("compare", path, "--target", "kind", "--words", "note")
     assert refused.exit_code == 2
     assert "no column 'note'" in refused.output
+
+
+def test_what_is_refused() -> None:
+    rows = 30
+    labels = ["a", "b", "c"] * 10
+    table = pd.DataFrame({"id": range(rows), "code": [f"k{k}x" for k in range(rows)]})
+    with pytest.raises(ValueError, match="no column is left to compare"):
+        compare(table, labels)
+    table = table.assign(x=np.where(np.arange(rows) == 3, np.inf, 1.0), code=labels)
+    with pytest.raises(ValueError, match="column 'x' has an infinite value in row 3"):
+        compare(table, labels)
+    with pytest.raises(ValueError, match="columns have kinds in a data frame only"):
+        compare(np.ones((rows, 2)), labels, columns={"x": "number"})

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import CountVectorizer
 
@@ -38,10 +39,12 @@ _FILLED = {
     "category": "a label of their own",
     "text": "documents without words",
 }
+#: Kinds of columns that hold numbers.
+_NUMBERS = ("number", "counts", "coordinate")
 #: Characters of a row that a report shows.
 _SHOWN = 60
-#: Names of kinds of columns in sentences.
-_PLURALS = {"category": "labels", "counts": "counts"}
+#: Names of kinds of columns in sentences, where they are others.
+_SINGULARS = {"category": "label", "counts": "count"}
 
 
 class Mixed(Kind):
@@ -159,6 +162,9 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
     Dates are moments without a time zone, as clocks showed them.  A missing text is an empty one, a
     missing label a label of its own.
     """
+    _refuse_infinite(
+        frame[[name for name, k in kinds.items() if k in _NUMBERS and name in frame.columns]]
+    )
     changed = {}
     for name, kind in kinds.items():
         if name not in frame.columns:
@@ -175,6 +181,14 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
             raise ValueError(f"column {name!r} has no string in row {row}; drop such rows or the column")
     # A copy of all columns at once is faster to index than one of many blocks.
     return frame.assign(**changed).copy()
+
+
+def _refuse_infinite(numbers: pd.DataFrame) -> None:
+    infinite = np.isinf(numbers.select_dtypes("number").to_numpy(dtype=float, na_value=np.nan))
+    if infinite.any():
+        row, place = np.argwhere(infinite)[0]
+        name = numbers.select_dtypes("number").columns[place]
+        raise ValueError(f"column {name!r} has an infinite value in row {row}; drop or replace it")
 
 
 def _moments(column: Any, name: str) -> Any:
@@ -216,7 +230,8 @@ def _taken_as(used: list[Column]) -> str:
     counts: dict[str, int] = {}
     for column in used:
         counts[column.kind] = counts.get(column.kind, 0) + 1
-    return ", ".join(f"{n} {_PLURALS.get(kind, f'{kind}s')}" for kind, n in counts.items())
+    names = {kind: _SINGULARS.get(kind, kind) for kind in counts}
+    return ", ".join(f"{n} {names[kind]}{'s' if n > 1 else ''}" for kind, n in counts.items())
 
 
 def _notes(found: list[Column], rows: int) -> tuple[str, ...]:
