@@ -169,6 +169,7 @@ def test_words(tmp_path) -> None:
     assert min(scores.values()) > result["chance"] + 0.2
     assert result["taken"] == {"notes": "text"}
     assert result["yardstick"] is None
+    assert "Combining" not in result["verdict"]
     assert "1 in 'notes') are taken as documents without words" in " ".join(result["notes"])
     # Pairs of words, each in two documents or more.
     saved = load_model(model)

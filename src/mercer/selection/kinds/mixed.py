@@ -39,6 +39,13 @@ _FILLED = {
     "category": "a label of their own",
     "text": "documents without words",
 }
+#: Words for a table with one kind of column.
+_ONE_KIND = {
+    "plain_word": "flat",
+    "rich_word": "geometric",
+    "subject": "Geometry",
+    "contrast": "which see the rows as they are",
+}
 #: Kinds of columns that hold numbers.
 _NUMBERS = ("number", "counts", "coordinate")
 #: Characters of a row that a report shows.
@@ -79,15 +86,18 @@ class Mixed(Kind):
             raise ValueError(f"no column is left to compare ({reasons}); name its kind (columns=, --as)")
         frame = typed(frame[[column.name for column in used]], {c.name: c.kind for c in used})
         own = blocks(frame, used)
-        alone = len(own) == 1
-        families = _rivals(*own.values()) if alone else _combined(own)
-        plain = tuple(families)[: -2 if not alone else None]
-        words = ("single-kind", "combined")
-        if alone:
+        if len(own) == 1:  # its kernels are rivals
             (variants,) = own.values()
-            plain, words = tuple(v.name for v in variants if v.plain), ("flat", "geometric")
+            families = {variant.name: [variant.template] for variant in variants}
+            plain = tuple(variant.name for variant in variants if variant.plain)
+            words = _ONE_KIND
+        else:
+            families = _combined(own)
+            plain = tuple(families)[:-2]
+            words = {"plain_word": "single-kind", "rich_word": "combined"}
+        facts = f"{len(used)} column{'s' if len(used) > 1 else ''}"
         return Candidates(
-            self, _taken_as(used), f"{len(used)} columns", frame, len(frame), families, plain, *words,
+            self, _taken_as(used), facts, frame, len(frame), families, plain, **words,
             columns=len(used), notes=_notes(found, len(frame)), taken=tuple(found),
             max_rows=_TRIED if len(frame) > _MANY else None,
         )  # fmt: skip
@@ -205,11 +215,6 @@ def _as_pandas(X: Any) -> pd.DataFrame:
     if isinstance(X, pd.DataFrame):
         return X.set_axis(names, axis=1).reset_index(drop=True)
     return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
-
-
-def _rivals(variants: list[Variant]) -> dict[str, list[Template]]:
-    """The kernels of one kind against each other."""
-    return {variant.name: [variant.template] for variant in variants}
 
 
 def _combined(own: dict[str, list[Variant]]) -> dict[str, list[Template]]:
