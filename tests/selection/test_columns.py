@@ -13,8 +13,11 @@ from typer.testing import CliRunner
 
 from mercer.cli import app
 from mercer.datasets import load_docstrings
-from mercer.selection import compare, load_model
+from mercer.kernels import Gaussian, Heat, On
+from mercer.selection import KernelSearchCV, compare, load_model
 from mercer.selection.kinds.columns import recognised
+from mercer.selection.target import sample_rows
+from mercer.spaces import Categories
 
 ROWS = 45
 
@@ -203,3 +206,36 @@ def test_what_is_refused() -> None:
         compare(table, labels)
     with pytest.raises(ValueError, match="columns have kinds in a data frame only"):
         compare(np.ones((rows, 2)), labels, columns={"x": "number"})
+
+
+def test_groups_are_kept_apart_in_mixed_tables() -> None:
+    # Each patient has a label of its own, which tells the class of rows that were seen.
+    rng = np.random.default_rng(0)
+    patients = np.repeat(np.arange(20), 4)
+    table = pd.DataFrame({"ward": [f"ward {p}" for p in patients], "x": rng.normal(size=80)})
+    y = np.arange(20)[patients] % 2
+    kernels = {"labels": On(["ward"], Heat(Categories(), t=0.5))}
+    leaking = compare(table, y, kernels=kernels, folds=3)
+    honest = compare(table, y, kernels=kernels, folds=3, groups=patients)
+    assert leaking.scores[0].mean > 0.9 > 0.7 > honest.scores[0].mean
+    for test in honest.scores[0].nested.tests:
+        assert not set(patients[test]) & set(np.delete(patients, test))
+
+
+def test_candidates_are_tried_on_some_rows() -> None:
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    kernels = [Gaussian(s) for s in (0.01, 5.0)]
+    few = KernelSearchCV(kernels, max_rows=60, cv=3).fit(X, y)
+    assert few.best_kernel_.length_scale == 5.0
+    assert few.best_estimator_[0].X_fit_.shape[0] == len(y)  # the choice is fitted to all
+    nested = few.nested_scores(X, y, outer_cv=3)
+    assert nested.mean > 0.9
+    assert sorted(np.concatenate(nested.tests)) == list(range(len(y)))
+    everything = KernelSearchCV(kernels, max_rows=len(y), cv=3).fit(X, y)
+    assert everything.best_score_ == KernelSearchCV(kernels, cv=3).fit(X, y).best_score_
+    some = sample_rows(np.repeat([0, 1], [990, 10]), 100, True, 0)
+    assert (some >= 990).sum() == 10  # a rare class is not lost
+    assert 100 <= len(some) <= 110
+    with pytest.raises(ValueError, match="max_rows must be a whole number from 2"):
+        KernelSearchCV(kernels, max_rows=1).fit(X, y)
