@@ -182,6 +182,7 @@ def test_words(tmp_path) -> None:
     text = unescape(page.read_text())
     assert f"mercer compare {path} --target kind --words notes --ngrams 2 --min-documents 2" in text
     assert "'notes': CountVectorizer(min_df=2, ngram_range=(1, 2))" in text
+    assert "compare(data.X[['notes']], data.y, " in text
     new = pd.DataFrame({"notes": ["zzz qqq", None, TABLE.notes[0]], "other": 1})
     new.to_csv(tmp_path / "new.csv", index=False)
     with warnings.catch_warnings():
