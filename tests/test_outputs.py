@@ -97,7 +97,7 @@ def test_old_files_stay_where_new_ones_cannot_be_written(
 
 @pytest.mark.parametrize("broken", ["report", "save-model"])
 def test_one_failure_does_not_lose_the_others(broken, options, tmp_path, monkeypatch) -> None:
-    def fault(*_: object) -> None:
+    def fault(*_: object, **__: object) -> None:
         raise RuntimeError("a fault of ours")
 
     name = "mercer.report.write_report" if broken == "report" else "mercer.selection.save_model"

@@ -121,9 +121,9 @@ def compare(
 ) -> None:
     """Compare the kernels that fit the data.
 
-    A table of numbers: mercer compare counts.csv --target label.
-    Strings: --text COLUMN.  Nodes of a graph: --edges EDGES.csv, with a table of nodes and labels.
-    Clouds, one point per row: --cloud COLUMN.
+    A table, whose columns may be of several kinds: mercer compare table.csv --target label.
+    Documents: --words COLUMN.  Strings: --text COLUMN.  Nodes of a graph: --edges EDGES.csv, with a
+    table of nodes and labels.  Clouds, one point per row: --cloud COLUMN.
 
     Ctrl-C ends it with the results so far; the next run resumes from there.
     """
@@ -205,6 +205,8 @@ def predict(
         _check_outputs([output, explain], inputs=[model, table])
         name = kind_called(saved.kind).id_column(saved.roles)
         with _of_model(model):
+            # Documents without words among the training rows are no news.
+            warnings.filterwarnings("ignore", message=".* of Y .*taken as uniform")
             predictions = saved.predict(data.X)
             shares = saved.predict_proba(data.X) if proba else None
             reasons = None if explain is None else _reasons(saved, data, name)

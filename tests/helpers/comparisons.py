@@ -4,6 +4,7 @@ from functools import cache
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from mercer.kernels import Cosine, Gaussian, Heat, Linear, MeanEmbedding, Power, Spectrum, TraceKernel
@@ -18,6 +19,7 @@ KINDS = (
     "strings",
     "nodes",
     "clouds",
+    "mixed",
     "many classes",
     "one family",
 )
@@ -58,6 +60,11 @@ def comparison(kind: str) -> Comparison:
         return compare(
             clouds, two, kernels=kernels | {"trace": [TraceKernel(Gaussian(2.0))]}, folds=2, n_jobs=1
         )
+    if kind == "mixed":
+        table = pd.DataFrame(counts[:, :2] + 0.5, columns=["a", "b"])
+        table[HOSTILE.strip()] = np.where(rng.random(30) < 0.8, two, "c")
+        table["id"] = range(30)
+        return compare(table, two, folds=2, n_jobs=1)
     if kind == "many classes":
         X = np.vstack([rng.multinomial(60, p, size=6) for p in rng.dirichlet(np.full(40, 0.2), size=33)])
         labels = np.repeat([f"{HOSTILE} and more of it, number {i}" for i in range(33)], 6)

@@ -99,7 +99,10 @@ def test_structure(kind: str) -> None:
         assert result.text(score.mean) in main
         assert score.choice in main
     assert result.call in main
-    assert result.best in " ".join("".join(read.words["pre"]).split()) or "\n" in result.best
+    assert (
+        " ".join(result.best.split()) in " ".join("".join(read.words["pre"]).split())
+        or "\n" in result.best
+    )
     # Headers of tables say what they head, and regions that scroll can be reached by keyboard.
     assert all(a.get("scope") in ("row", "col") for a in read.all("th"))
     assert all("tabindex" in a for a in read.all("div") if a.get("class") == "scroll")
@@ -107,7 +110,9 @@ def test_structure(kind: str) -> None:
     assert [f["name"] for f in families] == [s.name for s in result.scores]
     radios = [a for a in read.all("input") if a.get("name") == "family"]
     assert len(radios) == len(families)
-    assert ("profiles" in ids) == (result.data.columns is not None and kind != "many classes")
+    assert ("profiles" in ids) == (result.data.kind.vectors and kind != "many classes")
+    assert ("columns" in ids) == (kind == "mixed")
+    assert read.text("body").count("gradient boosting") > 2 or kind != "mixed"
 
 
 @pytest.mark.parametrize("kind", KINDS)

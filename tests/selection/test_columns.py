@@ -1,6 +1,8 @@
 """Kinds of columns, and comparisons of tables whose columns are of several kinds."""
 
 import json
+import warnings
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -11,10 +13,13 @@ from typer.testing import CliRunner
 
 from mercer.cli import app
 from mercer.datasets import load_docstrings
-from mercer.selection import load_model
+from mercer.kernels import Gaussian, Heat, On
+from mercer.selection import KernelSearchCV, compare, load_model
 from mercer.selection.kinds.columns import recognised
+from mercer.selection.target import sample_rows
+from mercer.spaces import Categories
 
-ROWS = 60
+ROWS = 45
 
 
 def public_table() -> pd.DataFrame:
@@ -121,7 +126,7 @@ def test_a_mixed_table_from_file_to_prediction(tmp_path) -> None:
     names = {row["name"] for row in result["kernels"]}
     alone = {f"{kind} alone" for kind in ("numbers", "labels", "text", "strings")}
     assert names == {*alone, "sum of all", "weighted sum of all"}
-    assert result["kind"] == "2 numbers, 1 labels, 1 texts, 1 strings"
+    assert result["kind"] == "2 numbers, 1 label, 1 text, 1 string"
     notes = " ".join(result["notes"])
     for part in (
         "left out as identifier: 'bottled', 'bottle_id'",
@@ -145,3 +150,93 @@ def test_a_mixed_table_from_file_to_prediction(tmp_path) -> None:
     refused = run("predict", model, tmp_path / "new.csv")
     assert refused.exit_code == 2
     assert "column 'gene' has no string in row 2" in refused.output
+
+
+def test_words(tmp_path) -> None:
+    path, model = tmp_path / "reviews.csv", tmp_path / "words.skops"
+    table = TABLE[["notes", "kind"]].assign(stars=range(len(TABLE)))
+    table.loc[7, "notes"] = None
+    table.to_csv(path, index=False)
+    options = ("--target", "kind", "--words", "notes", "--ngrams", 2, "--min-documents", 2, "--folds", 2)
+    page = tmp_path / "page.html"
+    found = run("compare", path, *options, "--json", "--save-model", model, "--report", page)
+    assert found.exit_code == 0, found.output
+    result = json.loads(found.stdout)
+    scores = {row["name"]: row["score"] for row in result["kernels"]}
+    assert set(scores) == {
+        "linear of tf-idf",
+        "Gaussian of tf-idf",
+        "linear of counts",
+        "heat of counts",
+    }
+    assert min(scores.values()) > result["chance"] + 0.2
+    assert result["taken"] == {"notes": "text"}
+    assert result["yardstick"] is None
+    assert "Combining" not in result["verdict"]
+    assert "1 in 'notes') are taken as documents without words" in " ".join(result["notes"])
+    # Pairs of words, each in two documents or more.
+    saved = load_model(model)
+    learnt = saved.model[0].kernel_
+    vocabulary = learnt.prepare.estimator.vocabulary_
+    assert any(" " in word for word in vocabulary)
+    text = unescape(page.read_text())
+    assert f"mercer compare {path} --target kind --words notes --ngrams 2 --min-documents 2" in text
+    assert "'notes': CountVectorizer(min_df=2, ngram_range=(1, 2))" in text
+    assert "compare(data.X[['notes']], data.y, " in text
+    new = pd.DataFrame({"notes": ["zzz qqq", None, TABLE.notes[0]], "other": 1})
+    new.to_csv(tmp_path / "new.csv", index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that documents have no known words
+        printed = run("predict", model, tmp_path / "new.csv")
+        expected = saved.predict(TABLE[["notes"]][:1])
+    assert printed.exit_code == 0, printed.output
+    assert printed.stdout.splitlines()[3].endswith(expected[0])
+    refused = run("compare", path, "--target", "kind", "--words", "note")
+    assert refused.exit_code == 2
+    assert "no column 'note'" in refused.output
+
+
+def test_what_is_refused() -> None:
+    rows = 30
+    labels = ["a", "b", "c"] * 10
+    table = pd.DataFrame({"id": range(rows), "code": [f"k{k}x" for k in range(rows)]})
+    with pytest.raises(ValueError, match="no column is left to compare"):
+        compare(table, labels)
+    table = table.assign(x=np.where(np.arange(rows) == 3, np.inf, 1.0), code=labels)
+    with pytest.raises(ValueError, match="column 'x' has an infinite value in row 3"):
+        compare(table, labels)
+    with pytest.raises(ValueError, match="columns have kinds in a data frame only"):
+        compare(np.ones((rows, 2)), labels, columns={"x": "number"})
+
+
+def test_groups_are_kept_apart_in_mixed_tables() -> None:
+    # Each patient has a label of its own, which tells the class of rows that were seen.
+    rng = np.random.default_rng(0)
+    patients = np.repeat(np.arange(20), 4)
+    table = pd.DataFrame({"ward": [f"ward {p}" for p in patients], "x": rng.normal(size=80)})
+    y = np.arange(20)[patients] % 2
+    kernels = {"labels": On(["ward"], Heat(Categories(), t=0.5))}
+    leaking = compare(table, y, kernels=kernels, folds=3)
+    honest = compare(table, y, kernels=kernels, folds=3, groups=patients)
+    assert leaking.scores[0].mean > 0.9 > 0.7 > honest.scores[0].mean
+    for test in honest.scores[0].nested.tests:
+        assert not set(patients[test]) & set(np.delete(patients, test))
+
+
+def test_candidates_are_tried_on_some_rows() -> None:
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    kernels = [Gaussian(s) for s in (0.01, 5.0)]
+    few = KernelSearchCV(kernels, max_rows=60, cv=3).fit(X, y)
+    assert few.best_kernel_.length_scale == 5.0
+    assert few.best_estimator_[0].X_fit_.shape[0] == len(y)  # the choice is fitted to all
+    nested = few.nested_scores(X, y, outer_cv=3)
+    assert nested.mean > 0.9
+    assert sorted(np.concatenate(nested.tests)) == list(range(len(y)))
+    everything = KernelSearchCV(kernels, max_rows=len(y), cv=3).fit(X, y)
+    assert everything.best_score_ == KernelSearchCV(kernels, cv=3).fit(X, y).best_score_
+    some = sample_rows(np.repeat([0, 1], [990, 10]), 100, True, 0)
+    assert (some >= 990).sum() == 10  # a rare class is not lost
+    assert 100 <= len(some) <= 110
+    with pytest.raises(ValueError, match="max_rows must be a whole number from 2"):
+        KernelSearchCV(kernels, max_rows=1).fit(X, y)

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from mercer._files import atomic_write
 from mercer.report.page import page
 from mercer.report.source import Source
+from mercer.selection.kinds import empty_documents
 
 if TYPE_CHECKING:
     from mercer.selection import Comparison
@@ -60,7 +61,8 @@ def write_report(
     ...     path.stat().st_size < 3_000_000
     True
     """
-    content = render(comparison, title, source, bounds)
+    with empty_documents():
+        content = render(comparison, title, source, bounds)
     with atomic_write(path, "w") as file:
         file.write(content)
 

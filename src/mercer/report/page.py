@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from mercer import __version__
+from mercer.kernels.tables.summary import in_short, of_columns
 from mercer.report import points, predictions
 from mercer.report.capacity import MOST_CLASSES, MOST_POINTS, capacities
 from mercer.report.curves import curves
@@ -23,6 +24,8 @@ from mercer.report.source import Source
 from mercer.report.ticks import axis, plain
 from mercer.selection import Comparison
 
+#: Columns of a kind that are named, and all that are explained.
+_COLUMNS, _ALL_COLUMNS = 30, 200
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
@@ -45,6 +48,8 @@ def page(comparison: Comparison, title: str, source: Source, bounds: bool) -> di
         "limits": (MOST_POINTS, MOST_CLASSES),
         "shown": len(rows),
         "heat_shown": min(len(rows), HEAT_POINTS),
+        "shown_columns": _COLUMNS,
+        "most_columns": _ALL_COLUMNS,
         "settings": [*_settings(comparison), *source.facts()],
         "script": source.script(comparison),
         "versions": _versions(),
@@ -85,7 +90,7 @@ def _families(
     return [
         {
             "name": score.name,
-            "kernel": repr(score.kernel),
+            "kernel": in_short(score.kernel, 99) if of_columns(score.kernel) else repr(score.kernel),
             "response": response(comparison, score),
             "map": found,
             "heat": heat_map(K[np.ix_(order, order)]),

@@ -40,7 +40,9 @@ class Source:
             read = kind.reading(self.files[0], self.roles or {}) if self.files else "load_docstrings()"
             lines.insert(0, f"from mercer.datasets import {read.split('(')[0]}")
             lines.append(f"data = {read}")
-            call = comparison.call_on("data.X", "data.y", "data.groups", "data.graph")
+            words = (self.roles or {}).get("words")
+            points = "data.X" if words is None else f"data.X[[{words!r}]]"
+            call = comparison.call_on(points, "data.y", "data.groups", "data.graph")
         if "CountVectorizer(" in call:
             lines.insert(0, "from sklearn.feature_extraction.text import CountVectorizer")
         return "\n".join([*lines, f"result = {call}", "print(result)"])

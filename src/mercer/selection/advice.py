@@ -29,7 +29,7 @@ def advice(result: Comparison) -> str:
         )
     parts = [
         f"Use {best.name}: {result.metric_title} {result.text(best.mean)} on {result.data.noun} that it "
-        f"has not seen (95 % interval {low} to {high})."
+        f"has not seen (95\u00a0% interval {low} to {high})."
     ]
     if not best.kernel.positive_semidefinite:
         parts.append("It is not a kernel in the strict sense: not positive semidefinite.")
@@ -43,6 +43,8 @@ def advice(result: Comparison) -> str:
 def _lead(result: Comparison) -> str:
     best, other = result.scores[:2]
     lead, p = _difference(result, best.scores - other.scores)
+    if best.mean == other.mean:
+        return f"The next, {other.name}, is as good, and either will do."
     if p < _LIKELY:
         return f"It is better than the next, {other.name}, by {lead}; that is {_how_sure(p)}."
     return f"Its lead over the next, {other.name}, is {lead}; {_how_sure(p)}, and either will do."

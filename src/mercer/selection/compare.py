@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,7 +32,7 @@ from mercer.selection.comparison import Comparison, KernelScore
 from mercer.selection.fits import Evaluation, Outcome, Split, Task, by_metric, threads_for
 from mercer.selection.grid import named_templates
 from mercer.selection.journal import Journal
-from mercer.selection.kinds import Candidates, candidates
+from mercer.selection.kinds import Candidates, candidates, empty_documents
 from mercer.selection.nested import NestedScores
 from mercer.selection.scales import C_GRID, Template
 from mercer.selection.search import KernelSearchCV
@@ -202,7 +201,7 @@ def compare(
         if finished is not None:
             finished(scores[-1])
     yardstick = None
-    if data.taken and kernels is None and not unfinished:
+    if len({column.kind for column in data.used}) > 1 and kernels is None and not unfinished:
         yardstick = measured(data.X, data.used, target, metric, outer)
     # Among equal scores, kernels that are not positive semidefinite come last.
     scores.sort(key=lambda s: (-s.mean, not getattr(s.kernel, "positive_semidefinite", True)))
@@ -312,9 +311,7 @@ class _Contest:
 
     def score(self, name: str, templates: list[Template]) -> KernelScore:
         """Nested scores of a family, further metrics, and the search on all points."""
-        with warnings.catch_warnings():
-            # Documents may have no word of a training part; a note on the data says so once.
-            warnings.filterwarnings("ignore", message=".* taken as uniform")
+        with empty_documents():
             return self._score(name, templates)
 
     def _score(self, name: str, templates: list[Template]) -> KernelScore:

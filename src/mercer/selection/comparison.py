@@ -266,7 +266,7 @@ class Comparison:
         )
         if self.chance is not None and self.scores[0].mean <= self.chance:
             return f"No kernel does better than the {self.naive} ({self.text(self.chance)}): {pair}."
-        subject, where = self.data.kind.subject, f"on {self.data.kind.these}"
+        subject, where = self.data.subject or self.data.kind.subject, f"on {self.data.kind.these}"
         if abs(gain) < _LEVEL:
             return f"{subject} makes no difference {where}: {pair}."
         if gain < 0:

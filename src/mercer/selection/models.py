@@ -36,7 +36,7 @@ from mercer.machines import (
     OneClassSVM,
 )
 from mercer.selection.comparison import Comparison
-from mercer.selection.kinds import ColumnRoles, kind_called
+from mercer.selection.kinds import ColumnRoles, empty_documents, kind_called
 from mercer.selection.model_files import (
     MissingFunction,
     dumps,
@@ -290,15 +290,16 @@ def save_model(
     kind = comparison.data.kind
     if table is None:
         table = Table("", None, None, columns=comparison.columns if kind.vectors else ())
-    SavedModel(
-        comparison.scores[0].search.best_estimator_,
-        comparison.metric,
-        kind.name,
-        _roles(comparison, roles or {}, table),
-        () if table.nodes else table.columns,
-        table.nodes,
-        calibration=_calibrated(comparison),
-    ).save(path)
+    with empty_documents():
+        SavedModel(
+            comparison.scores[0].search.best_estimator_,
+            comparison.metric,
+            kind.name,
+            _roles(comparison, roles or {}, table),
+            () if table.nodes else table.columns,
+            table.nodes,
+            calibration=_calibrated(comparison),
+        ).save(path)
 
 
 def _roles(comparison: Comparison, roles: ColumnRoles, table: Table) -> ColumnRoles:
@@ -334,7 +335,8 @@ def load_model(path: str | Path) -> SavedModel:
             # One warning for the file, not one for each part.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
             parts = loads(file.read())
-        saved, made_with = _model_of(parts)
+        with empty_documents():
+            saved, made_with = _model_of(parts)
     except MissingFunction as error:
         raise ValueError(f"{path.name} cannot be loaded: {error}") from None
     except DAMAGE as error:

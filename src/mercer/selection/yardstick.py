@@ -58,8 +58,9 @@ def boosting(columns: Sequence[Column], target: Target, metric: str) -> Pipeline
     own: dict[str, list[str]] = {}
     for column in columns:
         own.setdefault(column.kind, []).append(column.name)
-    labels = OrdinalEncoder(
-        handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=_LABELS
+    labels = make_pipeline(
+        FunctionTransformer(_texts),  # labels of several types cannot be sorted
+        OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=_LABELS),
     )
     parts: list[tuple[str, Any, Any]] = [("labels", labels, own.get("category", []))]
     numbers = [name for kind in ("number", "counts", "coordinate") for name in own.get(kind, [])]
@@ -98,6 +99,10 @@ def measured(
     train, test = (np.mean([len(split[side]) for split in outer]) for side in (0, 1))
     seconds = time.perf_counter() - start
     return Yardstick("gradient boosting", metric, np.array(scores), float(test / train), seconds)
+
+
+def _texts(frame: Any) -> Any:
+    return frame.astype(str)
 
 
 def _moments(frame: Any) -> Any:

@@ -139,11 +139,19 @@ def _is_numeric(dtype: Any) -> bool:
     return getattr(dtype, "kind", "f") in "biuf"  # tensors say nothing
 
 
+def _is_float(dtype: Any) -> bool:
+    if hasattr(dtype, "is_float"):  # polars
+        return bool(dtype.is_float())
+    return getattr(dtype, "kind", "O") == "f"
+
+
 def columns_of(block: Any) -> list[Any]:
     """The columns of a data frame or array, one by one."""
-    if hasattr(block, "iloc"):
-        return [block.iloc[:, i] for i in range(block.shape[1])]
-    return [block[:, i] for i in range(block.shape[1])]
+    return [_column(block, i) for i in range(block.shape[1])]
+
+
+def _column(block: Any, i: int) -> Any:
+    return block.iloc[:, i] if hasattr(block, "iloc") else block[:, i]
 
 
 def holds(column: Any) -> str:
@@ -243,8 +251,9 @@ def refuse_identifiers(block: Any, keys: list[Any], name: str, labels: bool) -> 
     """Raise for columns that number the rows or, if they are labels, name them."""
     if not is_frame(block):
         return
-    for key, column in zip(keys, columns_of(block), strict=True):
-        if identifies(column, str(key), labels):
+    for i, (key, dtype) in enumerate(zip(keys, block.dtypes, strict=True)):
+        # Floats are never identifiers, and a table may have many of them.
+        if not _is_float(dtype) and identifies(_column(block, i), str(key), labels):
             raise ValueError(
                 f"column {key!r} of {name} looks like an identifier: every row has a value of its own; "
                 "leave it out, or convert it to floats if its size means something"

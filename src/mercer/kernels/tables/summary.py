@@ -28,8 +28,8 @@ def terms(kernel: Any) -> list[On]:
     return [term for part in parts for term in terms(part)]
 
 
-def in_short(kernel: Any) -> str:
-    """The kernels of columns by name, unless there are many, and with their shares if these were learnt.
+def in_short(kernel: Any, most: int = _NAMED) -> str:
+    """The kernels of columns by name, unless there are more, and with their shares if these were learnt.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def in_short(kernel: Any) -> str:
     """
     found = terms(kernel)
     shares = shares_of(kernel)
-    if shares is None and len(found) > _NAMED:
+    if shares is None and len(found) > most:
         return f"{len(found)} parts"
     own = [f"{type(term.kernel).__name__} of {_columns(term.columns)}" for term in found]
     if shares is None:

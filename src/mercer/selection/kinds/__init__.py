@@ -7,7 +7,7 @@ from typing import Any
 
 from mercer.selection.kinds.base import Candidates, ColumnRoles, Kind
 from mercer.selection.kinds.clouds import Clouds
-from mercer.selection.kinds.mixed import Mixed, column_kinds
+from mercer.selection.kinds.mixed import Mixed, column_kinds, empty_documents
 from mercer.selection.kinds.nodes import Nodes
 from mercer.selection.kinds.strings import Strings
 from mercer.selection.kinds.table import Rows
@@ -19,6 +19,7 @@ __all__ = [
     "Kind",
     "candidates",
     "column_kinds",
+    "empty_documents",
     "kind_by_options",
     "kind_called",
     "kind_of",
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 #: All kinds, in the order in which they are asked: tables take what no other kind recognises.
-_KINDS: list[Kind] = [Nodes(), Strings(), Clouds(), Mixed(), Rows()]
+_KINDS: list[Kind] = [Nodes(), Mixed(), Strings(), Clouds(), Rows()]
 
 
 def register(kind: Kind) -> None:

@@ -43,6 +43,9 @@ class Candidates:
     space: str = ""
     #: What was left out, and why.
     notes: tuple[str, ...] = ()
+    #: Subject of a verdict and purpose of the plain kernels, where they are not those of the kind.
+    subject: str = ""
+    contrast: str = ""
     #: What each column of a table of several kinds was taken for.
     taken: tuple[Column, ...] = ()
     #: Rows on which parameters are chosen, if that takes too long on all.

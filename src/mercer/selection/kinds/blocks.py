@@ -31,6 +31,8 @@ class Variant:
     similarities: tuple[float, ...] = ()
     #: Whether it takes points as they are, without a geometry of their own.
     plain: bool = False
+    #: Whether it is a rival only where there are no other kinds of columns.
+    alone: bool = False
 
     @property
     def template(self) -> Template:
@@ -57,10 +59,15 @@ def _names(own: list[Column]) -> list[str]:
     return [column.name for column in own]
 
 
+def _median() -> SimpleImputer:
+    """Fill in medians; zero where a training part has no value at all."""
+    return SimpleImputer(strategy="median", keep_empty_features=True)
+
+
 def _numbers(frame: Any, own: list[Column]) -> list[Variant]:
     names = _names(own)
     # A model that never saw a missing number refuses it.
-    filled = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    filled = make_pipeline(_median(), StandardScaler())
     prepare = filled if any(column.missing for column in own) else "auto"
     return [
         Variant("Gaussian", (On(names, Gaussian(), prepare),), _SIMILARITIES),
@@ -71,8 +78,8 @@ def _numbers(frame: Any, own: list[Column]) -> list[Variant]:
 def _counts(frame: Any, own: list[Column]) -> list[Variant]:
     names = _names(own)
     return [
-        Variant("counts, heat", (On(names, Heat(Simplex(empty="uniform"))),), _SIMILARITIES),
-        Variant("counts, linear", (On(names, Linear(), None),), plain=True),
+        Variant("heat of counts", (On(names, Heat(Simplex(empty="uniform"))),), _SIMILARITIES),
+        Variant("linear of counts", (On(names, Linear(), None),), plain=True),
     ]
 
 
@@ -88,8 +95,10 @@ def _text(frame: Any, own: list[Column]) -> list[Variant]:
 
     # A document without known words has no tf-idf: its similarity to all others is zero.
     return [
-        Variant("tf-idf, linear", of(Linear(), TfidfVectorizer), plain=True),
-        Variant("counts, heat", of(Heat(Simplex(empty="uniform")), CountVectorizer), _SIMILARITIES),
+        Variant("linear of tf-idf", of(Linear(), TfidfVectorizer), plain=True),
+        Variant("heat of counts", of(Heat(Simplex(empty="uniform")), CountVectorizer), _SIMILARITIES),
+        Variant("linear of counts", of(Linear(), CountVectorizer), plain=True, alone=True),
+        Variant("Gaussian of tf-idf", of(Gaussian(), TfidfVectorizer), _SIMILARITIES, alone=True),
     ]
 
 
@@ -116,7 +125,7 @@ def _strings(frame: Any, own: list[Column]) -> list[Variant]:
 def _dates(frame: Any, own: list[Column]) -> list[Variant]:
     parts: list[Kernel] = []
     for column in own:
-        fill = SimpleImputer(strategy="median") if column.missing else None
+        fill = _median() if column.missing else None
         days = "auto" if fill is None else make_pipeline(fill, StandardScaler())
         parts.append(On([column.name], Gaussian(), days, dates="days"))
         moments = frame[column.name].dropna()

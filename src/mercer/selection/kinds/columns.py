@@ -99,7 +99,7 @@ def _kind(name: str, values: Any) -> tuple[str, str]:
     dtype = values.dtype
     if pd.api.types.is_datetime64_any_dtype(dtype):
         return "date", "dates"
-    if dtype.kind == "O" and not all(isinstance(value, str | bool) for value in values):
+    if dtype.kind == "O" and not values.map(pd.api.types.is_scalar).all():
         return "other", "neither numbers nor text"
     different = int(values.nunique())
     if different <= 1:

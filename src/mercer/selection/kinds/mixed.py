@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import CountVectorizer
 
 from mercer.datasets import Table, read_mixed
-from mercer.datasets.tables import has_columns, numbers_of, read_table
+from mercer.datasets.tables import check_column, has_columns, numbers_of, read_table
 from mercer.kernels import MultipleKernel
 from mercer.kernels.tables.frames import all_numbers, is_frame
 from mercer.selection.kinds.base import Candidates, ColumnRoles, Kind
@@ -36,10 +39,19 @@ _FILLED = {
     "category": "a label of their own",
     "text": "documents without words",
 }
+#: Words for a table with one kind of column.
+_ONE_KIND = {
+    "plain_word": "flat",
+    "rich_word": "geometric",
+    "subject": "Geometry",
+    "contrast": "which see the rows as they are",
+}
+#: Kinds of columns that hold numbers.
+_NUMBERS = ("number", "counts", "coordinate")
 #: Characters of a row that a report shows.
 _SHOWN = 60
-#: Names of kinds of columns in sentences.
-_PLURALS = {"category": "labels", "counts": "counts"}
+#: Names of kinds of columns in sentences, where they are others.
+_SINGULARS = {"category": "label", "counts": "count"}
 
 
 class Mixed(Kind):
@@ -55,8 +67,10 @@ class Mixed(Kind):
     reader = "read_mixed"
 
     def recognises(self, X: Any) -> bool:
-        """Recognise data frames with a column that holds no numbers."""
-        return is_frame(X) and not all_numbers(X)
+        """Recognise data frames that do not hold numbers alone, or one column of strings."""
+        if not is_frame(X) or all_numbers(X):
+            return False
+        return X.shape[1] > 1 or recognised(_as_pandas(X))[0].kind != "string"
 
     def candidates(
         self, X: Any, space: Any = "auto", columns: Mapping[str, Any] | None = None
@@ -72,15 +86,18 @@ class Mixed(Kind):
             raise ValueError(f"no column is left to compare ({reasons}); name its kind (columns=, --as)")
         frame = typed(frame[[column.name for column in used]], {c.name: c.kind for c in used})
         own = blocks(frame, used)
-        alone = len(own) == 1
-        families = _rivals(*own.values()) if alone else _combined(own)
-        plain = tuple(families)[: -2 if not alone else None]
-        words = ("single-kind", "combined")
-        if alone:
+        if len(own) == 1:  # its kernels are rivals
             (variants,) = own.values()
-            plain, words = tuple(v.name for v in variants if v.plain), ("flat", "geometric")
+            families = {variant.name: [variant.template] for variant in variants}
+            plain = tuple(variant.name for variant in variants if variant.plain)
+            words = _ONE_KIND
+        else:
+            families = _combined(own)
+            plain = tuple(families)[:-2]
+            words = {"plain_word": "single-kind", "rich_word": "combined"}
+        facts = f"{len(used)} column{'s' if len(used) > 1 else ''}"
         return Candidates(
-            self, _taken_as(used), f"{len(used)} columns", frame, len(frame), families, plain, *words,
+            self, _taken_as(used), facts, frame, len(frame), families, plain, **words,
             columns=len(used), notes=_notes(found, len(frame)), taken=tuple(found),
             max_rows=_TRIED if len(frame) > _MANY else None,
         )  # fmt: skip
@@ -103,8 +120,7 @@ class Mixed(Kind):
             return read_table(path, target, drop, group)
         table = read_mixed(path, target, drop, group, labelled=model is None)
         if "words" in roles:
-            if roles["words"] not in table.X.columns:
-                raise ValueError(f"{table.name} has no column {roles['words']!r} of words")
+            check_column(Path(path), table.X, roles["words"])
             table = replace(table, X=table.X[[roles["words"]]], columns=(roles["words"],))
         if model is None and not given and not self.recognises(table.X):
             return replace(table, X=numbers_of(Path(path), table.X))
@@ -117,6 +133,14 @@ class Mixed(Kind):
 
 #: The family whose weights are learnt from targets.
 WEIGHTED = "weighted sum of all"
+
+
+@contextmanager
+def empty_documents() -> Iterator[None]:
+    """Do not warn of each document without a word of each training part."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* taken as uniform")
+        yield
 
 
 def kinds_given(roles: ColumnRoles) -> dict[str, Any]:
@@ -148,22 +172,33 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
     Dates are moments without a time zone, as clocks showed them.  A missing text is an empty one, a
     missing label a label of its own.
     """
-    found = frame.copy(deep=False)
+    _refuse_infinite(
+        frame[[name for name, k in kinds.items() if k in _NUMBERS and name in frame.columns]]
+    )
+    changed = {}
     for name, kind in kinds.items():
-        if name not in found.columns:
+        if name not in frame.columns:
             continue  # the kernel that needs it says so
-        column = found[name]
+        column = frame[name]
         if kind == "date":
-            column = _moments(column, name)
+            changed[name] = _moments(column, name)
         elif kind == "text":
-            column = column.astype(object).where(column.notna(), "").map(str)
+            changed[name] = column.astype(object).where(column.notna(), "").map(str)
         elif kind == "category":
-            column = column.astype(object).where(column.notna(), _MISSING)
+            changed[name] = column.astype(object).where(column.notna(), _MISSING)
         elif kind == "string" and column.isna().any():
             row = int(column.isna().argmax())
             raise ValueError(f"column {name!r} has no string in row {row}; drop such rows or the column")
-        found[name] = column
-    return found
+    # A copy of all columns at once is faster to index than one of many blocks.
+    return frame.assign(**changed).copy()
+
+
+def _refuse_infinite(numbers: pd.DataFrame) -> None:
+    infinite = np.isinf(numbers.select_dtypes("number").to_numpy(dtype=float, na_value=np.nan))
+    if infinite.any():
+        row, place = np.argwhere(infinite)[0]
+        name = numbers.select_dtypes("number").columns[place]
+        raise ValueError(f"column {name!r} has an infinite value in row {row}; drop or replace it")
 
 
 def _moments(column: Any, name: str) -> Any:
@@ -182,14 +217,12 @@ def _as_pandas(X: Any) -> pd.DataFrame:
     return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
 
 
-def _rivals(variants: list[Variant]) -> dict[str, list[Template]]:
-    """The kernels of one kind against each other."""
-    return {variant.name: [variant.template] for variant in variants}
-
-
 def _combined(own: dict[str, list[Variant]]) -> dict[str, list[Template]]:
     """Each kind alone, with all its kernels, and all kinds together."""
-    families = {f"{name} alone": [v.template for v in variants] for name, variants in own.items()}
+    families = {
+        f"{name} alone": [variant.template for variant in variants if not variant.alone]
+        for name, variants in own.items()
+    }
     parts = tuple(chain.from_iterable(variants[0].parts for variants in own.values()))
     return {
         **families,
@@ -202,7 +235,8 @@ def _taken_as(used: list[Column]) -> str:
     counts: dict[str, int] = {}
     for column in used:
         counts[column.kind] = counts.get(column.kind, 0) + 1
-    return ", ".join(f"{n} {_PLURALS.get(kind, f'{kind}s')}" for kind, n in counts.items())
+    names = {kind: _SINGULARS.get(kind, kind) for kind in counts}
+    return ", ".join(f"{n} {names[kind]}{'s' if n > 1 else ''}" for kind, n in counts.items())
 
 
 def _notes(found: list[Column], rows: int) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ class Strings(Kind):
 
     def labels(self, X: Any, rows: Sequence[int]) -> list[str]:
         """Rows, with the beginning of each string."""
-        return [f"row {row}: {_glimpse(point)}" for row, point in zip(rows, X, strict=True)]
+        return [f"row {row}: {_glimpse(point)}" for row, point in zip(rows, points_of(X), strict=True)]
 
     def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
         """See :class:`Kind`."""
