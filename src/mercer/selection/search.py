@@ -39,7 +39,13 @@ from mercer.selection.kinds import kind_of
 from mercer.selection.landmark_fits import LandmarkEvaluation
 from mercer.selection.nested import Nested, NestedScores
 from mercer.selection.scales import Relative, Scales, resolved, spread
-from mercer.selection.target import check_splits, check_target, machines_of
+from mercer.selection.target import (
+    check_memory,
+    check_splits,
+    check_target,
+    landmarks_by_size,
+    machine_for,
+)
 
 
 def _has(method: str) -> Callable[[Any], bool]:
@@ -74,14 +80,15 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     kernels : Kernel, list of kernels, or dict of lists of them, optional
         Kernels to try; the keys of a dict name families.  By default kernels that fit the kind of data,
         each at six similarities.
-    estimator : estimator, optional
-        Any estimator that takes ``kernel="precomputed"``: :class:`mercer.machines.SVC` (the default) and
-        other machines, those of scikit-learn, ``CalibratedClassifierCV(SVC())``, ...  It determines
-        whether the search is a classifier or a regressor.  Or a machine on landmarks
+    estimator : "classifier", "regressor" or estimator
+        Any estimator that takes ``kernel="precomputed"``: :class:`mercer.machines.SVC`, other machines,
+        those of scikit-learn, ``CalibratedClassifierCV(SVC())``, ...  Or a machine on landmarks
         (:class:`mercer.machines.LandmarkClassifier`, ``LandmarkRegressor``): no Gram matrix is computed
-        then, and a fold is passed over once for all values of ``alpha``.
+        then, and a fold is passed over once for all values of ``alpha``.  "classifier" is ``SVC`` and
+        "regressor" ``KernelRidge`` while they fit into ``max_memory``; beyond that they are machines on
+        1000 landmarks, and a warning says so.
     solver : {"mercer", "libsvm"}
-        The support vector machine that is the default: ours, or scikit-learn's.
+        Whose exact machines "classifier" and "regressor" are: ours, or scikit-learn's.
     similarities : "auto" or list of floats, optional
         Scales to try for each of the ``kernels`` with a range: median similarities of distinct points
         (:meth:`~mercer.kernels.Kernel.scaled_to`), learnt in each training part; "auto" stands for 0.02,
@@ -157,7 +164,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def __init__(
         self,
         kernels: Any = None,
-        estimator: Any = None,
+        estimator: Any = "classifier",
         *,
         solver: str = "mercer",
         similarities: Any = None,
@@ -318,9 +325,10 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         return precomputed(self._machine())
 
     def _machine(self) -> Any:
-        """The estimator, or the support vector machine of the solver."""
-        default = machines_of(self.solver)[0]
-        return default() if self.estimator is None else self.estimator
+        """The estimator, or the usual one of its name, exact or on landmarks."""
+        if not isinstance(self.estimator, str):
+            return self.estimator
+        return machine_for(self.estimator, self.solver, getattr(self, "_landmarks", None))
 
     def _check_points(self, X: Any, y: Any) -> tuple[Any, Any]:
         self._prototype()  # refuses an estimator that takes no Gram matrix
@@ -338,7 +346,11 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
                 self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
                 ensure_all_finite=False, ensure_min_samples=2, multi_output=True,
             )  # fmt: skip
-        return X, check_target(y, count(X), get_tags(self))
+        y = check_target(y, count(X), get_tags(self))
+        check_memory(self.max_memory)
+        if isinstance(self.estimator, str):
+            self._landmarks = landmarks_by_size(count(X), self.max_memory, self.param_grid)
+        return X, y
 
     def _candidates(self, X: Any) -> Trials:
         if self.kernels is None:
@@ -360,11 +372,6 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _evaluation(self, X: Any, y: Any, scales: Scales) -> Evaluation:
         estimator, _ = self._prototype()
         scorer = choose_scorer(estimator, self.scoring)
-        # A number above a million is surely meant in bytes.
-        if not isinstance(self.max_memory, int | float) or not 0 < self.max_memory <= 1e6:
-            raise ValueError(
-                f"max_memory must be a positive number of gigabytes, got {self.max_memory!r}"
-            )
         threads = threads_for(self.n_jobs)
         journal = None
         if self.cache is not None:
