@@ -101,8 +101,8 @@ def compare(
     jobs: Annotated[int, typer.Option(min=-1, help="Threads; -1 for all cores.")] = -1,
     max_memory: Annotated[float, typer.Option(help="Gigabytes for Gram matrices.")] = 4.0,
     landmarks: Annotated[
-        str | None, typer.Option(help="Machines on so many landmarks; auto: if others do not fit.")
-    ] = None,
+        str, typer.Option(help="Machines on so many landmarks; auto: if others do not fit.")
+    ] = "auto",
     device: Annotated[
         str | None, typer.Option(help="Compute Gram matrices there, such as cuda; needs PyTorch.")
     ] = None,
@@ -147,7 +147,7 @@ def compare(
                 scoring=metric,
                 groups=data.groups, folds=folds, repeats=repeats, random_state=seed, n_jobs=jobs or None,
                 max_memory=max_memory, cache=cache or _user_cache(), device=device, progress=progress,
-                landmarks=int(landmarks) if landmarks and landmarks.isdecimal() else landmarks,
+                landmarks=int(landmarks) if landmarks.isdecimal() else landmarks,
                 finished=lambda score: say(f"{score.name}: {score.mean:.4g} in {score.seconds:.1f} s"),
             )  # fmt: skip
         if facts := result.data.kind.file_facts(data):

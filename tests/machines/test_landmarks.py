@@ -242,6 +242,33 @@ def test_points_of_many_kinds(tmp_path) -> None:
     assert model.certify(table, y, grade="exact").improvement < 1e-8
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_alpha_of_least_generalised_cross_validation(bias: bool) -> None:
+    X, Y, w = data(3, m=200)
+    model = LandmarkRegressor(Gaussian(), 40, "auto", bias=bias, random_state=0).fit(X, Y, w)
+
+    def criterion(alpha: float) -> float:
+        phi = Gaussian()(X, model.landmarks_) @ model._whitening.T
+        roots = np.sqrt(w)[:, None]
+        A, targets = roots * phi, roots * Y
+        if bias:
+            unit = roots / np.linalg.norm(roots)
+            A, targets = A - unit @ (unit.T @ A), targets - unit @ (unit.T @ targets)
+        hat = A @ np.linalg.solve(A.T @ A + alpha * np.eye(40), A.T)
+        left = 1 - np.trace(hat) / (w.sum() - bias)
+        return float(((targets - hat @ targets) ** 2).sum()) / left**2
+
+    assert criterion(model.alpha_) <= min(criterion(a) for a in np.logspace(-6, 4, 101)) * (1 + 1e-3)
+    fixed = LandmarkRegressor(Gaussian(), 40, model.alpha_, bias=bias, random_state=0).fit(X, Y, w)
+    np.testing.assert_allclose(model.predict(X), fixed.predict(X), rtol=1e-12)
+    assert model.certify(X, Y, w).lower == fixed.certify(X, Y, w).lower
+    classes = LandmarkClassifier(Gaussian(), 40, "auto", random_state=0).fit(X, Y[:, 0] > 0)
+    assert classes.alpha_ > 0
+    for wrong in ({"alpha": "best"}, {"alpha": "auto", "loss": "hinge"}):
+        with pytest.raises(ValueError, match="alpha"):
+            LandmarkClassifier(Gaussian(), **wrong).fit(X, Y[:, 0] > 0)
+
+
 def test_landmarks_grow_until_more_do_not_pay(monkeypatch) -> None:
     monkeypatch.setattr(base, "_FIRST", 10)
     monkeypatch.setattr(base, "_LAST", 100)

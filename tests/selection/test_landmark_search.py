@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 from mercer.kernels import Gaussian, Spectrum
-from mercer.machines import LandmarkClassifier, LandmarkRegressor
+from mercer.machines import SVC, KernelRidge, LandmarkClassifier, LandmarkRegressor
 from mercer.selection import KernelSearchCV, compare, gram_cache, load_model, save_model
 
 RNG = np.random.default_rng(0)
@@ -68,11 +68,35 @@ def test_comparison_on_landmarks(y, tmp_path) -> None:
 
 def test_comparisons_say_which_machines_they_chose() -> None:
     kernels = {"Gaussian": [Gaussian(2.0)]}
-    exact = compare(X, Y > 0, kernels=kernels, folds=2, landmarks="auto")
-    assert "exact machines: Gram matrices of 240 points take" in exact.notes[0]
-    large = compare(X, Y > 0, kernels=kernels, folds=2, landmarks="auto", max_memory=1e-4)
-    assert "machines on 1000 landmarks" in large.notes[0]
+    exact = compare(X, Y > 0, kernels=kernels, folds=2)
+    assert not exact.notes
+    assert "SVC(" in exact.best
+    large = compare(X, Y > 0, kernels=kernels, folds=2, max_memory=1e-4)
+    assert "machines on 1000 landmarks: exact ones on 240 points need 922 kB" in large.notes[0]
+    assert "LandmarkClassifier(" in large.best
+    with pytest.raises(ValueError, match="max_memory allows"):
+        compare(X, Y > 0, kernels=kernels, folds=2, max_memory=1e-5, landmarks=None)
     with pytest.raises(ValueError, match="landmarks must be a whole number from 1, or 'auto'"):
         compare(X, Y > 0, kernels=kernels, landmarks="many")
     with pytest.raises(ValueError, match=r"or landmarks \(estimator=mercer.machines.LandmarkClass"):
-        KernelSearchCV(KERNELS, max_memory=1e-5).fit(X, Y > 0)
+        KernelSearchCV(KERNELS, param_grid={"C": [1.0]}, max_memory=1e-5).fit(X, Y > 0)
+
+
+@pytest.mark.parametrize(
+    ("task", "y", "exact", "large"),
+    [
+        ("classifier", Y > 0, SVC, LandmarkClassifier),
+        ("regressor", Y + 100, KernelRidge, LandmarkRegressor),
+    ],
+)
+def test_searches_choose_machines_by_size(task, y, exact, large) -> None:
+    grid = {"kernel__length_scale": [0.5, 1.0]}
+    search = KernelSearchCV(Gaussian(), task, param_grid=grid, cv=2).fit(X, y)
+    assert type(search.best_estimator_[-1]) is exact
+    search.set_params(max_memory=1e-4)
+    with pytest.warns(UserWarning, match="search is on machines on 1000 landmarks: exact ones on 240 p"):
+        search.fit(X, y)
+    assert type(search.best_estimator_) is large
+    assert search.score(X, y) > 0.7
+    with pytest.raises(ValueError, match="estimator must be 'classifier', 'regressor' or an estimator"):
+        KernelSearchCV(Gaussian(), "ridge").fit(X, y)

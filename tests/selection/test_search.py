@@ -69,7 +69,7 @@ def test_scikit_learn_checks(search) -> None:
 
 def test_defaults_on_small_data() -> None:
     X = RNG.normal(size=(12, 3))
-    for estimator in (None, KernelRidge()):
+    for estimator in ("classifier", "regressor", KernelRidge()):
         search = KernelSearchCV(estimator=estimator, cv=2, n_jobs=1).fit(X, np.arange(12) % 2)
         assert search.predict(X).shape == (12,)
     assert is_classifier(KernelSearchCV())

@@ -131,7 +131,12 @@ BAD = [
     ({"param_grid": {"kernel": [Linear()]}}, words.COUNTS, words.LABELS, "kernels=\\["),
     ({"param_grid": {"kernel__t_star": [1]}, "kernels": Linear()}, words.COUNTS, words.LABELS, "t_star"),
     ({"param_grid": {"gamme": [1]}}, words.COUNTS, words.LABELS, "gamme"),
-    ({"max_memory": 1e-6}, words.COUNTS, words.LABELS, "max_memory allows 1 kB"),
+    (
+        {"max_memory": 1e-6, "param_grid": {"C": [1.0]}},
+        words.COUNTS,
+        words.LABELS,
+        "max_memory allows 1 kB",
+    ),
 ]
 
 

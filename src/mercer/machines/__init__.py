@@ -2,6 +2,7 @@
 
 from mercer.machines.certificate import Certificate
 from mercer.machines.classifier import SVC
+from mercer.machines.evidence import Evidence, log_evidence, predictive_std
 from mercer.machines.landmarks import LandmarkClassifier, LandmarkRegressor
 from mercer.machines.regressor import SVR, OneClassSVM
 from mercer.machines.ridge import KernelRidge, RidgePath
@@ -10,9 +11,12 @@ __all__ = [
     "SVC",
     "SVR",
     "Certificate",
+    "Evidence",
     "KernelRidge",
     "LandmarkClassifier",
     "LandmarkRegressor",
     "OneClassSVM",
     "RidgePath",
+    "log_evidence",
+    "predictive_std",
 ]

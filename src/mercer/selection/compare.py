@@ -24,9 +24,7 @@ from sklearn.metrics import (
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _get_feature_names
 
-from mercer._memory import size_text
 from mercer._progress import Work, watched
-from mercer._validation import is_whole
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.comparison import Comparison, KernelScore
 from mercer.selection.fits import Evaluation, Outcome, Split, Task, by_metric, threads_for
@@ -36,7 +34,7 @@ from mercer.selection.kinds import Candidates, candidates, empty_documents
 from mercer.selection.nested import NestedScores
 from mercer.selection.scales import C_GRID, Template
 from mercer.selection.search import KernelSearchCV
-from mercer.selection.target import Target, check_metric, read_target
+from mercer.selection.target import Target, check_metric, landmark_size, read_target
 from mercer.selection.yardstick import measured
 from mercer.spaces import Graph
 
@@ -45,8 +43,6 @@ Array = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 INNER_FOLDS = 3
-#: Landmarks for many points, and bytes of each entry of a Gram matrix that an exact search holds.
-_USUAL, _BYTES = 1000, 16
 _CLASSIFICATION = {"accuracy": accuracy_score, "balanced_accuracy": balanced_accuracy_score}
 _REGRESSION = {"r2": r2_score, "rmse": root_mean_squared_error, "mae": mean_absolute_error}
 
@@ -68,7 +64,7 @@ def compare(
     random_state: int = 0,
     n_jobs: int | None = -1,
     max_memory: float = 4.0,
-    landmarks: Any = None,
+    landmarks: Any = "auto",
     cache: Any = None,
     device: str | None = None,
     progress: Progress | None = None,
@@ -133,10 +129,10 @@ def compare(
         Threads for the estimators.
     max_memory : float
         Gigabytes, see :class:`KernelSearchCV`.
-    landmarks : int or "auto", optional
+    landmarks : int, "auto" or None
         Compare machines on so many landmarks (:class:`mercer.machines.LandmarkClassifier`,
-        ``LandmarkRegressor``) in place of exact ones; classes then have no balanced weights.  "auto"
-        takes 1000 if exact machines would not fit into ``max_memory``.  The notes say which they are.
+        ``LandmarkRegressor``) in place of exact ones.  "auto" takes 1000 if exact machines would not fit
+        into ``max_memory``, and a note says so; None never does.
     cache : path, optional
         Folder of finished fits, from which an interrupted comparison resumes.
     device : str, optional
@@ -173,8 +169,8 @@ def compare(
     if groups is not None:
         target = replace(target, groups=_check_groups(groups, target, data, folds))
     names = _get_feature_names(X)
-    size, note = _landmarks(landmarks, len(target.y), max_memory)
-    data = replace(data, notes=(*data.notes, *note))
+    size, note = landmark_size(landmarks, len(target.y), max_memory)
+    data = replace(data, notes=(*data.notes, note) if note else data.notes)
     search = KernelSearchCV(
         estimator=target.estimator(metric, solver, size), scoring=metric, n_jobs=n_jobs,
         max_memory=max_memory, cache=cache, device=device, random_state=random_state,
@@ -209,22 +205,6 @@ def compare(
         data, target, metric, folds, repeats, INNER_FOLDS, random_state, scores, unfinished,
         () if names is None else tuple(names), yardstick,
     )  # fmt: skip
-
-
-def _landmarks(landmarks: Any, rows: int, max_memory: float) -> tuple[int | None, tuple[str, ...]]:
-    """Number of landmarks, None for exact machines, and a note that says so."""
-    if landmarks is None:
-        return None, ()
-    needed = _BYTES * rows**2
-    if landmarks == "auto":
-        if needed <= 1e9 * max_memory:
-            return None, (f"exact machines: Gram matrices of {rows} points take {size_text(needed)}",)
-        landmarks = _USUAL
-    if not is_whole(landmarks) or landmarks < 1:
-        raise ValueError(f"landmarks must be a whole number from 1, or 'auto', got {landmarks!r}")
-    return landmarks, (
-        f"machines on {landmarks} landmarks: exact ones on {rows} points need {size_text(needed)}",
-    )
 
 
 def _check_groups(groups: Any, target: Target, data: Candidates, folds: int) -> np.ndarray:

@@ -228,5 +228,5 @@ def plan(
     raise ValueError(
         f"a search on {rows} points needs at least {size_text(needed)}, and max_memory allows "
         f"{size_text(max_memory)}; raise it, take fewer points (mercer.selection.representatives), or "
-        "landmarks (estimator=mercer.machines.LandmarkClassifier() or LandmarkRegressor())"
+        "landmarks (estimator=mercer.machines.LandmarkClassifier() or LandmarkRegressor(), with alpha)"
     )

@@ -39,7 +39,14 @@ from mercer.selection.kinds import kind_of
 from mercer.selection.landmark_fits import LandmarkEvaluation
 from mercer.selection.nested import Nested, NestedScores
 from mercer.selection.scales import Relative, Scales, resolved, spread
-from mercer.selection.target import check_splits, check_target, machines_of, sample_rows
+from mercer.selection.target import (
+    check_memory,
+    check_splits,
+    check_target,
+    landmarks_by_size,
+    machine_for,
+    sample_rows,
+)
 
 
 def _has(method: str) -> Callable[[Any], bool]:
@@ -61,26 +68,24 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     point, but computes each Gram matrix once: the matrix product once per space, and the law of each
     kernel applied to it.  Folds are not cut out of the matrix: coefficients of their points are held at
     zero.  A fold is solved for all values of C in turn, each from the solution before.  The points may
-    be of any kind that the kernels take: dense or sparse rows of numbers, strings, nodes of a graph,
-    clouds.
+    be of any kind that the kernels take.
 
-    Memory: ``4 m^2`` bytes for each Gram matrix held at once, which is in single precision unless points
-    are too similar for it, as much for rows that are in use, and ``8 m^2`` for what kernels share.  With
-    other estimators than :class:`mercer.machines.SVC`, Gram matrices and slices of the folds are in
-    double precision.  As many are held as fit into ``max_memory``.
+    Memory: ``4 m^2`` bytes for each Gram matrix in single precision, as much for rows that are in use,
+    and ``8 m^2`` for what kernels share; twice as much where points are too similar for that, and for
+    other estimators than :class:`mercer.machines.SVC`.  As many are held as fit into ``max_memory``.
 
     Parameters
     ----------
     kernels : Kernel, list of kernels, or dict of lists of them, optional
         Kernels to try; keys name families.  By default kernels that fit the data, at six similarities.
-    estimator : estimator, optional
-        Any estimator that takes ``kernel="precomputed"``: :class:`mercer.machines.SVC` (the default) and
-        other machines, those of scikit-learn, ``CalibratedClassifierCV(SVC())``, ...  It determines
-        whether the search is a classifier or a regressor.  Or a machine on landmarks
+    estimator : "classifier", "regressor" or estimator
+        Any estimator that takes ``kernel="precomputed"``, ours or scikit-learn's, or a machine on landmarks
         (:class:`mercer.machines.LandmarkClassifier`, ``LandmarkRegressor``): no Gram matrix is computed
-        then, and a fold is passed over once for all values of ``alpha``.
+        then, and a fold is passed over once for all values of ``alpha``.  "classifier" is ``SVC`` and
+        "regressor" ``KernelRidge`` while they fit into ``max_memory``; beyond that they are machines on
+        1000 landmarks, and a warning says so.
     solver : {"mercer", "libsvm"}
-        The support vector machine that is the default: ours, or scikit-learn's.
+        Whose exact machines "classifier" and "regressor" are: ours, or scikit-learn's.
     similarities : "auto" or list of floats, optional
         Scales to try for each of the ``kernels`` with a range: median similarities of distinct points
         (:meth:`~mercer.kernels.Kernel.scaled_to`), learnt in each training part; "auto" stands for 0.02,
@@ -101,15 +106,13 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     max_memory : float
         Gigabytes for Gram matrices, slices and the solver's cache.
     cache : path, optional
-        Folder where the score of each finished fit is recorded.  An interrupted search resumes from
-        there.  Nothing is taken from it if points, target, folds, kernel, estimator, metric or versions
-        have changed.
+        Folder of the scores of finished fits, from which an interrupted search resumes; nothing is taken
+        from it if points, target, folds, kernel, estimator, metric or versions have changed.
     device : str, optional
         Where Gram matrices of rows of numbers are computed, such as "cuda"; needs PyTorch.  They are
         copied to main memory, where the estimators and all kernels of other points are computed.
     progress : callable, optional
-        Called with the number of finished fits and their total number.  By default a terminal shows a
-        bar.
+        Called with the numbers of finished fits and of all.  By default a terminal shows a bar.
     max_rows : int, optional
         Try candidates on about so many points, of each class its share; the best is fitted to all.
     random_state : int
@@ -123,17 +126,15 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     best_params_, best_kernel_, best_similarity_, best_family_, best_score_, best_index_
         The choice.
     edges_ : list of str
-        Edges of the grid at which the best candidate lies, in words; empty for grids that are given.
+        Edges of the grid at which the best candidate lies, in words.
     best_estimator_ : Pipeline
-        :class:`~mercer.features.GramTransformer` and estimator, fitted to all points; or the machine on
-        landmarks.
+        :class:`~mercer.features.GramTransformer` and estimator, or the machine on landmarks.
     kernels_ : list of kernels
         All kernels that were tried.
     timings_ : dict
         Processor seconds of all threads in matrix products (``"products"``, which includes kernels that
         are not functions of one), ``"laws"``, ``"slices"``, ``"fits"`` and ``"scores"``.
     n_splits_, scorer_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
-        As in ``GridSearchCV``.
 
     Examples
     --------
@@ -158,7 +159,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def __init__(
         self,
         kernels: Any = None,
-        estimator: Any = None,
+        estimator: Any = "classifier",
         *,
         solver: str = "mercer",
         similarities: Any = None,
@@ -195,8 +196,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : points
-            Rows of numbers (array, sparse matrix or frame), strings, nodes or clouds.
+        X : points: rows of numbers, strings, nodes, clouds or a data frame
         y : array of shape (m,) or, in regression, (m, p)
         groups : array of shape (m,), optional
             For splitters that keep groups together.
@@ -326,9 +326,10 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         return precomputed(self._machine())
 
     def _machine(self) -> Any:
-        """The estimator, or the support vector machine of the solver."""
-        default = machines_of(self.solver)[0]
-        return default() if self.estimator is None else self.estimator
+        """The estimator, or the usual one of its name, exact or on landmarks."""
+        if not isinstance(self.estimator, str):
+            return self.estimator
+        return machine_for(self.estimator, self.solver, getattr(self, "_landmarks", None))
 
     def _check_points(self, X: Any, y: Any) -> tuple[Any, Any]:
         self._prototype()  # refuses an estimator that takes no Gram matrix
@@ -346,7 +347,11 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
                 self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
                 ensure_all_finite=False, ensure_min_samples=2, multi_output=True,
             )  # fmt: skip
-        return X, check_target(y, count(X), get_tags(self))
+        y = check_target(y, count(X), get_tags(self))
+        check_memory(self.max_memory)
+        if isinstance(self.estimator, str):
+            self._landmarks = landmarks_by_size(count(X), self.max_memory, self.param_grid)
+        return X, y
 
     def _candidates(self, X: Any) -> Trials:
         if self.kernels is None:
@@ -371,17 +376,13 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _evaluation(self, X: Any, y: Any, scales: Scales, some: Any = None) -> Evaluation:
         estimator, _ = self._prototype()
         scorer = choose_scorer(estimator, self.scoring)
-        # A number above a million is surely meant in bytes.
-        size = self.max_memory
-        if not isinstance(size, int | float) or not 0 < size <= 1e6:
-            raise ValueError(f"max_memory must be a positive number of gigabytes, got {size!r}")
         threads = threads_for(self.n_jobs)
         journal = None
         if self.cache is not None:
             journal = Journal(self.cache, (X, y, estimator, self.scoring, some))
         kind = LandmarkEvaluation if isinstance(estimator, LandmarkMachine) else Evaluation
         return kind(
-            X, y, estimator, scorer, scales.kernels, 1e9 * size, threads, journal,
+            X, y, estimator, scorer, scales.kernels, 1e9 * self.max_memory, threads, journal,
             Work(callback=self.progress), self.device, some,
         )  # fmt: skip
 
@@ -487,9 +488,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         rows = max(1, int(1e9 * self.max_memory / 16 / count(self.best_estimator_[0].X_fit_)))
         if count(X) <= rows:
             return call(X)
-        starts = range(0, count(X), rows)
-        blocks = [_safe_indexing(X, slice(start, start + rows)) for start in starts]
-        return np.concatenate([call(block) for block in blocks])
+        parts = [slice(start, start + rows) for start in range(0, count(X), rows)]
+        return np.concatenate([call(_safe_indexing(X, part)) for part in parts])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

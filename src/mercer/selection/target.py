@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
+from mercer._memory import size_text
 from mercer._validation import LARGEST, is_whole, refuse_complex
 from mercer.machines import SVC, KernelRidge, LandmarkClassifier, LandmarkRegressor
 from mercer.selection.fits import Index, Split
@@ -28,6 +31,8 @@ MOST_CLASSES = 20
 UNBALANCED = 3.0
 #: Points of a class that a sample has at least.
 _FEWEST = 10
+#: Usual number of landmarks, and bytes for each pair of points of a search on exact machines.
+LANDMARKS, _BYTES = 1000, 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +69,13 @@ class Target:
         Where balanced accuracy decides, classes have balanced weights.  On landmarks it is a ridge
         regression with a bias, of signs or of the target.
         """
-        if landmarks is not None:
-            if self.task == "classification":
-                return LandmarkClassifier(n_landmarks=landmarks, random_state=0)
-            return LandmarkRegressor(n_landmarks=landmarks, bias=True, random_state=0)
-        classifier, regressor = machines_of(solver)
         if self.task == "classification":
             weights = "balanced" if metric == "balanced_accuracy" else None
-            return classifier(kernel="precomputed", class_weight=weights)
-        return TransformedTargetRegressor(regressor(kernel="precomputed"), transformer=StandardScaler())
+            return machine_for("classifier", solver, landmarks).set_params(class_weight=weights)
+        regressor = machine_for("regressor", solver, landmarks)
+        if landmarks is not None:
+            return regressor
+        return TransformedTargetRegressor(regressor, transformer=StandardScaler())
 
     def splitter(self, folds: int, random_state: int, grouped: bool = False) -> Any:
         """Folds that preserve class frequencies and, if grouped, do not split groups."""
@@ -85,11 +88,56 @@ class Target:
         return kind(n_splits=folds, shuffle=True, random_state=random_state)
 
 
-def machines_of(solver: str) -> tuple[type, type]:
-    """Support vector machine and ridge regression of a solver."""
+def machine_for(task: str, solver: str, landmarks: int | None = None) -> Any:
+    """The usual classifier or regressor: of a solver and for Gram matrices, or on so many landmarks."""
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {SOLVERS}, got {solver!r}")
-    return (SVC, KernelRidge) if solver == "mercer" else (svm.SVC, kernel_ridge.KernelRidge)
+    if task not in ("classifier", "regressor"):
+        raise ValueError(f"estimator must be 'classifier', 'regressor' or an estimator, got {task!r}")
+    if landmarks is None:
+        classifiers, regressors = (SVC, svm.SVC), (KernelRidge, kernel_ridge.KernelRidge)
+        chosen = classifiers if task == "classifier" else regressors
+        return chosen[solver == "libsvm"](kernel="precomputed")
+    if task == "classifier":
+        return LandmarkClassifier(n_landmarks=landmarks, random_state=0)
+    return LandmarkRegressor(n_landmarks=landmarks, bias=True, random_state=0)
+
+
+def check_memory(gigabytes: Any) -> None:
+    """Refuse what is not a number of gigabytes; above a million, bytes are surely meant."""
+    if not isinstance(gigabytes, int | float) or not 0 < gigabytes <= 1e6:
+        raise ValueError(f"max_memory must be a positive number of gigabytes, got {gigabytes!r}")
+
+
+def landmarks_by_size(rows: int, max_memory: float, param_grid: Any) -> int | None:
+    """Landmarks, with a warning, where exact machines do not fit; none if their parameters are given."""
+    grids = [param_grid] if isinstance(param_grid, Mapping) else param_grid or []
+    if any(not name.startswith("kernel__") for grid in grids for name in grid):
+        return None
+    size, note = landmark_size("auto", rows, max_memory)
+    if note:
+        warnings.warn(f"the search is on {note}", stacklevel=4)
+    return size
+
+
+def landmark_size(landmarks: Any, rows: int, max_memory: float) -> tuple[int | None, str]:
+    """Number of landmarks, None for exact machines; and words for the choice of landmarks.
+
+    Parameters
+    ----------
+    landmarks : int, "auto" or None
+        "auto" takes them where exact machines do not fit into memory.
+    rows : int
+    max_memory : float
+        Gigabytes.
+    """
+    needed = _BYTES * rows**2
+    if landmarks is None or (landmarks == "auto" and needed <= 1e9 * max_memory):
+        return None, ""
+    size = LANDMARKS if landmarks == "auto" else landmarks
+    if not is_whole(size) or size < 1:
+        raise ValueError(f"landmarks must be a whole number from 1, or 'auto', got {landmarks!r}")
+    return size, f"machines on {size} landmarks: exact ones on {rows} points need {size_text(needed)}"
 
 
 def read_target(y: Any, rows: int, noun: str, task: str, folds: int, inner_folds: int) -> Target:

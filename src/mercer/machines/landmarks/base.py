@@ -38,13 +38,14 @@ class LandmarkMachine(BaseEstimator, ABC):
 
     kernel: Any
     n_landmarks: Any
-    alpha: float
+    alpha: Any
     scale: float | None
     random_state: Any
 
     kernel_: Any
     landmarks_: Any
     dual_coef_: Array
+    alpha_: float
     #: Options of scikit-learn's check of targets.
     _target_options: ClassVar[dict[str, Any]] = {}
     #: What checkpoints hold beside numbers, text and arrays.
@@ -125,8 +126,13 @@ class LandmarkMachine(BaseEstimator, ABC):
     def _dual(self, block: Block) -> Array:
         """Dual coefficients of rows, a column for each output."""
 
+    def _alpha(self, sums: RidgeSums) -> float:
+        """The alpha that was asked for, or the best by generalised cross-validation."""
+        return sums.best_alpha() if isinstance(self.alpha, str) else float(self.alpha)
+
     def _validate(self) -> None:
-        check_positive(self, "alpha")
+        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+            check_positive(self, "alpha")
         if self.n_landmarks != "auto" and not (is_whole(self.n_landmarks) and self.n_landmarks > 0):
             raise ValueError(
                 f"n_landmarks must be a whole number from 1, or 'auto', got {self.n_landmarks!r}"
@@ -203,8 +209,9 @@ class LandmarkMachine(BaseEstimator, ABC):
     def _pays(self) -> bool:
         """Whether the second half of the landmarks improves the objective."""
         sums = RidgeSums.of(self.statistics_, self._bias)
+        alpha = self._alpha(sums)
         half, whole = (
-            float(sums.first(size).solve(self.alpha).dual.reached.sum())
+            float(sums.first(size).solve(alpha).dual.reached.sum())
             for size in (len(sums.gram) // 2, len(sums.gram))
         )
         return half - whole > _PAYS * whole

@@ -62,8 +62,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     ----------
     kernel : Kernel, callable, "rbf" or "linear"
     n_landmarks : int or "auto"
-    alpha : float
-        Weight of the squared norm.
+    alpha : float or "auto"
+        Weight of the squared norm; "auto" with squared loss only.
     loss : "squared", "logistic" or "hinge"
     scale : float, optional
     class_weight : dict or "balanced", optional
@@ -78,6 +78,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     Attributes
     ----------
     classes_, class_weight_ : arrays of shape (q,)
+    alpha_ : float
     landmarks_ : points
     dual_coef_ : array of shape (M,) or (M, q)
         Coefficients c of the second of two classes, or of each class.
@@ -113,7 +114,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self,
         kernel: Any = "rbf",
         n_landmarks: Any = 1000,
-        alpha: float = 1.0,
+        alpha: float | str = 1.0,
         *,
         loss: str = "squared",
         scale: float | None = None,
@@ -136,6 +137,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         super()._validate()
         check_choice(self, "loss", ("squared", "logistic", "hinge"))
         check_positive(self, "tol")
+        if isinstance(self.alpha, str) and self.loss != "squared":
+            raise ValueError(f"alpha='auto' goes with squared loss, not with {self.loss} loss")
         if not is_whole(self.max_iter) or self.max_iter < 1:
             raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
 
@@ -159,6 +162,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         return self._collect(rows, kept, self._signs)
 
     def _solve(self, sums: RidgeSums, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
+        self.alpha_ = self._alpha(sums)
         if self.loss == "squared":
             self._solve_squares(sums, sample)
         else:
@@ -179,14 +183,14 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
 
     def _solve_squares(self, sums: RidgeSums, sample: Block) -> None:
         """All classes from one decomposition, and sigmoids from the rows of the sample left out."""
-        found = sums.solve(float(self.alpha))
+        found = sums.solve(self.alpha_)
         self._keep(found.coefficients, found.bias)
         self.dual_gap_, self.n_iter_ = 0.0, 1
         self._state(found.dual, found.left_out)
         values = []
         for phi, y, w in with_bias(self._features, sample, self._signs):
             residuals = y - phi[:, :-1] @ found.coefficients - found.bias
-            shares = w * (sums.leverages(phi[:, :-1], self.alpha) + 1 / self.statistics_.weight)
+            shares = w * (sums.leverages(phi[:, :-1], self.alpha_) + 1 / self.statistics_.weight)
             values.append(y - residuals / np.maximum(1 - shares, 1e-6)[:, None])
         self._calibrate(np.concatenate(values), sample)
 
@@ -199,7 +203,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         """
         rows = self._in_memory(self._features, sample)
         wide = replace(state, width=max(state.width, _CALIBRATION))
-        hessians = regular_hessians(rows.sums(wide), float(self.alpha))
+        hessians = regular_hessians(rows.sums(wide), self.alpha_)
         own, w = rows.phi @ state.b, weights_of(sample)[:, None]
         terms = MarginLoss(True, wide.width).terms(rows.y * own)
         inverse = [solve(H, rows.phi.T, assume_a="pos") for H in hessians]
@@ -216,7 +220,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     def _solve_margins(self, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
         """Newton steps: first on the sample, then on all rows."""
         features, hinge = self._features, self.loss == "hinge"
-        options = (hinge, float(self.alpha), float(self.tol))
+        options = (hinge, self.alpha_, float(self.tol))
         if "state" not in kept.results:
             few = self._in_memory(features, sample)
             start = NewtonState.start(features.size + 1, few.y.shape[1])
@@ -233,10 +237,10 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
             del kept.results["sums"]
             return sums
 
-        found = minimise(one_pass, kept.results["state"], *options, int(self.max_iter))
-        self._finish(found)
+        solution = minimise(one_pass, kept.results["state"], *options, int(self.max_iter))
+        self._finish(solution)
         if hinge:
-            self._calibrate_margins(found.state, sample)
+            self._calibrate_margins(solution.state, sample)
 
     def _in_memory(self, features: LandmarkFeatures, sample: Block) -> RowsInMemory:
         """Features of the sample, whose weights stand for those of all rows."""
@@ -262,7 +266,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         y, w = self._signs(block), weights_of(block)[:, None]
         values = self._values(block.X) + self.intercept_
         if self.loss == "squared":
-            return w * (y - values) / self.alpha
+            return w * (y - values) / self.alpha_
         slopes = MarginLoss(self.loss == "hinge", self._width).terms(y * values).slope
         return w * y * slopes * np.where(y > 0, *self._sides)
 

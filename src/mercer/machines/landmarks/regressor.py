@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._validation import check_positive
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.machines.landmarks.ridge import RidgeSums
 from mercer.machines.program import Array
@@ -39,8 +38,9 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     n_landmarks : int or "auto"
         Fewer are used where fewer span all rows.  "auto" doubles the number from 250 to 4000 at most,
         a pass for each, until the last doubling improved the objective by less than 1 %.
-    alpha : float
-        Weight of the squared norm.
+    alpha : float or "auto"
+        Weight of the squared norm.  "auto" takes that of least generalised cross-validation,
+        ``|y - f|^2 / (1 - df / m)^2`` with ``df`` degrees of freedom, which follows from the sums.
     scale : float, optional
         Scale the kernel to the sample: the median similarity of distinct points; see
         :meth:`~mercer.kernels.Kernel.scaled_to`.
@@ -59,6 +59,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         Constants that are added; zeros without ``bias``.
     kernel_ : Kernel
         The kernel, with what it learnt from the sample.
+    alpha_ : float
+        The alpha that was taken.
     objective_ : float
         The objective U, summed over outputs.
     bounds_ : tuple of float
@@ -95,7 +97,7 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         self,
         kernel: Any = "rbf",
         n_landmarks: Any = 1000,
-        alpha: float = 1.0,
+        alpha: float | str = 1.0,
         *,
         scale: float | None = None,
         bias: bool = False,
@@ -117,11 +119,11 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         self._one_output = self.statistics_.shift.size == 1 if rows.flat is None else rows.flat
         return sample
 
-    def refit(self, alpha: float) -> Self:
+    def refit(self, alpha: float | str) -> Self:
         """Solve for another ``alpha`` from the sums that are kept; no rows are needed."""
         check_is_fitted(self)
         self.alpha = alpha
-        check_positive(self, "alpha")
+        self._validate()
         self._keep(RidgeSums.of(self.statistics_, self._bias))
         return self
 
@@ -129,7 +131,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         self._keep(sums)
 
     def _keep(self, sums: RidgeSums) -> None:
-        found = sums.solve(float(self.alpha))
+        self.alpha_ = self._alpha(sums)
+        found = sums.solve(self.alpha_)
         coefficients = self._whitening.T @ found.coefficients
         self.dual_coef_ = coefficients[:, 0] if self._one_output else coefficients
         self.intercept_ = found.bias
@@ -137,7 +140,7 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
 
     def _dual(self, block: Block) -> Array:
         residuals = block.targets() - self._values(block.X) - self.intercept_
-        return weights_of(block)[:, None] * residuals / self.alpha
+        return weights_of(block)[:, None] * residuals / self.alpha_
 
     def predict(self, X: Any) -> Any:
         """Predicted values, of shape (m,) or (m, q).

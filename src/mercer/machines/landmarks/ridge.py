@@ -12,7 +12,9 @@ from mercer.machines.certificate import DualObjective
 from mercer.machines.program import Array
 from mercer.rows.statistics import Statistics
 
-_EPS = float(np.finfo(float).eps)
+_EPS, _TINY = float(np.finfo(float).eps), 1e-300
+#: Logarithm of the least alpha that is tried, relative to the largest eigenvalue, and how many are.
+_LEAST, _TRIED = -12, 79
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class RidgeSums:
         Sum of w times what the features leave out of k(x, x).
     means : pair of arrays of shape (M,) and (q,)
         Means of features and targets; zeros where there is no bias.
+    rows : float
+        Sum of the weights, less one where there is a bias.
     """
 
     gram: Array
@@ -48,6 +52,7 @@ class RidgeSums:
     squares: Array
     left: float
     means: tuple[Array, Array]
+    rows: float
 
     @classmethod
     def of(cls, sums: Statistics, bias: bool) -> RidgeSums:
@@ -55,11 +60,11 @@ class RidgeSums:
         if not bias:
             sums = sums.shifted(np.zeros_like(sums.shift))
             means = np.zeros_like(sums.features), np.zeros_like(sums.shift)
-            return cls(sums.gram, sums.linear, sums.squares, float(sums.rest[0]), means)
+            return cls(sums.gram, sums.linear, sums.squares, float(sums.rest[0]), means, sums.weight)
         sums = sums.shifted(sums.target_mean)
         means = sums.features / sums.weight, sums.shift
         gram = sums.gram - np.outer(sums.features, means[0])
-        return cls(gram, sums.linear, sums.squares, float(sums.rest[0]), means)
+        return cls(gram, sums.linear, sums.squares, float(sums.rest[0]), means, sums.weight - 1)
 
     def first(self, size: int) -> RidgeSums:
         """The sums of the first features."""
@@ -79,6 +84,21 @@ class RidgeSums:
         """``phi (G + alpha)^-1 phi'`` at rows, about the mean."""
         values, vectors, _ = self._decomposition
         return ((phi - self.means[0]) @ vectors) ** 2 @ (1 / (values + alpha))
+
+    def best_alpha(self) -> float:
+        """The alpha of least generalised cross-validation, ``|y - f|^2 / (1 - df / m)^2``.
+
+        ``df = sum v / (v + alpha)`` for eigenvalues v of the Gram matrix, and m is the sum of weights.
+        """
+        values, _, linear = self._decomposition
+        top = max(float(values[-1]), _TINY)
+        alphas = top * np.logspace(_LEAST, 1, _TRIED)[:, None]
+        squares = (linear**2).sum(axis=1)
+        explained = (squares * (values + 2 * alphas) / (values + alphas) ** 2).sum(axis=1)
+        residuals = np.maximum(self.squares.sum() - explained, 0.0)
+        freedom = (values / (values + alphas)).sum(axis=1)
+        left = np.maximum(1 - freedom / max(self.rows, _TINY), _EPS)
+        return float(alphas[np.argmin((residuals + _EPS * self.squares.sum()) / left**2), 0])
 
     def solve(self, alpha: float) -> RidgeSolution:
         """Minimise ``sum w (y - phi b - bias)^2 + alpha |b|^2``, for each output."""

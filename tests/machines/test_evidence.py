@@ -1,0 +1,66 @@
+"""The evidence from products alone, against dense matrices."""
+
+import numpy as np
+import pytest
+
+from mercer.kernels import Gaussian, Heat, Spectrum
+from mercer.machines import evidence, log_evidence, predictive_std
+from mercer.spaces import Sphere
+
+
+def dense(kernel, X, y, alpha) -> tuple[float, np.ndarray]:
+    K, gradient = kernel(X, eval_gradient=True)
+    A = K + alpha * np.eye(len(y))
+    a, inverse = np.linalg.solve(A, y), np.linalg.inv(A)
+    value = -0.5 * (y @ a + np.linalg.slogdet(A)[1] + len(y) * np.log(2 * np.pi))
+    slopes = [alpha * np.eye(len(y)), *np.moveaxis(gradient, 2, 0)]
+    return value, np.array([0.5 * (a @ S @ a - np.sum(inverse * S)) for S in slopes])
+
+
+@pytest.mark.parametrize("rank", [30, 500])
+@pytest.mark.parametrize("kernel", [Gaussian(0.7), Heat(Sphere(), t=0.2)], ids=["flat", "sphere"])
+def test_evidence_and_gradient_are_those_of_dense_matrices(kernel, rank, monkeypatch) -> None:
+    monkeypatch.setattr(evidence, "_RANK", rank)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 3))
+    y = np.sin(2 * X[:, 0]) + rng.normal(scale=0.3, size=800)
+    value, gradient = dense(kernel, X, y, 0.1)
+    found = log_evidence(kernel, X, y, 0.1)
+    assert abs(found.value - value) <= 4 * found.standard_error + 1e-6 * abs(value)
+    assert found.standard_error < 0.02 * abs(value)
+    assert found.gradient.shape == gradient.shape == (2,)
+    assert (
+        np.abs(found.gradient - gradient) <= 4 * found.gradient_errors + 1e-5 * np.abs(gradient)
+    ).all()
+    if rank == 500:
+        assert found.standard_error < 1e-3 * abs(value)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+def test_deviations_are_those_of_dense_matrices(alpha: float, monkeypatch) -> None:
+    monkeypatch.setattr(evidence, "_RANK", 50)
+    rng = np.random.default_rng(1)
+    X, new, kernel = rng.normal(size=(1000, 3)), rng.normal(size=(270, 3)), 2.0 * Gaussian(1.0)
+    K = kernel(new, X)
+    solved = np.linalg.solve(kernel(X) + alpha * np.eye(1000), K.T)
+    exact = kernel.diag(new) - (K * solved.T).sum(axis=1)
+    found = predictive_std(kernel, X, new, alpha, tol=1e-6) ** 2
+    assert (found - exact > -1e-9).all()
+    assert (found - exact < 2.1e-6).all()
+    words = ["".join(rng.choice(list("ab"), size=5)) for _ in range(40)]
+    assert predictive_std(Spectrum(2), words, words[:3], alpha).shape == (3,)
+
+
+def test_bad_input_is_named() -> None:
+    X, y = np.eye(3), np.ones(3)
+    for arguments, message in (
+        ((Gaussian(), X, y, 0.0), "alpha must be a positive number"),
+        ((Gaussian(), X, np.ones((3, 2)), 1.0), "one target for each point"),
+        ((Gaussian(), X, y[:2], 1.0), "X has 3 points"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            log_evidence(*arguments)
+    with pytest.raises(TypeError, match="kernel must be one of"):
+        log_evidence("rbf", X, y, 1.0)
+    with pytest.raises(ValueError, match="n_probes must be a whole number from 2"):
+        log_evidence(Gaussian(), X, y, 1.0, n_probes=1)
