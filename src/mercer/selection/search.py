@@ -79,7 +79,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     kernels : Kernel, list of kernels, or dict of lists of them, optional
         Kernels to try; keys name families.  By default kernels that fit the data, at six similarities.
     estimator : "classifier", "regressor" or estimator
-        Any estimator that takes ``kernel="precomputed"``, ours or scikit-learn's, or a machine on landmarks
+        Any estimator that takes ``kernel="precomputed"``, or a machine on landmarks
         (:class:`mercer.machines.LandmarkClassifier`, ``LandmarkRegressor``): no Gram matrix is computed
         then, and a fold is passed over once for all values of ``alpha``.  "classifier" is ``SVC`` and
         "regressor" ``KernelRidge`` while they fit into ``max_memory``; beyond that they are machines on
