@@ -98,7 +98,7 @@ class Explanation:
     intercept : array of shape (q,)
     part_names : list of str
         Terms of the kernel: columns of a part :class:`~mercer.kernels.On`, or the kernel itself.
-    part_values : array of shape (m, parts, q)
+    part_values : array of shape (m, n_parts, q)
         What each term contributes to each output.
     predicted : array of shape (m,)
         What the model predicts.
