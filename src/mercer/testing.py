@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from mercer.engine.operands import invariants
+from mercer.engine.operands import SparseDifferences, invariants
 from mercer.kernels import Kernel
 from mercer.laws import Diffusion
 from mercer.spaces import Space
@@ -166,7 +166,8 @@ def _invariants(space: Space, X: Any, Y: Any = None) -> np.ndarray:
     assert embedding is not None
     L, R = embedding.embed(*space.check_pair(X, Y))
     if sparse.issparse(X):
-        _require(sparse.issparse(L) and sparse.issparse(R), "sparse rows were densified")
+        sparser = all(sparse.issparse(Z) or isinstance(Z, SparseDifferences) for Z in (L, R))
+        _require(sparser, "sparse rows were densified")
     source = invariants(L, R, symmetric=False)
     values = np.empty(source.shape)
     source.write(slice(0, source.shape[0]), slice(0, source.shape[1]), values)

@@ -86,7 +86,7 @@ def frames() -> dict[str, tuple[pd.DataFrame, str, dict[str, Any]]]:
         "counts": (counts.assign(kind=labels), "table", kind),
         "floats": (points.assign(kind=rng.normal(size=40)), "table", kind),
         "groups": (
-            counts.assign(kind=labels, who=np.arange(40) // 4), "table", {**kind, "groups": "who"}
+            counts.assign(kind=labels, who=np.arange(40) // 4), "table", {**kind, "group": "who"}
         ),
         "drop": (counts.assign(kind=labels, note=text), "table", {**kind, "drop": ("note",)}),
         "holes": (
@@ -175,7 +175,7 @@ def npz() -> list[Seed]:
         for save in (np.savez, np.savez_compressed):
             file = io.BytesIO()
             save(file, **content)
-            options = {"groups": "who"} if name == "groups" else {}
+            options = {"group": "who"} if name == "groups" else {}
             found.append(Seed(f"{name}{number}.npz", file.getvalue(), "table", options))
     return found
 

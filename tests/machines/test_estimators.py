@@ -264,6 +264,19 @@ def test_probabilities_are_as_good_as_libsvms() -> None:
     assert not hasattr(SVC(), "predict_proba")
 
 
+def test_probabilities_do_not_depend_on_the_unit_of_weights() -> None:
+    """Small weights say nothing about the number of rows, by which labels are smoothed."""
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = X[:, 0] + 0.5 * np.random.default_rng(1).normal(size=200) > 0
+    weights = np.random.default_rng(2).integers(1, 3, size=200).astype(float)
+    found = [
+        SVC(Gaussian(2.0), C=C, tol=1e-9, probability=True).fit(X, y, unit * weights).predict_proba(X)
+        for C, unit in ((1.0, 1.0 / weights.mean()), (300.0, 1 / (300 * weights.mean())))
+    ]
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
+    assert np.ptp(found[0]) > 0.9
+
+
 def test_probabilities_are_those_of_the_data_whatever_the_class_weights() -> None:
     X, y = make_classification(1000, n_informative=6, weights=[0.85], flip_y=0.1, random_state=0)
     model = SVC(probability=True, class_weight="balanced").fit(X, y)

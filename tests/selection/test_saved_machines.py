@@ -74,7 +74,7 @@ def test_what_cannot_be_saved(tmp_path) -> None:
     path, K = tmp_path / "m.skops", NUMBERS.to_numpy() @ NUMBERS.to_numpy().T
     svc = SVC(Gaussian()).fit(NUMBERS, Y)
     for model, options, message in (
-        (svc, {"kind": "foo"}, "its points are 'foo', not of a known kind of data: table, mixed"),
+        (svc, {"kind": "foo"}, "its points are 'foo', not of a known kind of data: table, "),
         (SVC("precomputed").fit(K, Y), {}, "its Gram matrix is precomputed"),
         (SVC(Gaussian()), {}, "not fitted"),
         (Gaussian(), {}, "it is neither a machine of mercer.machines nor a pipeline"),

@@ -64,8 +64,10 @@ def fit_sigmoid(values: Array, positive: Any, weights: Array) -> tuple[float, fl
     """Slope and offset of Platt's sigmoid, ``P(positive) = 1 / (1 + exp(-(slope v + offset)))``.
 
     Labels are smoothed by one row of each class, so that the sigmoid stays finite where the classes are
-    separated.
+    separated.  A row of weight two is as good as two rows; weights that are less than 1 on average are
+    taken in units of their mean, since their sum says nothing about the number of rows.
     """
+    weights = weights * max(1.0, np.count_nonzero(weights) / weights.sum())
     plus, minus = weights[positive].sum(), weights[~positive].sum()
     target = np.where(positive, (plus + 1) / (plus + 2), 1 / (minus + 2))
     spread = max(float(np.abs(values[weights > 0]).max(initial=0.0)), 1e-300)

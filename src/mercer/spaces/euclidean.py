@@ -112,13 +112,18 @@ class Euclidean(RadialSpace):
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """Operands of differences; of tensors, rows with their squared lengths."""
-        Y = X if Y is None else Y
+        Y, operands = X if Y is None else Y, engine_for(X).takes_operands
         if sparse.issparse(X) or sparse.issparse(Y):
             same, X = Y is X, _canonical(X)
             Y = X if same else _canonical(Y)
-        if engine_for(X).takes_operands:
+        if operands:
             left = _differences(X)
             return left, left if Y is X else _differences(Y)
+        if sparse.issparse(X):
+            squares = [squared_lengths(Z)[:, None] for Z in (X, Y)]
+            ones = [np.ones((Z.shape[0], 1), dtype=Z.dtype) for Z in (X, Y)]
+            left = sparse.hstack([X, squares[0], ones[0]], format="csr", dtype=X.dtype)
+            return left, sparse.hstack([-2 * Y, ones[1], squares[1]], format="csr", dtype=Y.dtype)
         xp = array_namespace(X, Y)
         shift = xp.mean(Y, axis=0, keepdims=True)
         X, Y = X - shift, Y - shift

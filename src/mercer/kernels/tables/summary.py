@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -72,5 +73,7 @@ def shares_of(kernel: Any) -> list[float] | None:
 def _columns(columns: Any) -> str:
     if isinstance(columns, str):
         return columns
+    if not isinstance(columns, Iterable):
+        return str(columns)  # a position, or a selector
     names = list(columns)
     return str(names[0]) if len(names) == 1 else f"{len(names)} columns"
