@@ -129,12 +129,14 @@ class Euclidean(RadialSpace):
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
         """See :meth:`Embedding.column_sums`; squared differences of coordinates."""
-        X, shift = (X.toarray() if sparse.issparse(X) else X), 0.0
-        if not sparse.issparse(Y):
-            shift = Y.mean(axis=0)
-            X, Y = X - shift, Y - shift
-        squares = Y.multiply(Y) if sparse.issparse(Y) else Y * Y
-        return X * X * weights.sum(axis=1)[:, None] - 2 * X * (weights @ Y) + weights @ squares
+        X, sparsely = (X.toarray() if sparse.issparse(X) else X), sparse.issparse(Y)
+        Y = _canonical(Y).tocsc() if sparsely else Y
+        sums = weights @ (Y.multiply(Y) if sparsely else Y * Y)  # right where x is zero
+        for j in np.flatnonzero(X.any(axis=0)):
+            # An expanded square would lose the digits of close coordinates.
+            rows, y = np.flatnonzero(X[:, j]), Y[:, [j]].toarray()[:, 0] if sparsely else Y[:, j]
+            sums[rows, j] = np.einsum("xy,xy->x", weights[rows], (X[rows, j, None] - y) ** 2)
+        return sums
 
 
 class FlatRealisation(Radial):
