@@ -159,8 +159,8 @@ class Explanation:
         -------
         DataFrame
             ``row`` or ``landmark``, ``similarity``, and ``distance``,
-            ``sqrt(k(x, x) + k(x_i, x_i) - 2 k(x, x_i))``, the nearest first.  If the kernel is precomputed or a function, there are no distances, and
-            the most similar come first.
+            ``sqrt(k(x, x) + k(x_i, x_i) - 2 k(x, x_i))``, the nearest first.  If the kernel is
+            precomputed or a function, there are no distances, and the most similar come first.
         """
         K = self._similarities(self._at(row))[0]
         distances = self._expansion.distances(taken(self._X, self._at(row)), K[None, :])
