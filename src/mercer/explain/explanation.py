@@ -215,8 +215,8 @@ class Explanation:
         Returns
         -------
         DataFrame
-            ``output``, ``part``, ``kind``, ``name``, ``contribution`` (the mean) and ``size`` (the mean
-            of its absolute value), the largest of each output first.
+            ``output``, ``part``, ``kind``, ``name``, ``exact``, ``contribution`` (the mean) and ``size``
+            (the mean of its absolute value), the largest of each output first.
         """
         by, frames = "size" if self._expansion.classes is None else "contribution", []
         for output, name in enumerate(self.outputs):
@@ -356,14 +356,14 @@ class Explanation:
 
     def _means(self, rows: Index, output: int) -> pd.DataFrame:
         """Mean contributions of features over some rows, and means of their sizes."""
-        totals: dict[tuple[str, str, str], Array] = {}
+        totals: dict[tuple[str, str, str, bool], Array] = {}
         for block in self._blocks(rows):
             for part, own in self._features(block, np.full(len(block), output)):
                 sums = np.stack([own.values.sum(axis=0), np.abs(own.values).sum(axis=0)], axis=1)
                 for k in np.flatnonzero(sums[:, 1]):
-                    key = (part, own.kind, str(own.names[k]))
+                    key = (part, own.kind, str(own.names[k]), own.exact)
                     totals[key] = totals.get(key, 0.0) + sums[k]
-        frame = pd.DataFrame(list(totals), columns=["part", "kind", "name"])
+        frame = pd.DataFrame(list(totals), columns=["part", "kind", "name", "exact"])
         means = np.array(list(totals.values())).reshape(-1, 2) / len(rows)
         return frame.assign(contribution=means[:, 0], size=means[:, 1])
 

@@ -70,7 +70,7 @@ def shares_of(kernel: Any) -> list[float] | None:
 
 
 def _columns(columns: Any) -> str:
-    if isinstance(columns, str):
-        return columns
+    if isinstance(columns, str | int):
+        return str(columns)
     names = list(columns)
     return str(names[0]) if len(names) == 1 else f"{len(names)} columns"
