@@ -37,6 +37,16 @@ def test_what_drives_it() -> None:
     assert HOSTILE not in page
 
 
+def test_columns_that_cannot_be_shuffled_alone() -> None:
+    """Counts of one word each have no composition if that word is moved to another row."""
+    counts = np.tile(np.eye(3), (10, 1)) * 5
+    y = np.where(counts[:, 0] > 0, "a", "b")
+    found = drivers(compare(counts, y, kernels={"heat": [Heat(Simplex())]}, folds=2, n_jobs=1))
+    assert found is not None
+    assert not found.columns
+    assert {title for title, _ in found.charts} == {"a", "b"}
+
+
 def test_what_drives_wide_tables() -> None:
     rng = np.random.default_rng(0)
     X = rng.poisson(2.0, size=(30, 40)) + 1.0

@@ -86,13 +86,16 @@ def _contributions(found: Explanation, number: str, only_exact: bool) -> pd.Data
 
 
 def _columns(comparison: Comparison, model: Any, X: Any, y: Any) -> list[Bar]:
-    """Importance of the columns of a table; none if it has many."""
+    """Importance of the columns of a table; none if it has many, or they cannot be shuffled alone."""
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) != 2 or shape[1] > _COLUMNS:
         return []
     keys = list(getattr(X, "columns", range(shape[1])))
     blocks = {str(j): [key] for j, key in enumerate(keys)}
-    frame = importance(model, X, y, blocks=blocks, random_state=comparison.random_state)
+    try:
+        frame = importance(model, X, y, blocks=blocks, random_state=comparison.random_state)
+    except ValueError:  # shuffled rows leave the space, such as rotations or counts that are all zero
+        return []
     named = hasattr(X, "columns")
     names = [str(keys[int(j)]) if named else _named(comparison, "column", j) for j in frame["block"]]
     return _losses(frame.assign(block=names).head(_FEATURES))
