@@ -119,6 +119,7 @@ def test_a_table_adds_up_and_says_what_is_exact():
 def test_what_is_zero_up_to_rounding_is_left_out():
     found = explain(SVC(Linear()).fit(SCALED, NAMES), 0 * FEW)
     assert set(found.table()["kind"]) == {"value", "intercept", "part"}
+    assert not np.signbit(found.part_values).any()
     assert not len(found.rows())
     # Contributions of an unseen label are differences of equal numbers.
     names = [f"s{k}" for k in range(3)]

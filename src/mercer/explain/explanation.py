@@ -116,7 +116,7 @@ class Explanation:
             some = taken(X, rows)
             for k, (weight, term) in enumerate(expansion.terms):
                 products = expansion.similarities(term, some) @ expansion.coefficients
-                self.part_values[rows, k] = weight * products
+                self.part_values[rows, k] = weight * products + 0.0  # no negative zeros
         self.values = self.part_values.sum(axis=1) + self.intercept
         self._chosen = self._outputs_of(predicted)
         self._row_names = expansion.row_names

@@ -26,6 +26,8 @@ from mercer.special.flat import FlatFunction
 
 #: Sums of squares of such numbers stay finite, even in single precision.
 _SAFE = 1e12
+#: Differences of coordinates that are computed together; they fit into the cache.
+_TILE = 1 << 15
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,8 +136,10 @@ class Euclidean(RadialSpace):
         sums = weights @ (Y.multiply(Y) if sparsely else Y * Y)  # right where x is zero
         for j in np.flatnonzero(X.any(axis=0)):
             # An expanded square would lose the digits of close coordinates.
-            rows, y = np.flatnonzero(X[:, j]), Y[:, [j]].toarray()[:, 0] if sparsely else Y[:, j]
-            sums[rows, j] = np.einsum("xy,xy->x", weights[rows], (X[rows, j, None] - y) ** 2)
+            y = Y[:, [j]].toarray()[:, 0] if sparsely else np.ascontiguousarray(Y[:, j])
+            rows, size = np.flatnonzero(X[:, j]), max(1, _TILE // max(1, len(y)))
+            for some in (rows[start : start + size] for start in range(0, len(rows), size)):
+                sums[some, j] = np.einsum("xy,xy->x", weights[some], (X[some, j, None] - y) ** 2)
         return sums
 
 
