@@ -134,9 +134,9 @@ class Euclidean(RadialSpace):
         X, sparsely = (X.toarray() if sparse.issparse(X) else X), sparse.issparse(Y)
         Y = _canonical(Y).tocsc() if sparsely else Y
         sums = weights @ (Y.multiply(Y) if sparsely else Y * Y)  # right where x is zero
-        for j in np.flatnonzero(X.any(axis=0)):
+        for j in np.flatnonzero(X.any(axis=0)).tolist():
             # An expanded square would lose the digits of close coordinates.
-            y = Y[:, [j]].toarray()[:, 0] if sparsely else np.ascontiguousarray(Y[:, j])
+            y = _column(Y, j) if sparsely else np.ascontiguousarray(Y[:, j])
             rows, size = np.flatnonzero(X[:, j]), max(1, _TILE // max(1, len(y)))
             for some in (rows[start : start + size] for start in range(0, len(rows), size)):
                 sums[some, j] = np.einsum("xy,xy->x", weights[some], (X[some, j, None] - y) ** 2)
@@ -184,6 +184,13 @@ def _canonical(X: Any) -> sparse.csr_matrix:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def _column(X: sparse.csc_matrix, j: int) -> np.ndarray:
+    """A column as a dense array; slices of sparse matrices are slower."""
+    column, stored = np.zeros(X.shape[0]), slice(*X.indptr[j : j + 2])
+    column[X.indices[stored]] = X.data[stored]
+    return column
 
 
 def _differences(X: Any) -> Operand:
