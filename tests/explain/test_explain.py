@@ -101,6 +101,34 @@ def test_parts_add_up(kernel, machine):
     assert not columns[columns["part"] == "length, width"]["exact"].any()
 
 
+def test_a_table_adds_up_and_says_what_is_exact():
+    kernel = sum(PARTS[1:], PARTS[0])
+    for own in (kernel, PARTS[0]):
+        found = explain(SVC(own).fit(TABLE, ANSWERS), TABLE[:3])
+        for _, table in found.table(top=1).groupby("row"):
+            sums = table.groupby("kind")["contribution"].sum()
+            assert sums["intercept"] + sums["part"] == pytest.approx(sums["value"])
+            first_order = table[~table["exact"]]
+            assert set(first_order["kind"]) == {"column"}
+    columns = explain(SVC(kernel).fit(TABLE, ANSWERS), TABLE[:1]).columns(top=1000)
+    sizes = columns["contribution"].abs()
+    assert sizes.is_monotonic_decreasing
+    np.testing.assert_allclose(columns["share"], sizes / sizes.sum(), rtol=1e-12)
+
+
+def test_what_is_zero_up_to_rounding_is_left_out():
+    found = explain(SVC(Linear()).fit(SCALED, NAMES), 0 * FEW)
+    assert set(found.table()["kind"]) == {"value", "intercept", "part"}
+    assert not np.signbit(found.part_values).any()
+    assert not len(found.rows())
+    # Contributions of an unseen label are differences of equal numbers.
+    names = [f"s{k}" for k in range(3)]
+    labels = pd.DataFrame(np.random.default_rng(0).choice(list("abc"), (60, 3)), columns=names)
+    model = SVC(On(names, Heat(Categories()))).fit(labels, ANSWERS)
+    columns = explain(model, labels[:1].assign(s1="new")).columns()
+    assert set(columns["name"]) == {f"{name} = {labels[name][0]}" for name in ("s0", "s2")}
+
+
 def test_a_word_taken_away():
     """Removing what is named changes the value by what was said, if the kernel is linear in it."""
     counts = pd.DataFrame(np.random.default_rng(0).poisson(1.0, (40, 5)), columns=list("abcde"))
@@ -191,6 +219,8 @@ def test_regressions():
         assert rows["contribution"].sum() + found.intercept[0] == pytest.approx(found.values[1, 0])
         assert rows["share"].sum() == pytest.approx(1)
         assert rows["share"].is_monotonic_decreasing
+        assert rows.columns[0] == ("landmark" if hasattr(model, "landmarks_") else "row")
+        assert found.nearest().columns[0] == rows.columns[0]
     novelty = OneClassSVM(GAUSSIAN, nu=0.2).fit(SCALED)
     found = explain(novelty, FEW)
     assert found.outputs == ("inlier",)
@@ -282,7 +312,7 @@ def test_rows_without_columns():
         found = explain(model, points)
         assert found.rows()["share"].iloc[0] > 0
         assert list(found.nearest().columns) == ["row", "similarity"]
-        assert set(found.table()["kind"]) == {"value", "intercept", "training row"}
+        assert set(found.table()["kind"]) == {"value", "intercept", "part", "training row"}
         with pytest.raises(ValueError, match="columns cannot be named"):
             found.columns()
         with pytest.raises(ValueError, match="columns cannot be named"):

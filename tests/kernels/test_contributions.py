@@ -189,3 +189,10 @@ def test_features_that_cannot_be_told_apart():
     assert PosteriorHeat().contributions(X, Y, WEIGHTS) == ()
     globe = Heat(Sphere(coordinates="latlon"), t=0.1)
     assert globe.contributions([[10.0, 20.0]], [[30.0, 40.0]], np.ones((1, 1))) == ()
+
+
+@pytest.mark.parametrize("rows", [np.array, sparse.csr_matrix], ids=["dense", "sparse"])
+def test_coordinates_that_are_close_and_far_from_zero(rows):
+    x, others = np.array([[1e8, 0.0]]), np.array([[1e8, 1.0], [0.0, 0.0], [0.0, 1.0]])
+    found = Gaussian(1.0).contributions(rows(x), rows(others), np.ones((1, 3)))[0].values
+    np.testing.assert_allclose(found, [[0.0, -0.5 * np.exp(-0.5)]], rtol=1e-12, atol=0)

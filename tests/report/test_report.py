@@ -16,16 +16,13 @@ from sklearn.metrics import confusion_matrix
 from sklearn.svm import SVC
 
 from mercer.bounds import pairwise_vc_bounds
-from mercer.explain import explain
 from mercer.kernels import (
     Gaussian,
     KullbackLeibler,
     Linear,
-    On,
 )
 from mercer.report import write_report
 from mercer.report.capacity import capacities
-from mercer.report.drivers import drivers
 from mercer.report.grammatrix import heat_map, maps, pair_histogram, similarities
 from mercer.report.html import render
 from mercer.report.labels import clip, short_names
@@ -451,38 +448,3 @@ def test_scores_that_are_no_numbers() -> None:
     assert "nan%" in Reader(text).text("table")
     assert ":nan" not in text  # no mark of it in the plot
     assert Reader(text).data()["families"]
-
-
-def test_what_drives_it() -> None:
-    result = comparison("counts")
-    found = drivers(replace(result, columns=("one", HOSTILE, "three", "four", "five", "six")))
-    assert found is not None
-    assert [title for title, _ in found.charts] == ["a", "b"]
-    means = explain(result.scores[0].search.best_estimator_, result.data.X).typical()
-    for title, bars in found.charts:
-        own = means[(means["output"] == title) & (means["contribution"] > 0)]
-        assert [bar.value for bar in bars] == [f"{value:.3g}" for value in own["contribution"]]
-        assert max(bar.length for bar in bars) == 100
-    assert {bar.name for _, bars in found.charts for bar in bars} & {"one", "three", "four", "five"}
-    assert not found.blocks
-    page = Reader(render(replace(result, columns=(HOSTILE,) * 6), "counts"))
-    assert ("section", {"id": "drivers", "aria-labelledby": "drivers-title"}) in page.found
-
-
-@pytest.mark.parametrize(
-    ("kind", "what"), [("strings", "substrings"), ("nodes", "neighbours"), ("clouds", None)]
-)
-def test_what_drives_other_kinds(kind: str, what: str | None) -> None:
-    found = drivers(comparison(kind))
-    assert (found and found.what) == what
-
-
-def test_parts_of_a_table_that_drive_it() -> None:
-    table = np.random.default_rng(0).normal(size=(40, 3))
-    kernel = On([0, 1], Gaussian(1.0)) + On(2, Gaussian(1.0))
-    y = np.where(table[:, 0] > 0, "p", "n")
-    result = compare(table, y, kernels={"parts": [kernel]}, folds=2, n_jobs=1)
-    found = drivers(result)
-    assert found is not None
-    assert [bar.name for bar in found.blocks] == ["0, 1", "2"]
-    assert "loss of accuracy" in render(result, "parts")

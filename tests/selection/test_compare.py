@@ -251,7 +251,9 @@ def test_models_predict(table, tmp_path) -> None:
     explained = run("predict", model, tmp_path / "new.csv", "--explain", tmp_path / "why.csv")
     assert explained.stdout == output.stdout
     why = pd.read_csv(tmp_path / "why.csv")
-    assert why.columns.tolist() == ["row", "output", "kind", "name", "contribution", "share"]
+    numbers = ["contribution", "share", "exact"]
+    assert why.columns.tolist() == ["row", "output", "kind", "name", *numbers]
+    assert why[why["kind"].isin(["value", "intercept", "part", "training row"])]["exact"].all()
     assert set(why["row"]) == set(range(60))
     assert set(why[why["kind"] == "column"]["name"]) <= set(saved.columns)
     assert why.groupby("row")["output"].first().tolist() == expected.tolist()

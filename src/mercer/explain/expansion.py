@@ -66,7 +66,7 @@ class Expansion:
     @property
     def part_names(self) -> list[str]:
         """Names of the terms of the kernel, all different."""
-        labels = [t.label if isinstance(t, Kernel) else repr(t or "precomputed") for _, t in self.terms]
+        labels = [_label(term) for _, term in self.terms]
         seen: dict[str, int] = {}
         names = []
         for label in labels:
@@ -112,6 +112,13 @@ class Expansion:
     def _squares(self) -> Array:
         """Values k(x_i, x_i) of the points."""
         return np.asarray(self.kernel.diag(self.points), dtype=float)
+
+
+def _label(term: Any) -> str:
+    """The name of a kernel, a function or a precomputed matrix."""
+    if isinstance(term, Kernel):
+        return term.label
+    return "precomputed" if term is None else getattr(term, "__name__", str(term))
 
 
 def points_of(model: Any, X: Any) -> Any:

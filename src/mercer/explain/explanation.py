@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 #: Most rows whose columns are looked at together.
 _ROWS = 64
+#: Contributions below this share of the sum of all sizes are rounding.
+_ROUNDING = 8 * float(np.finfo(float).eps)
 
 
 def explain(model: Any, X: Any) -> Explanation:
@@ -84,7 +86,8 @@ class Explanation:
 
     Shares are absolute values divided by their sum: over all training rows, parts or columns.  Each
     method explains one output for a row: by default the class that is predicted, so that positive
-    contributions speak for it, or the first output of a regression.
+    contributions speak for it, or the first output of a regression.  Contributions of rows and columns
+    that are zero up to rounding are left out.
 
     Attributes
     ----------
@@ -113,7 +116,7 @@ class Explanation:
             some = taken(X, rows)
             for k, (weight, term) in enumerate(expansion.terms):
                 products = expansion.similarities(term, some) @ expansion.coefficients
-                self.part_values[rows, k] = weight * products
+                self.part_values[rows, k] = weight * products + 0.0  # no negative zeros
         self.values = self.part_values.sum(axis=1) + self.intercept
         self._chosen = self._outputs_of(predicted)
         self._row_names = expansion.row_names
@@ -135,16 +138,17 @@ class Explanation:
         Returns
         -------
         DataFrame
-            ``row`` (the position among the training rows), ``similarity`` k(x, x_i), ``coefficient``
-            a_i, ``contribution`` a_i k(x, x_i), and ``share``; the largest first.
+            ``row`` (the position among the training rows; ``landmark``, the position among the model's
+            ``landmarks_``, if it has them), ``similarity`` k(x, x_i), ``coefficient`` a_i,
+            ``contribution`` a_i k(x, x_i), and ``share``; the largest first.
         """
         K = self._similarities(self._at(row))[0]
         a = self._expansion.coefficients[:, self._output(row, output)]
-        first, shares = _largest(a * K, top), _shares(a * K)
+        first, shares = _largest(a * K, top, _rounding(a * K)), _shares(a * K)
         return pd.DataFrame(
             {
-                "row": self._expansion.rows[first], "similarity": K[first], "coefficient": a[first],
-                "contribution": (a * K)[first], "share": shares[first],
+                self._place: self._expansion.rows[first], "similarity": K[first],
+                "coefficient": a[first], "contribution": (a * K)[first], "share": shares[first],
             }
         )  # fmt: skip
 
@@ -154,14 +158,14 @@ class Explanation:
         Returns
         -------
         DataFrame
-            ``row``, ``similarity``, and ``distance``, ``sqrt(k(x, x) + k(x_i, x_i) - 2 k(x, x_i))``,
-            the nearest first.  If the kernel is precomputed or a function, there are no distances, and
-            the most similar come first.
+            ``row`` or ``landmark``, ``similarity``, and ``distance``,
+            ``sqrt(k(x, x) + k(x_i, x_i) - 2 k(x, x_i))``, the nearest first.  If the kernel is
+            precomputed or a function, there are no distances, and the most similar come first.
         """
         K = self._similarities(self._at(row))[0]
         distances = self._expansion.distances(taken(self._X, self._at(row)), K[None, :])
         order = np.argsort(-K if distances is None else distances[0], kind="stable")[:top]
-        found = pd.DataFrame({"row": self._expansion.rows[order], "similarity": K[order]})
+        found = pd.DataFrame({self._place: self._expansion.rows[order], "similarity": K[order]})
         return found if distances is None else found.assign(distance=distances[0][order])
 
     def parts(self, row: int = 0, *, output: Any = None) -> pd.DataFrame:
@@ -183,11 +187,11 @@ class Explanation:
         -------
         DataFrame
             ``part``, ``kind`` ("column", "word", "label", "substring" or "neighbour"), ``name``,
-            ``contribution``, its ``share`` among all of the kind, and ``exact``, which tells terms of
-            the sum from contributions of first order; the largest first.
+            ``contribution``, its ``share`` among all of them, and ``exact``, which tells terms of the
+            sum from contributions of first order; the largest first.
         """
-        outputs = np.array([self._output(row, output)])
-        found = self._largest_features(self._at(row), outputs, top)[0]
+        at, outputs = self._at(row), np.array([self._output(row, output)])
+        found = self._largest_features(at, outputs, self._products(at, outputs), top)[0]
         found.sort(key=lambda feature: -abs(feature.contribution))
         return self._told(pd.DataFrame(found[:top], columns=list(Feature._fields)))
 
@@ -211,8 +215,8 @@ class Explanation:
         Returns
         -------
         DataFrame
-            ``output``, ``part``, ``kind``, ``name``, ``contribution`` (the mean) and ``size`` (the mean
-            of its absolute value), the largest of each output first.
+            ``output``, ``part``, ``kind``, ``name``, ``exact``, ``contribution`` (the mean) and ``size``
+            (the mean of its absolute value), the largest of each output first.
         """
         by, frames = "size" if self._expansion.classes is None else "contribution", []
         for output, name in enumerate(self.outputs):
@@ -231,35 +235,37 @@ class Explanation:
         -------
         DataFrame
             ``row`` (the position in X), ``output``, ``kind`` ("value", "intercept", "part", the kinds
-            of :meth:`columns`, and "training row" or "landmark"), ``name``, ``contribution`` and
-            ``share``.  Values and intercepts have no share.  Training rows have their position as a
-            name, or are nodes or short strings themselves.
+            of :meth:`columns`, and "training row" or "landmark"), ``name``, ``contribution``,
+            ``share`` and ``exact``.  Values and intercepts have no share.  All parts are listed, so that
+            they add up to the value with the intercept.  Training rows have their position as a name, or
+            are nodes or short strings themselves.
         """
         records: list[tuple[Any, ...]] = []
         for block in self._blocks():
             outputs = self._chosen[block]
-            products = self._similarities(block) * self._expansion.coefficients[:, outputs].T
-            features = self._largest_features(block, outputs, top)
+            products = self._products(block, outputs)
+            features = self._largest_features(block, outputs, products, top)
             for row, output, own, terms in zip(block, outputs, features, products, strict=True):
                 found = self._records(row, output, own, terms, top)
                 records += [(int(row), self.outputs[output], *record) for record in found]
-        return pd.DataFrame(records, columns=["row", "output", "kind", "name", "contribution", "share"])
+        names = ["row", "output", "kind", "name", "contribution", "share", "exact"]
+        return pd.DataFrame(records, columns=names)
 
     def _records(
         self, row: int, output: int, features: list[Feature], products: Array, top: int
-    ) -> Iterator[tuple[str, str, float, float]]:
-        """Kind, name, contribution and share of what made a value; the largest of each kind first."""
-        yield "value", "", float(self.values[row, output]), np.nan
-        yield "intercept", "", float(self.intercept[output]), np.nan
+    ) -> Iterator[tuple[str, str, float, float, bool]]:
+        """Kind, name, contribution, share and exactness; the largest of each kind first."""
+        yield "value", "", float(self.values[row, output]), np.nan, True
+        yield "intercept", "", float(self.intercept[output]), np.nan, True
         parts = self.part_values[row, :, output]
-        for k, share in _first(parts, top) if len(parts) > 1 else ():
-            yield "part", self.part_names[k], float(parts[k]), share
+        for k, share in _first(parts, len(parts)):
+            yield "part", self.part_names[k], float(parts[k]), share, True
         for kind in dict.fromkeys(feature.kind for feature in features):
             own = [feature for feature in features if feature.kind == kind]
             for f in sorted(own, key=lambda feature: -abs(feature.contribution))[:top]:
-                yield kind, f.name, f.contribution, f.share
-        for k, share in _first(products, top):
-            yield self._expansion.row_kind, self._row_names[k], float(products[k]), share
+                yield kind, f.name, f.contribution, f.share, f.exact
+        for k, share in _first(products, top, _rounding(products)):
+            yield self._expansion.row_kind, self._row_names[k], float(products[k]), share, True
 
     def _blocks(self, rows: Index | None = None) -> Iterator[Index]:
         """Positions of points that are looked at together."""
@@ -300,6 +306,15 @@ class Explanation:
         parts = (weight * found.similarities(term, some) for weight, term in found.terms)
         return sum(parts, np.zeros((len(rows), len(found.rows))))
 
+    def _products(self, rows: Index, outputs: Index) -> Array:
+        """What training rows contribute to one output for each row."""
+        return self._similarities(rows) * self._expansion.coefficients[:, outputs].T
+
+    @property
+    def _place(self) -> str:
+        """The name of the column with the positions of training rows or landmarks."""
+        return "landmark" if self._expansion.row_kind == "landmark" else "row"
+
     def _told(self, found: pd.DataFrame) -> pd.DataFrame:
         """Contributions of features, or an error that says why there are none."""
         if len(found) or not len(self._expansion.rows):
@@ -324,45 +339,50 @@ class Explanation:
             for own in merged(term.contributions(some, found.points, weight * pairs)):
                 yield part, own if found.names is None else own.renamed(found.names)
 
-    def _largest_features(self, rows: Index, outputs: Index, top: int) -> list[list[Feature]]:
+    def _largest_features(
+        self, rows: Index, outputs: Index, products: Array, top: int
+    ) -> list[list[Feature]]:
         """The largest contributions of features of each row, in each part."""
         found = list(self._features(rows, outputs))
-        totals: dict[str, Array] = {}
-        for _, own in found:
-            totals[own.kind] = totals.get(own.kind, 0.0) + np.abs(own.values).sum(axis=1)
+        totals = sum((np.abs(own.values).sum(axis=1) for _, own in found), np.zeros(len(rows)))
         features: list[list[Feature]] = [[] for _ in rows]
         for part, own in found:
-            for mine, values, total in zip(features, own.values, totals[own.kind], strict=True):
+            for mine, values, total, terms in zip(features, own.values, totals, products, strict=True):
                 mine += [
                     Feature(part, own.kind, str(own.names[k]), v, abs(v) / total, own.exact)
-                    for k, v in ((k, float(values[k])) for k in _largest(values, top))
-                    if v != 0
+                    for k, v in ((k, float(values[k])) for k in _largest(values, top, _rounding(terms)))
                 ]
         return features
 
     def _means(self, rows: Index, output: int) -> pd.DataFrame:
         """Mean contributions of features over some rows, and means of their sizes."""
-        totals: dict[tuple[str, str, str], Array] = {}
+        totals: dict[tuple[str, str, str, bool], Array] = {}
         for block in self._blocks(rows):
             for part, own in self._features(block, np.full(len(block), output)):
                 sums = np.stack([own.values.sum(axis=0), np.abs(own.values).sum(axis=0)], axis=1)
                 for k in np.flatnonzero(sums[:, 1]):
-                    key = (part, own.kind, str(own.names[k]))
+                    key = (part, own.kind, str(own.names[k]), own.exact)
                     totals[key] = totals.get(key, 0.0) + sums[k]
-        frame = pd.DataFrame(list(totals), columns=["part", "kind", "name"])
+        frame = pd.DataFrame(list(totals), columns=["part", "kind", "name", "exact"])
         means = np.array(list(totals.values())).reshape(-1, 2) / len(rows)
         return frame.assign(contribution=means[:, 0], size=means[:, 1])
 
 
-def _largest(values: Array, top: int) -> Index:
-    """Positions of the largest absolute values, in their order."""
-    return np.argsort(-np.abs(values), kind="stable")[:top]
+def _largest(values: Array, top: int, rounding: float = -1.0) -> Index:
+    """Positions of the largest absolute values above a bound, in their order."""
+    first = np.argsort(-np.abs(values), kind="stable")[:top]
+    return first[np.abs(values[first]) > rounding]
 
 
-def _first(values: Array, top: int) -> list[tuple[int, float]]:
+def _first(values: Array, top: int, rounding: float = -1.0) -> list[tuple[int, float]]:
     """Positions of the largest absolute values, and their shares."""
     shares = _shares(values)
-    return [(int(k), float(shares[k])) for k in _largest(values, top)]
+    return [(int(k), float(shares[k])) for k in _largest(values, top, rounding)]
+
+
+def _rounding(products: Array) -> float:
+    """What rounding may leave of zero, where the training rows contribute these."""
+    return _ROUNDING * float(np.abs(products).sum())
 
 
 def _shares(values: Array) -> Array:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 from sklearn.utils import _safe_indexing
 
 from mercer.explain import Explanation, explain, importance
@@ -14,6 +16,8 @@ from mercer.selection import Comparison
 
 #: Points that are explained, largest number of classes, features of each, and letters of a name.
 _POINTS, _CLASSES, _FEATURES, _LETTERS = 200, 20, 8, 60
+#: Most columns that are shuffled one by one.
+_COLUMNS = 30
 #: What features are called in the plural.
 _PLURALS = {"column": "columns", "word": "words", "label": "labels"} | {
     "substring": "substrings", "neighbour": "neighbours",
@@ -31,16 +35,22 @@ class Bar:
 
 @dataclass(frozen=True)
 class Drivers:
-    """Charts of features for each class or output, and of blocks of columns if there are several."""
+    """Charts of features for each class or output, of columns, and of blocks of columns.
+
+    Tables with few columns have a chart of what the score loses without each of them, and of features
+    only where contributions are exact.
+    """
 
     what: str
     points: int
     charts: list[tuple[str, list[Bar]]]
+    exact: bool
+    columns: list[Bar]
     blocks: list[Bar]
 
 
 def drivers(comparison: Comparison) -> Drivers | None:
-    """Mean contributions to the best model; None if it cannot say what they come from."""
+    """What the best model relies on; None if it cannot say."""
     rows = points.choose(comparison)[:_POINTS]
     X, y = _safe_indexing(comparison.data.X, rows), comparison.target.y[rows]
     model = comparison.scores[0].search.best_estimator_
@@ -50,11 +60,11 @@ def drivers(comparison: Comparison) -> Drivers | None:
         found = explain(model, X)
     except TypeError:  # not a sum over training points
         return None
-    if not found.tells_columns:
+    columns = _columns(comparison, model, X, y)
+    if not (columns or found.tells_columns):
         return None
-    frame = found.typical(top=_FEATURES)
     number = "contribution" if comparison.classes else "size"
-    frame = frame[frame[number] > 0]
+    frame = _contributions(found, number, only_exact=bool(columns))
     named = zip(frame["kind"], frame["name"], strict=True)
     frame = frame.assign(name=[_named(comparison, kind, name) for kind, name in named])
     charts = [
@@ -62,14 +72,43 @@ def drivers(comparison: Comparison) -> Drivers | None:
         for output, own in frame.groupby("output", sort=False)
     ]
     what = " and ".join(_PLURALS[kind] for kind in dict.fromkeys(frame["kind"]))
-    return Drivers(what, len(rows), charts, _blocks(comparison, model, found, X, y))
+    blocks = _blocks(comparison, model, found, X, y)
+    return Drivers(what, len(rows), charts, bool(frame["exact"].all()), columns, blocks)
+
+
+def _contributions(found: Explanation, number: str, only_exact: bool) -> pd.DataFrame:
+    """The largest mean contributions to each output."""
+    if not found.tells_columns:
+        return pd.DataFrame(columns=["output", "kind", "name", "exact", number])
+    frame = found.typical(top=sys.maxsize if only_exact else _FEATURES)
+    frame = frame[(frame[number] > 0) & (frame["exact"] | (not only_exact))]
+    return frame.groupby("output", sort=False).head(_FEATURES)
+
+
+def _columns(comparison: Comparison, model: Any, X: Any, y: Any) -> list[Bar]:
+    """Importance of the columns of a table; none if it has many, or they cannot be shuffled alone."""
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    if len(shape) != 2 or shape[1] > _COLUMNS:
+        return []
+    keys = list(getattr(X, "columns", range(shape[1])))
+    blocks = {str(j): [key] for j, key in enumerate(keys)}
+    try:
+        frame = importance(model, X, y, blocks=blocks, random_state=comparison.random_state)
+    except ValueError:  # shuffled rows leave the space, such as rotations or counts that are all zero
+        return []
+    named = hasattr(X, "columns")
+    names = [str(keys[int(j)]) if named else _named(comparison, "column", j) for j in frame["block"]]
+    return _losses(frame.assign(block=names).head(_FEATURES))
 
 
 def _blocks(comparison: Comparison, model: Any, found: Explanation, X: Any, y: Any) -> list[Bar]:
     """Importance of the parts of a table; none if there is only one."""
     if len(found.blocks) < 2:
         return []
-    frame = importance(model, X, y, random_state=comparison.random_state)
+    return _losses(importance(model, X, y, random_state=comparison.random_state))
+
+
+def _losses(frame: pd.DataFrame) -> list[Bar]:
     pairs = zip(frame["importance"], frame["standard_error"], strict=True)
     return _bars(frame["block"], frame["importance"], [f"{v:.2g} ± {e:.1g}" for v, e in pairs])
 

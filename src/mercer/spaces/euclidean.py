@@ -26,6 +26,8 @@ from mercer.special.flat import FlatFunction
 
 #: Sums of squares of such numbers stay finite, even in single precision.
 _SAFE = 1e12
+#: Differences of coordinates that are computed together; they fit into the cache.
+_TILE = 1 << 15
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,12 +136,16 @@ class Euclidean(RadialSpace):
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
         """See :meth:`Embedding.column_sums`; squared differences of coordinates."""
-        X, shift = (X.toarray() if sparse.issparse(X) else X), 0.0
-        if not sparse.issparse(Y):
-            shift = Y.mean(axis=0)
-            X, Y = X - shift, Y - shift
-        squares = Y.multiply(Y) if sparse.issparse(Y) else Y * Y
-        return X * X * weights.sum(axis=1)[:, None] - 2 * X * (weights @ Y) + weights @ squares
+        X, sparsely = (X.toarray() if sparse.issparse(X) else X), sparse.issparse(Y)
+        Y = _canonical(Y).tocsc() if sparsely else Y
+        sums = weights @ (Y.multiply(Y) if sparsely else Y * Y)  # right where x is zero
+        for j in np.flatnonzero(X.any(axis=0)).tolist():
+            # An expanded square would lose the digits of close coordinates.
+            y = _column(Y, j) if sparsely else np.ascontiguousarray(Y[:, j])
+            rows, size = np.flatnonzero(X[:, j]), max(1, _TILE // max(1, len(y)))
+            for some in (rows[start : start + size] for start in range(0, len(rows), size)):
+                sums[some, j] = np.einsum("xy,xy->x", weights[some], (X[some, j, None] - y) ** 2)
+        return sums
 
 
 class FlatRealisation(Radial):
@@ -183,6 +189,13 @@ def _canonical(X: Any) -> sparse.csr_matrix:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def _column(X: sparse.csc_matrix, j: int) -> np.ndarray:
+    """A column as a dense array; slices of sparse matrices are slower."""
+    column, stored = np.zeros(X.shape[0]), slice(*X.indptr[j : j + 2])
+    column[X.indices[stored]] = X.data[stored]
+    return column
 
 
 def _differences(X: Any) -> Operand:
