@@ -168,7 +168,8 @@ def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
     xp = array_namespace(like)
     if hasattr(value, "detach"):
         return xp.ones(shape, dtype=like.dtype, device=device(like)) * value
-    return xp.full(shape, float(value), dtype=like.dtype, device=device(like))
+    value = float(np.float32(value) if is_single(like) else value)
+    return xp.full(shape, value, dtype=like.dtype, device=device(like))
 
 
 def constant_rows(X: Any, value: float) -> Any:
