@@ -149,5 +149,6 @@ def test_documents_without_words_in_a_machine() -> None:
     labels = [0, 1, 0, 1, 0]
     with pytest.raises(ValueError, match=r"row 4 of X.*TfIdf\(empty='uniform'\)"):
         SVC(On("note", TfIdf())).fit(notes, labels)
-    with pytest.warns(UserWarning, match=r"row 4 of X.*TfIdf\(empty='error'\)"):
+    with pytest.warns(UserWarning, match=r"row 4 of X.*TfIdf\(empty='error'\)") as caught:
         SVC(On("note", TfIdf(empty="uniform"))).fit(notes, labels)
+    assert len(caught) == 1
