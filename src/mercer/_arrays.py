@@ -172,6 +172,14 @@ def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
     return xp.full(shape, value, dtype=like.dtype, device=device(like))
 
 
+def has_overflowed(values: Any) -> bool:
+    """Tell whether an array of another library than NumPy, which raises itself, is not finite."""
+    if not is_foreign(values):
+        return False
+    xp = array_namespace(values)
+    return not bool(xp.all(xp.isfinite(values)))
+
+
 def constant_rows(X: Any, value: float) -> Any:
     """Return the same number for each row of X, in X's precision and place."""
     return filled((X.shape[0],), value, X)

@@ -11,7 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import count, filled, is_foreign, number
+from mercer._arrays import count, filled, has_overflowed, number
 from mercer._memory import check_room
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_vector, is_whole
@@ -87,18 +87,13 @@ def _finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
     try:
         with np.errstate(over="raise"):
             values = combine()
-        if not is_foreign(values) or _all_finite(values):
+        if not has_overflowed(values):
             return values
     except FloatingPointError:
         pass
     raise ValueError(
         f"values of {kernel!r} overflow; rescale the rows, or take smaller factors and exponents"
     )
-
-
-def _all_finite(values: Any) -> bool:
-    xp = array_namespace(values)
-    return bool(xp.all(xp.isfinite(values)))
 
 
 def as_kernel(operand: Any) -> sk.Kernel:
