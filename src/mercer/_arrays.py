@@ -168,7 +168,16 @@ def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
     xp = array_namespace(like)
     if hasattr(value, "detach"):
         return xp.ones(shape, dtype=like.dtype, device=device(like)) * value
-    return xp.full(shape, float(value), dtype=like.dtype, device=device(like))
+    value = float(np.float32(value) if is_single(like) else value)
+    return xp.full(shape, value, dtype=like.dtype, device=device(like))
+
+
+def has_overflowed(values: Any) -> bool:
+    """Tell whether an array of another library than NumPy, which raises itself, is not finite."""
+    if not is_foreign(values):
+        return False
+    xp = array_namespace(values)
+    return not bool(xp.all(xp.isfinite(values)))
 
 
 def constant_rows(X: Any, value: float) -> Any:

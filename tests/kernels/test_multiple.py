@@ -197,3 +197,23 @@ def test_regression() -> None:
 def test_refusals(kernel, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         kernel(TABLE)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf, 1e160])
+@pytest.mark.parametrize("objective", ["alignment", "ridge", "loo"])
+def test_bad_targets_are_refused(objective: str, bad: float) -> None:
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    y = np.where(np.arange(12) == 7, bad, X[:, 0])
+    kernel = MultipleKernel([On(0, Gaussian()), On(1, Gaussian())], objective=objective)
+    for learn in (kernel.learnt_from, kernel.learnt_from(X, X[:, 0]).weight_path):
+        with pytest.raises(ValueError, match="row 7 of y holds NaN, infinity or a number above"):
+            learn(X, y)
+        with pytest.raises(ValueError, match="row 7 of y"):
+            learn(X, y.astype(object))
+
+
+def test_missing_classes_are_refused() -> None:
+    X, kernel = np.eye(4), MultipleKernel([Gaussian(), Gaussian(2.0)], objective="hinge")
+    for missing in (None, np.nan):
+        with pytest.raises(ValueError, match="row 2 of y is missing"):
+            kernel.learnt_from(X, np.array(["a", "b", missing, "a"], dtype=object))

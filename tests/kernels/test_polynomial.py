@@ -58,6 +58,23 @@ def test_overflow_is_refused(dtype: type) -> None:
     assert not slope.any()
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_overflow_of_tensors_is_refused(dtype: str) -> None:
+    import torch
+
+    power = 36 if dtype == "float64" else 4  # squares and their products fit, and cubes do not
+    X = torch.tensor([[10.0**power, 1.0], [1.0, 2.0]], dtype=getattr(torch, dtype))
+    square = Polynomial(degree=2)
+    assert torch.isfinite((square * square)(X)).all()
+    for kernel in (square**3, square * square * square, 1e200 * square, 1e200 * square + square):
+        with pytest.raises(ValueError, match="overflow; rescale the rows"):
+            kernel(X)
+        with pytest.raises(ValueError, match="overflow; rescale the rows"):
+            kernel.diag(X)
+        with pytest.raises(ValueError, match="overflow; rescale the rows"):
+            kernel.matvec(X, None, X[:, 0])
+
+
 def test_clouds_and_bounds_use_the_features() -> None:
     clouds = random_clouds(np.random.default_rng(1), sizes=(6, 9, 12))
     base = Polynomial(degree=2)

@@ -324,3 +324,10 @@ def test_a_kernel_search_takes_these_machines(digits) -> None:
     np.testing.assert_allclose(
         ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], atol=0.005
     )
+
+
+@pytest.mark.parametrize(("other", "types"), [(None, "NoneType and str"), (1, "int and str")])
+def test_labels_of_several_types_are_refused(other, types: str) -> None:
+    labels = np.array(["a", other, "a", other], dtype=object)
+    with pytest.raises(ValueError, match=f"labels must be of one type, and y holds {types}"):
+        SVC("precomputed").fit(np.eye(4), labels)

@@ -1,9 +1,10 @@
 """The evidence from products alone, against dense matrices."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from mercer.kernels import Gaussian, Heat, Spectrum
+from mercer.kernels import Gaussian, Heat, MultipleKernel, On, Polynomial, Spectrum
 from mercer.machines import evidence, log_evidence, predictive_std
 from mercer.spaces import Sphere
 
@@ -57,6 +58,10 @@ def test_bad_input_is_named() -> None:
         ((Gaussian(), X, y, 0.0), "alpha must be a positive number"),
         ((Gaussian(), X, np.ones((3, 2)), 1.0), "one target for each point"),
         ((Gaussian(), X, y[:2], 1.0), "X has 3 points"),
+        ((Gaussian(), X, y, "auto"), "alpha must be a positive number, got 'auto'"),
+        ((Gaussian(), X, y, np.ones(3)), "alpha must be a positive number"),
+        ((Gaussian(), X[:0], y[:0], 1.0), "X holds no points"),
+        ((Gaussian(), X, np.array([1.0, -1e160, 2.0]), 1.0), "row 1 of y is -1e\\+160; rescale y"),
     ):
         with pytest.raises(ValueError, match=message):
             log_evidence(*arguments)
@@ -64,3 +69,29 @@ def test_bad_input_is_named() -> None:
         log_evidence("rbf", X, y, 1.0)
     with pytest.raises(ValueError, match="n_probes must be a whole number from 2"):
         log_evidence(Gaussian(), X, y, 1.0, n_probes=1)
+
+
+def test_kernels_learn_as_in_machines() -> None:
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"ph": rng.normal(size=40), "depth": 100 * rng.normal(size=40)})
+    y, kernel = X["ph"].to_numpy(), On(["ph", "depth"], Gaussian(2.0))
+    learnt = kernel.learnt_from(X, y)
+    K = learnt(X)
+    assert np.ptp(kernel(X) - K) > 0.1
+    A = K + 0.1 * np.eye(40)
+    value = -0.5 * (y @ np.linalg.solve(A, y) + np.linalg.slogdet(A)[1] + 40 * np.log(2 * np.pi))
+    assert log_evidence(kernel, X, y, 0.1).value == pytest.approx(value, rel=1e-6)
+    variances = K.diagonal()[:5] - np.einsum("ij,ij->j", K[:, :5], np.linalg.solve(A, K[:, :5]))
+    assert predictive_std(kernel, X, X[:5], 0.1) == pytest.approx(np.sqrt(variances), rel=1e-4)
+    both = MultipleKernel([On("ph", Gaussian()), On("depth", Gaussian())])
+    assert np.isfinite(log_evidence(both, X, y, 0.1).gradient).all()
+
+
+def test_a_zero_gram_matrix_leaves_white_noise() -> None:
+    y, zeros, kernel = np.array([1.0, 2.0, -1.0]), np.zeros((3, 3)), Polynomial(1, coef0=0.0)
+    found = log_evidence(kernel, zeros, y, 0.1)
+    assert found.value == pytest.approx(-0.5 * (y @ y / 0.1 + 3 * np.log(0.2 * np.pi)))
+    assert found.gradient[0] == pytest.approx(0.5 * (y @ y / 0.1 - 3))
+    assert (predictive_std(kernel, zeros, zeros, 0.1) == 0).all()
+    large = log_evidence(kernel, zeros, 1e155 * y, 1e30)
+    assert large.value == pytest.approx(-3e280)

@@ -422,3 +422,9 @@ def test_rough_laws_are_those_of_the_sphere_inside(boundary: str) -> None:
     free = Matern(Simplex(), nu=1.5, length_scale=0.05)(rows)
     bounded = Matern(Simplex(boundary=boundary), nu=1.5, length_scale=0.05)(rows)
     assert np.abs(bounded - free).max() < 2e-9
+
+
+def test_shares_whose_roots_vanish_have_the_limit_of_small_ones() -> None:
+    kernel = Heat(Simplex(boundary="absorbing"), t=0.05)
+    found = kernel([[1e300, 1e-300, 1e300]], [[1, 1, 1]])
+    np.testing.assert_allclose(found, kernel([[1.0, 1e-14, 1.0]], [[1, 1, 1]]), rtol=1e-6)

@@ -3,11 +3,13 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import sparse
 
 from mercer.kernels import Cosine, Heat, On, PosteriorHeat, TfIdf
+from mercer.machines import SVC
 from mercer.selection import compare, load_model, save_model
 from mercer.spaces import ProductSpace, Simplex, Sphere
 from tests.helpers.catalogue import KERNELS
@@ -140,3 +142,13 @@ def test_saved_models_keep_the_option(tmp_path) -> None:
     assert "Simplex(empty='uniform')" in repr(again.model)
     with pytest.warns(UserWarning, match="row 1 of"):
         again.predict([[1, 2, 3, 4], [0, 0, 0, 0]])
+
+
+def test_documents_without_words_in_a_machine() -> None:
+    notes = pd.DataFrame({"note": ["red wine", "white wine", "red grape", "white grape", ""]})
+    labels = [0, 1, 0, 1, 0]
+    with pytest.raises(ValueError, match=r"row 4 of X.*TfIdf\(empty='uniform'\)"):
+        SVC(On("note", TfIdf())).fit(notes, labels)
+    with pytest.warns(UserWarning, match=r"row 4 of X.*TfIdf\(empty='error'\)") as caught:
+        SVC(On("note", TfIdf(empty="uniform"))).fit(notes, labels)
+    assert len(caught) == 1

@@ -231,7 +231,8 @@ def log_products(roots: Any) -> Any:
     """Logarithms of the products over all coordinates, for each row."""
     dense = roots.toarray() if sparse.issparse(roots) else roots
     xp = array_namespace(dense)
-    return xp.sum(xp.log(dense), axis=1)
+    with np.errstate(divide="ignore"):  # roots of tiny shares may be zero
+        return xp.sum(xp.log(dense), axis=1)
 
 
 def refuse_gradients(tensors: Sequence[Any]) -> None:

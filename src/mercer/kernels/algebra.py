@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import count, filled, number
+from mercer._arrays import count, filled, has_overflowed, number
 from mercer._memory import check_room
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_vector, is_whole
@@ -60,8 +59,8 @@ class Constant(Kernel):
         if eval_gradient and Y is not None:
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         check_room(X, Y)
-        with _finite(self):
-            K = filled((count(X), count(X if Y is None else Y)), self.value, X)
+        shape = (count(X), count(X if Y is None else Y))
+        K = _finite(self, lambda: filled(shape, self.value, X))
         if not eval_gradient:
             return K
         return K, np.repeat(K[:, :, None], len(self.free()), axis=2)
@@ -69,14 +68,13 @@ class Constant(Kernel):
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         self.validate()
-        with _finite(self):
-            return filled((count(X),), self.value, X)
+        return _finite(self, lambda: filled((count(X),), self.value, X))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
         v = check_vector(v, count(X if Y is None else Y))
         xp = array_namespace(v)
-        total = xp.sum(v, axis=0) * filled((), self.value, v)
+        total = _finite(self, lambda: xp.sum(v, axis=0) * filled((), self.value, v))
         return xp.broadcast_to(total, (count(X), *v.shape[1:]))
 
     def __repr__(self) -> str:
@@ -84,16 +82,18 @@ class Constant(Kernel):
         return repr(number(self.value)) if plain else super().__repr__()
 
 
-@contextmanager
-def _finite(kernel: sk.Kernel) -> Iterator[None]:
-    """Raise where numbers of NumPy arrays that are combined overflow."""
+def _finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
+    """Values, or matrices, that are combined; raise where they overflow."""
     try:
         with np.errstate(over="raise"):
-            yield
+            values = combine()
+        if not has_overflowed(values):
+            return values
     except FloatingPointError:
-        raise ValueError(
-            f"values of {kernel!r} overflow; rescale the rows, or take smaller factors and exponents"
-        ) from None
+        pass
+    raise ValueError(
+        f"values of {kernel!r} overflow; rescale the rows, or take smaller factors and exponents"
+    )
 
 
 def as_kernel(operand: Any) -> sk.Kernel:
@@ -184,12 +184,10 @@ class Sum(_Pair):
         check_room(X, Y, matrices=3 + 2 * self._slopes(eval_gradient))
         if not eval_gradient:
             K1, K2 = self.k1(X, Y), self.k2(X, Y)
-            with _finite(self):
-                return K1 + K2
+            return _finite(self, lambda: K1 + K2)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
-        with _finite(self):
-            return K1 + K2, np.concatenate([G1, G2], axis=2)
+        return _finite(self, lambda: (K1 + K2, np.concatenate([G1, G2], axis=2)))
 
     def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
         """See :class:`Kernel`; those of both kernels."""
@@ -202,12 +200,12 @@ class Sum(_Pair):
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         first, second = self.k1.diag(X), self.k2.diag(X)
-        with _finite(self):
-            return first + second
+        return _finite(self, lambda: first + second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
-        return _matvec(self.k1, X, Y, v) + _matvec(self.k2, X, Y, v)
+        first, second = _matvec(self.k1, X, Y, v), _matvec(self.k2, X, Y, v)
+        return _finite(self, lambda: first + second)
 
 
 class Product(_Pair):
@@ -221,12 +219,13 @@ class Product(_Pair):
         check_room(X, Y, matrices=3 + 3 * self._slopes(eval_gradient))
         if not eval_gradient:
             K1, K2 = self.k1(X, Y), self.k2(X, Y)
-            with _finite(self):
-                return K1 * K2
+            return _finite(self, lambda: K1 * K2)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
-        with _finite(self):
-            return K1 * K2, np.concatenate([G1 * K2[:, :, None], G2 * K1[:, :, None]], axis=2)
+        return _finite(
+            self,
+            lambda: (K1 * K2, np.concatenate([G1 * K2[:, :, None], G2 * K1[:, :, None]], axis=2)),
+        )
 
     def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
         """See :class:`Kernel`; those of the other kernel, if one is a number."""
@@ -248,17 +247,17 @@ class Product(_Pair):
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         first, second = self.k1.diag(X), self.k2.diag(X)
-        with _finite(self):
-            return first * second
+        return _finite(self, lambda: first * second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
-        for constant, kernel in ((self.k1, self.k2), (self.k2, self.k1)):
-            if isinstance(constant, Constant):
-                product = _matvec(kernel, X, Y, v)
-                with _finite(self):
-                    return product * filled((), constant.value, product)
-        return super().matvec(X, Y, v)
+        first, second = self.k1, self.k2
+        if isinstance(second, Constant):
+            first, second = second, first
+        if not isinstance(first, Constant):
+            return super().matvec(X, Y, v)
+        product = _matvec(second, X, Y, v)
+        return _finite(self, lambda: product * filled((), first.value, product))
 
 
 class Exponentiation(Kernel, sk.Exponentiation):
@@ -293,23 +292,23 @@ class Exponentiation(Kernel, sk.Exponentiation):
         check_room(X, Y, matrices=2 + (2 * len(self.theta) + 1 if eval_gradient else 0))
         if not eval_gradient:
             K = self.kernel(X, Y)
-            with _finite(self):
-                return K**self.exponent
+            return _finite(self, lambda: K**self.exponent)
         K, G = self.kernel(X, Y, eval_gradient=True)
-        with _finite(self):
-            return K**self.exponent, G * (self.exponent * K ** (self.exponent - 1))[:, :, None]
+        return _finite(self, lambda: (K**self.exponent, G * self._slope(K)[:, :, None]))
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; by the power rule."""
-        slopes = self.exponent * self.kernel(X, Y) ** (self.exponent - 1)
-        found = _contributions(self.kernel, X, Y, weights * slopes)
+        found = _contributions(self.kernel, X, Y, weights * self._slope(self.kernel(X, Y)))
         return tuple(replace(own, exact=own.exact and self.exponent == 1) for own in found)
+
+    def _slope(self, K: Any) -> Any:
+        """Derivative of the power by the kernel's values."""
+        return self.exponent * K ** (self.exponent - 1)
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         values = self.kernel.diag(X)
-        with _finite(self):
-            return values**self.exponent
+        return _finite(self, lambda: values**self.exponent)
 
     def scaled_to(
         self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
@@ -343,12 +342,10 @@ def elementwise(kernel: sk.Kernel, gram: Callable[[sk.Kernel], Any]) -> Any:
     if isinstance(kernel, sk.KernelOperator):
         K = gram(kernel.k1)
         combine, other = np.add if isinstance(kernel, Sum | sk.Sum) else np.multiply, gram(kernel.k2)
-        with _finite(kernel):
-            return combine(K, other, out=K)
+        return _finite(kernel, lambda: combine(K, other, out=K))
     if isinstance(kernel, sk.Exponentiation):
         K = gram(kernel.kernel)
-        with _finite(kernel):
-            return np.power(K, kernel.exponent, out=K)
+        return _finite(kernel, lambda: np.power(K, kernel.exponent, out=K))
     return None
 
 

@@ -224,7 +224,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         """Numbers of the classes."""
         y = column_or_1d(y, warn=True)
         if y.dtype.kind not in "biuSU":  # of others it takes longer than a small fit to be sure
-            check_classification_targets(y)
+            _check_labels(y)
         if len(y) != rows:
             raise ValueError(f"X has {rows} points and y {len(y)} labels")
         return self._number_classes(y)
@@ -447,3 +447,15 @@ def separation(positive: Any, boxes: Array) -> Program:
         lower=np.where(positive, 0.0, -boxes),
         upper=np.where(positive, boxes, 0.0),
     )
+
+
+def _check_labels(y: Any) -> None:
+    """Raise for labels that are not classes, or that cannot be sorted."""
+    try:
+        check_classification_targets(y)
+    except TypeError:
+        types = " and ".join(sorted({type(label).__name__ for label in y}))
+        raise ValueError(
+            f"labels must be of one type, and y holds {types}; drop rows without a label, or convert "
+            "all labels to text"
+        ) from None

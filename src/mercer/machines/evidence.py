@@ -10,12 +10,12 @@ import numpy as np
 from scipy.linalg import eigh, eigh_tridiagonal
 from sklearn.base import clone
 
-from mercer._arrays import count, taken
-from mercer._validation import is_whole
+from mercer._arrays import count, number, taken
+from mercer._validation import is_number, is_whole
 from mercer.kernels.base import Kernel
 from mercer.machines.conjugate import conjugate_gradients
 from mercer.machines.pivots import Preconditioner, pivoted_cholesky
-from mercer.machines.points import Points, check_targets, products
+from mercer.machines.points import Points, check_targets, learnt_kernel, products
 from mercer.machines.program import Array
 
 #: Columns of the factor that preconditions, most steps of the Lanczos method, and most iterations of
@@ -85,6 +85,7 @@ def log_evidence(
     Parameters
     ----------
     kernel : Kernel
+        It learns from X and y what :class:`KernelRidge` would let it learn.
     X : points
     y : array of shape (m,)
     alpha : float
@@ -116,29 +117,35 @@ def log_evidence(
     >>> max(found, key=lambda evidence: evidence.value) is found[1]
     True
     """
-    _check(kernel, alpha)
+    alpha = _check(kernel, X, alpha)
     if not is_whole(n_probes) or n_probes < 2:
         raise ValueError(f"n_probes must be a whole number from 2, got {n_probes!r}")
-    points, rng = Points(kernel, X), np.random.default_rng(random_state)
-    m = len(points)
+    m, rng = count(X), np.random.default_rng(random_state)
     targets = check_targets(y, m)
     if targets.ndim != 1:
         raise ValueError(f"y has the shape {targets.shape}; one target for each point is needed")
-    F, _ = pivoted_cholesky(points, points.diagonal(), min(_RANK, m), rng)
+    kernel = learnt_kernel(kernel, None, X, y)
+    points = Points(kernel, X)
+    F = _factor(points, rng)
     P = _Approximation.of(F, alpha)
 
     operator = _regular(points, alpha)
     signs = rng.choice([-1.0, 1.0], size=(m, n_probes))
     logs = _log_forms(lambda V: P.power(-0.5, operator(P.power(-0.5, V))), signs)
-    right = np.column_stack([targets, P.power(0.5, signs)])
+    size = float(np.abs(targets).max()) or 1.0  # squares must neither overflow nor vanish on the way
+    right = np.column_stack([targets / size, P.power(0.5, signs)])
     goals = _RESIDUAL * np.maximum(np.linalg.norm(right, axis=0), 1e-300)
     solved, _, _ = conjugate_gradients(operator, right, Preconditioner(F, alpha), goals, _ITERATIONS)
     a, inverse, probes = solved[:, :1], solved[:, 1:], P.power(-0.5, signs)
-    value = -0.5 * (targets @ a[:, 0] + P.log_determinant + logs.mean() + m * np.log(2 * np.pi))
+    fit = float(right[:, 0] @ a[:, 0]) * size * size
+    value = -0.5 * (fit + P.log_determinant + logs.mean() + m * np.log(2 * np.pi))
     both = np.column_stack([a, probes])
     # E[(A^-1 g) . dA (P^-1 g)] = tr(A^-1 dA) for g of covariance P.
     slopes = [alpha * both, *(_slope(kernel, X, both, j) for j in range(len(kernel.theta)))]
-    fits = np.array([float(a[:, 0] @ slope[:, 0]) for slope in slopes])
+    fits = np.array([float(a[:, 0] @ slope[:, 0]) * size * size for slope in slopes])
+    if not np.isfinite([fit, *fits]).all():
+        row = int(np.abs(targets).argmax())
+        raise ValueError(f"the evidence overflows: row {row} of y is {targets[row]:g}; rescale y")
     traces = np.array([(inverse * slope[:, 1:]).sum(axis=0) for slope in slopes])
     return Evidence(
         float(value), 0.5 * _error(logs), 0.5 * (fits - traces.mean(axis=1)),
@@ -158,6 +165,8 @@ def predictive_std(
     Parameters
     ----------
     kernel : Kernel
+        It learns from X what :class:`KernelRidge` would let it learn; what needs targets must have been
+        learnt before.
     X : points
         Where the values are; the values themselves have no influence.
     new : points
@@ -181,12 +190,13 @@ def predictive_std(
     >>> predictive_std(Gaussian(0.2), x, np.array([[0.5], [1.5], [9.0]]), 0.01).round(2)
     array([0.03, 0.99, 1.  ])
     """
-    _check(kernel, alpha)
+    alpha = _check(kernel, X, alpha)
     if not 0 < tol < 1:
         raise ValueError(f"tol must be between 0 and 1, got {tol!r}")
-    points, rng = Points(kernel, X), np.random.default_rng(random_state)
-    F, _ = pivoted_cholesky(points, points.diagonal(), min(_RANK, len(points)), rng)
-    operator, precondition, parts = _regular(points, alpha), Preconditioner(F, alpha), []
+    kernel = learnt_kernel(kernel, None, X, None)
+    points = Points(kernel, X)
+    precondition = Preconditioner(_factor(points, np.random.default_rng(random_state)), alpha)
+    operator, parts = _regular(points, alpha), []
     for start in range(0, count(new), _BLOCK):
         some = taken(new, np.arange(start, min(start + _BLOCK, count(new))))
         own, K = Points(kernel, some).diagonal(), points.with_others(some).astype(float)
@@ -197,11 +207,21 @@ def predictive_std(
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _check(kernel: Any, alpha: Any) -> None:
+def _check(kernel: Any, X: Any, alpha: Any) -> float:
+    """The variance of the noise as a number, or raise."""
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be one of mercer.kernels, got {kernel!r}")
-    if not (0 < alpha < np.inf):
+    if not (is_number(alpha) and 0 < number(alpha) < np.inf):
         raise ValueError(f"alpha must be a positive number, got {alpha!r}")
+    if not count(X):
+        raise ValueError("X holds no points; at least one is needed")
+    return float(number(alpha))
+
+
+def _factor(points: Points, rng: np.random.Generator) -> Array:
+    """A factor F with ``F F' ~ K``; a column of zeros if K is zero."""
+    F, _ = pivoted_cholesky(points, points.diagonal(), min(_RANK, len(points)), rng)
+    return F if F.shape[1] else np.zeros((len(points), 1))
 
 
 def _regular(points: Points, alpha: float) -> Callable[[Array], Array]:

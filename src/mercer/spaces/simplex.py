@@ -152,7 +152,7 @@ class Simplex(SphericalSpace, DistributionSpace):
             refuse_rows(
                 empty, name,
                 "is all zeros and has no composition; drop it, or take such rows as uniform, with "
-                "Simplex(empty='uniform')",
+                "Simplex(empty='uniform') or, for the kernel TfIdf, TfIdf(empty='uniform')",
             )  # fmt: skip
             return X
         named, count = named_rows(empty, name)
@@ -160,7 +160,8 @@ class Simplex(SphericalSpace, DistributionSpace):
             return X
         verb = "is" if count == 1 else "are"
         warnings.warn(
-            f"{named} {verb} all zeros and taken as uniform; Simplex(empty='error') refuses such rows",
+            f"{named} {verb} all zeros and taken as uniform; Simplex(empty='error') or, for the kernel "
+            "TfIdf, TfIdf(empty='error') refuses such rows",
             stacklevel=6,
         )
         return _with_uniform_rows(X, empty, count, name)

@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing
 
 from mercer._arrays import count, on_cpu
 from mercer._memory import check_room
-from mercer._validation import check_choice, check_positive
+from mercer._validation import LARGEST, check_choice, check_positive, refuse_rows
 from mercer.contributions import Contributions
 from mercer.kernels.base import Kernel
 
@@ -267,6 +267,7 @@ class _Problem:
         y = np.asarray(y)
         if count(X) != len(y):
             raise ValueError(f"X has {count(X)} points, and y has {len(y)} targets")
+        y = _checked_targets(y)
         some = np.unique(np.linspace(0, len(y) - 1, min(len(y), most)).astype(np.intp))
         points, matrices, variances = _safe_indexing(X, some), [], []
         for kernel in kernels:
@@ -391,9 +392,24 @@ def _are_numbers(y: Array) -> bool:
     return y.dtype.kind == "f" or (y.dtype.kind in "iu" and len(np.unique(y)) > _CLASSES)
 
 
+def _checked_targets(y: Any) -> Any:
+    """Classes or numbers as an array; raise if some are missing, infinite or too large to be squared."""
+    if y.dtype.kind == "O":
+        missing = np.array([value is None or value != value for value in y.ravel()], dtype=bool)
+        refuse_rows(_of_rows(missing, y), "y", "is missing; drop such rows")
+        y = np.array(y.tolist())
+    if y.dtype.kind == "f":
+        complaint = f"holds NaN, infinity or a number above {LARGEST:g}; drop such rows, or rescale y"
+        refuse_rows(_of_rows(~(np.abs(y) <= LARGEST), y), "y", complaint)
+    return y
+
+
+def _of_rows(bad: Any, y: Any) -> Any:
+    return bad.reshape(len(y), -1).any(axis=1)
+
+
 def _centred_targets(y: Array) -> Array:
     """Centred indicators of classes, or centred numbers, of unit variance."""
-    y = y if y.dtype.kind != "O" else np.array(y.tolist())
     Y = y.reshape(len(y), -1).astype(float) if _are_numbers(y) else _indicators(y)
     Y = Y - Y.mean(axis=0)
     return Y / (np.sqrt((Y * Y).mean()) or 1.0)
