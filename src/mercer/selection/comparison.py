@@ -209,7 +209,7 @@ class Comparison:
         """P-value of each kernel that uses the structure against the best that does not.
 
         By a paired test on the folds with Nadeau and Bengio's correction, not adjusted for multiple
-        tests; see :attr:`adjusted_p_values`.
+        tests; see :attr:`adjusted_p_values`.  NaN where the folds cannot tell.
         """
         plain = self.best_plain
         if plain is None:
@@ -272,6 +272,9 @@ class Comparison:
         if gain < 0:
             return f"{subject} does not help {where}: {pair}."
         p = self.adjusted_p_values[rich.name]
+        if math.isnan(p):
+            doubt = f"{len(rich.scores)} folds cannot tell whether that is chance"
+            return f"{subject} may help {where}, but {doubt}: {pair}."
         if p >= 0.05:
             doubt = f"the difference is within chance (p {_relation(p)})"
             return f"{subject} may help {where}, but {doubt}: {pair}."
@@ -413,14 +416,19 @@ class Comparison:
             "interval_95": list(score.interval),
             "fold_scores": score.scores.tolist(),
             "metrics": {name: float(values.mean()) for name, values in score.metrics.items()},
-            "p_value": self.adjusted_p_values.get(score.name),
-            "p_value_unadjusted": self.p_values.get(score.name),
+            "p_value": _known(self.adjusted_p_values.get(score.name)),
+            "p_value_unadjusted": _known(self.p_values.get(score.name)),
             "error_reduction": self.error_reductions.get(score.name),
             "error_change": self.error_change(score.name),
             "params": score.params,
             "fold_params": score.choices,
             "seconds": score.seconds,
         }
+
+
+def _known(p: float | None) -> float | None:
+    """A p-value for JSON, which has no NaN."""
+    return None if p is None or math.isnan(p) else p
 
 
 def _relation(p: float) -> str:
