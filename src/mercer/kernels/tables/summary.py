@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer._validation import is_whole
 from mercer.kernels.base import Kernel
 from mercer.kernels.tables.multiple import MultipleKernel
 from mercer.kernels.tables.on import On
@@ -72,5 +73,5 @@ def shares_of(kernel: Any) -> list[float] | None:
 def _columns(columns: Any) -> str:
     if isinstance(columns, str):
         return columns
-    names = list(columns)
+    names = [columns] if is_whole(columns) else list(columns)
     return str(names[0]) if len(names) == 1 else f"{len(names)} columns"
