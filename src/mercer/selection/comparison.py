@@ -321,8 +321,8 @@ class Comparison:
 
     @property
     def imports(self) -> str:
-        """Python code that imports what :attr:`best` names."""
-        return import_lines(self.scores[0].search.best_estimator_, self.best)
+        """Python code that imports what :attr:`best` names, comments aside."""
+        return import_lines(self.scores[0].search.best_estimator_, self.best.split("  # ")[0])
 
     @property
     def call(self) -> str:

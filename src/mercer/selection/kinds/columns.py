@@ -22,6 +22,8 @@ GIVEN = (*USED, "identifier")
 _BLOCK, _ZEROS, _SOME_ZEROS = 8, 0.5, 0.2
 #: A text has at least so many words on average; labels differ in at most this share of the rows.
 _WORDS, _REPEATED = 3.0, 0.5
+#: Labels that differ in more than this share of the rows name the rows.
+_UNIQUE = 0.9
 #: A string of letters has at least so many of them in half of the rows.
 _LETTERS = 8
 #: Values that are looked at to tell text, strings and dates.
@@ -82,7 +84,18 @@ def _given(name: str, kind: Any, column: Any) -> Column:
         raise ValueError(f"column {name!r} cannot be a {kind!r}; kinds are {', '.join(GIVEN)}")
     if kind in ("number", "counts", "coordinate") and not _is_number(column):
         raise ValueError(f"column {name!r} holds no numbers, and cannot be taken as {kind}")
+    if kind == "category" and _names_rows(name, column.dropna()):
+        raise ValueError(
+            f"column {name!r} cannot be taken as category: nearly every row has a value of its own"
+        )
     return Column(name, kind, "given", missing)
+
+
+def _names_rows(name: str, values: Any) -> bool:
+    """Whether labels would tell nothing, because rows hardly share any."""
+    if _is_number(values):
+        return identifies(values, name, labels=True)
+    return len(values) > 0 and values.nunique() > _UNIQUE * len(values)
 
 
 def _is_number(column: Any) -> bool:
@@ -129,7 +142,7 @@ def _kind_of_text(name: str, values: Any, different: int) -> tuple[str, str]:
     if letters and float(lengths.median()) >= _LETTERS:
         least, most = int(lengths.min()), int(lengths.max())
         return "string", f"{most} letters" if least == most else f"{least} to {most} letters"
-    if identifies(values, name, labels=True) or share > 0.9:
+    if identifies(values, name, labels=True) or share > _UNIQUE:
         return "identifier", "a label of its own in nearly every row"
     return "category", f"{different} different labels"
 
