@@ -152,7 +152,7 @@ def compare(
             )  # fmt: skip
         if facts := result.data.kind.file_facts(data):
             result = result.with_facts(facts)
-        if kind.vectors:
+        if result.data.kind.vectors:
             result = replace(result, columns=tuple(data.columns))
         with outputs.printing():
             if as_json:

@@ -239,6 +239,25 @@ def test_groups_are_kept_apart_in_mixed_tables() -> None:
         assert not set(patients[test]) & set(np.delete(patients, test))
 
 
+def test_numbers_with_an_identifier_and_groups_in_80_columns(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(scale=50, size=(40, 2)), columns=["length", "width"])
+    table = table.assign(sample_id=range(1, 41), farm=np.arange(40) % 8, y=table.length > 0)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    options = ("--target", "y", "--groups", "farm", "--metric", "balanced_accuracy", "--folds", 2)
+    printed = run("compare", tmp_path / "t.csv", *options)
+    assert printed.exit_code == 0, printed.output
+    text = " ".join(printed.stdout.split())
+    assert "leave it out (--drop sample_id)" in text
+    assert "'length' has a whole" not in text
+    assert "folds keep each of 8 groups together" in text
+    rows = [line for line in printed.stdout.splitlines() if line.startswith("│")]
+    assert rows
+    assert all(line.endswith("│") and len(line) <= 80 for line in rows)
+
+
 def test_candidates_are_tried_on_some_rows() -> None:
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)

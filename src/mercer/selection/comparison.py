@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from mercer._repr import import_lines
 from mercer.kernels import Kernel
@@ -16,6 +17,7 @@ from mercer.kernels.tables.summary import in_short, of_columns
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.advice import advice
 from mercer.selection.kinds import Candidates
+from mercer.selection.kinds.columns import numbering
 from mercer.selection.nested import NestedScores
 from mercer.selection.search import KernelSearchCV
 from mercer.selection.significance import corrected_interval, corrected_test, cut_off, holm
@@ -289,10 +291,22 @@ class Comparison:
         ]
         return "\n".join([*lines, self.advice])
 
+    @cached_property
+    def _numbering(self) -> list[str]:
+        """Columns of a table of numbers that seem to number its rows."""
+        if not self.columns or not self.data.kind.vectors or sparse.issparse(self.data.X):
+            return []
+        return numbering(self.data.X, self.columns)
+
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on what was left out, and why."""
         notes = list(self.data.notes)
+        notes += [
+            f"column {name!r} has a whole number of its own in every row and was compared like the "
+            f"others; if it identifies rows, leave it out (--drop {name})"
+            for name in self._numbering
+        ]
         if self.target.missing:
             notes.append(
                 f"{counted(self.target.missing, self.data.noun)} without a target left out; "

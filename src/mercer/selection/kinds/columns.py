@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ _UNIQUE = 0.9
 _LETTERS = 8
 #: Values that are looked at to tell text, strings and dates.
 _LOOKED_AT = 1000
+#: Rows whose numbers must differ before all rows are looked at.
+_FIRST = 50
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?")
 _PLACES = {
     "latitude": (re.compile(r"(^|[_\W])lat(itude)?$", re.IGNORECASE), 90.0),
@@ -74,6 +76,27 @@ def recognised(frame: Any, given: Mapping[str, Any] | None = None) -> list[Colum
         for name in map(str, frame.columns)
     ]
     return _counts(_places(found, frame, given), frame, given)
+
+
+def numbering(X: Any, names: Sequence[str]) -> list[str]:
+    """Names of columns of an array that seem to number its rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> numbering(np.array([[101.0, 3.5], [102.0, 3.5], [104.0, 1.0]]), ["sample_id", "depth"])
+    ['sample_id']
+    """
+    found = []
+    for name, column in zip(names, np.asarray(X).T, strict=True):
+        first = column[:_FIRST]
+        # Few columns pass the first look, and a table may have many.
+        if len(np.unique(first)) < len(first) or np.any(column != np.floor(column)):
+            continue
+        # Larger floats are whole because they are not exact.
+        if np.abs(column).max() < 2**53 and identifies(column.astype(np.int64), name, labels=False):
+            found.append(name)
+    return found
 
 
 def _given(name: str, kind: Any, column: Any) -> Column:
