@@ -152,7 +152,7 @@ def compare(
             )  # fmt: skip
         if facts := result.data.kind.file_facts(data):
             result = result.with_facts(facts)
-        if kind.vectors:
+        if result.data.kind.vectors:
             result = replace(result, columns=tuple(data.columns))
         with outputs.printing():
             if as_json:
@@ -261,13 +261,16 @@ def _print_score(saved: Any, data: Any, predictions: Any) -> None:
     import pandas as pd
     from sklearn.metrics import accuracy_score, r2_score
 
+    from mercer.selection.target import counted
+
     known = ~pd.isna(data.y)
     truth = data.y[known]
     numbers = not hasattr(saved.model, "classes_")
     kind = predictions.dtype.type
     score = (r2_score if numbers else accuracy_score)(truth.astype(kind), predictions[known])
     text = f"R squared {score:.4g}" if numbers else f"accuracy {score:.2%}"
-    Console(stderr=True).print(f"{text} on the {known.sum()} rows with a target", highlight=False)
+    rows = counted(int(known.sum()), "rows")
+    Console(stderr=True).print(f"{text} on the {rows} with a target", highlight=False)
 
 
 def _read(table: Path | None, kind: Kind, roles: ColumnRoles) -> Table:
@@ -360,7 +363,9 @@ def _print(result: Comparison, name: str) -> None:
     console.print(_scores(result))
     console.print(Text(result.advice))
     console.print(Text(result.verdict))
-    console.print(Text(f"Best model: {result.best}"))
+    code, _, words = result.best.partition("  # ")
+    kept = f"{words} (--save-model keeps it; --report has a script that repeats the comparison)"
+    console.print(Text(f"Best model: {kept if words else code}"))
     for note in result.notes:
         console.print(Text(f"Note: {note}."))
 
@@ -375,6 +380,8 @@ def _title(name: str, result: Comparison) -> str:
         shape += f", {len(result.classes)} classes"
     if result.chance is not None:
         facts.append(f"{result.baseline} {result.text(result.chance)}")
+    if result.groups is not None:
+        facts.append(f"folds keep each of {result.groups} groups together")
     return f"{name}: {shape}\n{'; '.join(facts)}"
 
 
@@ -382,8 +389,7 @@ def _scores(result: Comparison) -> RichTable:
     table = RichTable()
     for column in ("kernel", result.metric_title, "95 % interval", "p", "error", "choice", "s"):
         left = column in ("kernel", "choice")
-        wide = 12 if column == "choice" else None
-        table.add_column(column, justify="left" if left else "right", overflow="fold", min_width=wide)
+        table.add_column(column, justify="left" if left else "right", overflow="fold")
     for score in result.scores:
         low, high = map(result.text, score.interval)
         table.add_row(

@@ -16,6 +16,7 @@ from mercer.datasets import load_docstrings
 from mercer.kernels import Gaussian, Heat, On
 from mercer.selection import KernelSearchCV, compare, load_model
 from mercer.selection.kinds.columns import recognised
+from mercer.selection.kinds.mixed import typed
 from mercer.selection.target import sample_rows
 from mercer.spaces import Categories
 
@@ -105,6 +106,7 @@ def test_kinds_are_overruled() -> None:
         ({"hue": "colour"}, "column 'hue' cannot be a 'colour'; kinds are number"),
         ({"hues": "number"}, "no column 'hues'"),
         ({"gene": "number"}, "column 'gene' holds no numbers"),
+        ({"bottled": "category"}, "'bottled' cannot be taken as category: nearly every row has a value"),
     ):
         with pytest.raises(ValueError, match=message):
             recognised(TABLE, given)
@@ -150,6 +152,20 @@ def test_a_mixed_table_from_file_to_prediction(tmp_path) -> None:
     refused = run("predict", model, tmp_path / "new.csv")
     assert refused.exit_code == 2
     assert "column 'gene' has no string in row 2" in refused.output
+    new["gene"], new["hue"] = table.gene[:4], ["1", "2.5", "abc", "4"]
+    new.to_csv(tmp_path / "new.csv", index=False)
+    refused = run("predict", model, tmp_path / "new.csv")
+    assert refused.exit_code == 2
+    assert "column 'hue' has 'abc' in row 2, which is not a number" in " ".join(refused.output.split())
+
+
+def test_what_is_not_a_date_is_named() -> None:
+    frame = pd.DataFrame({"when": ["2024-03-01", None, "soon"]})
+    with pytest.raises(ValueError, match="'when' has 'soon' in row 2, which is not a date such as"):
+        typed(frame, {"when": "date"})
+    days = pd.DataFrame({"when": pd.to_datetime(["2024-03-01", None, "2024-03-01"])})
+    labels = typed(days, {"when": "category"}).when.tolist()
+    assert labels == ["2024-03-01", "(missing)", "2024-03-01"]
 
 
 def test_words(tmp_path) -> None:
@@ -221,6 +237,25 @@ def test_groups_are_kept_apart_in_mixed_tables() -> None:
     assert leaking.scores[0].mean > 0.9 > 0.7 > honest.scores[0].mean
     for test in honest.scores[0].nested.tests:
         assert not set(patients[test]) & set(np.delete(patients, test))
+
+
+def test_numbers_with_an_identifier_and_groups_in_80_columns(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(scale=50, size=(40, 2)), columns=["length", "width"])
+    table = table.assign(sample_id=range(1, 41), farm=np.arange(40) % 8, y=table.length > 0)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    options = ("--target", "y", "--groups", "farm", "--metric", "balanced_accuracy", "--folds", 2)
+    printed = run("compare", tmp_path / "t.csv", *options)
+    assert printed.exit_code == 0, printed.output
+    text = " ".join(printed.stdout.split())
+    assert "leave it out (--drop sample_id)" in text
+    assert "'length' has a whole" not in text
+    assert "folds keep each of 8 groups together" in text
+    rows = [line for line in printed.stdout.splitlines() if line.startswith("│")]
+    assert rows
+    assert all(line.endswith("│") and len(line) <= 80 for line in rows)
 
 
 def test_candidates_are_tried_on_some_rows() -> None:

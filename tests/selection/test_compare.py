@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -152,6 +153,21 @@ def test_groups_are_not_split(tmp_path) -> None:
         compare(X, y, groups=[None if i == 5 else i for i in range(96)], folds=3)
 
 
+def test_two_folds_are_sure_of_nothing() -> None:
+    result = compare(COUNTS, NAMES, kernels=FEW, folds=2)
+    best, other = result.scores[:2]
+    scores = [
+        replace(score, nested=replace(score.nested, scores=np.full(2, value)))
+        for score, value in ((best, 0.9), (other, 0.85))
+    ]
+    result = replace(result, scores=scores)
+    assert f"{other.name}, is 5.0 points; 2 folds are too few to tell" in result.advice
+    assert "(the same on every fold)" in result.advice
+    assert "sure" not in result.advice
+    assert "2 folds cannot tell" in result.verdict
+    assert all(row["p_value"] is None for row in result.to_dict()["kernels"])
+
+
 def test_repeated_folds() -> None:
     result = compare(COUNTS, NAMES, kernels=FEW, folds=2, repeats=3)
     assert len(result.scores[0].scores) == 6
@@ -168,6 +184,8 @@ def test_interval_and_test_against_definitions() -> None:
     # Without overlap it is Student's test.
     assert corrected_test(scores - 0.7, 0.0) == pytest.approx(stats.ttest_1samp(scores, 0.7).pvalue)
     assert corrected_test(np.zeros(5), 0.25) == 1.0
+    assert np.isnan(corrected_test(np.array([0.1, 0.2]), 1.0))
+    assert np.isnan(corrected_test(np.array([0.3 - 0.2, 0.1, 0.4 - 0.3]), 0.5))  # equal but for rounding
     np.testing.assert_allclose(holm(np.array([0.01, 0.04, 0.03])), [0.03, 0.06, 0.06])
 
 

@@ -111,7 +111,7 @@ def _predicted(comparison: Comparison, values: list[Any]) -> list[Any]:
 
 def _settings(comparison: Comparison) -> list[tuple[str, str]]:
     """Settings of the comparison, as names and values."""
-    classes = comparison.classes
+    classes, groups = comparison.classes, comparison.groups
     rows = [("points", f"{comparison.rows} {comparison.data.noun}, {comparison.data.facts}")]
     if comparison.data.kind.spaces:
         rows.append((f"{comparison.data.noun} taken as", comparison.kind))
@@ -127,6 +127,7 @@ def _settings(comparison: Comparison) -> list[tuple[str, str]]:
         ("metric that decides", comparison.metric_title),
         ("outer folds", f"{comparison.folds}{again}"),
         ("inner folds", str(comparison.inner_folds)),
+        *([] if groups is None else [("groups", f"{groups}, each kept together in all folds")]),
         ("seed", str(comparison.random_state)),
         ("kernels tried", ", ".join(f"{s.name} ({len(s.search.kernels_)})" for s in comparison.scores)),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,9 +28,11 @@ def advice(result: Comparison) -> str:
             f"{result.text(best.mean)} ({low} to {high}), and the {result.naive} "
             f"{result.text(result.chance)}, which is within the interval."
         )
+    same = np.ptp(best.scores) == 0  # an interval of no width would pretend to be exact
+    interval = "the same on every fold" if same else f"95\u00a0% interval {low} to {high}"
     parts = [
         f"Use {best.name}: {result.metric_title} {result.text(best.mean)} on {result.data.noun} that it "
-        f"has not seen (95\u00a0% interval {low} to {high})."
+        f"has not seen ({interval})."
     ]
     if not best.kernel.positive_semidefinite:
         parts.append("It is not a kernel in the strict sense: not positive semidefinite.")
@@ -45,6 +48,8 @@ def _lead(result: Comparison) -> str:
     lead, p = _difference(result, best.scores - other.scores)
     if best.mean == other.mean:
         return f"The next, {other.name}, is as good, and either will do."
+    if math.isnan(p):
+        return f"Its lead over the next, {other.name}, is {lead}; {_cannot_tell(result)}."
     if p < _LIKELY:
         return f"It is better than the next, {other.name}, by {lead}; that is {_how_sure(p)}."
     return f"Its lead over the next, {other.name}, is {lead}; {_how_sure(p)}, and either will do."
@@ -56,20 +61,30 @@ def _against_boosting(result: Comparison) -> str:
     gain = best.scores - yardstick.scores
     size, p = _difference(result, np.abs(gain.mean()) / (gain.mean() or 1.0) * gain)
     reached = f"Outside kernels, {yardstick.name} reaches {result.text(yardstick.mean)}"
+    if math.isnan(p):
+        return f"{reached}: a difference of {size}; {_cannot_tell(result)}."
     if p >= _LIKELY:
         return f"{reached}: a difference of {size}, which may be chance."
     return f"{reached}: {size} {'less' if gain.mean() > 0 else 'more'}, which is {_how_sure(p)}."
 
 
 def _difference(result: Comparison, differences: Array) -> tuple[str, float]:
-    """A mean difference with half of its 95 % interval as text, and its p-value."""
+    """A mean difference as text, with half of its 95 % interval if there is one, and its p-value."""
     overlap = result.scores[0].nested.overlap
     low, high = corrected_interval(differences, overlap)
     mean, reach = float(differences.mean()), (high - low) / 2
     p = corrected_test(differences, overlap)
-    if result.text(0.5).endswith("%"):
-        return f"{100 * mean:.1f} ± {100 * reach:.1f} points", p
-    return f"{mean:.3g} ± {reach:.2g}", p
+    shares, known = result.text(0.5).endswith("%"), not math.isnan(p)
+    if shares:
+        return f"{100 * mean:.1f}{f' ± {100 * reach:.1f}' if known else ''} points", p
+    return f"{mean:.3g}{f' ± {reach:.2g}' if known else ''}", p
+
+
+def _cannot_tell(result: Comparison) -> str:
+    """Why there is no p-value, and what to do."""
+    folds = len(result.scores[0].scores)
+    which = f"{folds} folds" if folds < 3 else f"{folds} folds that all agree"
+    return f"{which} are too few to tell whether that is chance: use more folds or repeats"
 
 
 def _how_sure(p: float) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from mercer._repr import import_lines
 from mercer.kernels import Kernel
@@ -16,6 +17,7 @@ from mercer.kernels.tables.summary import in_short, of_columns
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.advice import advice
 from mercer.selection.kinds import Candidates
+from mercer.selection.kinds.columns import numbering
 from mercer.selection.nested import NestedScores
 from mercer.selection.search import KernelSearchCV
 from mercer.selection.significance import corrected_interval, corrected_test, cut_off, holm
@@ -209,7 +211,7 @@ class Comparison:
         """P-value of each kernel that uses the structure against the best that does not.
 
         By a paired test on the folds with Nadeau and Bengio's correction, not adjusted for multiple
-        tests; see :attr:`adjusted_p_values`.
+        tests; see :attr:`adjusted_p_values`.  NaN where the folds cannot tell.
         """
         plain = self.best_plain
         if plain is None:
@@ -272,6 +274,9 @@ class Comparison:
         if gain < 0:
             return f"{subject} does not help {where}: {pair}."
         p = self.adjusted_p_values[rich.name]
+        if math.isnan(p):
+            doubt = f"{len(rich.scores)} folds cannot tell whether that is chance"
+            return f"{subject} may help {where}, but {doubt}: {pair}."
         if p >= 0.05:
             doubt = f"the difference is within chance (p {_relation(p)})"
             return f"{subject} may help {where}, but {doubt}: {pair}."
@@ -286,10 +291,22 @@ class Comparison:
         ]
         return "\n".join([*lines, self.advice])
 
+    @cached_property
+    def _numbering(self) -> list[str]:
+        """Columns of a table of numbers that seem to number its rows."""
+        if not self.columns or not self.data.kind.vectors or sparse.issparse(self.data.X):
+            return []
+        return numbering(self.data.X, self.columns)
+
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on what was left out, and why."""
         notes = list(self.data.notes)
+        notes += [
+            f"column {name!r} has a whole number of its own in every row and was compared like the "
+            f"others; if it identifies rows, leave it out (--drop {name})"
+            for name in self._numbering
+        ]
         if self.target.missing:
             notes.append(
                 f"{counted(self.target.missing, self.data.noun)} without a target left out; "
@@ -318,8 +335,8 @@ class Comparison:
 
     @property
     def imports(self) -> str:
-        """Python code that imports what :attr:`best` names."""
-        return import_lines(self.scores[0].search.best_estimator_, self.best)
+        """Python code that imports what :attr:`best` names, comments aside."""
+        return import_lines(self.scores[0].search.best_estimator_, self.best.split("  # ")[0])
 
     @property
     def call(self) -> str:
@@ -413,14 +430,19 @@ class Comparison:
             "interval_95": list(score.interval),
             "fold_scores": score.scores.tolist(),
             "metrics": {name: float(values.mean()) for name, values in score.metrics.items()},
-            "p_value": self.adjusted_p_values.get(score.name),
-            "p_value_unadjusted": self.p_values.get(score.name),
+            "p_value": _known(self.adjusted_p_values.get(score.name)),
+            "p_value_unadjusted": _known(self.p_values.get(score.name)),
             "error_reduction": self.error_reductions.get(score.name),
             "error_change": self.error_change(score.name),
             "params": score.params,
             "fold_params": score.choices,
             "seconds": score.seconds,
         }
+
+
+def _known(p: float | None) -> float | None:
+    """A p-value for JSON, which has no NaN."""
+    return None if p is None or math.isnan(p) else p
 
 
 def _relation(p: float) -> str:

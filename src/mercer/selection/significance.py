@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 Array = NDArray[np.float64]
+#: Fewest folds whose spread a test relies on, and the spread, relative to the mean, that counts as none.
+_FEWEST, _NONE = 3, 1e-9
 
 
 def corrected_interval(scores: Array, overlap: float, level: float = 0.95) -> tuple[float, float]:
@@ -38,16 +40,22 @@ def cut_off(interval: tuple[float, float], metric: str) -> tuple[float, float]:
 def corrected_test(differences: Array, overlap: float) -> float:
     """Two-sided p-value of the mean of paired differences being zero, with the same correction.
 
+    NaN if the differences cannot tell: there are fewer than three, or all are the same and not zero.
+
     Examples
     --------
     >>> import numpy as np
     >>> round(corrected_test(np.array([0.1, 0.05, 0.1, 0.05, 0.1]), overlap=0.25), 3)
     0.012
+    >>> corrected_test(np.array([0.1, 0.1]), overlap=1.0)
+    nan
     """
     spread = _spread(differences, overlap)
     mean = float(differences.mean())
-    if spread == 0:
-        return 1.0 if mean == 0 else 0.0
+    if mean == 0:
+        return 1.0
+    if len(differences) < _FEWEST or spread <= _NONE * abs(mean):
+        return float("nan")
     return float(2 * stats.t.sf(abs(mean) / spread, len(differences) - 1))
 
 

@@ -228,10 +228,11 @@ def refuse_missing(block: Any, keys: list[Any], name: str) -> None:
     for key, column in zip(keys, columns_of(block), strict=True):
         found = _missing(column)
         if found.any():
-            more = f" (and {int(found.sum()) - 1} more rows)" if found.sum() > 1 else ""
+            others = int(found.sum()) - 1
+            more = f" (and {others} more row{'s' if others > 1 else ''})" if others else ""
             raise ValueError(
                 f"column {key!r} of {name} has a missing value in row {int(found.argmax())}{more}; drop "
-                "such rows, or fill them in: prepare=SimpleImputer(), or a label of their own"
+                "such rows or write a value; a kernel with prepare=SimpleImputer() fills them in itself"
             )
 
 

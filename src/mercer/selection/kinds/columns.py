@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,14 @@ GIVEN = (*USED, "identifier")
 _BLOCK, _ZEROS, _SOME_ZEROS = 8, 0.5, 0.2
 #: A text has at least so many words on average; labels differ in at most this share of the rows.
 _WORDS, _REPEATED = 3.0, 0.5
+#: Labels that differ in more than this share of the rows name the rows.
+_UNIQUE = 0.9
 #: A string of letters has at least so many of them in half of the rows.
 _LETTERS = 8
 #: Values that are looked at to tell text, strings and dates.
 _LOOKED_AT = 1000
+#: Rows whose numbers must differ before all rows are looked at.
+_FIRST = 50
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}:?\d{2})?")
 _PLACES = {
     "latitude": (re.compile(r"(^|[_\W])lat(itude)?$", re.IGNORECASE), 90.0),
@@ -74,6 +78,27 @@ def recognised(frame: Any, given: Mapping[str, Any] | None = None) -> list[Colum
     return _counts(_places(found, frame, given), frame, given)
 
 
+def numbering(X: Any, names: Sequence[str]) -> list[str]:
+    """Names of columns of an array that seem to number its rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> numbering(np.array([[101.0, 3.5], [102.0, 3.5], [104.0, 1.0]]), ["sample_id", "depth"])
+    ['sample_id']
+    """
+    found = []
+    for name, column in zip(names, np.asarray(X).T, strict=True):
+        first = column[:_FIRST]
+        # Few columns pass the first look, and a table may have many.
+        if len(np.unique(first)) < len(first) or np.any(column != np.floor(column)):
+            continue
+        # Larger floats are whole because they are not exact.
+        if np.abs(column).max() < 2**53 and identifies(column.astype(np.int64), name, labels=False):
+            found.append(name)
+    return found
+
+
 def _given(name: str, kind: Any, column: Any) -> Column:
     missing = int(column.isna().sum())
     if isinstance(kind, CountVectorizer):
@@ -82,7 +107,18 @@ def _given(name: str, kind: Any, column: Any) -> Column:
         raise ValueError(f"column {name!r} cannot be a {kind!r}; kinds are {', '.join(GIVEN)}")
     if kind in ("number", "counts", "coordinate") and not _is_number(column):
         raise ValueError(f"column {name!r} holds no numbers, and cannot be taken as {kind}")
+    if kind == "category" and _names_rows(name, column.dropna()):
+        raise ValueError(
+            f"column {name!r} cannot be taken as category: nearly every row has a value of its own"
+        )
     return Column(name, kind, "given", missing)
+
+
+def _names_rows(name: str, values: Any) -> bool:
+    """Whether labels would tell nothing, because rows hardly share any."""
+    if _is_number(values):
+        return identifies(values, name, labels=True)
+    return len(values) > 0 and values.nunique() > _UNIQUE * len(values)
 
 
 def _is_number(column: Any) -> bool:
@@ -129,7 +165,7 @@ def _kind_of_text(name: str, values: Any, different: int) -> tuple[str, str]:
     if letters and float(lengths.median()) >= _LETTERS:
         least, most = int(lengths.min()), int(lengths.max())
         return "string", f"{most} letters" if least == most else f"{least} to {most} letters"
-    if identifies(values, name, labels=True) or share > 0.9:
+    if identifies(values, name, labels=True) or share > _UNIQUE:
         return "identifier", "a label of its own in nearly every row"
     return "category", f"{different} different labels"
 

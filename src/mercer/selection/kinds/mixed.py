@@ -182,10 +182,13 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
         column = frame[name]
         if kind == "date":
             changed[name] = _moments(column, name)
+        elif kind in _NUMBERS and not pd.api.types.is_numeric_dtype(column.dtype):
+            _refuse_others(column, pd.to_numeric(column, errors="coerce"), "a number")
         elif kind == "text":
             changed[name] = column.astype(object).where(column.notna(), "").map(str)
         elif kind == "category":
-            changed[name] = column.astype(object).where(column.notna(), _MISSING)
+            labels = column.astype(str if column.dtype.kind == "M" else object)
+            changed[name] = labels.astype(object).where(column.notna(), _MISSING)
         elif kind == "string" and column.isna().any():
             row = int(column.isna().argmax())
             raise ValueError(f"column {name!r} has no string in row {row}; drop such rows or the column")
@@ -205,8 +208,19 @@ def _moments(column: Any, name: str) -> Any:
     try:
         moments = pd.to_datetime(column, format=None if column.dtype.kind == "M" else "ISO8601")
     except (ValueError, TypeError) as error:
+        found = pd.to_datetime(column, format="ISO8601", errors="coerce", utc=True)
+        _refuse_others(column, found, "a date such as 2024-03-01")
         raise ValueError(f"column {name!r} holds no dates: {error}") from None
     return moments if moments.dt.tz is None else moments.dt.tz_localize(None)
+
+
+def _refuse_others(column: Any, found: Any, what: str) -> None:
+    """Raise for the first value that was not found to be what it should be."""
+    wrong = np.asarray(column.notna() & found.isna())
+    if wrong.any():
+        row = int(wrong.argmax())
+        value = str(column.iloc[row])
+        raise ValueError(f"column {column.name!r} has {value!r} in row {row}, which is not {what}")
 
 
 def _as_pandas(X: Any) -> pd.DataFrame:
