@@ -204,7 +204,8 @@ def test_verdicts() -> None:
     assert "Structure makes no difference on these strings" in verdict([0.8, 0.7], [0.8, 0.7])
     assert "makes no difference" in verdict([0.8, 0.8], [0.8004, 0.8004])
     assert "Structure does not help on these strings" in verdict([0.8, 0.8], [0.79, 0.79])
-    assert "within chance (p = 0.5" in verdict([0.8, 0.7], [0.81, 0.74])
+    assert "2 folds cannot tell" in verdict([0.8, 0.7], [0.81, 0.74])
+    assert "within chance (p = 0." in verdict([0.8, 0.7, 0.75], [0.81, 0.74, 0.74])
     helps = verdict([0.8, 0.7, 0.75, 0.8], [0.9, 0.81, 0.84, 0.9])
     assert re.search(r"Structure helps on these strings \(p = 0\.0\d\d\)", helps)
     assert "saves 42% of the error" in helps
