@@ -34,8 +34,8 @@ class ExponentialFamily(RadialSpace):
     With one parameter the distance is ``|int sqrt(A'')|``; with more, geodesics are polynomials of least
     energy, found by Newton's method.  A pair takes milliseconds.  Distances are right within 1e-6
     relative, and mostly within 1e-12: those of the Poisson, multinomial and normal families were.  Pairs
-    whose path does not settle are refused.  For multinomial and normal families use :class:`Simplex` and
-    :class:`NormalFamily`, whose distances and heat kernels have closed forms.
+    whose path does not settle are refused, after seconds.  For multinomial and normal families use
+    :class:`Simplex` and :class:`NormalFamily`, whose distances and heat kernels have closed forms.
 
     Parameters
     ----------
