@@ -1,6 +1,7 @@
 """KernelSearchCV against scikit-learn's own search, and what it promises beside."""
 
 import pickle
+import re
 import tracemalloc
 import warnings
 
@@ -300,7 +301,7 @@ def test_scores_that_are_no_numbers_are_refused() -> None:
     search = KernelSearchCV(HEATS, param_grid={"C": [1.0]}, scoring=make_scorer(lambda *_: np.nan))
     with pytest.raises(ValueError, match="the score is not a number; use other folds") as caught:
         search.fit(COUNTS, LABELS)
-    assert "in fold 0 with Heat" in caught.value.__notes__[0]
+    assert re.match(r"in fold \d with Heat", caught.value.__notes__[0])  # whichever thread is first
 
 
 def test_prediction_in_blocks() -> None:
