@@ -74,8 +74,8 @@ def solve(
 
 
 def can_be_together(rows: list[MatrixRows]) -> bool:
-    """Whether there are several programs, none of them so small that it is polished."""
-    return len(rows) > 1 and min(len(own.columns) for own in rows) > _SMALL
+    """Whether no program is so small that it is polished."""
+    return min(len(own.columns) for own in rows) > _SMALL
 
 
 def solve_together(programs: list[Program], rows: list[MatrixRows], tol: float) -> list[Solution]:

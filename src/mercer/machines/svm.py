@@ -99,8 +99,10 @@ class SupportVectorMachine(BaseEstimator):
 
         def attempt(*numbers: int) -> list[int]:
             """Solve programs in one bounded call if they can be; returns those that are left."""
-            rows = [sources[k]() for k in numbers] if together else []
-            if work.stop.is_set() or not can_be_together(rows):
+            if work.stop.is_set() or not together or len(numbers) == 1:
+                return list(numbers)
+            rows = [sources[k]() for k in numbers]
+            if not can_be_together(rows):
                 return list(numbers)
             found = solve_together([programs[k] for k in numbers], rows, self.tol)
             for k, solution in zip(numbers, found, strict=True):
