@@ -177,7 +177,8 @@ def has_overflowed(values: Any) -> bool:
     if not is_foreign(values):
         return False
     xp = array_namespace(values)
-    return not bool(xp.all(xp.isfinite(values)))
+    # The sum is finite unless a value is not, or all together overflow: a look at each is rare.
+    return not bool(xp.isfinite(xp.sum(values))) and not bool(xp.all(xp.isfinite(values)))
 
 
 def constant_rows(X: Any, value: float) -> Any:

@@ -59,6 +59,16 @@ def check_vector(v: Any, length: int) -> Any:
     return v
 
 
+def check_weights(weights: Any, m: int, p: int) -> Any:
+    """Check the matrix that a Gram matrix is multiplied with element by element."""
+    if not hasattr(weights, "ndim"):
+        weights = np.asarray(weights)
+    refuse_complex(weights, "weights")
+    if tuple(weights.shape) != (m, p):
+        raise ValueError(f"weights have shape {tuple(weights.shape)}; one per pair is needed: {(m, p)}")
+    return weights
+
+
 def as_rows(X: Any, name: str) -> Any:
     """Return rows of numbers as a floating array or CSR matrix, or raise if X is something else.
 

@@ -1,13 +1,13 @@
 """The engine: profiles applied to tiled matrix products, wherever the arrays live."""
 
 from mercer.engine.array_api import ArrayApiEngine, BorrowingEngine
-from mercer.engine.base import Engine, Extent, GramOptions, engine_for, register_engine
+from mercer.engine.base import Engine, Extent, GramOptions, engine_for, joins, register_engine
 from mercer.engine.cuda import CudaEngine
 from mercer.engine.numpy import NumpyEngine
 from mercer.engine.sparse_tensors import SparseTensorEngine
 from mercer.engine.torch import TorchEngine
 
-__all__ = ["Engine", "Extent", "GramOptions", "engine_for", "register_engine"]
+__all__ = ["Engine", "Extent", "GramOptions", "engine_for", "joins", "register_engine"]
 
 # Engines that were registered last are asked first: NumPy's answers early, after those of few questions.
 for _engine in (

@@ -91,6 +91,47 @@ class GramOptions:
 PLAIN = GramOptions()
 
 
+class FactorRows(NamedTuple):
+    """Rows in the charts of each factor of a product of spaces, for :class:`Term`.
+
+    The invariant of a pair in factor f is ``|p_f - q_f|^2 s(p_f) s(q_f)``.
+    """
+
+    #: Coordinates of all factors, shape (factors * width, m).
+    points: Any
+    #: The numbers s, shape (factors, m).
+    scales: Any
+    width: int
+    #: Whether coordinates that differ by two are the same.
+    periodic: bool
+
+
+class Term(NamedTuple):
+    """A matrix ``profile(L @ R.T)`` that is still to be computed.
+
+    Of :class:`FactorRows` it is ``exp(sum_f profile(u_f))``, u_f the invariants of a pair.
+    """
+
+    L: Any
+    R: Any
+    profile: Profile
+    options: GramOptions
+
+
+#: A sum of products of terms, each with a factor.
+Products = Sequence[tuple[float, Sequence[Term]]]
+
+
+def product_of_sums(sums: Sequence[Products | None]) -> Products | None:
+    """Products of one from each of several sums; None if one of these is not known."""
+    result: Products = [(1.0, [])]
+    for each in sums:
+        if each is None:
+            return None
+        result = [(f * g, [*terms, *more]) for f, terms in result for g, more in each]
+    return result
+
+
 class Engine(ABC):
     """Profiles applied to matrix products, for the arrays of one library or device.
 
@@ -104,6 +145,8 @@ class Engine(ABC):
     takes_operands = False
     #: Whether a row is rounded the same in all operations, whatever array it is part of.
     rounds_alike = True
+    #: Whether sums and products of Gram matrices are computed in one pass; see :meth:`joined`.
+    joins = False
     #: Rows and columns of the tiles that a product with vectors is summed from.
     side = 2048
 
@@ -163,6 +206,19 @@ class Engine(ABC):
             for part, values in zip(place, self._forget(products, *place), strict=False):
                 sums[part.start] = sums[part.start] + values if part.start in sums else values
         return xp.concat([sums[start] for start in sorted(sums)])
+
+    def weighted_sum(
+        self, L: Any, R: Any, profile: Profile, weights: Any, options: GramOptions = PLAIN
+    ) -> Any:
+        """Sum of ``weights * profile(L @ R.T)`` without the Gram matrix; None if there is no way to it.
+
+        See :meth:`gram`; weights are an array of shape (m, p).
+        """
+        return None
+
+    def joined(self, products: Products) -> Any:
+        """A sum of products of Gram matrices, computed in one pass; None where that cannot be done."""
+        return None
 
     def extent(self, X: Any) -> Extent | None:
         """What one pass over rows finds, where that is cheaper than to check them; else None."""
@@ -246,6 +302,12 @@ _ENGINES: list[Engine] = []
 def register_engine(engine: Engine) -> None:
     """Register an engine; it takes precedence over those registered earlier."""
     _ENGINES.insert(0, engine)
+
+
+def joins(array: Any) -> bool:
+    """Tell whether sums and products of Gram matrices of an array may be computed in one pass."""
+    engine = next((engine for engine in _ENGINES if engine.accepts(array)), None)
+    return engine is not None and engine.serving(array).joins
 
 
 def engine_for(array: Any) -> Engine:

@@ -10,7 +10,7 @@ from typing import Any
 
 from array_api_compat import is_torch_array
 
-from mercer.engine.base import PLAIN, Extent, GramOptions
+from mercer.engine.base import PLAIN, Extent, GramOptions, Products
 from mercer.engine.devices import shared_gram, shared_matvec, sharing_gram, sharing_matvec
 from mercer.engine.equal import NumberedRows, numbered_rows
 from mercer.engine.torch import TorchEngine
@@ -33,6 +33,7 @@ class CudaEngine(TorchEngine):
 
     #: Sums along rows are in an order that depends on the shape of the array.
     rounds_alike = False
+    joins = True
 
     def __init__(self, device: str = "cuda") -> None:
         self._device = device
@@ -58,6 +59,27 @@ class CudaEngine(TorchEngine):
         # The result is made in the precision of the operands, whatever it is stored in.
         K = gram(L, R, profile, replace(options, dtype=None), super().gram)
         return K if options.dtype is None else K.to(options.dtype)
+
+    def weighted_sum(
+        self, L: Any, R: Any, profile: Profile, weights: Any, options: GramOptions = PLAIN
+    ) -> Any:
+        """See :class:`Engine`; summed in double precision."""
+        from mercer.engine.fused.autograd import serves, weighted_sum
+
+        if not serves(L, R, profile):
+            return None
+        whole: Callable[..., Any] = super().gram
+
+        def fallback(L: Any, R: Any, profile: Profile, weights: Any, options: GramOptions) -> Any:
+            return (whole(L, R, profile, options) * weights).sum()
+
+        return weighted_sum(L, R, profile, weights, options, fallback)
+
+    def joined(self, products: Products) -> Any:
+        """See :class:`Engine`; what is differentiated is not joined."""
+        from mercer.engine.fused.autograd import joined
+
+        return joined(products)
 
     def extent(self, X: Any) -> Extent | None:
         """See :class:`Engine`."""

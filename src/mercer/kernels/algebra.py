@@ -11,11 +11,21 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import count, filled, has_overflowed, number
+from mercer._arrays import (
+    count,
+    filled,
+    has_overflowed,
+    is_single,
+    is_watched,
+    number,
+    to_single,
+)
 from mercer._memory import check_room
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_vector, is_whole
 from mercer.contributions import Contributions
+from mercer.engine import engine_for, joins
+from mercer.engine.base import Products, product_of_sums
 from mercer.kernels.base import Kernel, hashable
 from mercer.kernels.scale import check_similarity
 
@@ -76,6 +86,11 @@ class Constant(Kernel):
         xp = array_namespace(v)
         total = _finite(self, lambda: xp.sum(v, axis=0) * filled((), self.value, v))
         return xp.broadcast_to(total, (count(X), *v.shape[1:]))
+
+    def products(self, X: Any, Y: Any = None) -> Products | None:
+        """See :class:`Kernel`."""
+        self.validate()
+        return None if is_watched(self.value) else [(number(self.value), [])]
 
     def __repr__(self) -> str:
         plain = self.value_bounds == (1e-5, 1e5)
@@ -158,6 +173,15 @@ class _Pair(Kernel, sk.KernelOperator):
         labels = (k.label if isinstance(k, Kernel) else repr(k) for k in self.parts)
         return f" {self._sign} ".join(labels)
 
+    def _in_one_pass(self, X: Any, Y: Any) -> Any:
+        """Gram matrix by an engine that computes both kernels together; None where none does."""
+        products = self.products(X, Y) if joins(X) else None
+        if products is None:
+            return None
+        check_room(X, Y)
+        K = engine_for(X).joined(products)
+        return None if K is None else _finite(self, lambda: to_single(K) if is_single(X) else K)
+
     def _slopes(self, eval_gradient: bool) -> int:
         """Number of derivatives to compute."""
         return len(self.theta) if eval_gradient else 0
@@ -180,6 +204,8 @@ class Sum(_Pair):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
+        if not eval_gradient and (K := self._in_one_pass(X, Y)) is not None:
+            return K
         # Both terms and the sum, and the derivatives of both twice.
         check_room(X, Y, matrices=3 + 2 * self._slopes(eval_gradient))
         if not eval_gradient:
@@ -188,6 +214,11 @@ class Sum(_Pair):
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
         return _finite(self, lambda: (K1 + K2, np.concatenate([G1, G2], axis=2)))
+
+    def products(self, X: Any, Y: Any = None) -> Products | None:
+        """See :class:`Kernel`; those of both kernels."""
+        first, second = (_products(k, X, Y) for k in self.parts)
+        return None if first is None or second is None else [*first, *second]
 
     def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
         """See :class:`Kernel`; those of both kernels."""
@@ -215,6 +246,8 @@ class Product(_Pair):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
+        if not eval_gradient and (K := self._in_one_pass(X, Y)) is not None:
+            return K
         # Both factors and the product; derivatives are also multiplied by the other factor.
         check_room(X, Y, matrices=3 + 3 * self._slopes(eval_gradient))
         if not eval_gradient:
@@ -226,6 +259,10 @@ class Product(_Pair):
             self,
             lambda: (K1 * K2, np.concatenate([G1 * K2[:, :, None], G2 * K1[:, :, None]], axis=2)),
         )
+
+    def products(self, X: Any, Y: Any = None) -> Products | None:
+        """See :class:`Kernel`; all products of one from each kernel."""
+        return product_of_sums([_products(k, X, Y) for k in self.parts])
 
     def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
         """See :class:`Kernel`; those of the other kernel, if one is a number."""
@@ -352,6 +389,11 @@ def elementwise(kernel: sk.Kernel, gram: Callable[[sk.Kernel], Any]) -> Any:
 def _matvec(kernel: sk.Kernel, X: Any, Y: Any, v: Any) -> Any:
     """Product with a vector, for any scikit-learn kernel."""
     return kernel.matvec(X, Y, v) if isinstance(kernel, Kernel) else Kernel.matvec(kernel, X, Y, v)
+
+
+def _products(kernel: sk.Kernel, X: Any, Y: Any) -> Products | None:
+    """The Gram matrix of a part as a sum of products, if it is a kernel of this package."""
+    return kernel.products(X, Y) if isinstance(kernel, Kernel) else None
 
 
 def _terms(kernel: sk.Kernel) -> tuple[tuple[float, sk.Kernel], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cache
 from typing import Any, Self
 
@@ -16,8 +16,10 @@ from sklearn.gaussian_process import kernels as sk
 
 from mercer._arrays import count, number, on_cpu, sliceable
 from mercer._repr import constructor_call
-from mercer._validation import check_positive, check_vector, is_number
+from mercer._validation import check_positive, check_vector, check_weights, is_number
 from mercer.contributions import Contributions
+from mercer.engine import engine_for
+from mercer.engine.base import Products
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
 from mercer.spaces import Euclidean, Space
@@ -75,23 +77,65 @@ class Kernel(sk.Kernel):
             ``Y=None`` stands for X.
         v : array of shape (p,) or (p, q)
         """
+        v = check_vector(v, count(X if Y is None else Y))
+        products = []
+        for rows, block, lacking in self._blocks(X, Y):
+            product = block @ v
+            if lacking is not None:
+                product = product + (lacking if v.ndim == 1 else lacking[:, None]) * v[rows, ...]
+            products.append(product)
+        return array_namespace(products[0]).concat(products)
+
+    def _blocks(self, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any]]:
+        """Some rows of ``k(X, Y)`` at a time, and what they lack on the diagonal if Y is X.
+
+        White noise and exact diagonals belong to ``k(X)``; blocks do not have them.
+        """
         same = Y is None or Y is X
         X = sliceable(X) if self.requires_vector_input else X
         Y = X if same else Y
-        v = check_vector(v, count(Y))
         size = max(1, BLOCK // max(count(Y), 1))
+        if self.requires_vector_input:
+            size = engine_for(X).rows_at_once(X, size, count(Y))
         diagonal = self.diag(X) if same else None
-        blocks = []
         for start in range(0, count(X), size):
-            part = slice(start, min(start + size, count(X)))
-            block = self(_rows(X, part), Y)
-            product = block @ v
+            rows, lacking = slice(start, min(start + size, count(X))), None
+            block = self(_rows(X, rows), Y)
             if diagonal is not None:
-                # White noise and exact diagonals belong to k(X); blocks do not have them.
-                here = diagonal[part] - array_namespace(block).linalg.diagonal(block[:, part])
-                product = product + (here if v.ndim == 1 else here[:, None]) * v[part, ...]
-            blocks.append(product)
-        return array_namespace(blocks[0]).concat(blocks)
+                lacking = diagonal[rows] - array_namespace(block).linalg.diagonal(block[:, rows])
+            yield rows, block, lacking
+
+    def weighted_sum(self, X: Any, Y: Any, weights: Any) -> Any:
+        """Sum of ``weights * k(X, Y)`` over all pairs, without storing the Gram matrix.
+
+        On CUDA devices derivatives by rows and hyperparameters store no matrix either.
+
+        Parameters
+        ----------
+        X, Y : m and p points
+            ``Y=None`` stands for X.
+        weights : array of shape (m, p)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.kernels import Gaussian
+        >>> X, y = np.array([[0.0], [1.0], [3.0]]), np.array([1.0, -1.0, 1.0])
+        >>> float(Gaussian().weighted_sum(X, None, np.outer(y, y)).round(4))    # y' K y
+        1.5385
+        """
+        weights = check_weights(weights, count(X), count(X if Y is None else Y))
+        total: Any = 0.0
+        for rows, block, lacking in self._blocks(X, Y):
+            total = total + (block * weights[rows, ...]).sum()
+            if lacking is not None:
+                own = array_namespace(block).linalg.diagonal(weights[rows, rows])
+                total = total + (lacking * own).sum()
+        return total
+
+    def products(self, X: Any, Y: Any = None) -> Products | None:
+        """The Gram matrix as a sum of products that an engine can compute in one pass, if it is one."""
+        return None
 
     def is_stationary(self) -> bool:
         """Tell whether the kernel depends on the difference of two vectors only."""

@@ -14,9 +14,10 @@ import numpy as np
 
 from mercer._arrays import count, is_watched, on_cpu
 from mercer._memory import check_room
-from mercer._validation import check_vector, refuse_foreign
+from mercer._validation import check_vector, check_weights, refuse_foreign
 from mercer.contributions import Contributions
-from mercer.engine import engine_for
+from mercer.engine import engine_for, joins
+from mercer.engine.base import Products
 from mercer.engine.matrix_functions import Expansion
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, hashable, law_parameters
@@ -111,6 +112,24 @@ class RealisedKernel(Kernel):
         if product is None:
             return super().matvec(X, Y, v)
         return engine_for(X).like_rows(product, X)
+
+    def weighted_sum(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :class:`Kernel`."""
+        if not joins(X):
+            return super().weighted_sum(X, Y, weights)
+        self.validate()
+        P, Q = self.space.check_pair(X, Y)
+        weights = check_weights(weights, count(P), count(P if Q is None else Q))
+        n = self.space.columns(P)
+        total = self.realise(n).weighted_sum(P, Q, weights, self.moving(P, n))
+        return super().weighted_sum(X, Y, weights) if total is None else total
+
+    def products(self, X: Any, Y: Any = None) -> Products | None:
+        """See :class:`Kernel`."""
+        self.validate()
+        P, Q = self.space.check_pair(X, Y)
+        n = self.space.columns(P)
+        return None if self.moving(P, n) else self.realise(n).products(P, Q)
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; of columns, labels or nodes, as the space has them."""

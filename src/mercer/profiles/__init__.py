@@ -14,6 +14,7 @@ from mercer.profiles.profile import (
     ProductProfile,
     Profile,
     TableProfile,
+    WholeProfile,
     compile_profile,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "Profile",
     "Separation",
     "TableProfile",
+    "WholeProfile",
     "compile_profile",
 ]

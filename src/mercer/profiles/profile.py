@@ -105,6 +105,25 @@ class PowerProfile:
         return rate * (self.scale * w + self.shift) ** (self.degree - 1)
 
 
+@dataclass(frozen=True, eq=False)
+class WholeProfile:
+    """A profile of whole numbers from 0 on, as the list of its values."""
+
+    values: Array
+    error: float = 0.0
+
+    def apply(self, tile: NDArray[Any]) -> None:
+        """See :class:`Profile`."""
+        tile[...] = self.values[np.rint(tile).astype(np.intp)]
+
+    def evaluate(self, w: Any) -> Any:
+        """See :class:`Profile`."""
+        xp = array_namespace(w)
+        values = xp.asarray(self.values, dtype=w.dtype, device=device(w))
+        places = xp.astype(xp.round(xp.reshape(w, (-1,))), xp.int64)
+        return xp.reshape(xp.take(values, places), w.shape)
+
+
 @dataclass(frozen=True)
 class ProductProfile:
     """The product of two profiles of the same invariant."""

@@ -45,6 +45,8 @@ class HyperbolicSpace(RadialSpace):
 
     computes_in_double = True
     takes_sparse = False
+    #: Coordinates of the chart do not repeat themselves.
+    period = None
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> HyperbolicRealisation:
         """A function of the distance: see :meth:`Space.realise`."""
@@ -240,6 +242,10 @@ class HyperbolicRealisation(Radial):
     def log_profile(self) -> Profile:
         """See :class:`Radial`."""
         return _log_profile(self._law, self._d, self._normalized, True).without_exponential
+
+    def log_table(self) -> Profile:
+        """The same, which is a table."""
+        return self.log_profile()
 
     def log_slope_profile(self, slope: Slope) -> Profile:
         """Derivative of the logarithm."""

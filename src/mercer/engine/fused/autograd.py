@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import torch
 
-from mercer.engine.base import GramOptions
-from mercer.engine.fused.launch import SIDE, Form, Pair, applied, form_of
+from mercer.engine.base import FactorRows, GramOptions, Products, Term
+from mercer.engine.fused.launch import (
+    SIDE,
+    FactorPair,
+    Form,
+    Pair,
+    applied,
+    form_of,
+    joined_gram,
+)
 from mercer.profiles import PowerProfile, Profile, TableProfile
 
 #: Elements of a strip of a matrix that is only passing through.
 STRIP = 2**26
+#: Most terms of a sum of products that are computed in one pass.
+_MOST_TERMS = 8
 #: From operands and options to the result by whole arrays, for second derivatives.
 Fallback = Callable[..., torch.Tensor]
 
@@ -31,8 +42,38 @@ def gram(
     inputs = _inputs(L, R, options)
     if not _differentiated(inputs):
         pair = Pair.of(L, R, profile, options.scales, options.equal)
-        return pair.gram(_form(pair, profile), options.symmetric, options.diagonal)
+        return pair.gram(_form(profile, pair.dtype, pair.L.device), options.symmetric, options.diagonal)
     return _Gram.apply(profile, options, fallback, *inputs)
+
+
+def joined(products: Products) -> torch.Tensor | None:
+    """See :meth:`mercer.engine.Engine.joined`; in double precision if a part is."""
+    terms = [term for _, each in products for term in each]
+    if not terms or len(terms) > _MOST_TERMS:
+        return None
+    tensors = [part for term in terms for part in _tensors(term)]
+    dtype, device = reduce(torch.promote_types, (part.dtype for part in tensors)), tensors[0].device
+    if _differentiated(tensors) or any(form_of(term.profile, dtype, device) is None for term in terms):
+        return None
+    prepared = [(weight, [_prepared(term, dtype) for term in each]) for weight, each in products]
+    return joined_gram(prepared, terms[0].options.symmetric, dtype, device)
+
+
+def _tensors(term: Term) -> list[torch.Tensor]:
+    """Tensors that a term is computed from."""
+    if isinstance(term.L, FactorRows):
+        return [term.L.points, term.R.points]
+    return [part for part in _inputs(term.L, term.R, term.options) if part is not None]
+
+
+def _prepared(term: Term, dtype: torch.dtype) -> tuple[Pair | FactorPair, Form, torch.Tensor | None]:
+    """A term for the kernels, in the precision that all have in common."""
+    L, R, options = term.L, term.R, term.options
+    if isinstance(L, FactorRows):
+        return FactorPair(L, R), _form(term.profile, dtype, L.points.device), options.diagonal
+    left = L.to(dtype)
+    pair = Pair.of(left, left if R is L else R.to(dtype), term.profile, options.scales, options.equal)
+    return pair, _form(term.profile, dtype, L.device), options.diagonal
 
 
 def matvec(
@@ -52,6 +93,32 @@ def matvec(
     return _product(L, R, profile, options, v).to(dtype)
 
 
+def weighted_sum(
+    L: torch.Tensor,
+    R: torch.Tensor,
+    profile: Profile,
+    weights: torch.Tensor,
+    options: GramOptions,
+    fallback: Fallback,
+) -> torch.Tensor:
+    """Sum of a Gram matrix times weights; see :meth:`mercer.engine.Engine.weighted_sum`."""
+    weights = weights.to(L.dtype).contiguous()
+    if _differentiated((weights,)):
+        return fallback(L, R, profile, weights, options)
+    inputs = (*_inputs(L, R, options), weights)
+    if _differentiated(inputs):
+        return _WeightedSum.apply(profile, options, fallback, *inputs)
+    return _sum(L, R, profile, options, weights)
+
+
+def _sum(
+    L: torch.Tensor, R: torch.Tensor, profile: Profile, options: GramOptions, weights: torch.Tensor
+) -> torch.Tensor:
+    pair = Pair.of(L, R, profile, options.scales, options.equal)
+    form = _form(profile, pair.dtype, pair.L.device)
+    return pair.weighted_sum(form, options.symmetric, options.diagonal, weights).to(L.dtype)
+
+
 def applied_plainly(w: torch.Tensor, profile: Profile, options: GramOptions) -> torch.Tensor | None:
     """Values of a profile where no derivative is wanted and it has a fused form; else None."""
     if w.dtype not in (torch.float32, torch.float64):
@@ -68,12 +135,12 @@ def _inputs(L: torch.Tensor, R: torch.Tensor, options: GramOptions) -> tuple[Any
     return L, R, *(options.scales or (None, None)), options.diagonal, *tensors
 
 
-def _differentiated(inputs: tuple[Any, ...]) -> bool:
+def _differentiated(inputs: Sequence[Any]) -> bool:
     return torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in inputs)
 
 
-def _form(pair: Pair, profile: Profile) -> Form:
-    form = form_of(profile, pair.dtype, pair.L.device)
+def _form(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form:
+    form = form_of(profile, dtype, device)
     if form is None:
         raise TypeError(f"{profile!r} has no fused form")
     return form
@@ -85,7 +152,7 @@ def _product(
     """Product with vectors in double precision."""
     pair = Pair.of(L, R, profile, options.scales, options.equal)
     columns = v if v.ndim == 2 else v[:, None]
-    found = pair.matvec(_form(pair, profile), columns, options.diagonal)
+    found = pair.matvec(_form(profile, pair.dtype, pair.L.device), columns, options.diagonal)
     return found if v.ndim == 2 else found[:, 0]
 
 
@@ -157,7 +224,7 @@ class _Gram(_Differentiable):
     def forward(ctx: Any, profile: Any, options: Any, fallback: Any, *inputs: Any) -> torch.Tensor:
         _Differentiable.keep(ctx, profile, options, fallback, inputs)
         pair = Pair.of(inputs[0], inputs[1], profile, options.scales, options.equal)
-        return pair.gram(_form(pair, profile), options.symmetric, options.diagonal)
+        return pair.gram(_form(profile, pair.dtype, pair.L.device), options.symmetric, options.diagonal)
 
     @staticmethod
     def backward(ctx: Any, *outward: Any) -> Any:
@@ -168,6 +235,25 @@ class _Gram(_Differentiable):
         G = G.to(inputs[0].dtype)
         gradients = _gradients(ctx, inputs, steep, lambda rows: G[rows], G)
         return None, None, None, *gradients
+
+
+class _WeightedSum(_Differentiable):
+    """Sum of a Gram matrix times weights; the last input is the weights, which do not vary."""
+
+    @staticmethod
+    def forward(ctx: Any, profile: Any, options: Any, fallback: Any, *inputs: Any) -> torch.Tensor:
+        _Differentiable.keep(ctx, profile, options, fallback, inputs)
+        return _sum(inputs[0], inputs[1], profile, options, inputs[-1])
+
+    @staticmethod
+    def backward(ctx: Any, *outward: Any) -> Any:
+        inputs, (g,) = _Differentiable.inputs(ctx), outward
+        steep = derivative(ctx.profile)
+        if torch.is_grad_enabled() or steep is None:
+            return _Differentiable.by_whole_arrays(ctx, inputs, g, 1)
+        G = inputs[-1]
+        gradients = _gradients(ctx, inputs, steep, lambda rows: G[rows], G)
+        return None, None, None, *(None if part is None else part * g for part in gradients)
 
 
 class _Matvec(_Differentiable):
@@ -190,7 +276,7 @@ class _Matvec(_Differentiable):
         gradients = _gradients(ctx, inputs, steep, lambda rows: out[rows] @ vectors.T, None)
         if ctx.needs_input_grad[-1]:
             pair = Pair.of(L, R, ctx.profile, ctx.options.scales, ctx.options.equal).turned()
-            found = pair.matvec(_form(pair, ctx.profile), out, diagonal)
+            found = pair.matvec(_form(ctx.profile, pair.dtype, pair.L.device), out, diagonal)
             gradients[-1] = found.to(v.dtype).reshape(v.shape)
         return None, None, None, *gradients
 
@@ -219,7 +305,7 @@ def _gradients(
     gradients: list[Any] = [None] * len(inputs)
     exact = diagonal is not None
     alike = options.symmetric and (needs[0] or needs[1])
-    slope = _form(pair, steep)
+    slope = _form(steep, pair.dtype, pair.L.device)
     if alike and G is not None and pair.is_narrow:
         gradients[0] = pair.pulled(slope, G, both=True, off=exact)[:, : L.shape[1]]
         needs = (False, False, *needs[2:])
@@ -231,7 +317,9 @@ def _gradients(
     if exact and needs[4]:
         gradients[4] = torch.zeros_like(diagonal)
     moved = [
-        (5 + k, _form(pair, at(0.0))) for k, (_, at) in enumerate(options.parameters) if needs[5 + k]
+        (5 + k, _form(at(0.0), pair.dtype, pair.L.device))
+        for k, (_, at) in enumerate(options.parameters)
+        if needs[5 + k]
     ]
     for k, _ in moved:
         gradients[k] = torch.zeros((), dtype=torch.float64, device=L.device)
@@ -252,7 +340,9 @@ def _gradients(
         for k, form in moved:
             gradients[k] += strip.gram(form, weights=W).sum(dtype=torch.float64)
         if needs[2] or needs[3]:
-            H = replace(strip, scales=None).gram(_form(pair, ctx.profile), weights=W)
+            H = replace(strip, scales=None).gram(
+                _form(ctx.profile, pair.dtype, pair.L.device), weights=W
+            )
             if needs[2]:
                 gradients[2][rows] += H @ right
             if needs[3]:

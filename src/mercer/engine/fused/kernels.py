@@ -1,8 +1,18 @@
-"""Triton kernels: a profile applied to tiles of a matrix product while they are in registers.
+"""Triton kernels: profiles applied to tiles of matrix products while they are in registers.
 
 Operands are padded with zeros to whole tiles (:func:`mercer.engine.fused.rows.planes`), so that loads
-need no mask.  Every program computes one tile, or one strip of
-tiles in a fixed order: results are the same from run to run.
+need no mask.  Every program computes one tile, or one strip of tiles in a fixed order: results are the
+same from run to run.
+
+A term is a matrix ``profile(L @ R.T)``.  ``TERM`` holds its operands and the distances of their planes,
+factors of rows and columns, numbers of equal rows with their invariant, the diagonal, and the form of
+the profile; what is not there is None.  ``HOW`` holds its constants: columns, columns of a step, whether
+operands are split into two planes, and those of the profile.
+
+A term may also be the exponential of a sum over factors of a product of spaces.  Its operands are then
+coordinates and scales of both sets of rows (:class:`~mercer.engine.base.FactorRows`), and its constants
+the number of factors, the coordinates of each, the number 2, those of the profile, and whether
+coordinates are periodic.
 """
 
 from __future__ import annotations
@@ -12,28 +22,35 @@ import triton.language as tl
 
 
 @triton.jit
-def _profile(
-    w, C, bits, origin, count,
-    TABLE: tl.constexpr, ROOT: tl.constexpr, EXPONENTIAL: tl.constexpr, SEPARATION: tl.constexpr,
-    CLAMPED: tl.constexpr, DEGREE: tl.constexpr,
-):  # fmt: skip
+def _profile(w, FORM, HOW):
     """Values of a profile at invariants: a polynomial or a table of short ones, or its exponential.
 
-    The separation u is w (0), 1 - w (1) or 1 - |w| with rows of its own for negative w (2).  C holds
-    scale, shift and lower end of the polynomial's argument, the least value, and what is looked up: as
-    arguments, numbers would come in single precision.
+    The separation u is w (0), 1 - w (1) or 1 - |w| with rows of its own for negative w (2); w may also
+    be the number of a value in a list (3).  The first of FORM holds scale, shift and lower end of the
+    polynomial's argument, the least value, and what is looked up: as arguments, numbers would come in
+    single precision.
     """
+    TABLE: tl.constexpr = HOW[0]
+    ROOT: tl.constexpr = HOW[1]
+    EXPONENTIAL: tl.constexpr = HOW[2]
+    SEPARATION: tl.constexpr = HOW[3]
+    CLAMPED: tl.constexpr = HOW[4]
+    DEGREE: tl.constexpr = HOW[5]
+    C = FORM[0]
     floor = tl.load(C + 3)
     D = C + 4
-    if TABLE:
+    if TABLE and SEPARATION == 3:
+        place = tl.minimum(tl.maximum(w + 0.5, 0.0).to(tl.int32), FORM[3] - 1)
+        value = tl.load(D + place)
+    elif TABLE:
         u = w if SEPARATION == 0 else (1.0 - w if SEPARATION == 1 else 1.0 - tl.abs(w))
         u = tl.maximum(u, 0.0)
         # The upper bits of u are the number of its row.
         whole = tl.int32 if w.dtype == tl.float32 else tl.int64
-        row = ((u.to(whole, bitcast=True) >> bits) - origin).to(tl.int32)
-        row = tl.minimum(tl.maximum(row, 0), count - 1)
+        row = ((u.to(whole, bitcast=True) >> FORM[1]) - FORM[2]).to(tl.int32)
+        row = tl.minimum(tl.maximum(row, 0), FORM[3] - 1)
         if SEPARATION == 2:
-            row = tl.where(w < 0, row + count, row)
+            row = tl.where(w < 0, row + FORM[3], row)
         place = D + row * (DEGREE + 2)
         x = u - tl.load(place)
         value = tl.load(place + DEGREE + 1)
@@ -83,44 +100,80 @@ def _step(a, c, b, d, SPLIT: tl.constexpr):
 
 
 @triton.jit
-def _product(
-    L, R, left_plane, right_plane, rows, columns,
-    K: tl.constexpr, BK: tl.constexpr, SPLIT: tl.constexpr,
-):  # fmt: skip
+def _product(OPERANDS, rows, columns, HOW):
     """Invariants of a tile.
 
     Each step begins a sum of its own, because the tensor cores round down when they add to a sum.
     """
+    K: tl.constexpr = HOW[0]
+    BK: tl.constexpr = HOW[1]
+    SPLIT: tl.constexpr = HOW[2]
     k = tl.arange(0, BK)
     precision: tl.constexpr = tl.float32 if SPLIT else tl.float64
     total = tl.zeros((rows.shape[0], columns.shape[0]), dtype=precision)
     for start in range(0, K, BK):
-        a, c = _planes(L, left_plane, rows[:, None], start + k[None, :], K, SPLIT)
-        b, d = _planes(R, right_plane, columns[None, :], start + k[:, None], K, SPLIT)
+        a, c = _planes(OPERANDS[0], OPERANDS[2], rows[:, None], start + k[None, :], K, SPLIT)
+        b, d = _planes(OPERANDS[1], OPERANDS[3], columns[None, :], start + k[:, None], K, SPLIT)
         total += _step(a, c, b, d, SPLIT)
     return total
 
 
 @triton.jit
-def _recognised(w, SAME, ALIKE, OWN, rows, columns, m, p):
-    """Invariants with their exact value where rows have the same number."""
-    same = tl.load(SAME + rows, mask=rows < m, other=-1)
-    alike = tl.load(ALIKE + columns, mask=columns < p, other=-2)
-    return tl.where(same[:, None] == alike[None, :], tl.load(OWN), w)
+def _values(w, TERM, rows, columns, m, p, HOW):
+    """Values of a term from the invariants of a tile, but for its diagonal."""
+    FACTORS = TERM[1]
+    NUMBERS = TERM[2]
+    if NUMBERS is not None:  # equal rows have their exact invariant
+        same = tl.load(NUMBERS[0] + rows, mask=rows < m, other=-1)
+        alike = tl.load(NUMBERS[1] + columns, mask=columns < p, other=-2)
+        w = tl.where(same[:, None] == alike[None, :], tl.load(NUMBERS[2]), w)
+    value = _profile(w, TERM[4], HOW[3])
+    if FACTORS is not None:
+        value *= tl.load(FACTORS[0] + rows, mask=rows < m, other=0.0)[:, None]
+        value *= tl.load(FACTORS[1] + columns, mask=columns < p, other=0.0)[None, :]
+    return value
+
+
+@triton.jit
+def _exact(value, DIAGONAL, rows, columns, m):
+    """Values with those of the diagonal put in."""
+    exact = tl.load(DIAGONAL + rows, mask=rows < m, other=0.0)
+    return tl.where(rows[:, None] == columns[None, :], exact[:, None], value)
+
+
+@triton.jit
+def _over_factors(TERM, rows, columns, m, p, HOW):
+    """Values of a term that is the exponential of a sum over factors."""
+    a, b, s, t = TERM[0][0] + rows, TERM[0][1] + columns, TERM[0][2] + rows, TERM[0][3] + columns
+    here, there = rows < m, columns < p
+    precision: tl.constexpr = TERM[0][0].dtype.element_ty
+    total = tl.zeros((rows.shape[0], columns.shape[0]), dtype=precision)
+    for _ in range(HOW[0]):
+        u = tl.zeros_like(total)
+        for _ in tl.static_range(HOW[1]):
+            left, right = tl.load(a, mask=here, other=0.0), tl.load(b, mask=there, other=0.0)
+            gap = tl.abs(left[:, None] - right[None, :])
+            if HOW[4]:
+                gap = tl.minimum(gap, 2.0 - gap)
+            u += gap * gap
+            a += m
+            b += p
+        u *= tl.load(s, mask=here, other=0.0)[:, None] * tl.load(t, mask=there, other=0.0)[None, :]
+        s += m
+        t += p
+        total += _profile(u, TERM[4], HOW[3])
+    return tl.exp(total)
 
 
 @triton.jit
 def gram_kernel(
-    L, R, OUT, G, LEFT, RIGHT, DIAGONAL, SAME, ALIKE, OWN, m, p, left_plane, right_plane, ld,
-    C, bits, origin, count,
-    TABLE: tl.constexpr, ROOT: tl.constexpr, EXPONENTIAL: tl.constexpr, SEPARATION: tl.constexpr,
-    CLAMPED: tl.constexpr, DEGREE: tl.constexpr, K: tl.constexpr, SYMMETRIC: tl.constexpr,
-    WEIGHTED: tl.constexpr, SCALED: tl.constexpr, EQUAL: tl.constexpr, EXACT: tl.constexpr,
-    SPLIT: tl.constexpr, SIDE: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+    SUM, WEIGHTS, OUT, G, m, p, ld, HOW,
+    SYMMETRIC: tl.constexpr, TOTAL: tl.constexpr, SIDE: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """One tile of ``profile(L @ R.T)``; of a symmetric matrix also the tile below the diagonal.
+    """One tile of a sum of products of terms; of a symmetric matrix also the tile below the diagonal.
 
-    ``WEIGHTED`` multiplies by the elements of G.
+    WEIGHTS are those of the products, or None.  Elements are multiplied by those of G, if it is there;
+    with ``TOTAL`` their sum is stored instead of them, one number for each tile.
     """
     down, across = tl.cdiv(m, SIDE), tl.cdiv(p, SIDE)
     pid = tl.program_id(0)
@@ -134,72 +187,80 @@ def gram_kernel(
     rows, columns = i * SIDE + tl.arange(0, SIDE), j * SIDE + tl.arange(0, SIDE)
     inside = (rows[:, None] < m) & (columns[None, :] < p)
     place = rows[:, None].to(tl.int64) * ld + columns[None, :]
-    w = _product(L, R, left_plane, right_plane, rows, columns, K, BK, SPLIT)
-    if EQUAL:
-        w = _recognised(w, SAME, ALIKE, OWN, rows, columns, m, p)
-    value = _profile(
-        w, C, bits, origin, count,
-        TABLE, ROOT, EXPONENTIAL, SEPARATION, CLAMPED, DEGREE,
-    )  # fmt: skip
-    if SCALED:
-        value *= tl.load(LEFT + rows, mask=rows < m, other=0.0)[:, None]
-        value *= tl.load(RIGHT + columns, mask=columns < p, other=0.0)[None, :]
+    for s in tl.static_range(len(HOW)):
+        for t in tl.static_range(len(HOW[s])):
+            TERM = SUM[s][t]
+            if HOW[s][t][2] == 2:
+                factor = _over_factors(TERM, rows, columns, m, p, HOW[s][t])
+            else:
+                w = _product(TERM[0], rows, columns, HOW[s][t])
+                factor = _values(w, TERM, rows, columns, m, p, HOW[s][t])
+            if TERM[3] is not None:
+                if i == j:
+                    factor = _exact(factor, TERM[3], rows, columns, m)
+            if t == 0:
+                product = factor
+            else:
+                product *= factor
+        if len(HOW[s]) == 0:
+            product = tl.full((SIDE, SIDE), 1.0, dtype=OUT.dtype.element_ty)
+        if WEIGHTS is not None:
+            product *= tl.load(WEIGHTS + s)
+        if s == 0:
+            value = product
+        else:
+            value += product
     if SYMMETRIC and i == j:
         value = tl.where(rows[:, None] <= columns[None, :], value, tl.trans(value))
-    if EXACT and i == j:
-        exact = tl.load(DIAGONAL + rows, mask=rows < m, other=0.0)
-        value = tl.where(rows[:, None] == columns[None, :], exact[:, None], value)
-    if WEIGHTED:
-        value *= tl.load(G + place, mask=inside, other=0.0)
-    tl.store(OUT + place, value, mask=inside)
-    if SYMMETRIC and j > i:
-        below = (columns[:, None] < p) & (rows[None, :] < m)
-        place = columns[:, None].to(tl.int64) * ld + rows[None, :]
-        tl.store(OUT + place, tl.trans(value), mask=below)
+    below = (columns[:, None] < p) & (rows[None, :] < m)
+    beneath = columns[:, None].to(tl.int64) * ld + rows[None, :]
+    if G is not None:
+        weight = tl.load(G + place, mask=inside, other=0.0)
+        if SYMMETRIC and TOTAL and j > i:
+            weight += tl.trans(tl.load(G + beneath, mask=below, other=0.0))
+        value *= weight
+    if TOTAL:
+        each = tl.sum(tl.where(inside, value, 0.0), axis=1).to(tl.float64)
+        tl.store(OUT + pid, tl.sum(each, axis=0))
+    else:
+        tl.store(OUT + place, value, mask=inside)
+        if SYMMETRIC and j > i:
+            tl.store(OUT + beneath, tl.trans(value), mask=below)
 
 
 @triton.jit
 def matvec_kernel(
-    L, R, V, OUT, LEFT, RIGHT, DIAGONAL, SAME, ALIKE, OWN, m, p, left_plane, right_plane,
-    C, bits, origin, count,
-    TABLE: tl.constexpr, ROOT: tl.constexpr, EXPONENTIAL: tl.constexpr, SEPARATION: tl.constexpr,
-    CLAMPED: tl.constexpr, DEGREE: tl.constexpr, K: tl.constexpr, Q: tl.constexpr, STRIP: tl.constexpr,
-    SCALED: tl.constexpr, EQUAL: tl.constexpr, EXACT: tl.constexpr, SPLIT: tl.constexpr,
-    HALVES: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BK: tl.constexpr,
+    TERM, V, OUT, m, p, HOW, Q: tl.constexpr, STRIP: tl.constexpr,
+    HALVES: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Rows of ``profile(L @ R.T) @ V`` over one strip of columns, added up in double precision.
+    """Rows of a term times V over one strip of columns, added up in double precision.
 
     ``HALVES`` says that no value is far above one, and that V comes as two planes in half precision, as
     operands do: values are then split the same way.
     """
+    K: tl.constexpr = HOW[0]
+    BK: tl.constexpr = HOW[1]
+    SPLIT: tl.constexpr = HOW[2]
+    OPERANDS = TERM[0]
     i, part = tl.program_id(0), tl.program_id(1)
     rows, q = i * HEIGHT + tl.arange(0, HEIGHT), tl.arange(0, Q)
     total = tl.zeros((HEIGHT, Q), dtype=tl.float64)
     k = tl.arange(0, BK)
     if K == BK:  # the rows stay where they are
-        a, c = _planes(L, left_plane, rows[:, None], k[None, :], K, SPLIT)
+        a, c = _planes(OPERANDS[0], OPERANDS[2], rows[:, None], k[None, :], K, SPLIT)
     for step in range(0, STRIP, WIDTH):
         columns = part * STRIP + step + tl.arange(0, WIDTH)
         within = columns < p
         # Strips may be longer than the rows of R: what is read twice counts nothing.
         inner = tl.minimum(columns, p - 1)
         if K == BK:
-            b, d = _planes(R, right_plane, inner[None, :], k[:, None], K, SPLIT)
+            b, d = _planes(OPERANDS[1], OPERANDS[3], inner[None, :], k[:, None], K, SPLIT)
             w = _step(a, c, b, d, SPLIT)
         else:
-            w = _product(L, R, left_plane, right_plane, rows, inner, K, BK, SPLIT)
-        if EQUAL:
-            w = _recognised(w, SAME, ALIKE, OWN, rows, columns, m, p)
-        value = _profile(
-            w, C, bits, origin, count,
-            TABLE, ROOT, EXPONENTIAL, SEPARATION, CLAMPED, DEGREE,
-        )  # fmt: skip
-        if SCALED:
-            value *= tl.load(LEFT + rows, mask=rows < m, other=0.0)[:, None]
-            value *= tl.load(RIGHT + columns, mask=within, other=0.0)[None, :]
-        if EXACT:
-            exact = tl.load(DIAGONAL + rows, mask=rows < m, other=0.0)
-            value = tl.where(rows[:, None] == columns[None, :], exact[:, None], value)
+            w = _product(OPERANDS, rows, inner, HOW)
+        value = _values(w, TERM, rows, columns, m, p, HOW)
+        if TERM[3] is not None:
+            value = _exact(value, TERM[3], rows, columns, m)
         place = columns[:, None].to(tl.int64) * Q + q[None, :]
         v = tl.load(V + place, mask=within[:, None], other=0.0)
         if HALVES:
@@ -220,18 +281,18 @@ def matvec_kernel(
 
 @triton.jit
 def pull_kernel(
-    L, R, G, OUT, LEFT, RIGHT, SAME, ALIKE, OWN, m, p, left_plane, right_plane, row_step, column_step,
-    C, bits, origin, count,
-    TABLE: tl.constexpr, ROOT: tl.constexpr, EXPONENTIAL: tl.constexpr, SEPARATION: tl.constexpr,
-    CLAMPED: tl.constexpr, DEGREE: tl.constexpr, K: tl.constexpr, WIDE: tl.constexpr, BOTH: tl.constexpr,
-    STRIP: tl.constexpr, SCALED: tl.constexpr, EQUAL: tl.constexpr, OFF: tl.constexpr,
-    SPLIT: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BK: tl.constexpr,
+    TERM, G, OUT, m, p, row_step, column_step, HOW, WIDE: tl.constexpr,
+    BOTH: tl.constexpr, STRIP: tl.constexpr, OFF: tl.constexpr, HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Rows of ``(G * profile(L @ R.T)) @ R`` over one strip of columns, for derivatives by rows of L.
 
     ``BOTH`` adds the transpose of G, for symmetric matrices of one set of rows; ``OFF`` leaves out the
     diagonal, whose value is not computed from products.  ``WIDE`` is K, rounded up to a power of two.
     """
+    K: tl.constexpr = HOW[0]
+    SPLIT: tl.constexpr = HOW[2]
+    R, right_plane = TERM[0][1], TERM[0][3]
     part = tl.program_id(1)
     rows, k = tl.program_id(0) * HEIGHT + tl.arange(0, HEIGHT), tl.arange(0, WIDE)
     precision: tl.constexpr = tl.float32 if SPLIT else tl.float64
@@ -241,16 +302,8 @@ def pull_kernel(
         inside = (rows[:, None] < m) & (columns[None, :] < p)
         # Strips may be longer than the rows of R: what is read twice counts nothing.
         inner = tl.minimum(columns, p - 1)
-        w = _product(L, R, left_plane, right_plane, rows, inner, K, BK, SPLIT)
-        if EQUAL:
-            w = _recognised(w, SAME, ALIKE, OWN, rows, columns, m, p)
-        value = _profile(
-            w, C, bits, origin, count,
-            TABLE, ROOT, EXPONENTIAL, SEPARATION, CLAMPED, DEGREE,
-        )  # fmt: skip
-        if SCALED:
-            value *= tl.load(LEFT + rows, mask=rows < m, other=0.0)[:, None]
-            value *= tl.load(RIGHT + columns, mask=columns < p, other=0.0)[None, :]
+        w = _product(TERM[0], rows, inner, HOW)
+        value = _values(w, TERM, rows, columns, m, p, HOW)
         at, to = rows[:, None].to(tl.int64), columns[None, :].to(tl.int64)
         weight = tl.load(G + at * row_step + to * column_step, mask=inside, other=0.0)
         if BOTH:
@@ -272,13 +325,8 @@ def pull_kernel(
 
 
 @triton.jit
-def apply_kernel(
-    W, OUT, size, C, bits, origin, count,
-    TABLE: tl.constexpr, ROOT: tl.constexpr, EXPONENTIAL: tl.constexpr, SEPARATION: tl.constexpr,
-    CLAMPED: tl.constexpr, DEGREE: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+def apply_kernel(W, OUT, size, FORM, HOW, BLOCK: tl.constexpr):
     """Values of a profile at an array of invariants."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     w = tl.load(W + place, mask=place < size, other=0.0)
-    value = _profile(w, C, bits, origin, count, TABLE, ROOT, EXPONENTIAL, SEPARATION, CLAMPED, DEGREE)
-    tl.store(OUT + place, value, mask=place < size)
+    tl.store(OUT + place, _profile(w, FORM, HOW), mask=place < size)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 import torch
+import triton.language as tl
 
+from mercer.engine.base import FactorRows
 from mercer.engine.equal import NumberedRows
 from mercer.engine.fused.kernels import apply_kernel, gram_kernel, matvec_kernel, pull_kernel
 from mercer.engine.fused.rows import parts, planes, power_of_two
-from mercer.profiles import PowerProfile, Profile, TableProfile
+from mercer.profiles import PowerProfile, Profile, TableProfile, WholeProfile
 
 #: Largest degree of a power that is computed by Horner's scheme.
 _MOST_POWER = 32
@@ -31,20 +34,25 @@ _HALF = 1e3
 _WHOLE, _HALVES = (16, 32, 64), (128, 128, 8)
 #: Rows, columns and warps of a tile of derivatives: small, so that three programs share a processor.
 _PULL = (64, 32, 4)
+#: Sizes of tiles that were measured to be good on an H200.
+_LARGE = {"SIDE": 128, "num_warps": 8, "num_stages": 3}
+_SMALL = {"SIDE": 64, "num_warps": 4, "num_stages": 3}
 #: Programs that fill a device.
 _PROGRAMS = 2048
 _SEPARATIONS = {"invariant": 0, "one-sided": 1, "folded": 2}
+#: Stands for the number of a value in a list, in place of a separation.
+_WHOLE_NUMBERS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """How the kernels evaluate a profile: arguments after the operands, and constants.
+    """How the kernels evaluate a profile: arguments, and constants.
 
     ``largest`` is the largest magnitude of the values, infinite where it is not known.
     """
 
     arguments: tuple[Any, ...]
-    constants: dict[str, Any]
+    constants: tuple[Any, ...]
     largest: float = math.inf
 
 
@@ -63,6 +71,10 @@ def form_of(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form 
         head = [profile.scale, profile.shift, -np.inf, -np.inf]
         powers = np.append(np.zeros(profile.degree), profile.factor)
         return Form((tensor(head, powers), 0, 0, 1), _constants(profile.degree, clamped=False))
+    if isinstance(profile, WholeProfile):
+        head = [1.0, 0.0, -np.inf, -np.inf]
+        constants = _constants(0, separation=_WHOLE_NUMBERS, table=True)
+        return Form((tensor(head, profile.values), 0, 0, len(profile.values)), constants)
     if not isinstance(profile, TableProfile):
         return None
     found = profile.polynomial(kind)
@@ -89,11 +101,9 @@ def _constants(
     separation: int = 0,
     table: bool = False,
     clamped: bool = True,
-) -> dict[str, Any]:
-    return {
-        "TABLE": table, "ROOT": root, "EXPONENTIAL": exponential, "SEPARATION": separation,
-        "CLAMPED": clamped, "DEGREE": degree,
-    }  # fmt: skip
+) -> tuple[Any, ...]:
+    constants = (table, root, exponential, separation, clamped, degree)
+    return tuple(map(tl.constexpr, constants))
 
 
 def _step(X: torch.Tensor) -> int:
@@ -116,9 +126,8 @@ def applied(form: Form, w: torch.Tensor) -> torch.Tensor:
     w = w.detach().contiguous()
     out = torch.empty_like(w)
     if w.numel():
-        apply_kernel[(parts(w.numel(), 1024),)](
-            w, out, w.numel(), *form.arguments, **form.constants, BLOCK=1024
-        )
+        grid = (parts(w.numel(), 1024),)
+        apply_kernel[grid](w, out, w.numel(), form.arguments, HOW=form.constants, BLOCK=1024)
     return out
 
 
@@ -186,31 +195,20 @@ class Pair:
             None if numbers is None else (numbers[1], numbers[0], numbers[2]),
         )
 
-    def _constants(self, form: Form) -> dict[str, Any]:
-        return form.constants | {
-            "K": self.L.shape[2],
-            "SCALED": self.scales is not None,
-            "EQUAL": self.numbers is not None,
-            "SPLIT": self.L.shape[0] == 2,
-            "BK": _step(self.L),
-        }
+    def term(
+        self, form: Form, diagonal: torch.Tensor | None = None, step: int | None = None
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Arguments and constants of the kernels; see :mod:`~mercer.engine.fused.kernels`."""
+        operands = (self.L, self.R, self.L.stride(0), self.R.stride(0))
+        exact = None if diagonal is None else diagonal.detach().to(self.dtype).contiguous()
+        sizes = (self.L.shape[2], step or _step(self.L), self.L.shape[0] == 2)
+        how = (*map(tl.constexpr, sizes), form.constants)
+        return (operands, self.scales, self.numbers, exact, form.arguments), how
 
-    def _pointers(self, *more: torch.Tensor) -> tuple[Any, ...]:
-        """Scales, others, numbers, sizes; operands stand in for what is not there and not read."""
-        numbers = self.numbers or (self.L, self.R, self.L)
-        planes = (self.L.stride(0), self.R.stride(0))
-        return *(self.scales or (self.L, self.R)), *more, *numbers, *self.shape, *planes
-
-    def _exact(self, diagonal: torch.Tensor | None) -> torch.Tensor:
-        return self.L if diagonal is None else diagonal.detach().to(self.dtype).contiguous()
-
-    def _side(self) -> dict[str, int]:
-        """Sizes that were measured to be good on an H200."""
-        k = self.L.shape[2]
-        if k > _SHORT or self.dtype == torch.float64:
-            return {"SIDE": 128, "num_warps": 8, "num_stages": 3}
-        step = k if self.L.dtype == torch.float16 else 16
-        return {"SIDE": 64, "num_warps": 4, "num_stages": 3, "BK": step}
+    @property
+    def is_short(self) -> bool:
+        """Whether rows are so short that small tiles are faster."""
+        return self.L.shape[2] <= _SHORT and self.dtype == torch.float32
 
     def gram(
         self,
@@ -218,26 +216,13 @@ class Pair:
         symmetric: bool = False,
         diagonal: torch.Tensor | None = None,
         weights: torch.Tensor | None = None,
-        out: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """``profile(L @ R.T)``, times ``weights`` where they are given."""
-        m, p = self.shape
-        if out is None:
-            out = torch.empty((m, p), dtype=self.dtype, device=self.L.device)
-        if not m or not p:
-            return out
-        sizes = self._side()
-        arguments = (
-            self.L, self.R, out, out if weights is None else weights,
-            *self._pointers(self._exact(diagonal)), out.stride(0),
-        )  # fmt: skip
-        constants = self._constants(form) | sizes | {
-            "SYMMETRIC": symmetric, "WEIGHTED": weights is not None, "EXACT": diagonal is not None,
-            "GROUP": 8,
-        }  # fmt: skip
-        tiles = parts(m, sizes["SIDE"]) * parts(p, sizes["SIDE"])
-        gram_kernel[(tiles,)](*arguments, *form.arguments, **constants)
-        return out
+        step = self.L.shape[2] if self.L.dtype == torch.float16 else 16
+        one = self.term(form, diagonal, step if self.is_short else None)
+        out = torch.empty(self.shape, dtype=self.dtype, device=self.L.device)
+        sizes = _SMALL if self.is_short else _LARGE
+        return _launched(out, self.shape, [[one]], sizes, symmetric, weights=weights)
 
     def matvec(self, form: Form, v: torch.Tensor, diagonal: torch.Tensor | None = None) -> torch.Tensor:
         """``profile(L @ R.T) @ v`` for v of shape (p, q), in double precision."""
@@ -265,11 +250,10 @@ class Pair:
         stages = 2 if short or k <= 32 or self.dtype == torch.float64 else 3
         strip, strips = _strips(p, width, parts(m, height))
         out = torch.empty((strips, m, q), dtype=torch.float64, device=self.L.device)
+        term, how = self.term(form, diagonal, k if short else None)
         matvec_kernel[(parts(m, height), strips)](
-            self.L, self.R, v, out, *self._pointers(self._exact(diagonal)), *form.arguments, Q=q,
-            STRIP=strip, EXACT=diagonal is not None, HALVES=halves, HEIGHT=height, WIDTH=width,
+            term, v, out, m, p, HOW=how, Q=q, STRIP=strip, HALVES=halves, HEIGHT=height, WIDTH=width,
             num_warps=warps, num_stages=stages,
-            **self._constants(form) | ({"BK": k} if short else {}),
         )  # fmt: skip
         found = out.sum(dim=0)
         return (found if length is None else found * length)[:, :count]
@@ -285,9 +269,86 @@ class Pair:
         height, width, warps = _PULL
         strip, strips = _strips(p, width, parts(m, height))
         out = torch.empty((strips, m, k), dtype=self.dtype, device=self.L.device)
+        term, how = self.term(form)
         pull_kernel[(parts(m, height), strips)](
-            self.L, self.R, weights, out, *self._pointers(), *weights.stride(),
-            *form.arguments, WIDE=power_of_two(k), BOTH=both, STRIP=strip, OFF=off,
-            HEIGHT=height, WIDTH=width, num_warps=warps, num_stages=2, **self._constants(form),
+            term, weights, out, m, p, *weights.stride(), HOW=how, WIDE=power_of_two(k), BOTH=both,
+            STRIP=strip, OFF=off, HEIGHT=height, WIDTH=width, num_warps=warps, num_stages=2,
         )  # fmt: skip
         return out.sum(dim=0)
+
+    def weighted_sum(
+        self, form: Form, symmetric: bool, diagonal: torch.Tensor | None, weights: torch.Tensor
+    ) -> torch.Tensor:
+        """``sum(weights * profile(L @ R.T))`` in double precision, without the matrix."""
+        # Tiles below the diagonal of a symmetric matrix are not visited.
+        out = torch.zeros(_tiles(self.shape, _SMALL), dtype=torch.float64, device=self.L.device)
+        one = self.term(form, diagonal)
+        _launched(out, self.shape, [[one]], _SMALL, symmetric, weights=weights, total=True)
+        return out.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class FactorPair:
+    """Two sets of rows of a product of spaces, as :class:`Pair` has them of one space."""
+
+    left: FactorRows
+    right: FactorRows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix."""
+        return self.left.points.shape[1], self.right.points.shape[1]
+
+    def term(
+        self, form: Form, diagonal: torch.Tensor | None = None
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """See :class:`Pair`."""
+        left, right = self.left, self.right
+        operands = tuple(
+            part.detach().contiguous() for part in (left.points, right.points, left.scales, right.scales)
+        )
+        exact = None if diagonal is None else diagonal.detach().to(left.points.dtype).contiguous()
+        sizes = (left.scales.shape[0], left.width, 2)
+        how = (*map(tl.constexpr, sizes), form.constants, tl.constexpr(left.periodic))
+        return (operands, None, None, exact, form.arguments), how
+
+
+def joined_gram(
+    products: Sequence[tuple[float, Sequence[tuple[Pair | FactorPair, Form, torch.Tensor | None]]]],
+    symmetric: bool,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> torch.Tensor:
+    """Sum of products of terms, each with its diagonal, in one pass."""
+    terms = [[pair.term(form, own) for pair, form, own in each] for _, each in products]
+    shape = next(pair.shape for _, each in products for pair, _, _ in each)
+    factors = [factor for factor, _ in products]
+    plain = all(factor == 1 for factor in factors)
+    weights = None if plain else torch.tensor(factors, dtype=dtype, device=device)
+    out = torch.empty(shape, dtype=dtype, device=device)
+    return _launched(out, shape, terms, _SMALL, symmetric, factors=weights)
+
+
+def _launched(
+    out: torch.Tensor,
+    shape: tuple[int, int],
+    terms: Sequence[Sequence[tuple[Any, Any]]],
+    sizes: dict[str, int],
+    symmetric: bool,
+    factors: torch.Tensor | None = None,
+    weights: torch.Tensor | None = None,
+    total: bool = False,
+) -> torch.Tensor:
+    """Let :func:`~mercer.engine.fused.kernels.gram_kernel` write a matrix, or a number for each tile."""
+    if tiles := _tiles(shape, sizes):
+        arguments = tuple(tuple(term for term, _ in each) for each in terms)
+        gram_kernel[(tiles,)](
+            arguments, factors, out, weights, *shape, shape[1],
+            HOW=tuple(tuple(how for _, how in each) for each in terms),
+            SYMMETRIC=symmetric, TOTAL=total, GROUP=8, **sizes,
+        )  # fmt: skip
+    return out
+
+
+def _tiles(shape: tuple[int, int], sizes: dict[str, int]) -> int:
+    return parts(shape[0], sizes["SIDE"]) * parts(shape[1], sizes["SIDE"])

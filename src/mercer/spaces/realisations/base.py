@@ -15,7 +15,7 @@ from scipy import sparse
 from mercer._arrays import constant_rows, is_single, to_double
 from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
-from mercer.engine.base import Parameter
+from mercer.engine.base import Parameter, Products, Term
 from mercer.engine.equal import Equal, Known, NumberedRows, row_keys
 from mercer.engine.operands import Operand
 from mercer.profiles import PowerProfile, Profile
@@ -93,6 +93,14 @@ class Realisation(ABC):
         """Product ``gram(P, Q) @ v`` without the Gram matrix; None if there is no better way."""
         return None
 
+    def weighted_sum(self, P: Any, Q: Any, weights: Any, moving: Sequence[Moving] = ()) -> Any:
+        """Sum of ``weights * gram(P, Q)`` without the Gram matrix; None if there is no better way."""
+        return None
+
+    def products(self, P: Any, Q: Any = None) -> Products | None:
+        """``gram(P, Q)`` as a sum of products that an engine can compute in one pass, if it is one."""
+        return None
+
     def log(self, P: Any, Q: Any = None) -> Any:
         """Logarithm of the Gram matrix."""
         raise TypeError("log is for sphere, simplex and hyperbolic space; take np.log(k(X))")
@@ -161,6 +169,15 @@ class Radial(Realisation):
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
         return Operands(self.embedding, P, Q).gram(self.profile(), parameters(moving))
+
+    def weighted_sum(self, P: Any, Q: Any, weights: Any, moving: Sequence[Moving] = ()) -> Any:
+        """See :class:`Realisation`."""
+        operands = Operands(self.embedding, P, Q)
+        return operands.weighted_sum(self.profile(), weights, parameters(moving))
+
+    def products(self, P: Any, Q: Any = None) -> Products | None:
+        """See :class:`Realisation`."""
+        return [(1.0, [Operands(self.embedding, P, Q).term(self.profile())])]
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
@@ -262,6 +279,15 @@ class Operands:
     def gram(self, profile: Profile, parameters: Sequence[Parameter] = (), dtype: Any = None) -> Any:
         """Gram matrix of a profile of the invariant, differentiable in tensor parameters."""
         return self._engine.gram(self.L, self.R, profile, self.options(profile, parameters, dtype))
+
+    def weighted_sum(self, profile: Profile, weights: Any, parameters: Sequence[Parameter]) -> Any:
+        """Sum of the Gram matrix times weights, if the engine has a way without the matrix."""
+        options = self.options(profile, parameters)
+        return self._engine.weighted_sum(self.L, self.R, profile, weights, options)
+
+    def term(self, profile: Profile) -> Term:
+        """The same, still to be computed."""
+        return Term(self.L, self.R, profile, self.options(profile))
 
     def invariants(self) -> Any:
         """Invariants of all pairs."""

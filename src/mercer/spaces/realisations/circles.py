@@ -13,11 +13,12 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
+from mercer._arrays import constant_rows
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
 from mercer.engine.operands import Differences, Invariants, Operand
 from mercer.laws import Law
-from mercer.profiles import PowerProfile
+from mercer.profiles import PowerProfile, TableProfile, compile_profile
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope, parameters
 from mercer.spaces.realisations.eigenfunctions import law_weights
@@ -46,9 +47,12 @@ def wrapped(angle: Any) -> Any:
 class Circle:
     """One column of angles; the invariant of a pair is the square of the difference."""
 
-    def chart(self, X: Array) -> tuple[Array, Array]:
+    #: Coordinates of the chart that differ by this are the same.
+    period = _TURN
+
+    def chart(self, X: Any) -> tuple[Any, Any]:
         """Angles, and factors of the points (one)."""
-        return X, np.ones(len(X))
+        return X, constant_rows(X, 1.0)
 
     def embed(self, X: Array, Y: Array) -> tuple[Differences, Differences]:
         """See :meth:`Embedding.embed`."""
@@ -96,6 +100,10 @@ class _CircleHeat:
         """Logarithm of the kernel."""
         return _Angular(self._log, squared=True)
 
+    def log_table(self) -> TableProfile:
+        """The same as a table."""
+        return _log_table(self.t)
+
     def log_slope_profile(self, slope: Slope) -> _Angular:
         """Derivative of the logarithm."""
         return _Angular(lambda angle: slope.chain * theta.theta_rise(angle, self.t), squared=True)
@@ -126,6 +134,16 @@ class _CircleHeat:
     def _of_differences(P: Any, Q: Any, profile: _Angular, options: GramOptions) -> Any:
         other = P if Q is None else Q
         return engine_for(P).apply(P - other[:, 0][None, :], profile, options)
+
+
+@lru_cache(maxsize=64)
+def _log_table(t: float) -> TableProfile:
+    """Logarithm of the kernel of a circle at squares of differences, the largest of which is one."""
+
+    def law(u: Array) -> Array:
+        return np.asarray(theta.log_theta(math.pi * np.sqrt(u), t))[None, :]
+
+    return compile_profile(law, "invariant", least=1.0)
 
 
 class TorusHeat(FactorRealisation):

@@ -11,7 +11,9 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
+from mercer._arrays import constant_rows
 from mercer.engine import GramOptions, engine_for
+from mercer.engine.base import FactorRows, Products, Term
 from mercer.engine.equal import row_keys
 from mercer.engine.operands import Factors
 from mercer.laws import Diffusion
@@ -92,11 +94,37 @@ class FactorRealisation(Realisation):
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        if not engine_for(P).takes_operands:
+        engine = engine_for(P)
+        if not engine.takes_operands:
+            products = self.products(P, Q) if engine.joins and not moving else None
+            joined = None if products is None else engine.joined(products)
+            if joined is not None:
+                return joined
             return self._moving_factor(P, moving) * self._product(P, Q, moving)
         K = self._combined(P, Q, self._part.log_profile(), _Exponential())
         K *= self._factor
         return K
+
+    def products(self, P: Any, Q: Any = None) -> Products | None:
+        """See :class:`Realisation`; one term, whose logarithm is a sum over the factors."""
+        try:
+            table = self._part.log_table()
+        except ValueError:  # the law varies too fast for a table
+            return None
+        left = self._charts(P)
+        right = left if Q is None else self._charts(Q)
+        options = GramOptions(Q is None, diagonal=constant_rows(P, 1.0) if Q is None else None)
+        return [(self._factor, [Term(left, right, table, options)])]
+
+    def _charts(self, P: Any) -> FactorRows:
+        """Rows of tensors in the charts of the factors; of circles, half a turn is one."""
+        xp, factor = array_namespace(P), self._space.factor
+        charts = [factor.chart(part) for part in self._space.factors(P)]
+        points = xp.concat([points.T for points, _ in charts])
+        if factor.period is not None:
+            points = points * (2 / factor.period)
+        scales = xp.stack([scales for _, scales in charts])
+        return FactorRows(points, scales, int(charts[0][0].shape[1]), factor.period is not None)
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`; all points of a factor are alike."""

@@ -9,12 +9,11 @@ from itertools import chain, combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from mercer.contributions import Contributions, of_columns
 from mercer.laws import Law, Times
-from mercer.profiles import Profile
+from mercer.profiles import Profile, WholeProfile
 from mercer.spaces.realisations.base import Operands, Radial, Slope
 from mercer.spaces.realisations.eigenfunctions import LogWeights, law_weights
 from mercer.spaces.realisations.eigenmaps import EigenMap, HomogeneousFunctions
@@ -32,25 +31,6 @@ Groups = tuple[tuple[int, int], ...]
 _MOST_VALUES = 2**18
 #: Columns up to which the spectrum is summed.
 _MOST_COLUMNS = 256
-
-
-@dataclass(frozen=True, eq=False)
-class WholeProfile:
-    """A profile of whole numbers from 0 on, as the list of its values."""
-
-    values: Array
-    error: float = 0.0
-
-    def apply(self, tile: NDArray[Any]) -> None:
-        """See :class:`~mercer.profiles.Profile`."""
-        tile[...] = self.values[np.rint(tile).astype(np.intp)]
-
-    def evaluate(self, w: Any) -> Any:
-        """See :class:`~mercer.profiles.Profile`."""
-        xp = array_namespace(w)
-        values = xp.asarray(self.values, dtype=w.dtype, device=device(w))
-        places = xp.astype(xp.round(xp.reshape(w, (-1,))), xp.int64)
-        return xp.reshape(xp.take(values, places), w.shape)
 
 
 class CategoryTable(Radial):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mercer._arrays import count
 from mercer.engine import engine_for
+from mercer.engine.base import Products, product_of_sums
 from mercer.engine.equal import row_keys
 from mercer.laws import Law
 from mercer.spaces.realisations import sampling
@@ -106,9 +107,22 @@ class ProductRealisation(Realisation):
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
         if self._single:
-            return self._product(self.heat, P, Q, moving)
+            joined = None if moving else self._in_one_pass(P, Q)
+            return self._product(self.heat, P, Q, moving) if joined is None else joined
         K = self._factor * self._mixed(lambda kernels: self._product(kernels, P, Q), P, moving)
         return normalised(K, P, Q, self._plain_diagonal)[0] if self._divides else K
+
+    def products(self, P: Any, Q: Any = None) -> Products | None:
+        """See :class:`Realisation`; the products of the factors' terms."""
+        if not self._single:
+            return None
+        factors = [kernel.products(x, y) for kernel, x, y in zip(self.heat, *_both(P, Q), strict=True)]
+        return product_of_sums(factors)
+
+    def _in_one_pass(self, P: Any, Q: Any) -> Any:
+        engine = self._space.engine(P)
+        products = self.products(P, Q) if engine.joins else None
+        return None if products is None else engine.joined(products)
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""

@@ -1,0 +1,109 @@
+"""Sums and products of kernels, and weighted sums of Gram matrices, in one pass of the fused kernels."""
+
+import numpy as np
+import pytest
+import torch
+
+from mercer.engine.cuda import CudaEngine
+from mercer.engine.torch import TorchEngine
+from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, Matern
+from mercer.spaces import Categories, Hyperbolic, NormalProduct, ProductSpace, Sphere, Torus
+from tests.helpers.device import points, tensor
+
+pytestmark = pytest.mark.usefixtures("fused")
+MIXED = ProductSpace(
+    Sphere(), Categories(3), Hyperbolic(), columns=[[0, 1, 2], [3, 4], [5, 6]], remainder="drop"
+)
+NORMAL = ProductSpace(NormalProduct(), Torus(), columns=[[5, 6, 7, 8], [0, 1, 2]], remainder="drop")
+COMBINED = [
+    Heat(Sphere()) + Gaussian(),
+    0.5 * Heat(Sphere(), t_star=0.3) * Matern(Sphere(), nu=1.5) + Linear() + 2.0,
+    (Gaussian(2.0) + ArcCosine()) * (Linear() + 1.0),
+    Heat(MIXED, t=0.4),
+    Heat(MIXED, t=0.4) * 3.0 + Gaussian(),
+    Heat(Torus(), t=0.3),
+    Heat(Torus(period=2.0), t=1.5, normalized=False) * Gaussian(),
+    Heat(NORMAL, t=0.5),
+]
+
+
+def rows(m: int, seed: int) -> np.ndarray:
+    """Directions, categories and two points of the half-plane, side by side."""
+    X = points(None, m, 9, seed)
+    X[:, 3:5] = np.random.default_rng(seed).integers(3, size=(m, 2))
+    X[:, [6, 8]] = np.exp(X[:, [6, 8]] / 2)
+    return X
+
+
+@pytest.fixture
+def only_joined(monkeypatch) -> None:
+    def refuse(*arguments):
+        raise AssertionError("a part was computed on its own")
+
+    monkeypatch.setattr(TorchEngine, "gram", refuse)
+    monkeypatch.setattr(CudaEngine, "gram", refuse)
+
+
+@pytest.mark.usefixtures("only_joined")
+@pytest.mark.parametrize("kernel", COMBINED, ids=repr)
+def test_in_one_pass(kernel) -> None:
+    X, Y = rows(70, 0), rows(130, 1)
+    Y[0] = X[0]
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 3e-6)):
+        A, B = tensor(X, dtype), tensor(Y, dtype)
+        exact = [np.asarray(part.cpu(), dtype=float) for part in (A, B)]
+        for found, expected in ((kernel(A, B), kernel(*exact)), (kernel(A), kernel(exact[0]))):
+            assert found.dtype == dtype
+            error = np.abs(np.asarray(found.cpu(), dtype=float) - expected).max()
+            assert error <= tolerance * np.abs(expected).max()
+        assert torch.equal(kernel(A), kernel(A).T)
+
+
+def test_products_with_vectors() -> None:
+    kernel, X = COMBINED[2], rows(150, 0)
+    v = np.random.default_rng(2).normal(size=(150, 2))
+    found = np.asarray(kernel.matvec(tensor(X), None, tensor(v)).cpu())
+    np.testing.assert_allclose(found, kernel(X) @ v, rtol=1e-11, atol=1e-10)
+
+
+def test_what_is_differentiated_is_not_joined() -> None:
+    kernel, X = COMBINED[0], tensor(rows(20, 0), grad=True)
+    kernel(X).sum().backward()
+    step = 1e-6
+    moved = [np.asarray(X.detach().cpu()).copy() for _ in range(2)]
+    moved[0][3, 1] += step
+    moved[1][3, 1] -= step
+    slope = (kernel(moved[0]).sum() - kernel(moved[1]).sum()) / (2 * step)
+    assert abs(float(X.grad[3, 1]) - slope) < 1e-6 * max(1.0, abs(slope))
+
+
+def test_overflow_is_refused() -> None:
+    huge = tensor(np.full((3, 9), 1e30), torch.float32)
+    with pytest.raises(ValueError, match="overflow"):
+        (Linear() * Linear() * Linear() + 1.0)(huge)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["double", "single"])
+@pytest.mark.parametrize("other", [False, True])
+def test_weighted_sums(dtype, other: bool) -> None:
+    kernel, rng = Heat(Sphere()), np.random.default_rng(3)
+    X, Y = points(kernel, 70, 5), points(kernel, 130, 5, 1) if other else None
+    G = rng.normal(size=(70, 130 if other else 70))
+    A, B = tensor(X, dtype, grad=True), None if Y is None else tensor(Y, dtype)
+    total = kernel.weighted_sum(A, B, tensor(G, dtype))
+    total.backward()
+    C = tensor(X, dtype, grad=True)
+    expected = (kernel(C, B) * tensor(G, dtype)).sum()
+    expected.backward()
+    tolerance = 1e-11 if dtype == torch.float64 else 1e-4
+    assert abs(float(total.detach()) - (kernel(X, Y) * G).sum()) < tolerance
+    assert float((A.grad - C.grad).abs().max()) < tolerance
+
+
+def test_weighted_sums_by_hyperparameters() -> None:
+    X, G = tensor(points(None, 40, 5)), tensor(points(None, 40, 40, 4))
+    t = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
+    total = Heat(Sphere(), t=t).weighted_sum(X, None, G)
+    (slope,) = torch.autograd.grad(total, t, create_graph=True)
+    ends = [float(Heat(Sphere(), t=0.4 + d).weighted_sum(X, None, G)) for d in (1e-5, -1e-5)]
+    assert abs(float(slope.detach()) - (ends[0] - ends[1]) / 2e-5) < 1e-7 * abs(float(slope.detach()))
