@@ -89,7 +89,7 @@ def to_single(values: Any) -> Any:
     if isinstance(values, tuple):
         return tuple(to_single(part) for part in values)
     xp = array_namespace(values)
-    return xp.astype(values, xp.float32)
+    return xp.astype(values, xp.float32, copy=False)
 
 
 def to_double(X: Any) -> Any:

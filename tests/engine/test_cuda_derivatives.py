@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mercer.engine.cuda import CudaEngine
-from mercer.engine.fused import autograd
+from mercer.engine.fused import launch
 from mercer.kernels import Gaussian, Heat, Matern
 from mercer.spaces import Sphere
 from tests.helpers.device import DEVICE, points, tensor
@@ -23,7 +23,7 @@ def by_whole_arrays(function, *inputs):
 @pytest.mark.parametrize("kernel", [Heat(Sphere()), Matern(Sphere(), nu=2.5), Gaussian()], ids=repr)
 @pytest.mark.parametrize("n", [9, 150])
 def test_derivatives_by_points(kernel, n: int, monkeypatch) -> None:
-    monkeypatch.setattr(autograd, "STRIP", 400)  # several strips
+    monkeypatch.setattr(launch, "STRIP", 400)  # several strips
     rng = np.random.default_rng(2)
     X, Y, G = points(kernel, 150, n), points(kernel, 30, n, 1), tensor(rng.normal(size=(150, 150)))
     for dtype, tolerance in ((torch.float64, 1e-11), (torch.float32, 2e-5)):
@@ -45,7 +45,7 @@ def test_derivatives_by_points(kernel, n: int, monkeypatch) -> None:
 
 
 def test_derivatives_of_products_by_points_and_vectors(monkeypatch) -> None:
-    monkeypatch.setattr(autograd, "STRIP", 300)
+    monkeypatch.setattr(launch, "STRIP", 300)
     kernel, rng = Heat(Sphere()), np.random.default_rng(3)
     X, Y = points(kernel, 140, 6), points(kernel, 25, 6, 1)
     Y[4] = X[2]

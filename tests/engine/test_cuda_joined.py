@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from mercer.engine.cuda import CudaEngine
+from mercer.engine.fused import launch
 from mercer.engine.torch import TorchEngine
 from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, Matern
 from mercer.spaces import Categories, Hyperbolic, NormalProduct, ProductSpace, Sphere, Torus
@@ -59,13 +60,20 @@ def test_in_one_pass(kernel) -> None:
         assert torch.equal(kernel(A), kernel(A).T)
 
 
-def test_products_with_vectors() -> None:
-    kernel, X = COMBINED[2], rows(150, 0)
-    v = np.random.default_rng(2).normal(size=(150, 2))
-    found = np.asarray(kernel.matvec(tensor(X), None, tensor(v)).cpu())
-    np.testing.assert_allclose(found, kernel(X) @ v, rtol=1e-11, atol=1e-10)
+@pytest.mark.usefixtures("only_joined")
+@pytest.mark.parametrize("kernel", [COMBINED[2], COMBINED[6]], ids=repr)
+def test_products_with_vectors(kernel, monkeypatch) -> None:
+    monkeypatch.setattr(launch, "STRIP", 2**14)
+    X, v = rows(150, 0), np.random.default_rng(2).normal(size=(150, 2))
+    found = kernel.matvec(tensor(X), None, tensor(v))
+    np.testing.assert_allclose(found.cpu(), kernel(X) @ v, rtol=1e-11, atol=1e-10)
+    single = kernel.matvec(*(tensor(part, torch.float32) for part in (X, X, v[:, 0])))
+    assert single.dtype == torch.float32
+    expected = kernel(X) @ v[:, 0]
+    assert np.abs(np.asarray(single.cpu(), dtype=float) - expected).max() < 1e-5 * np.abs(expected).max()
 
 
+@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # the first call from its thread
 def test_what_is_differentiated_is_not_joined() -> None:
     kernel, X = COMBINED[0], tensor(rows(20, 0), grad=True)
     kernel(X).sum().backward()

@@ -216,8 +216,11 @@ class Engine(ABC):
         """
         return None
 
-    def joined(self, products: Products) -> Any:
-        """A sum of products of Gram matrices, computed in one pass; None where that cannot be done."""
+    def joined(self, products: Products, v: Any = None) -> Any:
+        """A sum of products of Gram matrices, computed in one pass; None where that cannot be done.
+
+        If vectors v are given, the product with them, without the matrix, which is not symmetric.
+        """
         return None
 
     def extent(self, X: Any) -> Extent | None:

@@ -75,11 +75,11 @@ class CudaEngine(TorchEngine):
 
         return weighted_sum(L, R, profile, weights, options, fallback)
 
-    def joined(self, products: Products) -> Any:
+    def joined(self, products: Products, v: Any = None) -> Any:
         """See :class:`Engine`; what is differentiated is not joined."""
         from mercer.engine.fused.autograd import joined
 
-        return joined(products)
+        return joined(products, v)
 
     def extent(self, X: Any) -> Extent | None:
         """See :class:`Engine`."""

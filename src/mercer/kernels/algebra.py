@@ -173,14 +173,21 @@ class _Pair(Kernel, sk.KernelOperator):
         labels = (k.label if isinstance(k, Kernel) else repr(k) for k in self.parts)
         return f" {self._sign} ".join(labels)
 
-    def _in_one_pass(self, X: Any, Y: Any) -> Any:
-        """Gram matrix by an engine that computes both kernels together; None where none does."""
+    def _in_one_pass(self, X: Any, Y: Any, v: Any = None) -> Any:
+        """Gram matrix, or its product with vectors, by an engine that computes both kernels together.
+
+        None where no engine does.
+        """
         products = self.products(X, Y) if joins(X) else None
         if products is None:
             return None
-        check_room(X, Y)
-        K = engine_for(X).joined(products)
-        return None if K is None else _finite(self, lambda: to_single(K) if is_single(X) else K)
+        if v is None:
+            check_room(X, Y)
+        found = engine_for(X).joined(products, v)
+        if found is None:
+            return None
+        single = is_single(X) and (v is None or is_single(v))
+        return _finite(self, lambda: to_single(found) if single else found)
 
     def _slopes(self, eval_gradient: bool) -> int:
         """Number of derivatives to compute."""
@@ -292,7 +299,9 @@ class Product(_Pair):
         if isinstance(second, Constant):
             first, second = second, first
         if not isinstance(first, Constant):
-            return super().matvec(X, Y, v)
+            v = check_vector(v, count(X if Y is None else Y))
+            found = self._in_one_pass(X, X if Y is None else Y, v)
+            return super().matvec(X, Y, v) if found is None else found
         product = _matvec(second, X, Y, v)
         return _finite(self, lambda: product * filled((), first.value, product))
 

@@ -79,31 +79,12 @@ class Kernel(sk.Kernel):
         """
         v = check_vector(v, count(X if Y is None else Y))
         products = []
-        for rows, block, lacking in self._blocks(X, Y):
+        for rows, block, lacking in _blocks(self, X, Y):
             product = block @ v
             if lacking is not None:
                 product = product + (lacking if v.ndim == 1 else lacking[:, None]) * v[rows, ...]
             products.append(product)
         return array_namespace(products[0]).concat(products)
-
-    def _blocks(self, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any]]:
-        """Some rows of ``k(X, Y)`` at a time, and what they lack on the diagonal if Y is X.
-
-        White noise and exact diagonals belong to ``k(X)``; blocks do not have them.
-        """
-        same = Y is None or Y is X
-        X = sliceable(X) if self.requires_vector_input else X
-        Y = X if same else Y
-        size = max(1, BLOCK // max(count(Y), 1))
-        if self.requires_vector_input:
-            size = engine_for(X).rows_at_once(X, size, count(Y))
-        diagonal = self.diag(X) if same else None
-        for start in range(0, count(X), size):
-            rows, lacking = slice(start, min(start + size, count(X))), None
-            block = self(_rows(X, rows), Y)
-            if diagonal is not None:
-                lacking = diagonal[rows] - array_namespace(block).linalg.diagonal(block[:, rows])
-            yield rows, block, lacking
 
     def weighted_sum(self, X: Any, Y: Any, weights: Any) -> Any:
         """Sum of ``weights * k(X, Y)`` over all pairs, without storing the Gram matrix.
@@ -120,13 +101,13 @@ class Kernel(sk.Kernel):
         --------
         >>> import numpy as np
         >>> from mercer.kernels import Gaussian
-        >>> X, y = np.array([[0.0], [1.0], [3.0]]), np.array([1.0, -1.0, 1.0])
-        >>> float(Gaussian().weighted_sum(X, None, np.outer(y, y)).round(4))    # y' K y
+        >>> y = np.array([1.0, -1.0, 1.0])
+        >>> float(Gaussian().weighted_sum([[0.0], [1.0], [3.0]], None, np.outer(y, y)).round(4))
         1.5385
         """
         weights = check_weights(weights, count(X), count(X if Y is None else Y))
         total: Any = 0.0
-        for rows, block, lacking in self._blocks(X, Y):
+        for rows, block, lacking in _blocks(self, X, Y):
             total = total + (block * weights[rows, ...]).sum()
             if lacking is not None:
                 own = array_namespace(block).linalg.diagonal(weights[rows, rows])
@@ -401,6 +382,23 @@ class Kernel(sk.Kernel):
 
     def __repr__(self) -> str:
         return constructor_call(self)
+
+
+def _blocks(kernel: sk.Kernel, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any]]:
+    """Some rows of ``k(X, Y)`` at a time, and what they lack on the diagonal of ``k(X)`` if Y is X."""
+    same = Y is None or Y is X
+    X = sliceable(X) if kernel.requires_vector_input else X
+    Y = X if same else Y
+    size = max(1, BLOCK // max(count(Y), 1))
+    if kernel.requires_vector_input:
+        size = engine_for(X).rows_at_once(X, size, count(Y))
+    diagonal = kernel.diag(X) if same else None
+    for start in range(0, count(X), size):
+        rows, lacking = slice(start, min(start + size, count(X))), None
+        block = kernel(_rows(X, rows), Y)
+        if diagonal is not None:
+            lacking = diagonal[rows] - array_namespace(block).linalg.diagonal(block[:, rows])
+        yield rows, block, lacking
 
 
 def _rows(X: Any, part: slice) -> Any:

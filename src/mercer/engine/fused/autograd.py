@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -11,18 +11,17 @@ import torch
 
 from mercer.engine.base import FactorRows, GramOptions, Products, Term
 from mercer.engine.fused.launch import (
-    SIDE,
     FactorPair,
     Form,
     Pair,
     applied,
     form_of,
     joined_gram,
+    joined_matvec,
+    strips,
 )
 from mercer.profiles import PowerProfile, Profile, TableProfile
 
-#: Elements of a strip of a matrix that is only passing through.
-STRIP = 2**26
 #: Most terms of a sum of products that are computed in one pass.
 _MOST_TERMS = 8
 #: From operands and options to the result by whole arrays, for second derivatives.
@@ -46,17 +45,22 @@ def gram(
     return _Gram.apply(profile, options, fallback, *inputs)
 
 
-def joined(products: Products) -> torch.Tensor | None:
+def joined(products: Products, v: Any) -> torch.Tensor | None:
     """See :meth:`mercer.engine.Engine.joined`; in double precision if a part is."""
     terms = [term for _, each in products for term in each]
     if not terms or len(terms) > _MOST_TERMS:
         return None
     tensors = [part for term in terms for part in _tensors(term)]
     dtype, device = reduce(torch.promote_types, (part.dtype for part in tensors)), tensors[0].device
-    if _differentiated(tensors) or any(form_of(term.profile, dtype, device) is None for term in terms):
+    v = None if v is None else torch.as_tensor(v, device=device)
+    if _differentiated([*tensors, v]):
+        return None
+    if any(form_of(term.profile, dtype, device) is None for term in terms):
         return None
     prepared = [(weight, [_prepared(term, dtype) for term in each]) for weight, each in products]
-    return joined_gram(prepared, terms[0].options.symmetric, dtype, device)
+    if v is None:
+        return joined_gram(prepared, terms[0].options.symmetric, dtype, device)
+    return joined_matvec(prepared, v, dtype).to(torch.promote_types(dtype, v.dtype))
 
 
 def _tensors(term: Term) -> list[torch.Tensor]:
@@ -281,13 +285,6 @@ class _Matvec(_Differentiable):
         return None, None, None, *gradients
 
 
-def _strips(shape: tuple[int, int]) -> Iterator[slice]:
-    """Rows of strips of a matrix, whole tiles each, that are small beside the device's memory."""
-    m, p = shape
-    height = max(1, STRIP // (SIDE * max(p, 1))) * SIDE
-    return (slice(start, min(start + height, m)) for start in range(0, m, height))
-
-
 def _gradients(
     ctx: Any,
     inputs: list[Any],
@@ -323,7 +320,7 @@ def _gradients(
     ]
     for k, _ in moved:
         gradients[k] = torch.zeros((), dtype=torch.float64, device=L.device)
-    for rows in _strips(pair.shape):
+    for rows in strips(pair.shape):
         W = weights(rows).clone()
         if exact:
             own = W.diagonal(offset=rows.start)

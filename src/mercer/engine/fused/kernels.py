@@ -168,14 +168,15 @@ def _over_factors(TERM, rows, columns, m, p, HOW):
 @triton.jit
 def gram_kernel(
     SUM, WEIGHTS, OUT, G, m, p, ld, HOW,
-    SYMMETRIC: tl.constexpr, TOTAL: tl.constexpr, SIDE: tl.constexpr, GROUP: tl.constexpr,
+    SYMMETRIC: tl.constexpr, TOTAL: tl.constexpr, HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """One tile of a sum of products of terms; of a symmetric matrix also the tile below the diagonal.
 
     WEIGHTS are those of the products, or None.  Elements are multiplied by those of G, if it is there;
     with ``TOTAL`` their sum is stored instead of them, one number for each tile.
     """
-    down, across = tl.cdiv(m, SIDE), tl.cdiv(p, SIDE)
+    down, across = tl.cdiv(m, HEIGHT), tl.cdiv(p, WIDTH)
     pid = tl.program_id(0)
     # Tiles of one group of rows follow each other: their operands stay in the cache.
     first = pid // (GROUP * across) * GROUP
@@ -184,7 +185,7 @@ def gram_kernel(
     j = pid % (GROUP * across) // size
     if SYMMETRIC and j < i:
         return
-    rows, columns = i * SIDE + tl.arange(0, SIDE), j * SIDE + tl.arange(0, SIDE)
+    rows, columns = i * HEIGHT + tl.arange(0, HEIGHT), j * WIDTH + tl.arange(0, WIDTH)
     inside = (rows[:, None] < m) & (columns[None, :] < p)
     place = rows[:, None].to(tl.int64) * ld + columns[None, :]
     for s in tl.static_range(len(HOW)):
@@ -195,7 +196,8 @@ def gram_kernel(
             else:
                 w = _product(TERM[0], rows, columns, HOW[s][t])
                 factor = _values(w, TERM, rows, columns, m, p, HOW[s][t])
-            if TERM[3] is not None:
+            # Tiles of symmetric matrices are square; which is on the diagonal is known at run time.
+            if TERM[3] is not None:  # noqa: SIM102
                 if i == j:
                     factor = _exact(factor, TERM[3], rows, columns, m)
             if t == 0:
@@ -203,7 +205,7 @@ def gram_kernel(
             else:
                 product *= factor
         if len(HOW[s]) == 0:
-            product = tl.full((SIDE, SIDE), 1.0, dtype=OUT.dtype.element_ty)
+            product = tl.full((HEIGHT, WIDTH), 1.0, dtype=OUT.dtype.element_ty)
         if WEIGHTS is not None:
             product *= tl.load(WEIGHTS + s)
         if s == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
@@ -32,11 +32,17 @@ _SHORT = 64
 _HALF = 1e3
 #: Columns that are multiplied in one step; rows, columns and warps of a tile times several vectors then.
 _WHOLE, _HALVES = (16, 32, 64), (128, 128, 8)
-#: Rows, columns and warps of a tile of derivatives: small, so that three programs share a processor.
-_PULL = (64, 32, 4)
+#: Rows, columns and warps of a tile of derivatives: small, so that programs share a processor.
+_PULL = (128, 32, 4)
 #: Sizes of tiles that were measured to be good on an H200.
-_LARGE = {"SIDE": 128, "num_warps": 8, "num_stages": 3}
-_SMALL = {"SIDE": 64, "num_warps": 4, "num_stages": 3}
+_LARGE = {"HEIGHT": 128, "WIDTH": 128, "num_warps": 8, "num_stages": 3}
+_SMALL = {"HEIGHT": 64, "WIDTH": 64, "num_warps": 4, "num_stages": 3}
+_DOUBLE = {"HEIGHT": 128, "WIDTH": 64, "num_warps": 4, "num_stages": 3}
+_DOUBLE_SQUARE = {"HEIGHT": 64, "WIDTH": 64, "num_warps": 4, "num_stages": 4}
+#: Columns of a matrix that are multiplied with vectors before sums are in double precision.
+_COLUMNS = 8192
+#: Elements of a strip of a matrix that is only passing through.
+STRIP = 2**26
 #: Programs that fill a device.
 _PROGRAMS = 2048
 _SEPARATIONS = {"invariant": 0, "one-sided": 1, "folded": 2}
@@ -119,6 +125,13 @@ def _strips(p: int, width: int, programs: int) -> tuple[int, int]:
     strips = max(1, min(parts(p, 8 * width), _PROGRAMS // programs))
     strip = max(width, power_of_two(parts(p, strips)))
     return strip, parts(p, strip)
+
+
+def strips(shape: tuple[int, int]) -> Iterator[slice]:
+    """Rows of strips of a matrix, whole tiles each, that are small beside the device's memory."""
+    m, p = shape
+    height = max(1, STRIP // (SIDE * max(p, 1))) * SIDE
+    return (slice(start, min(start + height, m)) for start in range(0, m, height))
 
 
 def applied(form: Form, w: torch.Tensor) -> torch.Tensor:
@@ -222,6 +235,8 @@ class Pair:
         one = self.term(form, diagonal, step if self.is_short else None)
         out = torch.empty(self.shape, dtype=self.dtype, device=self.L.device)
         sizes = _SMALL if self.is_short else _LARGE
+        if self.dtype == torch.float64:
+            sizes = _DOUBLE_SQUARE if symmetric else _DOUBLE
         return _launched(out, self.shape, [[one]], sizes, symmetric, weights=weights)
 
     def matvec(self, form: Form, v: torch.Tensor, diagonal: torch.Tensor | None = None) -> torch.Tensor:
@@ -294,10 +309,19 @@ class FactorPair:
     left: FactorRows
     right: FactorRows
 
+    #: Tiles are small.
+    is_short = True
+
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the matrix."""
         return self.left.points.shape[1], self.right.points.shape[1]
+
+    def part(self, rows: slice) -> FactorPair:
+        """The same with some rows of the first set."""
+        left = self.left
+        some = left._replace(points=left.points[:, rows], scales=left.scales[:, rows])
+        return FactorPair(some, self.right)
 
     def term(
         self, form: Form, diagonal: torch.Tensor | None = None
@@ -313,20 +337,44 @@ class FactorPair:
         return (operands, None, None, exact, form.arguments), how
 
 
+#: A sum of products of terms, each with its diagonal.
+Joined = Sequence[tuple[float, Sequence[tuple[Pair | FactorPair, Form, torch.Tensor | None]]]]
+
+
+def _shape(products: Joined) -> tuple[int, int]:
+    return next(pair.shape for _, each in products for pair, _, _ in each)
+
+
 def joined_gram(
-    products: Sequence[tuple[float, Sequence[tuple[Pair | FactorPair, Form, torch.Tensor | None]]]],
-    symmetric: bool,
-    dtype: torch.dtype,
-    device: torch.device,
+    products: Joined, symmetric: bool, dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
-    """Sum of products of terms, each with its diagonal, in one pass."""
+    """Sum of products of terms in one pass."""
     terms = [[pair.term(form, own) for pair, form, own in each] for _, each in products]
-    shape = next(pair.shape for _, each in products for pair, _, _ in each)
+    shape = _shape(products)
     factors = [factor for factor, _ in products]
     plain = all(factor == 1 for factor in factors)
     weights = None if plain else torch.tensor(factors, dtype=dtype, device=device)
     out = torch.empty(shape, dtype=dtype, device=device)
-    return _launched(out, shape, terms, _SMALL, symmetric, factors=weights)
+    long = dtype == torch.float32 and any(
+        not pair.is_short for _, each in products for pair, _, _ in each
+    )
+    return _launched(out, shape, terms, _LARGE if long else _SMALL, symmetric, factors=weights)
+
+
+def joined_matvec(products: Joined, v: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The same, not symmetric, times vectors, by strips of rows; sums of parts in double precision."""
+    m, p = _shape(products)
+    found = torch.zeros((m, *v.shape[1:]), dtype=torch.float64, device=v.device)
+    v = v.detach().to(dtype)
+    for rows in strips((m, p)):
+        part = [
+            (factor, [(pair.part(rows), form, None) for pair, form, _ in each])
+            for factor, each in products
+        ]
+        K = joined_gram(part, False, dtype, v.device)
+        for columns in (slice(start, start + _COLUMNS) for start in range(0, p, _COLUMNS)):
+            found[rows] += K[:, columns] @ v[columns]
+    return found
 
 
 def _launched(
@@ -351,4 +399,4 @@ def _launched(
 
 
 def _tiles(shape: tuple[int, int], sizes: dict[str, int]) -> int:
-    return parts(shape[0], sizes["SIDE"]) * parts(shape[1], sizes["SIDE"])
+    return parts(shape[0], sizes["HEIGHT"]) * parts(shape[1], sizes["WIDTH"])

@@ -11,6 +11,8 @@ from mercer.engine.fused.row_kernels import extent_kernel, keys_kernel, planes_k
 
 #: Elements of a block of rows, and the most blocks of one launch.
 _ELEMENTS, _PROGRAMS = 4096, 1024
+#: Pairs of rows that take longer than it takes the device to answer a question.
+_MANY = 2**31
 
 
 def power_of_two(n: int) -> int:
@@ -77,7 +79,11 @@ def planes(X: torch.Tensor, side: int, step: int, small: bool) -> torch.Tensor:
 
 
 def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Numbers that equal rows of X and of Y (by default X) have in common; None if no rows are equal."""
+    """Numbers that equal rows of X and of Y (by default X) have in common.
+
+    None if no rows are equal and the pairs are many; of few pairs, using the numbers costs less than
+    waiting for that answer.
+    """
     m, n = X.shape
     p = 0 if Y is None else Y.shape[0]
     numbers = torch.empty(m + p, dtype=torch.int32, device=X.device)
@@ -93,6 +99,6 @@ def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, 
     if Y is not None:
         launch(Y, numbers[m:], INSERT=True, NOTE=False)
     launch(X, numbers, INSERT=Y is None, NOTE=True)
-    if not table[size].item():
+    if m * (p or m) >= _MANY and not table[size].item():
         return None
     return numbers[:m], numbers[m:] if p else numbers
