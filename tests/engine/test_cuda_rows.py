@@ -62,10 +62,11 @@ def test_unit_rows_of_any_scale() -> None:
 
 def test_numbers_of_equal_rows(monkeypatch) -> None:
     engine, X = engine_for(tensor(np.eye(2))), points(None, 400, 3)
-    few = engine.equal_rows(tensor(X), None, 1.0)
+    few = engine.equal_rows(tensor(X, torch.float32), None, 1.0)
     np.testing.assert_array_equal(np.asarray(few.mask((400, 400)).cpu()), np.eye(400, dtype=bool))
-    monkeypatch.setattr(fused_rows, "_MANY", 1)
     assert engine.equal_rows(tensor(X), None, 1.0) is None
+    monkeypatch.setattr(fused_rows, "_MANY", 1)
+    assert engine.equal_rows(tensor(X, torch.float32), None, 1.0) is None
     assert engine.equal_rows(tensor(X[:200]), tensor(X[200:]), 1.0) is None
     X[5], X[390] = X[100], X[7]
     X[9, 0], X[10] = 0.0, X[9]

@@ -81,8 +81,8 @@ def planes(X: torch.Tensor, side: int, step: int, small: bool) -> torch.Tensor:
 def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Numbers that equal rows of X and of Y (by default X) have in common.
 
-    None if no rows are equal and the pairs are many; of few pairs, using the numbers costs less than
-    waiting for that answer.
+    None if no rows are equal, where it pays to wait for that answer: in double precision, and if pairs
+    are many.
     """
     m, n = X.shape
     p = 0 if Y is None else Y.shape[0]
@@ -99,6 +99,7 @@ def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, 
     if Y is not None:
         launch(Y, numbers[m:], INSERT=True, NOTE=False)
     launch(X, numbers, INSERT=Y is None, NOTE=True)
-    if m * (p or m) >= _MANY and not table[size].item():
+    waits = X.dtype == torch.float64 or m * (p or m) >= _MANY
+    if waits and not table[size].item():
         return None
     return numbers[:m], numbers[m:] if p else numbers
