@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh, eigh_tridiagonal
 from sklearn.base import clone
 
-from mercer._arrays import count, number, taken
+from mercer._arrays import count, is_single, number, taken
 from mercer._validation import is_number, is_whole
 from mercer.kernels.base import Kernel
 from mercer.machines.conjugate import conjugate_gradients
@@ -21,9 +21,6 @@ from mercer.machines.program import Array
 #: Columns of the factor that preconditions, most steps of the Lanczos method, and most iterations of
 #: conjugate gradients.
 _RANK, _STEPS, _ITERATIONS = 500, 100, 1000
-#: Relative residual of linear systems, change of a sum of logarithms that ends the Lanczos method in
-#: units of the number of rows, and step of logarithms of hyperparameters.
-_RESIDUAL, _CHANGE, _STEP = 1e-8, 1e-10, 1e-4
 #: New points at a time.
 _BLOCK = 256
 
@@ -43,6 +40,25 @@ class Evidence:
     standard_error: float
     gradient: Array
     gradient_errors: Array
+
+
+class _Precision(NamedTuple):
+    """When iterations end, and how far hyperparameters are moved for a derivative."""
+
+    #: Relative residual of linear systems.
+    residual: float
+    #: Change of a sum of logarithms between steps of the Lanczos method, over the number of rows.
+    change: float
+    #: Step of the logarithms of hyperparameters.
+    step: float
+
+
+_DOUBLE, _SINGLE = _Precision(1e-8, 1e-10, 1e-4), _Precision(1e-5, 1e-7, 5e-3)
+
+
+def _precision(X: Any) -> _Precision:
+    """What the precision of points allows."""
+    return _SINGLE if is_single(X) else _DOUBLE
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +147,11 @@ def log_evidence(
 
     operator = _regular(points, alpha)
     signs = rng.choice([-1.0, 1.0], size=(m, n_probes))
-    logs = _log_forms(lambda V: P.power(-0.5, operator(P.power(-0.5, V))), signs)
+    precision = _precision(X)
+    logs = _log_forms(lambda V: P.power(-0.5, operator(P.power(-0.5, V))), signs, precision.change)
     size = float(np.abs(targets).max()) or 1.0  # squares must neither overflow nor vanish on the way
     right = np.column_stack([targets / size, P.power(0.5, signs)])
-    goals = _RESIDUAL * np.maximum(np.linalg.norm(right, axis=0), 1e-300)
+    goals = precision.residual * np.maximum(np.linalg.norm(right, axis=0), 1e-300)
     solved, _, _ = conjugate_gradients(operator, right, Preconditioner(F, alpha), goals, _ITERATIONS)
     a, inverse, probes = solved[:, :1], solved[:, 1:], P.power(-0.5, signs)
     fit = float(right[:, 0] @ a[:, 0]) * size * size
@@ -228,7 +245,7 @@ def _regular(points: Points, alpha: float) -> Callable[[Array], Array]:
     """Products with ``K + alpha``."""
 
     def operator(V: Array) -> Array:
-        return np.asarray(points.times(V)) + alpha * V
+        return products(points.kernel, points.X, None, V) + alpha * V
 
     return operator
 
@@ -241,16 +258,17 @@ def _error(values: Array) -> float:
 def _slope(kernel: Kernel, X: Any, V: Array, j: int) -> Array:
     """Product of the derivative of the Gram matrix by one entry of theta, by central differences."""
     sides = []
-    for step in (_STEP, -_STEP):
+    step = _precision(X).step
+    for move in (step, -step):
         moved = clone(kernel)
         theta = np.array(kernel.theta)
-        theta[j] += step
+        theta[j] += move
         moved.theta = theta
         sides.append(products(moved, X, None, V))
-    return (sides[0] - sides[1]) / (2 * _STEP)
+    return (sides[0] - sides[1]) / (2 * step)
 
 
-def _log_forms(operator: Any, Z: Array) -> Array:
+def _log_forms(operator: Any, Z: Array, change: float) -> Array:
     """``z' log(A) z`` for each column, by Gauss quadrature from the Lanczos method."""
     size = np.linalg.norm(Z, axis=0)
     q, before, off = Z / size, np.zeros_like(Z), np.zeros(Z.shape[1])
@@ -263,7 +281,7 @@ def _log_forms(operator: Any, Z: Array) -> Array:
         v -= diagonals[-1] * q
         off = np.linalg.norm(v, axis=0)
         forms = size**2 * np.array([_quadrature(diagonals, offs, k) for k in range(Z.shape[1])])
-        done = np.abs(forms - last).max() <= _CHANGE * len(Z) or off.min() <= 1e-12
+        done = np.abs(forms - last).max() <= change * len(Z) or off.min() <= 1e-12
         if done or len(diagonals) == min(_STEPS, len(Z)):
             return forms
         last = forms
