@@ -32,8 +32,12 @@ _SHORT = 64
 _HALF = 1e3
 #: Columns that are multiplied in one step; rows, columns and warps of a tile times several vectors then.
 _WHOLE, _HALVES = (16, 32, 64), (128, 128, 8)
+#: The same where values are looked up.
+_TABLE = (64, 64, 4)
 #: Rows, columns and warps of a tile of derivatives: small, so that programs share a processor.
 _PULL = (128, 32, 4)
+#: The same of long rows, or where values are looked up.
+_WIDE_PULL = (64, 32, 4)
 #: Sizes of tiles that were measured to be good on an H200.
 _LARGE = {"HEIGHT": 128, "WIDTH": 128, "num_warps": 8, "num_stages": 3}
 _SMALL = {"HEIGHT": 64, "WIDTH": 64, "num_warps": 4, "num_stages": 3}
@@ -60,6 +64,11 @@ class Form:
     arguments: tuple[Any, ...]
     constants: tuple[Any, ...]
     largest: float = math.inf
+
+    @property
+    def is_table(self) -> bool:
+        """Whether values are looked up."""
+        return bool(self.constants[0].value)
 
 
 @lru_cache(maxsize=256)
@@ -236,7 +245,7 @@ class Pair:
         out = torch.empty(self.shape, dtype=self.dtype, device=self.L.device)
         sizes = _SMALL if self.is_short else _LARGE
         if self.dtype == torch.float64:
-            sizes = _DOUBLE_SQUARE if symmetric else _DOUBLE
+            sizes = _DOUBLE_SQUARE if symmetric or form.is_table else _DOUBLE
         return _launched(out, self.shape, [[one]], sizes, symmetric, weights=weights)
 
     def matvec(self, form: Form, v: torch.Tensor, diagonal: torch.Tensor | None = None) -> torch.Tensor:
@@ -261,8 +270,11 @@ class Pair:
         short = (q == 1 or halves) and k in _WHOLE  # one step, of rows that are loaded once
         if short and halves:
             height, width, warps = _HALVES
+        if form.is_table:
+            # Nothing is fetched ahead: Triton fails to arrange that with rows of a table.
+            height, width, warps = _TABLE
         # With few columns, shared memory does not hold the operands of three steps beside the vectors.
-        stages = 2 if short or k <= 32 or self.dtype == torch.float64 else 3
+        stages = 1 if form.is_table else 2 if short or k <= 32 or self.dtype == torch.float64 else 3
         strip, strips = _strips(p, width, parts(m, height))
         out = torch.empty((strips, m, q), dtype=torch.float64, device=self.L.device)
         term, how = self.term(form, diagonal, k if short else None)
@@ -281,13 +293,14 @@ class Pair:
     def pulled(self, form: Form, weights: torch.Tensor, both: bool, off: bool) -> torch.Tensor:
         """``(weights * profile(L @ R.T)) @ R``; see :func:`~mercer.engine.fused.kernels.pull_kernel`."""
         (m, p), k = self.shape, self.L.shape[2]
-        height, width, warps = _PULL
+        height, width, warps = _PULL if k <= _SHORT and not form.is_table else _WIDE_PULL
         strip, strips = _strips(p, width, parts(m, height))
         out = torch.empty((strips, m, k), dtype=self.dtype, device=self.L.device)
         term, how = self.term(form)
         pull_kernel[(parts(m, height), strips)](
             term, weights, out, m, p, *weights.stride(), HOW=how, WIDE=power_of_two(k), BOTH=both,
-            STRIP=strip, OFF=off, HEIGHT=height, WIDTH=width, num_warps=warps, num_stages=2,
+            STRIP=strip, OFF=off, HEIGHT=height, WIDTH=width, num_warps=warps,
+            num_stages=1 if form.is_table else 2,
         )  # fmt: skip
         return out.sum(dim=0)
 
