@@ -302,7 +302,7 @@ def test_nested_scores_are_honest() -> None:
 
 def test_report_of_digits(tmp_path) -> None:
     table = digits()
-    result = compare(table.X[:200], table.y[:200], folds=2)
+    result = compare(table.X[:100], table.y[:100], folds=2)
     write_report(result, "<digits>", tmp_path / "r.html")
     assert "&lt;digits&gt;" in (tmp_path / "r.html").read_text()
     assert "kernel" in result.verdict
