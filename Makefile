@@ -17,7 +17,8 @@ TESTS ?=
 demo: .venv/demo
 	$(BIN)/mercer compare --report mercer-report.html
 
-test: .venv/dev lint types docs-check
+test: .venv/dev
+	$(MAKE) --jobs 2 lint types docs-check
 	$(BIN)/python -m pytest --numprocesses 2
 
 lint: .venv/dev

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -295,13 +296,13 @@ def test_nested_scores_are_honest() -> None:
     # Labels without any relation to the rows: a score that leaks would be above chance.
     rng = np.random.default_rng(1)
     X, y = rng.poisson(3, size=(120, 40)) + 1, rng.permutation([0, 1] * 60)
-    for score in compare(X, y, folds=4).scores:
+    for score in compare(X, y, folds=3).scores:
         assert score.mean < 0.65
 
 
 def test_report_of_digits(tmp_path) -> None:
     table = digits()
-    result = compare(table.X[:200], table.y[:200], folds=2)
+    result = compare(table.X[:100], table.y[:100], folds=2)
     write_report(result, "<digits>", tmp_path / "r.html")
     assert "&lt;digits&gt;" in (tmp_path / "r.html").read_text()
     assert "kernel" in result.verdict
@@ -312,4 +313,5 @@ def test_device_that_is_not_there(tmp_path, frame) -> None:
     frame.to_csv(path, index=False)
     result = run("compare", path, "--target", "kind", "--device", "cuda:99")
     assert result.exit_code == 2
-    assert "device 'cuda:99' is not there" in result.stderr
+    missing = "is not there" if find_spec("torch") else "needs PyTorch"
+    assert f"device 'cuda:99' {missing}" in result.stderr

@@ -127,13 +127,12 @@ pandas.DataFrame.added = added
 """
 
 
-@pytest.mark.parametrize(("seed", "before"), [("1", ""), ("2", OTHERS)], ids=["alone", "after others"])
-def test_the_same_in_every_process(table, seed: str, before: str) -> None:
-    """And without a warning."""
-    code = f"{before}\nfrom tests.datasets.test_docstrings import *; print(digest(load_docstrings()))"
+def test_the_same_in_every_process(table) -> None:
+    """Whatever other packages have done there, and without a warning."""
+    code = f"{OTHERS}\nfrom tests.datasets.test_docstrings import *; print(digest(load_docstrings()))"
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True,
-        env={**os.environ, "PYTHONHASHSEED": seed}, cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONHASHSEED": "2"}, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert run.stdout.strip() == digest(table), run.stderr
 

@@ -22,7 +22,7 @@ from tests.fuzz.seeds import SEEDS, Seed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is filled by glibc")
 #: Files of each kind; the long run begins elsewhere.
-COUNT, FIRST = 150, 10**9
+COUNT, FIRST = 100, 10**9
 
 quick = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -6,18 +6,19 @@ from collections.abc import Iterator
 
 import mpmath as mp
 import numpy as np
+from flint import arb, ctx
 
 
 def heat(n: int, t: float, w: np.ndarray, bits: int = 256) -> list[mp.mpf]:
     """Normalised heat kernel on S^(n-1), with 77 digits or more."""
-    with mp.workprec(bits):
-        t = mp.mpf(t)
-        step, ratio = mp.exp(-(n - 1) * t), mp.exp(-2 * t)
-        factor, peak, weights = mp.mpf(1), mp.mpf(0), []
+    with ctx.workprec(bits + 64):
+        time = arb(t)
+        step, ratio = (-(n - 1) * time).exp(), (-2 * time).exp()
+        factor, peak, least, weights = arb(1), arb(0), arb(2) ** (-bits // 2), []
         for level, count in enumerate(multiplicities(n)):
             weights.append(factor * count)
-            peak = max(peak, weights[-1])
-            if level > 1 and weights[-1] < peak * mp.mpf(2) ** (-bits // 2):
+            peak = peak.max(weights[-1])
+            if level > 1 and weights[-1] < peak * least:
                 break
             factor *= step
             step *= ratio
@@ -26,29 +27,30 @@ def heat(n: int, t: float, w: np.ndarray, bits: int = 256) -> list[mp.mpf]:
 
 def matern_by_levels(n: int, nu: float, length_scale: float, w: np.ndarray, levels: int) -> list[mp.mpf]:
     """Normalised Matern kernel on S^(n-1), level by level."""
-    rate, power = 2 * mp.mpf(nu) / mp.mpf(length_scale) ** 2, mp.mpf(nu) + mp.mpf(n - 1) / 2
-    counts = zip(range(levels), multiplicities(n), strict=False)
-    weights = [count * (rate + k * (k + n - 2)) ** -power for k, count in counts]
-    return normalised_series(n, weights, w)
+    with ctx.workprec(256):
+        rate, power = 2 * arb(nu) / arb(length_scale) ** 2, arb(nu) + arb(n - 1) / 2
+        counts = zip(range(levels), multiplicities(n), strict=False)
+        weights = [count * (rate + k * (k + n - 2)) ** -power for k, count in counts]
+        return normalised_series(n, weights, w, bits=192)
 
 
-def multiplicities(n: int) -> Iterator[mp.mpf]:
+def multiplicities(n: int) -> Iterator[arb]:
     """Dimensions N_0, N_1, ... of the eigenspaces."""
-    count, level = mp.mpf(1), 0
+    count, level = arb(1), 0
     while True:
         yield count
         if n == 2:
-            count = mp.mpf(2)
+            count = arb(2)
         else:
-            count *= mp.mpf((2 * level + n) * (level + n - 2)) / ((2 * level + n - 2) * (level + 1))
+            count = count * ((2 * level + n) * (level + n - 2)) / ((2 * level + n - 2) * (level + 1))
         level += 1
 
 
-def normalised_series(n: int, weights: list[mp.mpf], w: np.ndarray, bits: int = 256) -> list[mp.mpf]:
+def normalised_series(n: int, weights: list[arb], w: np.ndarray, bits: int) -> list[mp.mpf]:
     """``sum_l weights[l] P_l(w) / sum_l weights[l]``: the textbook recurrence in fixed point."""
-    total = mp.fsum(weights)
-    fixed = [int(x / total * 2**bits) for x in weights]
-    w = np.array([int(mp.mpf(float(x)) * 2**bits) for x in w], dtype=object)
+    unit = arb(2) ** bits / sum(weights, arb(0))
+    fixed = [fixed_point(x * unit) for x in weights]
+    w = np.array([fixed_point(arb(x) * arb(2) ** bits) for x in w.tolist()], dtype=object)
     before, here = np.full(len(w), 1 << bits, dtype=object), w
     sums = fixed[0] * before + fixed[1] * here
     for level in range(1, len(fixed) - 1):
@@ -56,6 +58,12 @@ def normalised_series(n: int, weights: list[mp.mpf], w: np.ndarray, bits: int = 
         before, here = here, after
         sums = sums + fixed[level + 1] * here
     return [mp.mpf(int(s)) / mp.mpf(2) ** (2 * bits) for s in sums]
+
+
+def fixed_point(x: arb) -> int:
+    """The whole number below the middle of a ball."""
+    mantissa, exponent = map(int, x.mid().man_exp())
+    return mantissa << exponent if exponent >= 0 else mantissa >> -exponent
 
 
 def zonal_sum(n: int, weights: list[float], w: float) -> mp.mpf:

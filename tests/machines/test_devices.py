@@ -48,7 +48,7 @@ def values(machine, points) -> np.ndarray:
     ("machine", "target"),
     [
         (SVC(KERNEL, C=5.0), y),
-        (SVC(KERNEL, C=5.0, class_weight="balanced"), y + (X[:, 0] > 1)),
+        (SVC(KERNEL, class_weight="balanced"), y + (X[:, 0] > 1)),
         (SVC("rbf"), y),
         (SVR(KERNEL, C=2.0, epsilon=0.05), X[:, 0]),
         (OneClassSVM(KERNEL, nu=0.2), None),

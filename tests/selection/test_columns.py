@@ -23,7 +23,8 @@ from mercer.spaces import Categories
 ROWS = 45
 
 
-def public_table() -> pd.DataFrame:
+@pytest.fixture(scope="module")
+def wines() -> pd.DataFrame:
     """Numbers of wines, documents of docstrings, and strings and labels drawn for each class."""
     rng = np.random.default_rng(0)
     wine = load_wine()
@@ -57,7 +58,6 @@ def public_table() -> pd.DataFrame:
     return table
 
 
-TABLE = public_table()
 KINDS = {
     "alcohol": "number", "hue": "number", "soil": "category", "notes": "text", "gene": "string",
     "bottled": "date", "lat": "coordinate", "lon": "coordinate", "cellar": "constant",
@@ -65,10 +65,10 @@ KINDS = {
 }  # fmt: skip
 
 
-def test_columns_are_recognised(tmp_path) -> None:
+def test_columns_are_recognised(wines, tmp_path) -> None:
     path = tmp_path / "wines.csv"
-    TABLE.to_csv(path, index=False)
-    for table in (TABLE, pd.read_csv(path)):
+    wines.to_csv(path, index=False)
+    for table in (wines, pd.read_csv(path)):
         assert {c.name: c.kind for c in recognised(table)} == KINDS
     counts = pd.DataFrame(np.random.default_rng(0).poisson(0.3, size=(30, 9))).add_prefix("word")
     assert {c.kind for c in recognised(counts.assign(age=np.linspace(1, 2, 30)))} == {"counts", "number"}
@@ -98,8 +98,8 @@ def test_what_a_column_is_taken_for(values, kind: str) -> None:
     assert recognised(pd.DataFrame({"it": column}))[0].kind == kind
 
 
-def test_kinds_are_overruled() -> None:
-    found = recognised(TABLE, {"code": "category", "notes": CountVectorizer(min_df=2)})
+def test_kinds_are_overruled(wines) -> None:
+    found = recognised(wines, {"code": "category", "notes": CountVectorizer(min_df=2)})
     assert {c.name: c.kind for c in found}["code"] == "category"
     assert next(c for c in found if c.name == "notes").words.min_df == 2
     for given, message in (
@@ -109,15 +109,15 @@ def test_kinds_are_overruled() -> None:
         ({"bottled": "category"}, "'bottled' cannot be taken as category: nearly every row has a value"),
     ):
         with pytest.raises(ValueError, match=message):
-            recognised(TABLE, given)
+            recognised(wines, given)
 
 
 def run(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
-def test_a_mixed_table_from_file_to_prediction(tmp_path) -> None:
-    table = TABLE.drop(columns=["lat", "lon", "code"])
+def test_a_mixed_table_from_file_to_prediction(wines, tmp_path) -> None:
+    table = wines.drop(columns=["lat", "lon", "code"])
     table.loc[3, "hue"], table.loc[4, "soil"], table.loc[5, "notes"] = np.nan, None, None
     path, model = tmp_path / "wines.csv", tmp_path / "model.skops"
     table.to_csv(path, index=False)
@@ -168,9 +168,9 @@ def test_what_is_not_a_date_is_named() -> None:
     assert labels == ["2024-03-01", "(missing)", "2024-03-01"]
 
 
-def test_words(tmp_path) -> None:
+def test_words(wines, tmp_path) -> None:
     path, model = tmp_path / "reviews.csv", tmp_path / "words.skops"
-    table = TABLE[["notes", "kind"]].assign(stars=range(len(TABLE)))
+    table = wines[["notes", "kind"]].assign(stars=range(len(wines)))
     table.loc[7, "notes"] = None
     table.to_csv(path, index=False)
     options = ("--target", "kind", "--words", "notes", "--ngrams", 2, "--min-documents", 2, "--folds", 2)
@@ -199,12 +199,12 @@ def test_words(tmp_path) -> None:
     assert f"mercer compare {path} --target kind --words notes --ngrams 2 --min-documents 2" in text
     assert "'notes': CountVectorizer(min_df=2, ngram_range=(1, 2))" in text
     assert "compare(data.X[['notes']], data.y, " in text
-    new = pd.DataFrame({"notes": ["zzz qqq", None, TABLE.notes[0]], "other": 1})
+    new = pd.DataFrame({"notes": ["zzz qqq", None, wines.notes[0]], "other": 1})
     new.to_csv(tmp_path / "new.csv", index=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that documents have no known words
         printed = run("predict", model, tmp_path / "new.csv")
-        expected = saved.predict(TABLE[["notes"]][:1])
+        expected = saved.predict(wines[["notes"]][:1])
     assert printed.exit_code == 0, printed.output
     assert printed.stdout.splitlines()[3].endswith(expected[0])
     refused = run("compare", path, "--target", "kind", "--words", "note")

@@ -68,7 +68,7 @@ def test_points_without_a_target_are_left_out_and_told() -> None:
 
 def test_regression() -> None:
     y = 100 + 10 * np.log((COUNTS[:, 0] + 1) / (COUNTS[:, 1] + 1)) + RNG.normal(size=60)
-    result = compare(COUNTS, y, folds=3)
+    result = compare(COUNTS, y, folds=2)
     assert result.target.task == "regression"
     assert (result.metric, result.chance, result.classes) == ("r2", 0.0, {})
     assert result.baseline == "R² of the mean"
@@ -191,14 +191,14 @@ def test_interval_and_test_against_definitions() -> None:
 
 def test_scores_of_noise_are_unbiased() -> None:
     means, rejected = [], 0
-    for seed in range(30):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         X, y = rng.poisson(3, size=(60, 8)) + 1, rng.permutation([0, 1] * 30)
         kernels = {"Gaussian": [Gaussian(s) for s in (2.0, 8.0)], "heat": FEW["exact heat"]}
         result = compare(X, y, kernels=kernels, folds=3, random_state=seed)
         means.append(np.mean([s.mean for s in result.scores]))
         rejected += result.p_values["heat"] < 0.05
-    error = np.std(means, ddof=1) / np.sqrt(30)
+    error = np.std(means, ddof=1) / np.sqrt(20)
     assert abs(np.mean(means) - 0.5) < 2 * error
     assert rejected <= 2
 

@@ -170,7 +170,7 @@ def of_nodes() -> Comparison:
 
 
 def test_the_best_model_can_be_rebuilt() -> None:
-    strings = compare(STRINGS, HALVES, folds=3)
+    strings = compare(STRINGS, HALVES, folds=2)
     assert rebuilt(strings).fit(STRINGS, HALVES).score(STRINGS, HALVES) > 0.9
     nodes, graph = of_nodes(), blocks()
     assert rebuilt(nodes, graph=graph).fit(list(graph), HALVES).score(list(graph), HALVES) > 0.9
@@ -273,9 +273,9 @@ def test_weighted_edges_and_isolated_nodes(tmp_path) -> None:
 
 def cloud_frame() -> pd.DataFrame:
     rows = []
-    for i in range(30):
+    for i in range(20):
         ring = i % 2
-        angles = RNG.uniform(0, 2 * np.pi, size=RNG.integers(15, 25))
+        angles = RNG.uniform(0, 2 * np.pi, size=RNG.integers(12, 18))
         radius = np.where(ring, 1.0, np.sqrt(2 * RNG.uniform(size=len(angles))))
         points = radius[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
         rows += [(f"c{i}", ring, *point) for point in points]
@@ -287,16 +287,16 @@ def test_clouds(tmp_path) -> None:
     frame = cloud_frame().sample(frac=1, random_state=0)
     frame.assign(weight=2.0, note="x").to_csv(path, index=False)
     command = ("compare", path, "--target", "ring", "--cloud", "cloud_id", "--drop", "note")
-    command = (*command, "--weight", "weight", "--folds", 3, "--cache", tmp_path / "fits")
+    command = (*command, "--weight", "weight", "--folds", 2, "--cache", tmp_path / "fits")
     found = scores(run(*command, "--json"))
     assert found.pop("kind") == "clouds"
     assert max(found["generalised variance"], found["trace"]) > 0.85
     shown = run(*command).stdout
-    assert "30 clouds" in shown
+    assert "20 clouds" in shown
     assert "coordinates: x1, x2" in " ".join(shown.split())
     assert "…" not in shown  # all parameters
     table = read_clouds(path, "ring", "cloud_id", "weight", ["note"])
-    assert len(table.X) == 30
+    assert len(table.X) == 20
     points, weights = table.X[0]
     assert points.shape[1] == 2
     assert weights.sum() == pytest.approx(1)

@@ -261,16 +261,21 @@ def test_natural_units_are_those_of_the_factors() -> None:
         ProductSpace(CLUB, Categories(), columns=[0, 1], times="natural")
 
 
+def counts_and_places(width: int) -> tuple[np.ndarray, ProductSpace]:
+    """Rows of counts in some columns, and places on the globe; with their space."""
+    rng = np.random.default_rng(6)
+    counts = rng.poisson(0.3, size=(12, width)) + 1.0 * (np.arange(width) == 0)
+    places = np.column_stack([rng.uniform(-80, 80, 12), rng.uniform(-180, 180, 12)])
+    columns = [slice(0, width), slice(width, None)]
+    return np.hstack([counts, places]), ProductSpace(Simplex(), GLOBE, columns=columns)
+
+
 @pytest.mark.parametrize(
     ("kernel", "width"), [(Heat, 3), (Heat, 64), (Heat, 800), (Heat, 20_000), (Matern, 24)]
 )
 def test_no_factor_drowns_the_others(kernel, width: int) -> None:
-    # Rows that differ in the wide factor alone, in the narrow one alone, and in both.
-    rng = np.random.default_rng(6)
-    counts = rng.poisson(0.3, size=(12, width)) + 1.0 * (np.arange(width) == 0)
-    places = np.column_stack([rng.uniform(-80, 80, 12), rng.uniform(-180, 180, 12)])
-    X = np.hstack([counts, places])
-    space = ProductSpace(Simplex(), GLOBE, columns=[slice(0, width), slice(width, None)])
+    # Rows that differ in the narrow factor alone, and in the wide one alone.
+    X, space = counts_and_places(width)
     for fixed in (slice(0, width), slice(width, None)):
         Y = X.copy()
         Y[:, fixed] = Y[0, fixed]
@@ -278,8 +283,13 @@ def test_no_factor_drowns_the_others(kernel, width: int) -> None:
         others = K[np.triu_indices(12, 1)]
         assert 0.02 < np.median(others) < 0.98
         assert np.ptp(others) > 0.01
-    similar = kernel(space).scaled_to(X, 0.3)
-    assert np.median(similar(X)[np.triu_indices(12, 1)]) == pytest.approx(0.3, abs=0.01)
+
+
+@pytest.mark.parametrize("width", [3, 64, 800, 20_000])
+def test_scaled_to_beside_a_wide_factor(width: int) -> None:
+    X, space = counts_and_places(width)
+    K = Heat(space).scaled_to(X, 0.3)(X)
+    assert np.median(K[np.triu_indices(12, 1)]) == pytest.approx(0.3, abs=0.01)
 
 
 def test_columns_without_a_factor_are_refused() -> None:

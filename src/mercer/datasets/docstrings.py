@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -106,17 +107,22 @@ def load_docstrings(*, as_text: bool = False) -> Table:
     """
     if sys.flags.optimize > 1:
         raise ValueError("docstrings are not available if Python runs with -OO; run it without")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some names are deprecated
-        removed = _names_of_modules()
-        found = [(library, *item) for library in _LIBRARIES for item in _documents(library, removed)]
-    labels, names, texts = map(list, zip(*found, strict=True))
+    labels, names, texts = map(list, zip(*_all_documents(), strict=True))
     title, y, ids = f"docstrings of {', '.join(_LIBRARIES)}", np.array(labels), tuple(names)
     if as_text:
         return Table(title, texts, y, ids=ids)
     vectorizer = CountVectorizer(min_df=2)
     counts = vectorizer.fit_transform(texts)
     return Table(title, counts, y, columns=tuple(vectorizer.get_feature_names_out().tolist()), ids=ids)
+
+
+@cache
+def _all_documents() -> tuple[tuple[str, str, str], ...]:
+    """Library, name and text of each document."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some names are deprecated
+        removed = _names_of_modules()
+        return tuple((library, *item) for library in _LIBRARIES for item in _documents(library, removed))
 
 
 def _names_of_modules() -> set[str]:

@@ -24,7 +24,7 @@ _TILE, _MOST = (16, 64), 3
 
 @dataclass(frozen=True, repr=False)
 class ExponentialFamily(RadialSpace):
-    """An exponential family ``p(x | theta) = h(x) exp(<theta, T(x)> - A(theta))``; Fisher metric.
+    """An exponential family ``p(x | theta) = h(x) exp(<theta, T(x)> - A(theta))``, with Fisher metric.
 
     Rows are natural parameters.  The metric is the second derivative of the log-partition function,
     ``g_ij = d^2 A / d theta_i d theta_j``, found by automatic differentiation, and the invariant of two
@@ -32,17 +32,18 @@ class ExponentialFamily(RadialSpace):
     information diffusion kernel ``exp(-d(theta, theta')^2 / 4t)`` of any such family.
 
     With one parameter the distance is ``|int sqrt(A'')|``; with more, geodesics are polynomials of least
-    energy, found by Newton's method.  A pair takes milliseconds.  Distances are right within 1e-6
-    relative, and mostly within 1e-12: those of the Poisson, multinomial and normal families were.  Pairs
-    whose path does not settle are refused, after seconds.  For multinomial and normal families use
-    :class:`Simplex` and :class:`NormalFamily`, whose distances and heat kernels have closed forms.
+    energy, found by Newton's method.  A pair takes milliseconds.  The relative error of distances is
+    below 1e-6, and usually below 1e-12, as for the Poisson, multinomial and normal families.  Pairs for
+    which the method does not converge are refused, after some seconds.  For multinomial and normal
+    families use :class:`Simplex` and :class:`NormalFamily`, whose distances and heat kernels have closed
+    forms.
 
     Parameters
     ----------
     log_partition : callable
-        ``A``, from a torch tensor of n numbers to a tensor with one, written with functions of torch.
-        It must be smooth; outside of the family's parameters it is NaN or infinite, or its second
-        derivative is not positive definite.
+        ``A``: takes a torch tensor of n numbers and returns a tensor with one, by functions of torch.
+        It must be smooth.  Outside the family's parameters it must be NaN or infinite, or its second
+        derivative must not be positive definite.
     n : int, optional
         Number of parameters, at most 3; by default the number of columns.
 

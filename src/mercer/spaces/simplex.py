@@ -54,9 +54,9 @@ class Simplex(SphericalSpace, DistributionSpace):
         (Neumann); an "absorbing" one (Dirichlet) takes it away, and rows must be positive.  Heat, Matern
         and Spectral are then the exact kernels of the family with its boundary.
     empty : {"error", "uniform"}
-        What a row of zeros is, such as a document without a known word.  An "error"; or, with a warning,
-        the "uniform" distribution, which is what any symmetric prior says without data.  Among sparse
-        rows uniform ones are dense: k of them store n k numbers.
+        What to do about a row of zeros, such as a document without a known word: raise an "error", or
+        warn and take it for the "uniform" distribution, the mean of every symmetric prior.  In a sparse
+        matrix such rows are dense: k of them store n k numbers.
 
     Examples
     --------

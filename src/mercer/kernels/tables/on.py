@@ -40,7 +40,7 @@ class On(Kernel):
     or clouds, in data frames of pandas or polars or in arrays.
 
     Machines, searches, :class:`~mercer.features.GramTransformer` and :meth:`scaled_to` learn from their
-    training rows (:meth:`learnt_from`)
+    training rows (:meth:`learnt_from`):
 
     - which columns a selector chooses, by name;
     - the preparation: numbers are standardised for kernels of flat space (:class:`Gaussian`,
@@ -48,7 +48,7 @@ class On(Kernel):
       numbers; everything else is taken as it is;
     - what the kernel itself learns, such as weights of words;
     - the factor, one over the total variance of the kernel (the mean of k(x, x) minus the mean of
-      k(x, y)): the parts of a sum are then of comparable size, and weights in front of them shares.
+      k(x, y)), so that parts of a sum are of comparable size, and weights in front of them are shares.
 
     Before that it is the kernel on the columns as they are, and the factor is 1.
 
@@ -62,10 +62,11 @@ class On(Kernel):
         As in scikit-learn's ``ColumnTransformer``: names of a data frame, positions, slices (of names
         both ends count), or a selector such as ``make_column_selector``.  Names need a data frame.
     kernel : Kernel
-        Of rows of numbers or labels; if ``columns`` is one column, also of strings, nodes or clouds.
+        A kernel on rows of numbers or labels or, if ``columns`` is a single column, on strings, nodes or
+        clouds.
     prepare : "auto", None or transformer
-        What to do to the columns first: the above, nothing, or a transformer of scikit-learn, fitted to
-        the training rows.
+        How to prepare the columns: as above, not at all, or by a transformer of scikit-learn, which is
+        fitted to the training rows.
     dates : {"days", "hours"}, optional
         Take dates as days since 1970, or as the time of day in hours, for ``Heat(Torus(period=24))``.
     size : {"variance", None}

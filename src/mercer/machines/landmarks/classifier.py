@@ -44,8 +44,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     """Classification with functions spanned by the kernel at landmarks, for any number of rows.
 
     For two classes, with signs y of 1 and -1, the machine minimises
-    ``P = sum_i w_i loss(y_i (f(x_i) + bias)) + alpha |f|^2`` over ``f = sum_j c_j k(z_j, .)``.  Of
-    several classes each is separated from the rest.  Landmarks are chosen and rows summed up as in
+    ``P = sum_i w_i loss(y_i (f(x_i) + bias)) + alpha |f|^2`` over ``f = sum_j c_j k(z_j, .)``.  With
+    several classes, each is separated from the rest.  Landmarks are chosen and rows summed up as in
     :class:`LandmarkRegressor`.
 
     The squared loss ``(1 - z)^2`` takes one pass for all classes.  The logistic loss,

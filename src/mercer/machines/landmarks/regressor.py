@@ -36,10 +36,11 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     kernel : Kernel, callable, "rbf" or "linear"
         "rbf" is the Gaussian kernel with scikit-learn's ``gamma="scale"`` at the sample.
     n_landmarks : int or "auto"
-        Fewer are used where fewer span all rows.  "auto" doubles the number from 250 to 4000 at most,
-        a pass for each, until the last doubling improved the objective by less than 1 %.
+        The most landmarks; fewer are used where fewer span all rows.  "auto" starts with 250 and doubles
+        the number, to 4000 at most, until this improves the objective by less than 1 %; each number
+        takes a pass over the rows.
     alpha : float or "auto"
-        Weight of the squared norm.  "auto" takes that of least generalised cross-validation,
+        Weight of the squared norm.  "auto" minimises the score of generalised cross-validation,
         ``|y - f|^2 / (1 - df / m)^2`` with ``df`` degrees of freedom, which follows from the sums.
     scale : float, optional
         Scale the kernel to the sample: the median similarity of distinct points; see
@@ -48,7 +49,7 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         Add a constant to f, which is not penalised.  Without it f is drawn to zero, as that of
         :class:`KernelRidge`: set it for targets that are far from zero, such as prices or temperatures.
     random_state : int, RandomState or None
-        Of the sample and the landmarks.
+        Seed of the sample and the landmarks.
 
     Attributes
     ----------
@@ -60,11 +61,11 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     kernel_ : Kernel
         The kernel, with what it learnt from the sample.
     alpha_ : float
-        The alpha that was taken.
+        The alpha that was used.
     objective_ : float
         The objective U, summed over outputs.
     bounds_ : tuple of float
-        Between which the objective with all rows as landmarks lies.
+        Bounds of the objective with all rows as landmarks.
     certificate_ : str
         What more landmarks would improve, in words.
     statistics_ : Statistics
