@@ -162,7 +162,7 @@ def derivatives() -> list[tuple[str, str, str]]:
         time, memory = milliseconds(both), above(both) / (4 * 16_384**2)
         rows.append((
             f"{name} and its derivative, 16384 x 64", f"{time:.2f} ms",
-            f"{time / alone:.2f} x the sum alone ({alone:.2f} ms), {time / gram:.2f} x k(X) ({gram:.2f} ms); "
+            f"{time / alone:.2f} x the sum ({alone:.2f} ms), {time / gram:.2f} x k(X) ({gram:.2f} ms); "
             f"{memory:.2f} square arrays at the peak",
         ))  # fmt: skip
     return rows
