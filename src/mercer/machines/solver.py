@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from mercer.machines.newton import newton_step
-from mercer.machines.program import Array, Program, Solution, certify, restarted
-from mercer.machines.rows import MatrixRows
+from mercer.machines.program import Array, Index, Program, Solution, certify, restarted
+from mercer.machines.rows import MatrixRows, room_for_rows
 
 #: Told the relative gap now and then; what it returns says whether to stop.
 Watch = Callable[[float], bool]
@@ -73,39 +75,60 @@ def solve(
     return solution
 
 
-def can_be_together(rows: list[MatrixRows]) -> bool:
-    """Whether no program is so small that it is polished."""
-    return min(len(own.columns) for own in rows) > _SMALL
+class Batch:
+    """Programs on the same matrix, solved in few calls: many small ones take no longer than their steps.
 
-
-def solve_together(programs: list[Program], rows: list[MatrixRows], tol: float) -> list[Solution]:
-    """Solve programs on the same matrix: many small ones take no longer than their steps.
-
-    Parameters are those of :func:`solve`.  The number of steps is bounded, and gaps may be above tol.
+    Parameters
+    ----------
+    programs : list of Program
+        Without a tube epsilon; none so small that it is polished, see :func:`can_be_together`.
+    K : array of shape (m, m)
+    indices : list of arrays of int
+        Rows of each program.
+    tol : float
+        Largest relative duality gap.
+    room : float
+        Bytes for rows that are gathered, of one program at a time in each call.
     """
-    from mercer.compiled.machines.paths import climb_all
 
-    sizes = [len(program.p) for program in programs]
-    columns = np.concatenate([own.columns for own in rows])
-    diagonal, p, lower, upper = (
-        np.concatenate(parts)
-        for parts in zip(
-            *((own.diagonal(), q.p, q.lower, q.upper) for own, q in zip(rows, programs, strict=True)),
-            strict=True,
-        )
-    )
-    single = tol >= SINGLE and all(map(_representable, rows))
-    b, values, found = np.zeros_like(p), np.zeros_like(p), np.zeros((len(sizes), 5))
-    ends, steps = np.cumsum(sizes), np.array([_steps_of(size) for size in sizes])
-    climb_all(
-        rows[0].matrix, columns, diagonal, ends, p, lower, upper, programs[0].epsilon, tol,
-        _MARGIN * tol,
-        steps, not single, rows[int(np.argmax(sizes))].store(single).values, b, values, found,
-    )  # fmt: skip
-    return [
-        _solution(b[end - size : end], values[end - size : end], numbers)
-        for size, end, numbers in zip(sizes, ends, found, strict=True)
-    ]
+    def __init__(
+        self, programs: list[Program], K: Any, indices: list[Index], tol: float, room: float
+    ) -> None:
+        self._matrix, self._tol, self._room = K, tol, room
+        self._bounds = np.cumsum([0, *map(len, indices)])
+        columns = np.concatenate(indices)
+        self._columns = columns.astype(np.uint64)
+        self._diagonal = np.diagonal(K)[columns].astype(float)
+        ends = zip(*((q.p, q.lower, q.upper) for q in programs), strict=True)
+        self._p, self._lower, self._upper = map(np.concatenate, ends)
+        self._single = tol >= SINGLE and _representable(self._diagonal)
+        self._b, self._values = np.zeros_like(self._p), np.zeros_like(self._p)
+
+    def solve(self, first: int, last: int) -> list[Solution]:
+        """Solve programs from the first to before the last.
+
+        The number of steps is bounded, and gaps may be above tol.
+        """
+        from mercer.compiled.machines.paths import climb_all
+
+        bounds, found = self._bounds[first : last + 1], np.zeros((last - first, 5))
+        sizes = np.diff(bounds).tolist()
+        dtype = np.dtype(np.float32) if self._single else self._matrix.dtype
+        climb_all(
+            self._matrix, self._columns, self._diagonal, bounds, self._p, self._lower, self._upper, 0.0,
+            self._tol, _MARGIN * self._tol, np.array([_steps_of(size) for size in sizes]),
+            not self._single, room_for_rows(max(sizes), dtype, self._room), self._b, self._values, found,
+        )  # fmt: skip
+        parts = [slice(*ends) for ends in pairwise(bounds.tolist())]
+        return [
+            _solution(self._b[part], self._values[part], numbers)
+            for part, numbers in zip(parts, found, strict=True)
+        ]
+
+
+def can_be_together(programs: list[Program]) -> bool:
+    """Whether no program is so small that it is polished."""
+    return min(len(program.p) for program in programs) > _SMALL
 
 
 def solve_path(
@@ -119,7 +142,7 @@ def solve_path(
         return _one_by_one(programs, rows, tol, None, max_steps, watch)
     from mercer.compiled.machines.paths import climb_path
 
-    single = tol >= SINGLE and _representable(rows)
+    single = tol >= SINGLE and _representable(rows.diagonal())
     shape = len(programs), len(rows.columns)
     b, values, found = np.zeros(shape), np.zeros(shape), np.zeros((shape[0], 5))
     found[:, 2] = math.inf  # gaps of those that are not begun
@@ -157,9 +180,9 @@ def _one_by_one(
     return solutions
 
 
-def _representable(rows: MatrixRows) -> bool:
-    """Whether entries of the matrix are within the range of single precision."""
-    return bool(1e-24 < rows.diagonal().max() < 1e30)
+def _representable(diagonal: Array) -> bool:
+    """Whether entries of a matrix with this diagonal are within the range of single precision."""
+    return bool(1e-24 < diagonal.max() < 1e30)
 
 
 def _steps_of(rows: int) -> int:
@@ -178,7 +201,7 @@ def improved(
     """Rounds of steps, each with a certificate and, if it ended early, with a Newton step."""
     from mercer.compiled.machines import smo
 
-    single = tol >= SINGLE and _representable(rows)
+    single = tol >= SINGLE and _representable(rows.diagonal())
     misled, since, store = 0, 0, rows.store(single)
     least, fruitless = math.inf, 0
     steps = _steps_of(len(program.p))

@@ -61,16 +61,18 @@ def climb_path(
 
 @jit()
 def climb_all(
-    K, columns, diagonal, ends, p, lower, upper, epsilon, tol, aim, steps, exact, room, b, values, found
-):
+    K, columns, diagonal, bounds, p, lower, upper, epsilon, tol, aim, steps, exact, room, b, values,
+    found,
+):  # fmt: skip
     """Solve programs on the same matrix, one after the other.
 
-    Arrays of all programs follow each other; ``ends`` says where each one ends, and ``steps`` is the
-    most that each may take.  The rows of one program after the other are gathered in ``room``.
+    Arrays of all programs follow each other.  ``bounds`` says where each of those to solve begins, and
+    where the last one ends; ``steps`` is the most that each may take.  The rows of one program after the
+    other are gathered in ``room``.
     """
-    start = 0
-    for q in range(ends.size):
-        stop, size = ends[q], ends[q] - start
+    for q in range(bounds.size - 1):
+        start, stop = bounds[q], bounds[q + 1]
+        size = stop - start
         store = Store(
             room, np.full(size, -1), np.full(size, -1), np.full(size, -1), np.zeros(3, dtype=np.int64)
         )
@@ -80,7 +82,6 @@ def climb_all(
             steps[q], exact, store, b[start:stop].reshape(1, size), values[start:stop].reshape(1, size),
             found[q : q + 1],
         )  # fmt: skip
-        start = stop
 
 
 @jit()
