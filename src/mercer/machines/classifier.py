@@ -318,21 +318,14 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         return self._values(X) + self.intercept_
 
     def _precomputed_decisions(self, K: Any) -> Array:
-        """Decision values class by class: a support vector has coefficients in its own pairs only."""
-        pairs = {pair: k for k, pair in enumerate(self._pairs())}
-        ends = np.cumsum(self.n_support_)
-        decisions = []
-        for entries in self._supporting(K):
-            values = np.repeat(self.intercept_[:, None], len(entries), axis=1)
-            for own, (end, size) in enumerate(zip(ends, self.n_support_, strict=True)):
-                part = slice(end - size, end)
-                products = self.dual_coef_[:, part] @ entries[:, part].T
-                for other in range(len(self.classes_)):
-                    if other != own:
-                        pair = pairs[min(own, other), max(own, other)]
-                        values[pair] += products[other - (other > own)]
-            decisions.append(values.T)
-        return np.concatenate(decisions)
+        """Decision values of a support vector's own pairs only: in others it has no coefficient."""
+        from mercer.compiled.machines.decisions import decide
+
+        ends = np.cumsum([0, *self.n_support_])
+        values = np.tile(self.intercept_, (len(K), 1))
+        K, coefficients = np.ascontiguousarray(K), np.ascontiguousarray(self.dual_coef_)
+        decide(K, self.support_.astype(np.uint64), ends, coefficients, values)
+        return values
 
     def decision_function(self, X: Any) -> Array:
         """Decision values.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -80,8 +79,9 @@ class Batch:
 
     Parameters
     ----------
-    programs : list of Program
-        Without a tube epsilon; none so small that it is polished, see :func:`can_be_together`.
+    programs : list of lists of Program
+        For each program its settings, which differ in their boxes; these must not shrink.  None has a
+        tube epsilon, or is so small that it is polished, see :func:`can_be_together`.
     K : array of shape (m, m)
     indices : list of arrays of int
         Rows of each program.
@@ -92,26 +92,30 @@ class Batch:
     """
 
     def __init__(
-        self, programs: list[Program], K: Any, indices: list[Index], tol: float, room: float
+        self, programs: list[list[Program]], K: Any, indices: list[Index], tol: float, room: float
     ) -> None:
         self._matrix, self._tol, self._room = K, tol, room
         self._bounds = np.cumsum([0, *map(len, indices)])
         columns = np.concatenate(indices)
         self._columns = columns.astype(np.uint64)
         self._diagonal = np.diagonal(K)[columns].astype(float)
-        ends = zip(*((q.p, q.lower, q.upper) for q in programs), strict=True)
-        self._p, self._lower, self._upper = map(np.concatenate, ends)
         self._single = tol >= SINGLE and _representable(self._diagonal)
-        self._b, self._values = np.zeros_like(self._p), np.zeros_like(self._p)
+        self._settings = len(programs[0])
+        self._p = np.concatenate([path[0].p for path in programs])
+        self._lower = np.concatenate([program.lower for path in programs for program in path])
+        self._upper = np.concatenate([program.upper for path in programs for program in path])
+        self._b, self._values = np.zeros_like(self._lower), np.zeros_like(self._lower)
 
-    def solve(self, first: int, last: int) -> list[Solution]:
-        """Solve programs from the first to before the last.
+    def solve(self, first: int, last: int) -> list[list[Solution]]:
+        """Solve programs from the first to before the last; returns solutions for all settings.
 
-        The number of steps is bounded, and gaps may be above tol.
+        The number of steps is bounded, and gaps may be above tol; settings after such a gap are not
+        begun, and have an infinite one.
         """
         from mercer.compiled.machines.paths import climb_all
 
-        bounds, found = self._bounds[first : last + 1], np.zeros((last - first, 5))
+        bounds, found = self._bounds[first : last + 1], np.zeros((last - first, self._settings, 5))
+        found[:, :, 2] = math.inf  # gaps of those that are not begun
         sizes = np.diff(bounds).tolist()
         dtype = np.dtype(np.float32) if self._single else self._matrix.dtype
         climb_all(
@@ -119,48 +123,54 @@ class Batch:
             self._tol, _MARGIN * self._tol, np.array([_steps_of(size) for size in sizes]),
             not self._single, room_for_rows(max(sizes), dtype, self._room), self._b, self._values, found,
         )  # fmt: skip
-        parts = [slice(*ends) for ends in pairwise(bounds.tolist())]
         return [
-            _solution(self._b[part], self._values[part], numbers)
-            for part, numbers in zip(parts, found, strict=True)
+            self._path(start, size, numbers)
+            for start, size, numbers in zip(bounds.tolist(), sizes, found.tolist(), strict=False)
         ]
 
+    def _path(self, start: int, size: int, found: list[list[float]]) -> list[Solution]:
+        """Solutions of a program, from what compiled loops wrote."""
+        solutions, begin = [], self._settings * start
+        for bias, objective, gap, rounding, steps in found:
+            part = slice(begin, begin + size)
+            b, values = self._b[part], self._values[part]
+            solutions.append(Solution(b, values, bias, objective, gap, rounding, int(steps)))
+            begin += size
+        return solutions
 
-def can_be_together(programs: list[Program]) -> bool:
+
+def can_be_together(indices: list[Index]) -> bool:
     """Whether no program is so small that it is polished."""
-    return min(len(program.p) for program in programs) > _SMALL
+    return min(map(len, indices)) > _SMALL
 
 
-def solve_path(
-    programs: list[Program], rows: MatrixRows, tol: float, *, max_steps: int | None, watch: Watch
-) -> list[Solution]:
+def solve_paths(
+    programs: list[list[Program]],
+    K: Any,
+    indices: list[Index],
+    tol: float,
+    *,
+    max_steps: int | None,
+    watch: Watch,
+) -> list[list[Solution]]:
     """Solve programs that differ in their boxes, which must not shrink, each from the one before.
 
-    Parameters are those of :func:`solve`.
+    There is a path of programs for each index, the rows of K that it has; other parameters are those of
+    :func:`solve`.
     """
-    if len(rows.columns) <= _SMALL or max_steps is not None:
-        return _one_by_one(programs, rows, tol, None, max_steps, watch)
-    from mercer.compiled.machines.paths import climb_path
-
-    single = tol >= SINGLE and _representable(rows.diagonal())
-    shape = len(programs), len(rows.columns)
-    b, values, found = np.zeros(shape), np.zeros(shape), np.zeros((shape[0], 5))
-    found[:, 2] = math.inf  # gaps of those that are not begun
-    lower, upper = (np.stack([getattr(q, end) for q in programs]) for end in ("lower", "upper"))
-    done = climb_path(
-        rows.matrix, rows.columns, rows.diagonal(), programs[0].p, lower, upper, programs[0].epsilon,
-        tol, _MARGIN * tol, _steps_of(shape[1]), not single, rows.store(single), b, values, found,
-    )  # fmt: skip
-    ended = [_solution(*parts) for parts in zip(b, values, found, strict=True)]
-    if done < len(programs) and not watch(ended[done].relative_gap):
-        ended[done:] = _one_by_one(programs[done:], rows, tol, ended[done], None, watch)
-    return ended
-
-
-def _solution(b: Array, values: Array, found: Array) -> Solution:
-    """A solution from the numbers that compiled loops write: bias, objective, gap, rounding, steps."""
-    bias, objective, gap, rounding, steps = found.tolist()
-    return Solution(b, values, bias, objective, gap, rounding, int(steps))
+    found: list[list[Solution]] = [[] for _ in programs]
+    large = [k for k, index in enumerate(indices) if max_steps is None and can_be_together([index])]
+    if large:
+        batch = Batch([programs[k] for k in large], K, [indices[k] for k in large], tol, math.inf)
+        for k, own in zip(large, batch.solve(0, len(large)), strict=True):
+            found[k] = own
+    for path, index, own in zip(programs, indices, found, strict=True):
+        done = sum(solution.relative_gap <= tol for solution in own)
+        if done < len(path) and not (own and watch(own[done].relative_gap)):
+            rows = MatrixRows(K, index)
+            last = own[done] if own else None
+            own[done:] = _one_by_one(path[done:], rows, tol, last, max_steps, watch)
+    return found
 
 
 def _one_by_one(

@@ -25,7 +25,7 @@ from mercer.machines.compression import check_compress, compressed
 from mercer.machines.points import Points, check_points, in_single, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
 from mercer.machines.rows import ComputedBlocks, MatrixRows
-from mercer.machines.solver import Batch, can_be_together, solve_path
+from mercer.machines.solver import Batch, can_be_together, solve_paths
 
 #: Least bytes for rows that are gathered, whatever the limit.
 _LEAST_ROOM = 2.0**26
@@ -102,7 +102,7 @@ class SupportVectorMachine(BaseEstimator):
 
         def attempt(batch: Batch, first: int, last: int) -> None:
             if not work.stop.is_set():
-                solutions[first:last] = found = batch.solve(first, last)
+                solutions[first:last] = found = [own for (own,) in batch.solve(first, last)]
                 work.advance(_PERCENT * sum(s.relative_gap <= self.tol for s in found))
 
         def all_of_it() -> None:
@@ -146,9 +146,9 @@ class SupportVectorMachine(BaseEstimator):
     ) -> list[tuple[Batch, int, int]]:
         """Programs to be tried in bounded calls, and which of them in each; one if threads cost more."""
         number = len(programs)
-        if number == 1 or not can_be_together(programs):
+        if number == 1 or not can_be_together(indices):
             return []
-        batch = Batch(programs, K, indices, self.tol, self._room(K, number))
+        batch = Batch([[program] for program in programs], K, indices, self.tol, self._room(K, number))
         quick = sum(len(program.p) ** 2 for program in programs) <= _QUICK
         parts = 1 if quick else min(number, _PARTS * threads_in_use())
         return [(batch, *ends) for ends in pairwise(number * k // parts for k in range(parts + 1))]
@@ -270,24 +270,21 @@ def solved_in_turn(
 ) -> list[list[Solution]]:
     """Solve and certify programs of several machines on one Gram matrix, each from the one before.
 
-    Machines take turns in the order of their C, program by program, so that rows which one gathered
-    serve the others; those with the same tolerance follow each other.
+    Machines with the same tolerance take turns in the order of their C, program by program, so that rows
+    which one gathered serve the others.
     """
-    K, diagonal = np.ascontiguousarray(points.X), points.diagonal()
+    K = np.ascontiguousarray(points.X)
     goals = [(machine.tol, machine.max_iter) for machine in machines]
     order = sorted(range(len(machines)), key=lambda k: (*goals[k], machines[k].C))
-    groups = [list(group) for _, group in groupby(order, lambda k: goals[k])]
-    solutions: list[list[Any]] = [[None] * len(indices) for _ in machines]
-    for number, index in enumerate(indices):
-        rows = MatrixRows(K, index, diagonal=diagonal)
-        for group in groups:
-            first = machines[group[0]]
-            found = solve_path(
-                [programs[k][number] for k in group], rows, first.tol,
-                max_steps=None if first.max_iter < 0 else first.max_iter, watch=lambda _: stop(),
-            )  # fmt: skip
-            for k, solution in zip(group, found, strict=True):
-                solutions[k][number] = solution
+    solutions: list[list[Any]] = [[] for _ in machines]
+    for (tol, most), group in groupby(order, lambda k: goals[k]):
+        chosen = list(group)
+        paths = [[programs[k][number] for k in chosen] for number in range(len(indices))]
+        found = solve_paths(
+            paths, K, indices, tol, max_steps=None if most < 0 else most, watch=lambda _: stop()
+        )
+        for k, own in zip(chosen, zip(*found, strict=True), strict=True):
+            solutions[k] = list(own)
     for machine, found in zip(machines, solutions, strict=True):
         machine._certify(points, found)
         if machine.max_iter >= 0:  # single precision of K may also be in the way
