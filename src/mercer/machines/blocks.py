@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -104,8 +103,7 @@ def _solve_block(
     """Where the coefficients of the block end."""
     matrix, b = rows.block(block), solution.b[block]
     values = matrix.values(b)
-    part = replace(
-        program,
+    part = program._replace(
         p=program.p[block] - solution.values[block] + values,
         lower=program.lower[block],
         upper=program.upper[block],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -137,10 +137,10 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         labels = self._encode(y, len(points))
         weights = self._weights(points, labels, sample_weight)
         boxes = self.C * self.class_weight_[labels] * weights
-        indices = self._indices(labels)
-        programs = self._programs(labels, boxes, indices)
-        solutions = self._solve(points, programs, indices)
-        self._finish(points, labels, programs, indices, solutions, weights)
+        pairs = _Pairs(labels, self._pairs())
+        programs = pairs.programs(boxes)
+        solutions = self._solve(points, programs, pairs.indices)
+        self._finish(points, labels, pairs, programs, solutions, weights)
         return self
 
     def fit_path(
@@ -187,7 +187,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         """
         points, used = Points("precomputed", K), np.zeros(len(K))
         used[rows] = 1.0
-        models = _copies(clone(self).set_params(kernel="precomputed"), settings)
+        models = self._with_settings(settings)
         first = models[0]
         first._weigh(y[rows])
         for model in models:
@@ -198,14 +198,20 @@ class SVC(ClassifierMixin, SupportVectorMachine):
                 model._weigh(y[rows])
             model.kernel_, model.n_features_in_ = "precomputed", len(K)
         labels = np.where(used > 0, _numbered(y, first.classes_), -1)
-        indices = first._indices(labels)
-        boxes = [model.C * used * model.class_weight_[labels] for model in models]
-        programs = [
-            model._programs(labels, own, indices) for model, own in zip(models, boxes, strict=True)
-        ]
-        solutions = solved_in_turn(models, points, programs, indices, stop)
+        pairs = _Pairs(labels, first._pairs())
+        programs = [pairs.programs(model.C * used * model.class_weight_[labels]) for model in models]
+        solutions = solved_in_turn(models, points, programs, pairs.indices, stop)
         for model, own, found in zip(models, programs, solutions, strict=True):
-            model._finish(points, labels, own, indices, found, used)
+            model._finish(points, labels, pairs, own, found, used)
+        return models
+
+    def _with_settings(self, settings: Any) -> list[SVC]:
+        """Machines for precomputed matrices with other parameters; clones would take long."""
+        own, models = self.get_params(deep=False), []
+        for setting in settings:
+            if not setting.keys() <= own.keys():
+                clone(self).set_params(**setting)  # which says what is wrong
+            models.append(type(self)(**{**own, **setting, "kernel": "precomputed"}))
         return models
 
     def _weigh(self, y: Any) -> None:
@@ -222,7 +228,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _encode(self, y: Any, rows: int) -> Index:
         """Numbers of the classes."""
-        y = column_or_1d(y, warn=True)
+        if not isinstance(y, np.ndarray) or y.ndim != 1:  # else it takes long, and changes nothing
+            y = column_or_1d(y, warn=True)
         if y.dtype.kind not in "biuSU":  # of others it takes longer than a small fit to be sure
             _check_labels(y)
         if len(y) != rows:
@@ -269,41 +276,21 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             return [(1, 0)]
         return [(i, j) for i in range(classes) for j in range(i + 1, classes)]
 
-    def _indices(self, labels: Index) -> list[Any]:
-        """Rows of each pair of classes."""
-        if len(self.classes_) == 2 and labels.min() >= 0:
-            return [np.arange(len(labels))]
-        own = [labels == k for k in range(len(self.classes_))]
-        return [np.flatnonzero(own[i] | own[j]) for i, j in self._pairs()]
-
-    def _programs(self, labels: Index, boxes: Array, indices: list[Index]) -> list[Program]:
-        """A program for each pair of classes."""
-        ends = np.cumsum([len(index) for index in indices])
-        rows = np.concatenate(indices)
-        first = np.repeat([i for i, _ in self._pairs()], np.diff(ends, prepend=0))
-        joint = separation(labels[rows] == first, boxes[rows])
-        parts = [slice(end - len(index), end) for index, end in zip(indices, ends, strict=True)]
-        return [Program(joint.p[part], joint.lower[part], joint.upper[part]) for part in parts]
-
     def _finish(
         self,
         points: Points,
         labels: Index,
+        pairs: _Pairs,
         programs: list[Program],
-        indices: list[Index],
         solutions: list[Solution],
         weights: Array,
     ) -> None:
         """Coefficients in libsvm's layout: a column for each support vector, sorted by class."""
         if self.probability:
-            self._calibrate(points, programs, indices, solutions, weights)
+            self._calibrate(points, programs, pairs.indices, solutions, weights)
         classes = len(self.classes_)
         table = np.zeros((classes - 1, len(points)))
-        rows = np.concatenate(indices)
-        first, second = np.repeat(self._pairs(), [len(index) for index in indices], axis=0).T
-        own = labels[rows]
-        other = first + second - own
-        table[other - (other > own), rows] = np.concatenate([solution.b for solution in solutions])
+        table[pairs.places, pairs.rows] = np.concatenate([solution.b for solution in solutions])
         used = np.flatnonzero(table.any(axis=0))
         support = used[np.argsort(labels[used], kind="stable")]
         self.n_support_ = np.bincount(labels[support], minlength=classes).astype(np.int32)
@@ -331,21 +318,14 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         return self._values(X) + self.intercept_
 
     def _precomputed_decisions(self, K: Any) -> Array:
-        """Decision values class by class: a support vector has coefficients in its own pairs only."""
-        pairs = {pair: k for k, pair in enumerate(self._pairs())}
-        ends = np.cumsum(self.n_support_)
-        decisions = []
-        for entries in self._supporting(K):
-            values = np.repeat(self.intercept_[:, None], len(entries), axis=1)
-            for own, (end, size) in enumerate(zip(ends, self.n_support_, strict=True)):
-                part = slice(end - size, end)
-                products = self.dual_coef_[:, part] @ entries[:, part].T
-                for other in range(len(self.classes_)):
-                    if other != own:
-                        pair = pairs[min(own, other), max(own, other)]
-                        values[pair] += products[other - (other > own)]
-            decisions.append(values.T)
-        return np.concatenate(decisions)
+        """Decision values of a support vector's own pairs only: in others it has no coefficient."""
+        from mercer.compiled.machines.decisions import decide
+
+        ends = np.cumsum([0, *self.n_support_])
+        values = np.tile(self.intercept_, (len(K), 1))
+        K, coefficients = np.ascontiguousarray(K), np.ascontiguousarray(self.dual_coef_)
+        decide(K, self.support_.astype(np.uint64), ends, coefficients, values)
+        return values
 
     def decision_function(self, X: Any) -> Array:
         """Decision values.
@@ -360,29 +340,23 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             return decisions[:, 0]
         if self.decision_function_shape == "ovo":
             return decisions
-        votes, sums = self._votes(decisions)
-        # Sums of decision values settle ties, and are squeezed so that they change no vote.
-        return votes + sums / (3 * (np.abs(sums) + 1))
+        return self._votes(decisions, break_ties=True)
 
-    def _votes(self, decisions: Array) -> tuple[Array, Array]:
-        """Votes for each class, and sums of decision values in its favour."""
-        votes = np.zeros((len(decisions), len(self.classes_)))
-        sums = np.zeros_like(votes)
-        for (i, j), values in zip(self._pairs(), decisions.T, strict=True):
-            votes[:, i] += values > 0
-            votes[:, j] += values <= 0
-            sums[:, i] += values
-            sums[:, j] -= values
-        return votes, sums
+    def _votes(self, decisions: Array, break_ties: bool) -> Array:
+        """Votes for each class; sums of decision values in its favour settle ties."""
+        first, second = np.eye(len(self.classes_))[np.transpose(self._pairs())]
+        won = decisions > 0
+        votes = won @ first + ~won @ second
+        if not break_ties:
+            return votes
+        sums = decisions @ (first - second)
+        return votes + sums / (3 * (np.abs(sums) + 1))  # squeezed, so that they change no vote
 
     def predict(self, X: Any) -> Any:
         """Classes with most votes, the first of those that are level."""
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties=True needs decision_function_shape='ovr'")
-        check_is_fitted(self)
-        if self.break_ties and len(self.classes_) > 2:
-            return self.classes_[self.decision_function(X).argmax(axis=1)]
-        votes, _ = self._votes(self._decisions(X))
+        votes = self._votes(self._decisions(X), self.break_ties)
         return self.classes_[votes.argmax(axis=1)]
 
     def _calibrate(
@@ -394,7 +368,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         weights: Array,
     ) -> None:
         """Fit a sigmoid to the decision values of held-out rows, for each pair."""
-        sources = self._sources(points, indices)
+        sources = self._sources(points, indices, self._gram(points))
         sigmoids = []
         for program, index, source, solution in zip(programs, indices, sources, solutions, strict=True):
             values = out_of_fold(program, source(), solution, self.tol)
@@ -421,17 +395,34 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         return np.log(self.predict_proba(X))
 
 
-def _copies(machine: SVC, settings: Any) -> list[SVC]:
-    """Copies of an unfitted machine with other parameters, without the time that clones take."""
-    names, copies = machine.get_params(deep=False), []
-    for setting in settings:
-        model = copy(machine)
-        if not setting.keys() <= names.keys():
-            model.set_params(**setting)  # which says what is wrong
-        for name, value in setting.items():
-            setattr(model, name, value)
-        copies.append(model)
-    return copies
+class _Pairs:
+    """Rows of pairs of classes, one pair after the other.
+
+    Parameters
+    ----------
+    labels : array of int
+        Class of each row; negative for rows that have no part in the fit.
+    pairs : list of tuples of two classes
+    """
+
+    def __init__(self, labels: Index, pairs: list[tuple[int, int]]) -> None:
+        #: Rows of each pair, class by class where there are several.
+        self.indices: list[Any] = [np.flatnonzero(labels >= 0)]
+        if len(pairs) > 1:
+            members = [np.flatnonzero(labels == k) for k in range(max(pairs)[1] + 1)]
+            self.indices = [np.concatenate([members[i], members[j]]) for i, j in pairs]
+        sizes = [len(index) for index in self.indices]
+        self._parts = [slice(*ends) for ends in pairwise([0, *np.cumsum(sizes).tolist()])]
+        self.rows = np.concatenate(self.indices)
+        own, (first, second) = labels[self.rows], np.repeat(pairs, sizes, axis=0).T
+        self._positive, other = own == first, first + second - own
+        #: Row of the table of coefficients: the other class, not counting one's own.
+        self.places = other - (other > own)
+
+    def programs(self, boxes: Array) -> list[Program]:
+        """A program for each pair, with coefficients up to the boxes of its rows."""
+        joint = separation(self._positive, boxes[self.rows])
+        return [Program(joint.p[part], joint.lower[part], joint.upper[part]) for part in self._parts]
 
 
 def _numbered(y: Any, classes: Any) -> Index:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,7 @@ def out_of_fold(
     values = np.empty_like(program.p)
     for fold in range(_FOLDS):
         held_out = part == fold
-        rest = replace(
-            program,
+        rest = program._replace(
             lower=np.where(held_out, 0.0, program.lower),
             upper=np.where(held_out, 0.0, program.upper),
         )

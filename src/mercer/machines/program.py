@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """Maximise ``p'b - b'Kb/2 - epsilon |b|_1`` with ``lower <= b <= upper`` and a fixed sum of b.
 
     Classification has ``p = y`` and ``0 <= y b <= C``; regression ``p = y``, ``|b| <= C`` and a tube
@@ -46,6 +46,8 @@ class Solution:
     steps : int
     reached : bool
         Whether the relative gap is at most what was asked for.
+    relative_gap : float
+        The gap over the larger of both objectives.
     """
 
     b: Array
@@ -56,15 +58,15 @@ class Solution:
     rounding: float = 0.0
     steps: int = 0
     reached: bool = True
+    relative_gap: float = field(init=False)
 
-    @property
-    def relative_gap(self) -> float:
-        """The gap over the larger of both objectives."""
+    def __post_init__(self) -> None:
         if self.gap <= self.rounding:
-            return 0.0
-        if self.gap == math.inf:
-            return math.inf
-        return self.gap / max(abs(self.objective), abs(self.objective + self.gap))
+            self.relative_gap = 0.0
+        elif self.gap == math.inf:
+            self.relative_gap = math.inf
+        else:
+            self.relative_gap = self.gap / max(abs(self.objective), abs(self.objective + self.gap))
 
 
 def certify(program: Program, b: Array, values: Array, diagonal: Array) -> Solution:

@@ -21,7 +21,7 @@ class MatrixRows:
     K : array of shape (m, m)
         In single or double precision.
     index : array of int, optional
-        Rows of the program, ascending; by default all.
+        Rows of the program; by default all.  They are gathered faster where they follow each other.
     room : float
         Bytes for rows that are gathered.
     diagonal : array of shape (m,), optional
@@ -47,14 +47,12 @@ class MatrixRows:
 
     def store(self, single: bool) -> Any:
         """Room for gathered rows, of all coefficients or as many as fit; it is kept for later calls."""
-        from mercer.compiled.machines.smo import Store, padded
+        from mercer.compiled.machines.smo import Store
 
         dtype = np.dtype(np.float32) if single else self.matrix.dtype
         if dtype not in self._stores:
             size = len(self.columns)
-            width = padded(size)
-            fitting = int(min(self.room, 1e15) // (dtype.itemsize * width))
-            values = np.empty(max(min(size, fitting), 2) * width, dtype=dtype)
+            values = room_for_rows(size, dtype, self.room)
             place, owner, used = (np.full(size, -1) for _ in range(3))
             self._stores[dtype] = Store(values, place, owner, used, np.zeros(3, dtype=np.int64))
         return self._stores[dtype]
@@ -71,6 +69,15 @@ class MatrixRows:
         """Gram matrix of some rows, in double precision."""
         some = self.columns[rows]
         return self.matrix[np.ix_(some, some)].astype(float)
+
+
+def room_for_rows(size: int, dtype: Any, room: float) -> Any:
+    """An array for gathered rows of so many coefficients, for all of them or as many as fit in bytes."""
+    from mercer.compiled.machines.smo import padded
+
+    width = padded(size)
+    fitting = int(min(room, 1e15) // (dtype.itemsize * width))
+    return np.empty(max(min(size, fitting), 2) * width, dtype=dtype)
 
 
 class ComputedBlocks:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from mercer.machines.newton import newton_step
-from mercer.machines.program import Array, Program, Solution, certify, restarted
-from mercer.machines.rows import MatrixRows
+from mercer.machines.program import Array, Index, Program, Solution, certify, restarted
+from mercer.machines.rows import MatrixRows, room_for_rows
 
 #: Told the relative gap now and then; what it returns says whether to stop.
 Watch = Callable[[float], bool]
@@ -73,71 +74,103 @@ def solve(
     return solution
 
 
-def can_be_together(rows: list[MatrixRows]) -> bool:
-    """Whether no program is so small that it is polished."""
-    return min(len(own.columns) for own in rows) > _SMALL
+class Batch:
+    """Programs on the same matrix, solved in few calls: many small ones take no longer than their steps.
 
-
-def solve_together(programs: list[Program], rows: list[MatrixRows], tol: float) -> list[Solution]:
-    """Solve programs on the same matrix: many small ones take no longer than their steps.
-
-    Parameters are those of :func:`solve`.  The number of steps is bounded, and gaps may be above tol.
+    Parameters
+    ----------
+    programs : list of lists of Program
+        For each program its settings, which differ in their boxes; these must not shrink.  None has a
+        tube epsilon, or is so small that it is polished, see :func:`can_be_together`.
+    K : array of shape (m, m)
+    indices : list of arrays of int
+        Rows of each program.
+    tol : float
+        Largest relative duality gap.
+    room : float
+        Bytes for rows that are gathered, of one program at a time in each call.
     """
-    from mercer.compiled.machines.paths import climb_all
 
-    sizes = [len(program.p) for program in programs]
-    columns = np.concatenate([own.columns for own in rows])
-    diagonal, p, lower, upper = (
-        np.concatenate(parts)
-        for parts in zip(
-            *((own.diagonal(), q.p, q.lower, q.upper) for own, q in zip(rows, programs, strict=True)),
-            strict=True,
-        )
-    )
-    single = tol >= SINGLE and all(map(_representable, rows))
-    b, values, found = np.zeros_like(p), np.zeros_like(p), np.zeros((len(sizes), 5))
-    ends, steps = np.cumsum(sizes), np.array([_steps_of(size) for size in sizes])
-    climb_all(
-        rows[0].matrix, columns, diagonal, ends, p, lower, upper, programs[0].epsilon, tol,
-        _MARGIN * tol,
-        steps, not single, rows[int(np.argmax(sizes))].store(single).values, b, values, found,
-    )  # fmt: skip
-    return [
-        _solution(b[end - size : end], values[end - size : end], numbers)
-        for size, end, numbers in zip(sizes, ends, found, strict=True)
-    ]
+    def __init__(
+        self, programs: list[list[Program]], K: Any, indices: list[Index], tol: float, room: float
+    ) -> None:
+        self._matrix, self._tol, self._room = K, tol, room
+        self._bounds = np.cumsum([0, *map(len, indices)])
+        columns = np.concatenate(indices)
+        self._columns = columns.astype(np.uint64)
+        self._diagonal = np.diagonal(K)[columns].astype(float)
+        self._single = tol >= SINGLE and _representable(self._diagonal)
+        self._settings = len(programs[0])
+        self._p = np.concatenate([path[0].p for path in programs])
+        self._lower = np.concatenate([program.lower for path in programs for program in path])
+        self._upper = np.concatenate([program.upper for path in programs for program in path])
+        self._b, self._values = np.zeros_like(self._lower), np.zeros_like(self._lower)
+
+    def solve(self, first: int, last: int) -> list[list[Solution]]:
+        """Solve programs from the first to before the last; returns solutions for all settings.
+
+        The number of steps is bounded, and gaps may be above tol; settings after such a gap are not
+        begun, and have an infinite one.
+        """
+        from mercer.compiled.machines.paths import climb_all
+
+        bounds, found = self._bounds[first : last + 1], np.zeros((last - first, self._settings, 5))
+        found[:, :, 2] = math.inf  # gaps of those that are not begun
+        sizes = np.diff(bounds).tolist()
+        dtype = np.dtype(np.float32) if self._single else self._matrix.dtype
+        climb_all(
+            self._matrix, self._columns, self._diagonal, bounds, self._p, self._lower, self._upper, 0.0,
+            self._tol, _MARGIN * self._tol, np.array([_steps_of(size) for size in sizes]),
+            not self._single, room_for_rows(max(sizes), dtype, self._room), self._b, self._values, found,
+        )  # fmt: skip
+        return [
+            self._path(start, size, numbers)
+            for start, size, numbers in zip(bounds.tolist(), sizes, found.tolist(), strict=False)
+        ]
+
+    def _path(self, start: int, size: int, found: list[list[float]]) -> list[Solution]:
+        """Solutions of a program, from what compiled loops wrote."""
+        solutions, begin = [], self._settings * start
+        for bias, objective, gap, rounding, steps in found:
+            part = slice(begin, begin + size)
+            b, values = self._b[part], self._values[part]
+            solutions.append(Solution(b, values, bias, objective, gap, rounding, int(steps)))
+            begin += size
+        return solutions
 
 
-def solve_path(
-    programs: list[Program], rows: MatrixRows, tol: float, *, max_steps: int | None, watch: Watch
-) -> list[Solution]:
+def can_be_together(indices: list[Index]) -> bool:
+    """Whether no program is so small that it is polished."""
+    return min(map(len, indices)) > _SMALL
+
+
+def solve_paths(
+    programs: list[list[Program]],
+    K: Any,
+    indices: list[Index],
+    tol: float,
+    *,
+    max_steps: int | None,
+    watch: Watch,
+) -> list[list[Solution]]:
     """Solve programs that differ in their boxes, which must not shrink, each from the one before.
 
-    Parameters are those of :func:`solve`.
+    There is a path of programs for each index, the rows of K that it has; other parameters are those of
+    :func:`solve`.
     """
-    if len(rows.columns) <= _SMALL or max_steps is not None:
-        return _one_by_one(programs, rows, tol, None, max_steps, watch)
-    from mercer.compiled.machines.paths import climb_path
-
-    single = tol >= SINGLE and _representable(rows)
-    shape = len(programs), len(rows.columns)
-    b, values, found = np.zeros(shape), np.zeros(shape), np.zeros((shape[0], 5))
-    found[:, 2] = math.inf  # gaps of those that are not begun
-    lower, upper = (np.stack([getattr(q, end) for q in programs]) for end in ("lower", "upper"))
-    done = climb_path(
-        rows.matrix, rows.columns, rows.diagonal(), programs[0].p, lower, upper, programs[0].epsilon,
-        tol, _MARGIN * tol, _steps_of(shape[1]), not single, rows.store(single), b, values, found,
-    )  # fmt: skip
-    ended = [_solution(*parts) for parts in zip(b, values, found, strict=True)]
-    if done < len(programs) and not watch(ended[done].relative_gap):
-        ended[done:] = _one_by_one(programs[done:], rows, tol, ended[done], None, watch)
-    return ended
-
-
-def _solution(b: Array, values: Array, found: Array) -> Solution:
-    """A solution from the numbers that compiled loops write: bias, objective, gap, rounding, steps."""
-    bias, objective, gap, rounding, steps = found.tolist()
-    return Solution(b, values, bias, objective, gap, rounding, int(steps))
+    found: list[list[Solution]] = [[] for _ in programs]
+    large = [k for k, index in enumerate(indices) if max_steps is None and can_be_together([index])]
+    if large:
+        batch = Batch([programs[k] for k in large], K, [indices[k] for k in large], tol, math.inf)
+        for k, own in zip(large, batch.solve(0, len(large)), strict=True):
+            found[k] = own
+    for path, index, own in zip(programs, indices, found, strict=True):
+        done = sum(solution.relative_gap <= tol for solution in own)
+        if done < len(path) and not (own and watch(own[done].relative_gap)):
+            rows = MatrixRows(K, index)
+            last = own[done] if own else None
+            own[done:] = _one_by_one(path[done:], rows, tol, last, max_steps, watch)
+    return found
 
 
 def _one_by_one(
@@ -157,9 +190,9 @@ def _one_by_one(
     return solutions
 
 
-def _representable(rows: MatrixRows) -> bool:
-    """Whether entries of the matrix are within the range of single precision."""
-    return bool(1e-24 < rows.diagonal().max() < 1e30)
+def _representable(diagonal: Array) -> bool:
+    """Whether entries of a matrix with this diagonal are within the range of single precision."""
+    return bool(1e-24 < diagonal.max() < 1e30)
 
 
 def _steps_of(rows: int) -> int:
@@ -178,7 +211,7 @@ def improved(
     """Rounds of steps, each with a certificate and, if it ended early, with a Newton step."""
     from mercer.compiled.machines import smo
 
-    single = tol >= SINGLE and _representable(rows)
+    single = tol >= SINGLE and _representable(rows.diagonal())
     misled, since, store = 0, 0, rows.store(single)
     least, fruitless = math.inf, 0
     steps = _steps_of(len(program.p))

@@ -7,7 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from mercer.machines.compression import check_compress, compressed
 from mercer.machines.points import Points, check_points, in_single, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
 from mercer.machines.rows import ComputedBlocks, MatrixRows
-from mercer.machines.solver import can_be_together, solve_path, solve_together
+from mercer.machines.solver import Batch, can_be_together, solve_paths
 
 #: Least bytes for rows that are gathered, whatever the limit.
 _LEAST_ROOM = 2.0**26
@@ -36,7 +36,7 @@ _DEVICE_ROOM = 8.0 * 2048**2
 #: Parts into which programs are dealt, for each thread.
 _PARTS = 4
 #: Entries of the Gram matrices of programs that are tried in one thread first.
-_QUICK = 2**20
+_QUICK = 2**22
 #: Rows of a precomputed matrix that are predicted at a time.
 _ROWS = 512
 #: Steps of the progress bar for each program.
@@ -79,7 +79,8 @@ class SupportVectorMachine(BaseEstimator):
         from must lie in their boxes; by default they are zero.
         """
         self.kernel_ = points.kernel
-        sources = self._sources(points, indices)
+        K = self._gram(points)
+        sources = self._sources(points, indices, K)
         starts = self._starts(programs) if start is None else [start]
         solutions: list[Any] = [None] * len(programs)
         work = Work(total=_PERCENT * len(programs))
@@ -87,42 +88,35 @@ class SupportVectorMachine(BaseEstimator):
 
         def job(k: int) -> None:
             share = _Share(work, self.tol)
-            rows, before = sources[k](), solutions[k]
-            tol = math.inf if work.stop.is_set() else self.tol
+            before = solutions[k]
             solutions[k] = solve_with(
-                programs[k], rows, tol, max_steps=most, start=starts[k], watch=share.report
-            )
+                programs[k], sources[k](), math.inf if work.stop.is_set() else self.tol, max_steps=most,
+                start=starts[k] if before is None else before.b, watch=share.report,
+            )  # fmt: skip
             solutions[k].steps += 0 if before is None else before.steps
             share.finish()
 
-        together = most is None and self._fits(points) and not any(s is not None for s in starts)
+        def left() -> list[tuple[int]]:
+            found = enumerate(solutions)
+            return [(k,) for k, s in found if s is None or s.relative_gap > self.tol]
 
-        def attempt(*numbers: int) -> list[int]:
-            """Solve programs in one bounded call if they can be; returns those that are left."""
-            if work.stop.is_set() or not together or len(numbers) == 1:
-                return list(numbers)
-            rows = [sources[k]() for k in numbers]
-            if not can_be_together(rows):
-                return list(numbers)
-            found = solve_together([programs[k] for k in numbers], rows, self.tol)
-            for k, solution in zip(numbers, found, strict=True):
-                solutions[k], starts[k] = solution, solution.b
-            left = [k for k in numbers if solutions[k].relative_gap > self.tol]
-            work.advance(_PERCENT * (len(numbers) - len(left)))
-            return left
+        def attempt(batch: Batch, first: int, last: int) -> None:
+            if not work.stop.is_set():
+                solutions[first:last] = found = [own for (own,) in batch.solve(first, last)]
+                work.advance(_PERCENT * sum(s.relative_gap <= self.tol for s in found))
 
-        def several(*numbers: int) -> None:
-            for k in attempt(*numbers):
-                job(k)
+        def all_of_it() -> None:
+            run(attempt, parts)
+            run(job, left())
 
-        parts = min(len(programs), _PARTS * threads_in_use())
-        tasks = [tuple(range(part, len(programs), parts)) for part in range(parts)]
-        if together and sum(len(program.p) ** 2 for program in programs) <= _QUICK:
-            tasks = [(k,) for k in attempt(*range(len(programs)))]  # threads would take longer
+        together = K is not None and most is None and not any(s is not None for s in starts)
+        parts = self._parts(programs, indices, K) if together else []
+        if len(parts) == 1:
+            attempt(*parts.pop())
         interrupted = False
         try:
-            if tasks:
-                watched(lambda: run(several, tasks), work, type(self).__name__)
+            if parts or left():
+                watched(all_of_it, work, type(self).__name__)
         except KeyboardInterrupt:
             if any(solution is None for solution in solutions):
                 raise
@@ -147,18 +141,34 @@ class SupportVectorMachine(BaseEstimator):
             return [None] * len(programs)
         return [restarted(program, s) for program, s in zip(programs, last, strict=True)]
 
-    def _sources(self, points: Points, indices: list[Index | None]) -> list[Any]:
-        """For each program a function that returns its rows of the Gram matrix."""
-        limit = 1e9 * self.max_memory
-        if not self._fits(points):
+    def _parts(
+        self, programs: list[Program], indices: list[Any], K: Any
+    ) -> list[tuple[Batch, int, int]]:
+        """Programs to be tried in bounded calls, and which of them in each; one if threads cost more."""
+        number = len(programs)
+        if number == 1 or not can_be_together(indices):
+            return []
+        batch = Batch([[program] for program in programs], K, indices, self.tol, self._room(K, number))
+        quick = sum(len(program.p) ** 2 for program in programs) <= _QUICK
+        parts = 1 if quick else min(number, _PARTS * threads_in_use())
+        return [(batch, *ends) for ends in pairwise(number * k // parts for k in range(parts + 1))]
+
+    def _sources(self, points: Points, indices: list[Index | None], K: Any) -> list[Any]:
+        """For each program a function that returns its rows of the Gram matrix, K if it fits."""
+        if K is None:
+            limit = 1e9 * self.max_memory
             return [lambda index=index: _limited(points, index, limit) for index in indices]
-        K = points.gram()
-        room = max(_LEAST_ROOM, limit - K.nbytes) / min(len(indices), threads_in_use())
+        room = self._room(K, len(indices))
         return [lambda index=index: MatrixRows(K, index, room) for index in indices]
 
-    def _fits(self, points: Points) -> bool:
-        """Whether the Gram matrix of all points is in memory."""
-        return points.precomputed or 8.0 * len(points) ** 2 <= 1e9 * self.max_memory
+    def _room(self, K: Any, programs: int) -> float:
+        """Bytes for gathered rows of each of the programs that are solved at the same time."""
+        return max(_LEAST_ROOM, 1e9 * self.max_memory - K.nbytes) / min(programs, threads_in_use())
+
+    def _gram(self, points: Points) -> Any:
+        """Gram matrix of all points, or None if there is not enough memory for it."""
+        fits = points.precomputed or 8.0 * len(points) ** 2 <= 1e9 * self.max_memory
+        return points.gram() if fits else None
 
     def _certify(self, points: Points, solutions: list[Solution]) -> None:
         gaps = np.array([s.relative_gap for s in solutions])
@@ -260,24 +270,21 @@ def solved_in_turn(
 ) -> list[list[Solution]]:
     """Solve and certify programs of several machines on one Gram matrix, each from the one before.
 
-    Machines take turns in the order of their C, program by program, so that rows which one gathered
-    serve the others; those with the same tolerance follow each other.
+    Machines with the same tolerance take turns in the order of their C, program by program, so that rows
+    which one gathered serve the others.
     """
-    K, diagonal = np.ascontiguousarray(points.X), points.diagonal()
+    K = np.ascontiguousarray(points.X)
     goals = [(machine.tol, machine.max_iter) for machine in machines]
     order = sorted(range(len(machines)), key=lambda k: (*goals[k], machines[k].C))
-    groups = [list(group) for _, group in groupby(order, lambda k: goals[k])]
-    solutions: list[list[Any]] = [[None] * len(indices) for _ in machines]
-    for number, index in enumerate(indices):
-        rows = MatrixRows(K, index, diagonal=diagonal)
-        for group in groups:
-            first = machines[group[0]]
-            found = solve_path(
-                [programs[k][number] for k in group], rows, first.tol,
-                max_steps=None if first.max_iter < 0 else first.max_iter, watch=lambda _: stop(),
-            )  # fmt: skip
-            for k, solution in zip(group, found, strict=True):
-                solutions[k][number] = solution
+    solutions: list[list[Any]] = [[] for _ in machines]
+    for (tol, most), group in groupby(order, lambda k: goals[k]):
+        chosen = list(group)
+        paths = [[programs[k][number] for k in chosen] for number in range(len(indices))]
+        found = solve_paths(
+            paths, K, indices, tol, max_steps=None if most < 0 else most, watch=lambda _: stop()
+        )
+        for k, own in zip(chosen, zip(*found, strict=True), strict=True):
+            solutions[k] = list(own)
     for machine, found in zip(machines, solutions, strict=True):
         machine._certify(points, found)
         if machine.max_iter >= 0:  # single precision of K may also be in the way

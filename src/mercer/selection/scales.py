@@ -175,6 +175,9 @@ class Scales:
     ) -> tuple[Any, Survey | None, Any]:
         """The kernel with what it learns from a part, its ranges there, and a key for it."""
         place = (template, similarity is None, part)
+        if place not in self._surveys and similarity is None and self._learns_nothing(template):
+            kernel = self.templates[template].kernel
+            self._surveys[place] = kernel, None, (repr(getattr(kernel, "base", None)), None)
         if place not in self._surveys:
             X = self._part(rows)
             based = self._based(self.templates[template], X)
@@ -188,6 +191,11 @@ class Scales:
                     survey = None
             self._surveys[place] = kernel, survey, own
         return self._surveys[place]
+
+    def _learns_nothing(self, template: int) -> bool:
+        """Whether the kernel is the same for all points, so that none need be cut out."""
+        kernel, base = self.templates[template].kernel, self.templates[template].base
+        return base is None and type(kernel).learnt_from is Kernel.learnt_from
 
     def _based(self, template: Template, X: Any) -> Any:
         """The kernel of the template, with its base kernel scaled to the points."""

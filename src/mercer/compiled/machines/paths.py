@@ -61,26 +61,30 @@ def climb_path(
 
 @jit()
 def climb_all(
-    K, columns, diagonal, ends, p, lower, upper, epsilon, tol, aim, steps, exact, room, b, values, found
-):
-    """Solve programs on the same matrix, one after the other.
+    K, columns, diagonal, bounds, p, lower, upper, epsilon, tol, aim, steps, exact, room, b, values,
+    found,
+):  # fmt: skip
+    """Solve programs on the same matrix, one after the other, each along a path of settings.
 
-    Arrays of all programs follow each other; ``ends`` says where each one ends, and ``steps`` is the
-    most that each may take.  The rows of one program after the other are gathered in ``room``.
+    Arrays of all programs follow each other.  ``bounds`` says where each of those to solve begins, and
+    where the last one ends, in ``columns``, ``diagonal`` and ``p``; in the others there are that many
+    entries for each setting.  ``steps`` is the most that each program may take.  The rows of one program
+    after the other are gathered in ``room``.
     """
-    start = 0
-    for q in range(ends.size):
-        stop, size = ends[q], ends[q] - start
+    settings = found.shape[1]
+    for q in range(bounds.size - 1):
+        start, stop = bounds[q], bounds[q + 1]
+        size, first, last = stop - start, settings * start, settings * stop
+        shape = (settings, size)
         store = Store(
             room, np.full(size, -1), np.full(size, -1), np.full(size, -1), np.zeros(3, dtype=np.int64)
         )
         climb_path(
             K, columns[start:stop], diagonal[start:stop], p[start:stop],
-            lower[start:stop].reshape(1, size), upper[start:stop].reshape(1, size), epsilon, tol, aim,
-            steps[q], exact, store, b[start:stop].reshape(1, size), values[start:stop].reshape(1, size),
-            found[q : q + 1],
+            lower[first:last].reshape(shape), upper[first:last].reshape(shape), epsilon, tol, aim,
+            steps[q], exact, store, b[first:last].reshape(shape), values[first:last].reshape(shape),
+            found[q],
         )  # fmt: skip
-        start = stop
 
 
 @jit()

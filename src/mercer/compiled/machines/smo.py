@@ -26,7 +26,7 @@ from mercer.compiled.machines.certificates import (
 REACHED, STALLED, PAUSED = 0, 1, 2
 #: Arrays are padded to a multiple of this by coefficients that cannot move, so that vectorised loops
 #: have no rest.  Extremes are sought strip by strip, and their place in the best strip alone.
-_MULTIPLE, _STRIP = 64, 256
+_MULTIPLE, _STRIP = 64, 128
 #: Steps between two looks at the gap: a part of the number of rows, within limits.
 _LEAST_PERIOD, _LARGEST_PERIOD, _LOOKS = 8, 250, 16
 #: Most steps between two looks at rows that can be left out; by default as many as there are rows.
@@ -44,7 +44,7 @@ _DRIFT = 0.01
 class Active(NamedTuple):
     """Coefficients that may still move, and what is known of each; the first n entries count."""
 
-    #: Row of the program, and of K; ascending.  The latter is unsigned: no number is negative.
+    #: Row of the program, ascending, and of K.  The latter is unsigned: no number is negative.
     row: np.ndarray
     column: np.ndarray
     b: np.ndarray
@@ -163,30 +163,30 @@ def _partner(slopes, falls, diagonals, width, i, highest, lowest, row, flat):
 
 @jit()
 def _take_steps(
-    b, lower, upper, slope, rise, fall, diagonal, width, values, place, used, clock, epsilon, flat, i,
-    highest, lowest, steps,
+    K, column, ranges, n, b, lower, upper, slope, rise, fall, diagonal, width, values, place, owner,
+    used, count, epsilon, flat, i, highest, lowest, steps,
 ):  # fmt: skip
-    """Take steps as long as the rows that they need are there.
+    """Take steps; rows that they need are gathered.
 
     Arrays come one by one and not as tuples, whose parts would be counted as used in each step.
 
     Returns
     -------
-    coefficient whose row is missing, or -1; whether a step moved nothing; the next coefficient to rise
-    and both extremes; what was gained, and the number of steps
+    whether a step moved nothing; the next coefficient to rise and both extremes; what was gained, and
+    the number of steps
     """
     gained, taken = 0.0, 0
     while taken < steps and highest > lowest:
         at_i = place[i]
         if at_i < 0:
-            return i, False, i, highest, lowest, gained, taken
-        used[at_i] = clock + taken
+            at_i = _fetch(K, column, ranges, n, i, width, values, place, owner, used, count)
+        used[at_i] = count[1] + taken
         row_i = values[at_i * width : (at_i + 1) * width]
         j = _partner(slope, fall, diagonal, width, i, highest, lowest, row_i, flat)
         at_j = place[j]
         if at_j < 0:
-            return j, False, i, highest, lowest, gained, taken
-        used[at_j] = clock + taken
+            at_j = _fetch(K, column, ranges, n, j, width, values, place, owner, used, count)
+        used[at_j] = count[1] + taken
         row_j = values[at_j * width : (at_j + 1) * width]
         drop = highest - (slope[j] + fall[j])
         own, other = np.float64(diagonal[i]), np.float64(diagonal[j])
@@ -200,39 +200,30 @@ def _take_steps(
         b[i] = top if step == top - old_i else old_i + step
         b[j] = bottom if step == old_j - bottom else old_j - step
         if b[i] == old_i and b[j] == old_j:
-            return -1, True, i, highest, lowest, gained, taken
+            return True, i, highest, lowest, gained, taken
         gained += step * (drop - 0.5 * step * curvature)
         rise[i], fall[i] = _rise(b[i], upper[i], epsilon), _fall(b[i], lower[i], epsilon)
         rise[j], fall[j] = _rise(b[j], upper[j], epsilon), _fall(b[j], lower[j], epsilon)
         i, highest, lowest = _move(slope, rise, fall, width, step, row_i, row_j)
         taken += 1
-    return -1, False, i, highest, lowest, gained, taken
+    return False, i, highest, lowest, gained, taken
 
 
 @jit()
-def _fetch(K, active, n, k, store):
-    """Gather the row of a coefficient."""
-    place, width = _claim(n, k, store), padded(n)
-    out = store.values[place * width : (place + 1) * width]
-    gather(K[active.column[k]], active.column[:n], active.ranges, out)
-    out[n:] = 0.0
-
-
-@jit()
-def _claim(n, k, store):
-    """A place for the row of a coefficient: a free one, or that of the least recently used."""
-    count = store.count
-    most = min(store.values.size // padded(n), store.owner.size)
+def _fetch(K, column, ranges, n, k, width, values, place, owner, used, count):
+    """Gather the row of a coefficient; returns its place, a free one or the least recently used."""
+    most = min(values.size // width, owner.size)
     if count[0] < most:
-        place = count[0]
+        at = count[0]
         count[0] += 1
     else:
-        place = np.argmin(store.used[:most])
-        store.place[store.owner[place]] = -1
-    store.owner[place] = k
-    store.place[k] = place
-    store.used[place] = count[1]
-    return place
+        at = np.argmin(used[:most])
+        place[owner[at]] = -1
+    owner[at], place[k] = k, at
+    out = values[at * width : (at + 1) * width]
+    gather(K[column[k]], column[:n], ranges, out)
+    out[n:] = 0.0
+    return at
 
 
 @jit()
@@ -313,18 +304,16 @@ def _climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
             if left < n:
                 n, width = left, padded(left)
                 i, highest, lowest = _move(slope, rise, fall, width, 0.0, nothing, nothing)
-        missing, stalled, i, highest, lowest, gained, more = _take_steps(
-            active.b, active.lower, active.upper, slope, rise, fall, active.diagonal, width,
-            store.values, store.place, store.used, store.count[1], epsilon, flat, i, highest, lowest,
-            min(period - taken % period, steps - taken),
+        stalled, i, highest, lowest, gained, more = _take_steps(
+            K, active.column, active.ranges, n, active.b, active.lower, active.upper, slope, rise, fall,
+            active.diagonal, width, store.values, store.place, store.owner, store.used, store.count,
+            epsilon, flat, i, highest, lowest, min(period - taken % period, steps - taken),
         )  # fmt: skip
         taken += more
         objective += gained
         store.count[1] += more + 1
         if stalled:
             return STALLED, n, taken
-        if missing >= 0:
-            _fetch(K, active, n, missing, store)
 
 
 @jit()
@@ -359,7 +348,7 @@ def ascend(
     Parameters
     ----------
     K : array of shape (m, m)
-    columns : row of K of each coefficient, ascending
+    columns : row of K of each coefficient
     diagonal : entry of K on the diagonal for each coefficient
     p, lower, upper, epsilon : the program
     b, values : coefficients and ``Kb``; changed in place
