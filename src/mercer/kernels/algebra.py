@@ -11,13 +11,15 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import count, filled, has_overflowed, number
+from mercer._arrays import count, filled, finite_rows, has_overflowed, number
 from mercer._memory import check_room
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_vector, is_whole
 from mercer.contributions import Contributions
 from mercer.kernels.base import Kernel, hashable
 from mercer.kernels.scale import check_similarity
+
+_OVERFLOW = "values of {!r} overflow; rescale the rows, or take smaller factors and exponents"
 
 
 @dataclass(eq=False, repr=False)
@@ -91,9 +93,21 @@ def _finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
             return values
     except FloatingPointError:
         pass
-    raise ValueError(
-        f"values of {kernel!r} overflow; rescale the rows, or take smaller factors and exponents"
-    )
+    raise ValueError(_OVERFLOW.format(kernel))
+
+
+def _multiple(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any) -> Any:
+    """A number times a kernel of any kind, which is a part of the whole."""
+    if not isinstance(kernel, Kernel):
+        check_room(X, Y, matrices=2)
+        K = kernel(X, Y)
+        return _finite(whole, lambda: K * factor)
+    with np.errstate(over="ignore", invalid="ignore"):
+        K = kernel.multiple(factor, X, Y)
+        # Threads and compiled loops overflow without a word.
+        if factor <= 1 or bool(array_namespace(K).all(finite_rows(K))):
+            return K
+    raise ValueError(_OVERFLOW.format(whole))
 
 
 def as_kernel(operand: Any) -> sk.Kernel:
@@ -215,11 +229,10 @@ class Product(_Pair):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
+        if not eval_gradient:
+            return self.multiple(1.0, X, Y)
         # Both factors and the product; derivatives are also multiplied by the other factor.
         check_room(X, Y, matrices=3 + 3 * self._slopes(eval_gradient))
-        if not eval_gradient:
-            K1, K2 = self.k1(X, Y), self.k2(X, Y)
-            return _finite(self, lambda: K1 * K2)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
         return _finite(
@@ -227,13 +240,31 @@ class Product(_Pair):
             lambda: (K1 * K2, np.concatenate([G1 * K2[:, :, None], G2 * K1[:, :, None]], axis=2)),
         )
 
-    def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
-        """See :class:`Kernel`; those of the other kernel, if one is a number."""
+    def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
+        """See :class:`Kernel`; a kernel times a number is a multiple too."""
+        constant, kernel = self._split()
+        if constant is not None and isinstance(constant.value, numbers.Real):
+            constant.validate()
+            return _multiple(self, factor * float(constant.value), kernel, X, Y)
+        check_room(X, Y, matrices=3)
+        K1, K2 = self.k1(X, Y), self.k2(X, Y)
+        K = _finite(self, lambda: K1 * K2)
+        return K if factor == 1 else _finite(self, lambda: K * factor)
+
+    def _split(self) -> tuple[Constant | None, sk.Kernel]:
+        """The factor that is a number, and the other one; None and the product if none is."""
         for constant, kernel in ((self.k1, self.k2), (self.k2, self.k1)):
             if isinstance(constant, Constant):
-                factor = number(constant.value)
-                return tuple((factor * weight, term) for weight, term in _terms(kernel))
-        return super().terms()
+                return constant, kernel
+        return None, self
+
+    def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
+        """See :class:`Kernel`; those of the other kernel, if one is a number."""
+        constant, kernel = self._split()
+        if constant is None:
+            return super().terms()
+        factor = number(constant.value)
+        return tuple((factor * weight, term) for weight, term in _terms(kernel))
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; by the product rule, and exact if the other kernel is a number."""
@@ -251,13 +282,11 @@ class Product(_Pair):
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
-        first, second = self.k1, self.k2
-        if isinstance(second, Constant):
-            first, second = second, first
-        if not isinstance(first, Constant):
+        constant, kernel = self._split()
+        if constant is None:
             return super().matvec(X, Y, v)
-        product = _matvec(second, X, Y, v)
-        return _finite(self, lambda: product * filled((), first.value, product))
+        product = _matvec(kernel, X, Y, v)
+        return _finite(self, lambda: product * filled((), constant.value, product))
 
 
 class Exponentiation(Kernel, sk.Exponentiation):
@@ -339,6 +368,10 @@ class Exponentiation(Kernel, sk.Exponentiation):
 
 def elementwise(kernel: sk.Kernel, gram: Callable[[sk.Kernel], Any]) -> Any:
     """Gram matrix of a sum, product or power, in place of those of its parts; None for other kernels."""
+    constant, scaled = kernel._split() if isinstance(kernel, Product) else (None, kernel)
+    if constant is not None:
+        K = gram(scaled)
+        return _finite(kernel, lambda: np.multiply(K, constant.value, out=K))
     if isinstance(kernel, sk.KernelOperator):
         K = gram(kernel.k1)
         combine, other = np.add if isinstance(kernel, Sum | sk.Sum) else np.multiply, gram(kernel.k2)

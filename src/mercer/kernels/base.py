@@ -62,6 +62,18 @@ class Kernel(sk.Kernel):
     def diag(self, X: Any) -> Any:
         """Diagonal of ``k(X)``, computed without the other entries."""
 
+    def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
+        """``factor * k(X, Y)``, in one pass over the matrix where the kernel has a way.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Linear
+        >>> Linear().multiple(0.5, [[2.0], [4.0]])
+        array([[2., 4.],
+               [4., 8.]])
+        """
+        return self(X, Y) * factor
+
     def validate(self) -> None:
         """Raise for hyperparameters and options out of range."""
         check_positive(self, *self.continuous())
