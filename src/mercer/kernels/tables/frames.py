@@ -177,15 +177,16 @@ class Block:
             found[:, i] = (moments - start) / np.timedelta64(1, "h" if unit == "hours" else "D")
         return found
 
-    def refuse_missing(self) -> None:
-        """Raise for missing values, by column and row."""
+    def refuse_missing(self, among: Any = None) -> None:
+        """Raise for missing values, by column and row; among some columns only, if a mask is given."""
         if sparse.issparse(self.table):
             return
         if hasattr(self.table, "isna") and not self.table.isna().to_numpy().any():
             return
-        for key, column in zip(self.keys, self.columns, strict=True):
+        asked = [True] * len(self.keys) if among is None else among
+        for key, column, wanted in zip(self.keys, self.columns, asked, strict=True):
             found = _missing(column)
-            if found.any():
+            if wanted and found.any():
                 others = int(found.sum()) - 1
                 more = f" (and {others} more row{'s' if others > 1 else ''})" if others else ""
                 raise ValueError(

@@ -313,7 +313,8 @@ class On(Kernel):
             )
         points = self._transformed(self._raw(block, lenient=_takes_missing(self.prepare.estimator)))
         if getattr(getattr(points, "dtype", None), "kind", "") == "f" and np.isnan(points.sum()):
-            block.refuse_missing()
+            left = np.isnan(points).any(axis=0)
+            block.refuse_missing(left if len(left) == len(block.keys) else None)
         return points
 
     def _transformed(self, raw: Any) -> Any:
