@@ -94,3 +94,7 @@ def test_multiples_that_overflow_are_refused() -> None:
         points = ["A" * 10**5] if "Spectrum" in repr(kernel) else 1e5 * X
         with pytest.raises(ValueError, match="overflow; rescale the rows, or take smaller factors"):
             kernel(points)
+
+
+def test_labels_of_products_have_brackets() -> None:
+    assert ((1 + Linear()) * (1 + Gaussian())).label == "(1.0 + Linear()) * (1.0 + Gaussian())"

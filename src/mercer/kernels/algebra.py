@@ -169,7 +169,7 @@ class _Pair(Kernel, sk.KernelOperator):
     @property
     def label(self) -> str:
         """See :class:`Kernel`; those of both kernels."""
-        labels = (k.label if isinstance(k, Kernel) else repr(k) for k in self.parts)
+        labels = (_bracket(self, k, k.label if isinstance(k, Kernel) else repr(k)) for k in self.parts)
         return f" {self._sign} ".join(labels)
 
     def _slopes(self, eval_gradient: bool) -> int:
@@ -181,7 +181,7 @@ class _Pair(Kernel, sk.KernelOperator):
         return bool(self.k1.is_stationary() and self.k2.is_stationary())
 
     def __repr__(self) -> str:
-        first, second = _bracket(self, self.k1), _bracket(self, self.k2)
+        first, second = (_bracket(self, k, repr(k)) for k in self.parts)
         if isinstance(self.k1, Constant) and isinstance(self.k2, Constant):
             first = constructor_call(self.k1)  # two bare numbers would evaluate to a number
         return f"{first} {self._sign} {second}"
@@ -409,7 +409,6 @@ def _learnt(kernel: sk.Kernel, X: Any, y: Any) -> Any:
     return kernel.learnt_from(X, y) if isinstance(kernel, Kernel) else kernel
 
 
-def _bracket(outer: Kernel, inner: sk.Kernel) -> str:
-    """Show an operand, in brackets if its operation binds more weakly than the outer one."""
-    weak = isinstance(outer, Product) and isinstance(inner, Sum | sk.Sum)
-    return f"({inner!r})" if weak else repr(inner)
+def _bracket(outer: Kernel, inner: sk.Kernel, shown: str) -> str:
+    """An operand as it is shown, in brackets if its operation binds more weakly than the outer one."""
+    return f"({shown})" if isinstance(outer, Product) and isinstance(inner, Sum | sk.Sum) else shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from operator import add
+from operator import add, mul
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,18 @@ class Variant:
 def total(parts: tuple[Kernel, ...]) -> Any:
     """The sum of kernels."""
     return reduce(add, parts)
+
+
+def products(kinds: list[Any]) -> Any:
+    """``prod_i (1 + k_i)``, the sum of all kernels, of all products of two, and so on.
+
+    Examples
+    --------
+    >>> from mercer.selection.kinds.blocks import products
+    >>> products([Gaussian(), Linear()])
+    (1.0 + Gaussian()) * (1.0 + Linear())
+    """
+    return reduce(mul, (1 + kind for kind in kinds))
 
 
 def blocks(frame: Any, columns: list[Column]) -> dict[str, list[Variant]]:
