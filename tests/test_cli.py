@@ -1,6 +1,7 @@
 """The command line and the tables it reads."""
 
 import json
+import re
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -77,6 +78,7 @@ def test_table(tmp_path, frame) -> None:
     assert "accuracy" in result.stdout
     assert "rows taken as counts" in result.stdout
     assert "accuracy of the majority class 50.00%" in result.stdout
+    assert re.search(r"^exact heat: .*C=[0-9.]+$", result.stdout, re.MULTILINE)
 
 
 def test_without_a_table_docstrings_are_compared(monkeypatch) -> None:

@@ -168,6 +168,21 @@ def _foreign_rows(X: Any, name: str) -> Any:
     return X.contiguous() if hasattr(X, "contiguous") else X
 
 
+def check_label_list(y: Any) -> None:
+    """Raise for a list with text and other labels, which NumPy would turn into text."""
+    if isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
+        raise ValueError(several_types(y))
+
+
+def several_types(y: Any) -> str:
+    """What is said of labels of several types."""
+    types = " and ".join(sorted({type(label).__name__ for label in y}))
+    return (
+        f"labels must be of one type, and y holds {types}; drop rows without a label, or convert all "
+        "labels to text"
+    )
+
+
 def _sparse_tensor(X: Any, name: str) -> Any:
     if X.ndim != 2:
         raise ValueError(f"Expected a 2D array, got {name} of shape {tuple(X.shape)}")

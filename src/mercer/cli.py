@@ -43,6 +43,9 @@ app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False,
 )  # fmt: skip
 
+#: Characters of a line from which on the table of scores has room for choices.
+_WIDE = 120
+
 TableArgument = Annotated[
     Path | None,
     typer.Argument(
@@ -53,10 +56,17 @@ TableArgument = Annotated[
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Errors and warnings are one line each, without a traceback or a line of source."""
+    """Errors and warnings are one line each, told once, without a traceback or a line of source."""
+    told: set[str] = set()
+
+    def tell_once(message: object, *_: Any, **__: Any) -> None:
+        if str(message) not in told:
+            told.add(str(message))
+            tell_warning(message)
+
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = tell_warning
+            warnings.showwarning = tell_once
             yield
     except (ValueError, TypeError, OSError, MemoryError) as error:
         tell(error)
@@ -360,7 +370,10 @@ def _print(result: Comparison, name: str) -> None:
     console.print(Text(_title(name, result)))
     for line in result.columns_taken:
         console.print(Text(line))
-    console.print(_scores(result))
+    wide = console.width >= _WIDE
+    console.print(_scores(result, wide))
+    for score in () if wide else result.scores:
+        console.print(Text(f"{score.name}: {score.choice}"))
     console.print(Text(result.advice))
     console.print(Text(result.verdict))
     code, _, words = result.best.partition("  # ")
@@ -385,22 +398,24 @@ def _title(name: str, result: Comparison) -> str:
     return f"{name}: {shape}\n{'; '.join(facts)}"
 
 
-def _scores(result: Comparison) -> RichTable:
+def _scores(result: Comparison, choices: bool) -> RichTable:
     table = RichTable()
-    for column in ("kernel", result.metric_title, "95 % interval", "p", "error", "choice", "s"):
-        left = column in ("kernel", "choice")
-        table.add_column(column, justify="left" if left else "right", overflow="fold")
+    for column in ("kernel", result.metric_title, "95 % interval", "p", "error", "s"):
+        table.add_column(column, justify="left" if column == "kernel" else "right", overflow="fold")
+    if choices:
+        table.add_column("choice")
     for score in result.scores:
         low, high = map(result.text, score.interval)
         table.add_row(
             score.name, result.text(score.mean), f"{low} .. {high}", result.p_text(score.name),
-            result.error_change(score.name), score.choice, f"{score.seconds:.1f}",
+            result.error_change(score.name), f"{score.seconds:.1f}",
+            *([score.choice] if choices else []),
         )  # fmt: skip
     if (other := result.yardstick) is not None:
         low, high = map(result.text, other.interval)
         table.add_row(
-            other.name, result.text(other.mean), f"{low} .. {high}", None, None, "not a kernel",
-            f"{other.seconds:.1f}", style="dim",
+            other.name, result.text(other.mean), f"{low} .. {high}", None, None, f"{other.seconds:.1f}",
+            *(["not a kernel"] if choices else []), style="dim",
         )  # fmt: skip
     return table
 

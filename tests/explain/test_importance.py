@@ -8,8 +8,9 @@ from scipy import sparse
 from sklearn.inspection import permutation_importance
 
 from mercer.explain import importance
-from mercer.kernels import Gaussian, Linear, On
+from mercer.kernels import Gaussian, Heat, Linear, On
 from mercer.machines import SVC, KernelRidge
+from mercer.spaces import Simplex
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(120, 4)), columns=list("abcd"))
@@ -66,3 +67,11 @@ def test_what_is_refused():
         importance(model, X, Y[:3])
     with pytest.raises(ValueError, match="rows with columns"):
         importance(model, ["a", "b"], [0, 1])
+
+
+def test_columns_that_cannot_be_shuffled_alone() -> None:
+    X, y = np.eye(4)[np.arange(12) % 4], np.arange(12) % 2
+    model = SVC(Heat(Simplex())).fit(X, y)
+    with pytest.raises(ValueError, match=r"refuses rows with shuffled columns \(.*; give columns that"):
+        importance(model, X, y)
+    assert importance(model, X, y, blocks={"all": range(4)})["importance"][0] > 0

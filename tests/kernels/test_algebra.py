@@ -6,8 +6,8 @@ import pytest
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from mercer.kernels import Constant, Heat, Matern
-from mercer.spaces import Sphere
+from mercer.kernels import Constant, Cosine, Gaussian, Heat, Linear, Matern, Spectrum
+from mercer.spaces import Categories, Graph, Simplex, Sphere
 
 X = np.random.default_rng(0).normal(size=(30, 4))
 HEAT = Heat(Sphere(), t=0.3)
@@ -56,3 +56,45 @@ def test_gradient_of_a_constant_is_a_copy() -> None:
     K, gradient = Constant(2.0)(X, eval_gradient=True)
     K += 1
     assert (gradient == 2).all()
+
+
+LABELS = np.array(list("abcab" * 6)).reshape(-1, 1)
+STRINGS = ["ACGTA", "GGACC", "TTACG"]
+CHAIN = np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "points"),
+    [
+        (Gaussian(), X),
+        (Linear(), X.astype(np.float32)),
+        (Cosine(), sparse.csr_matrix(np.abs(X))),
+        (Matern(Simplex(), nu=0.5), np.abs(X)),
+        (Heat(Categories()), LABELS),
+        (Heat(Graph(CHAIN), t=1.0), np.arange(4)),
+        (Spectrum(2), STRINGS),
+        (HEAT * Gaussian() + 1.0, X),
+        (3 * (HEAT * 0.5), X),
+        (HEAT * RBF(2.0), X),
+    ],
+    ids=lambda value: repr(value) if hasattr(value, "theta") else type(value).__name__,
+)
+def test_multiples_are_the_matrix_times_a_number(kernel, points) -> None:
+    few = points[:3]
+    for factor in (0.3, 7.0):
+        for pair in ((points,), (few, points)):
+            K = kernel(*pair)
+            for scaled in (kernel.multiple(factor, *pair), (factor * kernel)(*pair)):
+                assert scaled.dtype == K.dtype
+                np.testing.assert_allclose(scaled, factor * K, rtol=4 * np.finfo(K.dtype).eps)
+
+
+def test_multiples_that_overflow_are_refused() -> None:
+    for kernel in (1e300 * Linear(), 1e300 * Spectrum(1), 1e200 * (1e200 * HEAT)):
+        points = ["A" * 10**5] if "Spectrum" in repr(kernel) else 1e5 * X
+        with pytest.raises(ValueError, match="overflow; rescale the rows, or take smaller factors"):
+            kernel(points)
+
+
+def test_labels_of_products_have_brackets() -> None:
+    assert ((1 + Linear()) * (1 + Gaussian())).label == "(1.0 + Linear()) * (1.0 + Gaussian())"

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from mercer.kernels import Gaussian, Heat, Linear, Spectrum
-from mercer.machines import SVC, SVR, KernelRidge, OneClassSVM
+from mercer.machines import SVC, SVR, KernelRidge, LandmarkClassifier, OneClassSVM
 from mercer.selection import KernelSearchCV
 from mercer.spaces import Simplex
 
@@ -331,3 +331,9 @@ def test_labels_of_several_types_are_refused(other, types: str) -> None:
     labels = np.array(["a", other, "a", other], dtype=object)
     with pytest.raises(ValueError, match=f"labels must be of one type, and y holds {types}"):
         SVC("precomputed").fit(np.eye(4), labels)
+
+
+@pytest.mark.parametrize("machine", [SVC, LandmarkClassifier])
+def test_lists_of_several_types_do_not_become_text(machine) -> None:
+    with pytest.raises(ValueError, match="labels must be of one type, and y holds int and str"):
+        machine(Spectrum(2)).fit(["ACGT", "GGGA"], ["a", 1])

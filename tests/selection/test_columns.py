@@ -127,7 +127,7 @@ def test_a_mixed_table_from_file_to_prediction(wines, tmp_path) -> None:
     result = json.loads(found.stdout)
     names = {row["name"] for row in result["kernels"]}
     alone = {f"{kind} alone" for kind in ("numbers", "labels", "text", "strings")}
-    assert names == {*alone, "sum of all", "weighted sum of all"}
+    assert names == {*alone, "sum of all", "weighted sum of all", "sums and products"}
     assert result["kind"] == "2 numbers, 1 label, 1 text, 1 string"
     notes = " ".join(result["notes"])
     for part in (

@@ -1,12 +1,21 @@
 """Models of tables whose columns are of several kinds, on disk and on the command line."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
 from typer.testing import CliRunner
 
 from mercer.cli import app
 from mercer.features import GramTransformer
+from mercer.kernels import Heat, On
+from mercer.machines import SVC
 from mercer.selection import KernelSearchCV, SavedModel, load_model
+from mercer.selection.kinds.blocks import blocks, total
+from mercer.selection.kinds.columns import recognised
+from mercer.spaces import Simplex
 from tests.kernels.test_on import FRAMES, MIXED, TABLE, TARGET
 
 
@@ -38,3 +47,34 @@ def test_a_missing_column_is_named(tmp_path) -> None:
     )
     assert printed.exit_code != 0
     assert "no column 'note'" in " ".join(printed.output.split())
+
+
+def test_missing_numbers_are_filled_in_where_some_were_missing(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(30, 2)), columns=["whole", "partly"])
+    y, table.loc[3, "partly"] = table["whole"] > 0, np.nan
+    (variants,) = blocks(table, recognised(table)).values()
+    model = SavedModel(SVC(total(variants[0].parts)).fit(table, y), kind="mixed")
+    model.save(tmp_path / "model.skops")
+    model = load_model(tmp_path / "model.skops")
+    median = table["partly"].fillna(table["partly"].median())
+    np.testing.assert_array_equal(
+        model.decision_function(table), model.decision_function(table.assign(partly=median))
+    )
+    table.loc[[3, 5], "whole"] = np.nan
+    with pytest.raises(ValueError, match=r"column 'whole' of X has a missing value in row 3 \(and 1 "):
+        model.predict(table)
+
+
+def test_an_empty_document_is_told_once(tmp_path) -> None:
+    table = pd.DataFrame({"text": ["a lake", "a river", "the lake", "the river"] * 3})
+    y = ["a", "b"] * 6
+    kernel = On("text", Heat(Simplex(empty="uniform")), CountVectorizer())
+    SavedModel(SVC(kernel).fit(table, y), kind="mixed").save(tmp_path / "model.skops")
+    pd.DataFrame({"text": ["no such words", "lake"]}).to_csv(tmp_path / "new.csv", index=False)
+    files = [str(tmp_path / name) for name in ("model.skops", "new.csv", "reasons.csv")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        printed = CliRunner().invoke(app, ["predict", *files[:2], "--explain", files[2]])
+    assert printed.exit_code == 0, printed.output
+    assert " ".join(printed.output.split()).count("taken as uniform") == 1

@@ -279,6 +279,10 @@ class Engine(ABC):
         """``L^-1`` and ``log |B|`` for ``B = L L'``, which is used up; NaN where B is singular."""
         raise TypeError(f"{type(self).__name__} factors no matrices")
 
+    def multiplied(self, K: Any, factor: float) -> Any:
+        """A matrix times a number; it may be overwritten."""
+        return K * factor
+
     def _forget(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function without keeping its intermediate results, even for derivatives."""
         return function(*arguments)

@@ -19,6 +19,10 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.tables import frames
 
 
+class ShuffleRefused(ValueError):
+    """Rows with shuffled columns are not points of the model's space, such as rotations."""
+
+
 def importance(
     model: Any,
     X: Any,
@@ -82,7 +86,16 @@ def importance(
 
     def shuffled_score(model: Any, numbers: Any, y: Any) -> float:
         """The score of rows whose blocks come from the rows with these numbers."""
-        return float(scorer(model, _gathered(X, list(places.values()), numbers), y))
+        rows = _gathered(X, list(places.values()), numbers)
+        try:
+            return float(scorer(model, rows, y))
+        except ValueError as error:
+            if rows is X:
+                raise
+            raise ShuffleRefused(
+                f"the model refuses rows with shuffled columns ({error}); give columns that belong "
+                "together as one of the blocks"
+            ) from error
 
     # Each block is one column of row numbers to scikit-learn, which shuffles it.
     numbers = np.repeat(np.arange(count(X))[:, None], len(places), axis=1)

@@ -14,6 +14,7 @@ from sklearn.gaussian_process import kernels as sk
 from mercer._arrays import (
     count,
     filled,
+    finite_rows,
     has_overflowed,
     is_single,
     is_watched,
@@ -26,8 +27,11 @@ from mercer._validation import check_positive, check_vector, is_whole
 from mercer.contributions import Contributions
 from mercer.engine import engine_for, joins
 from mercer.engine.base import Products, product_of_sums
-from mercer.kernels.base import Kernel, hashable
+from mercer.kernels.base import Kernel
+from mercer.kernels.identity import hashable
 from mercer.kernels.scale import check_similarity
+
+_OVERFLOW = "values of {!r} overflow; rescale the rows, or take smaller factors and exponents"
 
 
 @dataclass(eq=False, repr=False)
@@ -106,9 +110,21 @@ def _finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
             return values
     except FloatingPointError:
         pass
-    raise ValueError(
-        f"values of {kernel!r} overflow; rescale the rows, or take smaller factors and exponents"
-    )
+    raise ValueError(_OVERFLOW.format(kernel))
+
+
+def _multiple(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any) -> Any:
+    """A number times a kernel of any kind, which is a part of the whole."""
+    if not isinstance(kernel, Kernel):
+        check_room(X, Y, matrices=2)
+        K = kernel(X, Y)
+        return _finite(whole, lambda: K * factor)
+    with np.errstate(over="ignore", invalid="ignore"):
+        K = kernel.multiple(factor, X, Y)
+        # Threads and compiled loops overflow without a word.
+        if factor <= 1 or bool(array_namespace(K).all(finite_rows(K))):
+            return K
+    raise ValueError(_OVERFLOW.format(whole))
 
 
 def as_kernel(operand: Any) -> sk.Kernel:
@@ -170,7 +186,7 @@ class _Pair(Kernel, sk.KernelOperator):
     @property
     def label(self) -> str:
         """See :class:`Kernel`; those of both kernels."""
-        labels = (k.label if isinstance(k, Kernel) else repr(k) for k in self.parts)
+        labels = (_bracket(self, k, k.label if isinstance(k, Kernel) else repr(k)) for k in self.parts)
         return f" {self._sign} ".join(labels)
 
     def _in_one_pass(self, X: Any, Y: Any, v: Any = None) -> Any:
@@ -198,7 +214,7 @@ class _Pair(Kernel, sk.KernelOperator):
         return bool(self.k1.is_stationary() and self.k2.is_stationary())
 
     def __repr__(self) -> str:
-        first, second = _bracket(self, self.k1), _bracket(self, self.k2)
+        first, second = (_bracket(self, k, repr(k)) for k in self.parts)
         if isinstance(self.k1, Constant) and isinstance(self.k2, Constant):
             first = constructor_call(self.k1)  # two bare numbers would evaluate to a number
         return f"{first} {self._sign} {second}"
@@ -253,13 +269,11 @@ class Product(_Pair):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
-        if not eval_gradient and (K := self._in_one_pass(X, Y)) is not None:
-            return K
+        if not eval_gradient:
+            K = self._in_one_pass(X, Y)
+            return self.multiple(1.0, X, Y) if K is None else K
         # Both factors and the product; derivatives are also multiplied by the other factor.
         check_room(X, Y, matrices=3 + 3 * self._slopes(eval_gradient))
-        if not eval_gradient:
-            K1, K2 = self.k1(X, Y), self.k2(X, Y)
-            return _finite(self, lambda: K1 * K2)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
         return _finite(
@@ -271,13 +285,31 @@ class Product(_Pair):
         """See :class:`Kernel`; all products of one from each kernel."""
         return product_of_sums([_products(k, X, Y) for k in self.parts])
 
-    def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
-        """See :class:`Kernel`; those of the other kernel, if one is a number."""
+    def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
+        """See :class:`Kernel`; a kernel times a number is a multiple too."""
+        constant, kernel = self._split()
+        if constant is not None and isinstance(constant.value, numbers.Real):
+            constant.validate()
+            return _multiple(self, factor * float(constant.value), kernel, X, Y)
+        check_room(X, Y, matrices=3)
+        K1, K2 = self.k1(X, Y), self.k2(X, Y)
+        K = _finite(self, lambda: K1 * K2)
+        return K if factor == 1 else _finite(self, lambda: K * factor)
+
+    def _split(self) -> tuple[Constant | None, sk.Kernel]:
+        """The factor that is a number, and the other one; None and the product if none is."""
         for constant, kernel in ((self.k1, self.k2), (self.k2, self.k1)):
             if isinstance(constant, Constant):
-                factor = number(constant.value)
-                return tuple((factor * weight, term) for weight, term in _terms(kernel))
-        return super().terms()
+                return constant, kernel
+        return None, self
+
+    def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
+        """See :class:`Kernel`; those of the other kernel, if one is a number."""
+        constant, kernel = self._split()
+        if constant is None:
+            return super().terms()
+        factor = number(constant.value)
+        return tuple((factor * weight, term) for weight, term in _terms(kernel))
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; by the product rule, and exact if the other kernel is a number."""
@@ -295,15 +327,13 @@ class Product(_Pair):
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
-        first, second = self.k1, self.k2
-        if isinstance(second, Constant):
-            first, second = second, first
-        if not isinstance(first, Constant):
+        constant, kernel = self._split()
+        if constant is None:
             v = check_vector(v, count(X if Y is None else Y))
             found = self._in_one_pass(X, X if Y is None else Y, v)
             return super().matvec(X, Y, v) if found is None else found
-        product = _matvec(second, X, Y, v)
-        return _finite(self, lambda: product * filled((), first.value, product))
+        product = _matvec(kernel, X, Y, v)
+        return _finite(self, lambda: product * filled((), constant.value, product))
 
 
 class Exponentiation(Kernel, sk.Exponentiation):
@@ -385,6 +415,10 @@ class Exponentiation(Kernel, sk.Exponentiation):
 
 def elementwise(kernel: sk.Kernel, gram: Callable[[sk.Kernel], Any]) -> Any:
     """Gram matrix of a sum, product or power, in place of those of its parts; None for other kernels."""
+    constant, scaled = kernel._split() if isinstance(kernel, Product) else (None, kernel)
+    if constant is not None:
+        K = gram(scaled)
+        return _finite(kernel, lambda: np.multiply(K, constant.value, out=K))
     if isinstance(kernel, sk.KernelOperator):
         K = gram(kernel.k1)
         combine, other = np.add if isinstance(kernel, Sum | sk.Sum) else np.multiply, gram(kernel.k2)
@@ -427,7 +461,6 @@ def _learnt(kernel: sk.Kernel, X: Any, y: Any) -> Any:
     return kernel.learnt_from(X, y) if isinstance(kernel, Kernel) else kernel
 
 
-def _bracket(outer: Kernel, inner: sk.Kernel) -> str:
-    """Show an operand, in brackets if its operation binds more weakly than the outer one."""
-    weak = isinstance(outer, Product) and isinstance(inner, Sum | sk.Sum)
-    return f"({inner!r})" if weak else repr(inner)
+def _bracket(outer: Kernel, inner: sk.Kernel, shown: str) -> str:
+    """An operand as it is shown, in brackets if its operation binds more weakly than the outer one."""
+    return f"({shown})" if isinstance(outer, Product) and isinstance(inner, Sum | sk.Sum) else shown

@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 from array_api_compat import array_namespace
-from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
 from mercer._arrays import count, number, on_cpu, sliceable
@@ -22,6 +21,7 @@ from mercer.engine import engine_for
 from mercer.engine.base import Products
 from mercer.engine.equal import row_keys
 from mercer.kernels import scale
+from mercer.kernels.identity import identity
 from mercer.spaces import Euclidean, Space
 from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
@@ -63,6 +63,18 @@ class Kernel(sk.Kernel):
     @abstractmethod
     def diag(self, X: Any) -> Any:
         """Diagonal of ``k(X)``, computed without the other entries."""
+
+    def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
+        """``factor * k(X, Y)``, in one pass over the matrix where the kernel has a way.
+
+        Examples
+        --------
+        >>> from mercer.kernels import Linear
+        >>> Linear().multiple(0.5, [[2.0], [4.0]])
+        array([[2., 4.],
+               [4., 8.]])
+        """
+        return self(X, Y) * factor
 
     def validate(self) -> None:
         """Raise for hyperparameters and options out of range."""
@@ -375,10 +387,10 @@ class Kernel(sk.Kernel):
         return Exponentiation(self, exponent)
 
     def __eq__(self, other: Any) -> bool:
-        return type(self) is type(other) and _identity(self) == _identity(other)
+        return type(self) is type(other) and identity(self) == identity(other)
 
     def __hash__(self) -> int:
-        return hash((type(self), _identity(self)))
+        return hash((type(self), identity(self)))
 
     def __repr__(self) -> str:
         return constructor_call(self)
@@ -421,51 +433,6 @@ def _bounded_parameters(kind: type) -> tuple[str, ...]:
     """Names of the parameters of a class that have bounds for optimisers."""
     names = inspect.signature(kind).parameters
     return tuple(name for name in names if f"{name}_bounds" in names)
-
-
-@cache
-def law_parameters(kind: type, others: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of the parameters of a class that values depend on: not bounds, nor the others given."""
-    names = inspect.signature(kind).parameters
-    return tuple(name for name in names if not name.endswith("_bounds") and name not in others)
-
-
-def _identity(kernel: sk.Kernel) -> tuple[Any, ...]:
-    """Parameters of a kernel in a form that can be compared and hashed."""
-    return tuple((name, hashable(v)) for name, v in sorted(kernel.get_params(deep=False).items()))
-
-
-def hashable(value: Any) -> Any:
-    """A hashable stand-in for a parameter's value."""
-    value = on_cpu(value)
-    if isinstance(value, np.ndarray | np.generic | list | tuple):
-        return _array_identity(value)
-    if sparse.issparse(value):
-        rows = value.tocsr()
-        return rows.shape, *(part.tobytes() for part in (rows.indptr, rows.indices, rows.data))
-    if isinstance(value, slice):  # not hashable before Python 3.12
-        return slice, value.start, value.stop, value.step
-    if isinstance(value, dict):
-        return frozenset((key, hashable(part)) for key, part in value.items())
-    if isinstance(value, sk.Kernel) and not isinstance(value, Kernel):  # scikit-learn's are not hashable
-        return type(value), _identity(value)
-    try:
-        hash(value)
-    except TypeError:
-        return id(value)
-    return value
-
-
-def _array_identity(value: Any) -> Any:
-    """Numbers by their bytes, whatever the container; other sequences by their elements."""
-    try:
-        array = np.asarray(value)
-    except ValueError:  # ragged
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind in "biuf":
-        floats = array.astype(float) + 0.0  # turns -0.0 into 0.0
-        return floats.item() if array.ndim == 0 else (array.shape, floats.tobytes())
-    return value if isinstance(value, np.generic) else tuple(map(hashable, value))
 
 
 def log_derivative(kernel: Kernel, name: str, function: Callable[[Any], Any]) -> Any:

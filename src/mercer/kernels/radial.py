@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Any, Self
 
-from mercer.kernels.base import hashable
+from mercer.kernels.identity import hashable
 from mercer.kernels.realised import RealisedKernel
 from mercer.profiles import Profile
 from mercer.spaces import RadialSpace

@@ -20,7 +20,8 @@ from mercer.engine import engine_for, joins
 from mercer.engine.base import Products
 from mercer.engine.matrix_functions import Expansion
 from mercer.kernels import scale
-from mercer.kernels.base import Kernel, hashable, law_parameters
+from mercer.kernels.base import Kernel
+from mercer.kernels.identity import hashable, law_parameters
 from mercer.profiles import Profile
 from mercer.spaces.base import Space
 from mercer.spaces.realisations.base import FeatureMap, Moving, Realisation, Slope
@@ -72,16 +73,22 @@ class RealisedKernel(Kernel):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
-        if eval_gradient and Y is not None:
+        if not eval_gradient:
+            return self.multiple(1.0, X, Y)
+        if Y is not None:
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
+        self.validate()
+        P = self.space.check(X)
+        values = self._with_gradient(P, self.space.columns(P))
+        return engine_for(X).like_rows(self.space.in_precision_of(X, values), X)
+
+    def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
+        """See :class:`Kernel`."""
         self.validate()
         P, Q = self.space.check_pair(X, Y)
         n = self.space.columns(P)
-        if eval_gradient:
-            values: Any = self._with_gradient(P, n)
-        else:
-            check_room(P, Q)
-            values = self.realise(n).gram(P, Q, self.moving(P, n))
+        check_room(P, Q)
+        values = self.realise(n).multiple(factor, P, Q, self.moving(P, n))
         return engine_for(X).like_rows(self.space.in_precision_of(X, values), X)
 
     def _with_gradient(self, P: Any, n: int) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mercer._memory import check_room
 from mercer._validation import check_choice
 from mercer.contributions import Contributions
+from mercer.engine import engine_for
 from mercer.kernels.base import Kernel
 from mercer.spaces.realisations.base import normalised, normalised_slope, positive
 
@@ -71,6 +72,11 @@ class StructuredKernel(Kernel):
         if squares is not None:
             slopes = [normalised_slope(slope, K, squares) for slope in slopes]
         return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))
+
+    def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
+        """See :class:`Kernel`."""
+        K = self(X, Y)
+        return engine_for(K).multiplied(K, factor)
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`."""

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from mercer._validation import check_label_list, several_types
 from mercer.machines.points import Points, check_points, check_weights, open_points
 from mercer.machines.probability import couple, fit_sigmoid, out_of_fold, sigmoid
 from mercer.machines.program import Array, Index, Program, Solution
@@ -228,6 +229,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _encode(self, y: Any, rows: int) -> Index:
         """Numbers of the classes."""
+        check_label_list(y)
         if not isinstance(y, np.ndarray) or y.ndim != 1:  # else it takes long, and changes nothing
             y = column_or_1d(y, warn=True)
         if y.dtype.kind not in "biuSU":  # of others it takes longer than a small fit to be sure
@@ -445,8 +447,4 @@ def _check_labels(y: Any) -> None:
     try:
         check_classification_targets(y)
     except TypeError:
-        types = " and ".join(sorted({type(label).__name__ for label in y}))
-        raise ValueError(
-            f"labels must be of one type, and y holds {types}; drop rows without a label, or convert "
-            "all labels to text"
-        ) from None
+        raise ValueError(several_types(y)) from None

@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.utils import _safe_indexing
 
 from mercer.explain import Explanation, explain, importance
+from mercer.explain.importance import ShuffleRefused
 from mercer.report import points
 from mercer.report.labels import clip
 from mercer.selection import Comparison
@@ -94,7 +95,7 @@ def _columns(comparison: Comparison, model: Any, X: Any, y: Any) -> list[Bar]:
     blocks = {str(j): [key] for j, key in enumerate(keys)}
     try:
         frame = importance(model, X, y, blocks=blocks, random_state=comparison.random_state)
-    except ValueError:  # shuffled rows leave the space, such as rotations or counts that are all zero
+    except ShuffleRefused:  # rows leave the space, such as rotations or counts that are all zero
         return []
     named = hasattr(X, "columns")
     names = [str(keys[int(j)]) if named else _named(comparison, "column", j) for j in frame["block"]]

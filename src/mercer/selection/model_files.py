@@ -37,6 +37,7 @@ from mercer._npz import Npz
 from mercer.features import GramTransformer
 from mercer.machines import SVC, SVR, KernelRidge, LandmarkClassifier, LandmarkRegressor, OneClassSVM
 from mercer.rows.statistics import Statistics
+from mercer.selection.kinds.blocks import ColumnMedians
 
 
 class MissingFunction(ValueError):
@@ -49,7 +50,8 @@ _OBJECTS = [
     Pipeline, GramTransformer, SVC, SVR, OneClassSVM, KernelRidge, LandmarkClassifier, LandmarkRegressor,
     TransformedTargetRegressor, StandardScaler, CalibratedClassifierCV, _CalibratedClassifier,
     _SigmoidCalibration, Statistics, FrozenEstimator, CountVectorizer, TfidfVectorizer, SimpleImputer,
-    OneHotEncoder, OrdinalEncoder, TfidfTransformer, *(part for part in _PARTS if inspect.isclass(part)),
+    OneHotEncoder, OrdinalEncoder, TfidfTransformer, ColumnMedians,
+    *(part for part in _PARTS if inspect.isclass(part)),
 ]  # fmt: skip
 _ARRAYS = [np.ndarray, np.float64, np.float32, np.int64, np.int32, np.bool_, np.str_]
 _SPARSE = [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.csc_matrix]

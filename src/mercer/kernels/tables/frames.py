@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from numbers import Number
 from typing import Any
 
@@ -19,6 +21,8 @@ Array = NDArray[Any]
 Places = dict[Any, int] | None
 #: Units of dates: days since 1970, and hours since midnight.
 DATES = ("days", "hours")
+#: Types of columns of text, in pandas and in polars.
+_TEXT = ("str", "string", "String")
 #: Names of columns that identify rows, fewest rows to tell that by values, and the share of all whole
 #: numbers in their range that such values make up.
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|key|index)$|[a-z]I[dD]$", re.IGNORECASE)
@@ -101,7 +105,110 @@ def _named(column: str, places: Places, name: str) -> int:
     return places[column]
 
 
-def take(X: Any, keys: list[Any]) -> Any:
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some columns of a table: a data frame or array of them, their names or positions, and the table's.
+
+    ``single`` says that one column was asked for, not a list of one.
+    """
+
+    table: Any
+    keys: list[Any]
+    single: bool
+    name: str
+
+    @classmethod
+    def of(cls, columns: Any, X: Any, name: str) -> Block:
+        """The columns that are asked for."""
+        X = as_rows(X, name)
+        keys, single = find(columns, X, name)
+        return cls(_take(X, keys), keys, single, name)
+
+    @cached_property
+    def numeric(self) -> bool:
+        """Whether all columns hold numbers, by their types alone."""
+        return all(map(_is_numeric, self._types))
+
+    @cached_property
+    def _types(self) -> set[Any]:
+        return _types(self.table)
+
+    @cached_property
+    def columns(self) -> list[Any]:
+        """The columns, one by one."""
+        if hasattr(self.table, "items"):
+            return [column for _, column in self.table.items()]
+        return [self.table[:, i] for i in range(self.table.shape[1])]
+
+    @cached_property
+    def kinds(self) -> dict[Any, str]:
+        """What each column holds."""
+        return {key: holds(column) for key, column in zip(self.keys, self.columns, strict=True)}
+
+    def numbers(self) -> Any:
+        """Columns of numbers as an array, NaN where they are missing; sparse if all of them are."""
+        if not is_frame(self.table):
+            return as_numbers(self.table, self.name)
+        kinds = {str(dtype) for dtype in self._types}
+        if all(kind.startswith("Sparse") for kind in kinds):
+            return sparse.csr_matrix(self.table.sparse.to_coo())
+        dtype = np.float32 if kinds <= {"float32", "Float32"} else np.float64
+        if hasattr(self.table, "iloc"):
+            return self.table.to_numpy(dtype=dtype, na_value=np.nan)
+        return np.asarray(self.table.to_numpy(), dtype=dtype)
+
+    def objects(self) -> Array:
+        """Columns as an array of objects."""
+        found = np.empty(self.table.shape, dtype=object)
+        for i, column in enumerate(self.columns):
+            found[:, i] = _values(column)
+        return found
+
+    def times(self, unit: str) -> Array:
+        """Columns of dates as numbers of a unit, NaN where they are missing."""
+        found = np.empty(self.table.shape)
+        for i, column in enumerate(self.columns):
+            if getattr(column.dtype, "tz", None) is not None:
+                column = column.dt.tz_localize(None)  # the time that clocks showed
+            elif getattr(column.dtype, "time_zone", None) is not None:
+                column = column.dt.replace_time_zone(None)
+            moments = np.array([_moment(value) for value in _values(column)], dtype="datetime64[us]")
+            start = moments.astype("datetime64[D]") if unit == "hours" else np.datetime64("1970-01-01")
+            found[:, i] = (moments - start) / np.timedelta64(1, "h" if unit == "hours" else "D")
+        return found
+
+    def refuse_missing(self, among: Any = None) -> None:
+        """Raise for missing values, by column and row; among some columns only, if a mask is given."""
+        if sparse.issparse(self.table):
+            return
+        if hasattr(self.table, "isna") and not self.table.isna().to_numpy().any():
+            return
+        asked = [True] * len(self.keys) if among is None else among
+        for key, column, wanted in zip(self.keys, self.columns, asked, strict=True):
+            found = _missing(column)
+            if wanted and found.any():
+                others = int(found.sum()) - 1
+                more = f" (and {others} more row{'s' if others > 1 else ''})" if others else ""
+                raise ValueError(
+                    f"column {key!r} of {self.name} has a missing value in row {int(found.argmax())}"
+                    f"{more}; drop such rows or write a value; a kernel with prepare=SimpleImputer() "
+                    "fills them in itself"
+                )
+
+    def refuse_identifiers(self, labels: bool) -> None:
+        """Raise for columns that number the rows or, if they are labels, name them."""
+        # Floats are never identifiers, and a table may have many of them.
+        if not is_frame(self.table) or all(map(_is_float, self._types)):
+            return
+        for key, column in zip(self.keys, self.columns, strict=True):
+            if not _is_float(column.dtype) and identifies(column, str(key), labels):
+                raise ValueError(
+                    f"column {key!r} of {self.name} looks like an identifier: every row has a value of "
+                    "its own; leave it out, or convert it to floats if its size means something"
+                )
+
+
+def _take(X: Any, keys: list[Any]) -> Any:
     """Some columns, as a data frame or array."""
     if not is_frame(X):
         return take_columns(X.tocsr() if sparse.issparse(X) else X, keys)
@@ -120,17 +227,13 @@ def as_rows(X: Any, name: str) -> Any:
     return as_table(X, name)
 
 
-def all_numbers(block: Any) -> bool:
+def all_numbers(X: Any) -> bool:
     """Tell by the types alone whether all columns hold numbers."""
-    if sparse.issparse(block):
-        return True
-    kinds = set(block.dtypes) if is_frame(block) else {block.dtype}
-    return all(_is_numeric(kind) for kind in kinds)
+    return all(map(_is_numeric, _types(X)))
 
 
-def has_text(block: Any) -> bool:
-    """Tell whether a column holds text."""
-    return not all_numbers(block) and any(holds(column) == "text" for column in columns_of(block))
+def _types(X: Any) -> set[Any]:
+    return set(X.dtypes) if is_frame(X) else {X.dtype}
 
 
 def _is_numeric(dtype: Any) -> bool:
@@ -145,15 +248,6 @@ def _is_float(dtype: Any) -> bool:
     return getattr(dtype, "kind", "O") == "f"
 
 
-def columns_of(block: Any) -> list[Any]:
-    """The columns of a data frame or array, one by one."""
-    return [_column(block, i) for i in range(block.shape[1])]
-
-
-def _column(block: Any, i: int) -> Any:
-    return block.iloc[:, i] if hasattr(block, "iloc") else block[:, i]
-
-
 def holds(column: Any) -> str:
     """What a column holds: "numbers", "dates", "text" or "objects"."""
     dtype = column.dtype
@@ -163,6 +257,8 @@ def holds(column: Any) -> str:
         kind = "f" if dtype.is_numeric() or str(dtype) == "Boolean" else "O"
     else:
         kind = "M" if str(dtype).startswith("period") else getattr(dtype, "kind", "O")
+    if str(dtype) in _TEXT:
+        return "text"
     if kind in "biufcmM":
         return "dates" if kind in "mM" else "numbers"
     first = next((value for value in _values(column) if not is_missing(value)), None)
@@ -180,60 +276,10 @@ def _values(column: Any) -> Array:
     return np.asarray(column, dtype=object)
 
 
-def numbers(block: Any, name: str) -> Any:
-    """Columns of numbers as an array, NaN where they are missing; sparse if all of them are."""
-    if not is_frame(block):
-        return as_numbers(block, name)
-    kinds = {str(dtype) for dtype in set(block.dtypes)}
-    if all(kind.startswith("Sparse") for kind in kinds):
-        return sparse.csr_matrix(block.sparse.to_coo())
-    dtype = np.float32 if kinds <= {"float32", "Float32"} else np.float64
-    if hasattr(block, "iloc"):
-        return block.to_numpy(dtype=dtype, na_value=np.nan)
-    return np.asarray(block.to_numpy(), dtype=dtype)
-
-
-def objects(block: Any) -> Array:
-    """Columns as an array of objects."""
-    found = np.empty(block.shape, dtype=object)
-    for i, column in enumerate(columns_of(block)):
-        found[:, i] = _values(column)
-    return found
-
-
-def times(block: Any, unit: str) -> Array:
-    """Columns of dates as numbers of a unit, NaN where they are missing."""
-    found = np.empty(block.shape)
-    for i, column in enumerate(columns_of(block)):
-        if getattr(column.dtype, "tz", None) is not None:
-            column = column.dt.tz_localize(None)  # the time that clocks showed
-        elif getattr(column.dtype, "time_zone", None) is not None:
-            column = column.dt.replace_time_zone(None)
-        moments = np.array([_moment(value) for value in _values(column)], dtype="datetime64[us]")
-        start = moments.astype("datetime64[D]") if unit == "hours" else np.datetime64("1970-01-01")
-        found[:, i] = (moments - start) / np.timedelta64(1, "h" if unit == "hours" else "D")
-    return found
-
-
 def _moment(value: Any) -> Any:
     if is_missing(value):
         return np.datetime64("NaT")
     return np.datetime64(value, "ns") if is_whole(value) else np.datetime64(value)
-
-
-def refuse_missing(block: Any, keys: list[Any], name: str) -> None:
-    """Raise for missing values, by column and row."""
-    if sparse.issparse(block):
-        return
-    for key, column in zip(keys, columns_of(block), strict=True):
-        found = _missing(column)
-        if found.any():
-            others = int(found.sum()) - 1
-            more = f" (and {others} more row{'s' if others > 1 else ''})" if others else ""
-            raise ValueError(
-                f"column {key!r} of {name} has a missing value in row {int(found.argmax())}{more}; drop "
-                "such rows or write a value; a kernel with prepare=SimpleImputer() fills them in itself"
-            )
 
 
 def _missing(column: Any) -> Array:
@@ -246,19 +292,6 @@ def _missing(column: Any) -> Array:
     if values.dtype.kind in "fmM":
         return values != values
     return np.array([is_missing(value) for value in values]) if values.dtype.kind == "O" else np.zeros(1)
-
-
-def refuse_identifiers(block: Any, keys: list[Any], name: str, labels: bool) -> None:
-    """Raise for columns that number the rows or, if they are labels, name them."""
-    if not is_frame(block):
-        return
-    for i, (key, dtype) in enumerate(zip(keys, block.dtypes, strict=True)):
-        # Floats are never identifiers, and a table may have many of them.
-        if not _is_float(dtype) and identifies(_column(block, i), str(key), labels):
-            raise ValueError(
-                f"column {key!r} of {name} looks like an identifier: every row has a value of its own; "
-                "leave it out, or convert it to floats if its size means something"
-            )
 
 
 def identifies(column: Any, name: str, labels: bool) -> bool:

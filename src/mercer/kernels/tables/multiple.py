@@ -248,7 +248,7 @@ class MultipleKernel(Kernel):
     def _summed(terms: list[tuple[float, Kernel]], X: Any, Y: Any) -> Any:
         total = None
         for weight, part in terms:
-            K = weight * part(X, Y)
+            K = part.multiple(weight, X, Y)
             total = K if total is None else total + K
         return total
 

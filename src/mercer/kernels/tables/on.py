@@ -17,16 +17,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
 from mercer._arrays import count, on_cpu
-from mercer._threads import run
 from mercer._validation import check_choice, check_positive, check_vector
 from mercer.contributions import Contributions
 from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.tables import frames
+from mercer.kernels.tables.frames import Block
 
 #: Rows from which the size of a kernel is learnt, and the least share of it that is not rounding.
 _ROWS, _LEAST = 500, 1e-9
-#: Entries of a matrix that a thread multiplies at a time.
-_BLOCK = 2**20
 #: Most columns that a part of a sum is named after.
 _NAMED = 3
 
@@ -174,18 +172,22 @@ class On(Kernel):
 
     def points(self, X: Any, name: str = "X") -> Any:
         """The points of the kernel in rows of a table: its columns, prepared."""
-        X = frames.as_rows(X, name)
-        keys, single = frames.find(self.columns, X, name)
-        return self._points(frames.take(X, keys), keys, single, name)
+        return self._points(Block.of(self.columns, X, name))
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
+        if not eval_gradient:
+            return self.multiple(1.0, X, Y)
+        self.validate()
+        K, gradient = self.kernel(*self._pair(X, Y), eval_gradient=True)
+        return self._sized(K), self._sized(gradient)
+
+    def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
+        """See :class:`Kernel`."""
         self.validate()
         P, Q = self._pair(X, Y)
-        if not eval_gradient:
-            return self._sized(self.kernel(P, Q))
-        K, gradient = self.kernel(P, Q, eval_gradient=True)
-        return self._sized(K), self._sized(gradient)
+        factor *= self._factor
+        return self.kernel(P, Q) if factor == 1 else self.kernel.multiple(factor, P, Q)
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
@@ -201,14 +203,13 @@ class On(Kernel):
     def explicit_features(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         found = self.kernel.explicit_features(self.points(X))
-        return found if found is None or self.factor is None else found * float(self.factor) ** 0.5
+        return found if found is None else found * self._factor**0.5
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; those of the kernel, with the names of columns, words or labels."""
         self.validate()
         P, Q = self.points(X, "X"), self.points(Y, "Y")
-        factor = 1.0 if self.factor is None else float(self.factor)
-        found = self.kernel.contributions(P, Q, factor * weights)
+        found = self.kernel.contributions(P, Q, self._factor * weights)
         names, kind = self._keys, None
         if isinstance(self.prepare, FrozenEstimator):
             transformer = self.prepare.estimator
@@ -244,18 +245,12 @@ class On(Kernel):
     def _pair(self, X: Any, Y: Any) -> tuple[Any, Any]:
         return self.points(X, "X"), None if Y is None or Y is X else self.points(Y, "Y")
 
+    @property
+    def _factor(self) -> float:
+        return 1.0 if self.factor is None else float(self.factor)
+
     def _sized(self, K: Any) -> Any:
-        if self.factor is None or self.factor == 1:
-            return K
-        if not isinstance(K, np.ndarray):
-            return K * float(self.factor)
-
-        def job(part: slice) -> None:
-            K[part] *= K.dtype.type(self.factor)
-
-        rows = max(1, _BLOCK // max(K[:1].size, 1))
-        run(job, [(slice(start, start + rows),) for start in range(0, len(K), rows)])
-        return K
+        return K if self._factor == 1 else K * self._factor
 
     def _sized_by(self, points: Any) -> On:
         """The kernel with the factor that the points give it; it is a copy already."""
@@ -267,51 +262,49 @@ class On(Kernel):
     def _prepared_by(self, X: Any, y: Any) -> tuple[On, Any]:
         """A copy that has learnt columns and preparation, and the points."""
         self.validate()
-        X = frames.as_rows(X, "X")
-        keys, single = frames.find(self.columns, X, "X")
-        block = frames.take(X, keys)
-        if count(block) == 0:
+        block = Block.of(self.columns, X, "X")
+        if count(block.table) == 0:
             raise ValueError("X holds no rows; at least one is needed")
         if not isinstance(self.prepare, FrozenEstimator):
-            self._refuse_identifiers(block, keys)
+            self._refuse_identifiers(block)
         learnt = copy.copy(self)
-        learnt.columns = keys[0] if single else keys
+        learnt.columns = block.keys[0] if block.single else block.keys
         transformer = self._transformer(block)
         if transformer is not None and not isinstance(transformer, FrozenEstimator):
-            raw = self._raw(block, keys, single, "X", lenient=_takes_missing(transformer))
+            raw = self._raw(block, lenient=_takes_missing(transformer))
             transformer = FrozenEstimator(clone(transformer).fit(raw, y))
         learnt.prepare = transformer
-        return learnt, learnt._points(block, keys, single, "X")
+        return learnt, learnt._points(block)
 
-    def _transformer(self, block: Any) -> Any:
+    def _transformer(self, block: Block) -> Any:
         """The preparation of columns; "auto" asks what they hold and what the kernel takes."""
         if not isinstance(self.prepare, str):
             return self.prepare
         if not self.kernel.requires_vector_input:
             return None
-        if self.dates is None and frames.has_text(block):
+        if self.dates is None and not block.numeric and "text" in block.kinds.values():
             return CountVectorizer()
-        return _scaler(self.kernel, with_mean=not sparse.issparse(block))
+        return _scaler(self.kernel, with_mean=not sparse.issparse(block.table))
 
-    def _refuse_identifiers(self, block: Any, keys: list[Any]) -> None:
+    def _refuse_identifiers(self, block: Block) -> None:
         """Refuse identifiers as numbers and labels; texts, nodes and strings have a right to differ."""
         space = self.kernel.point_space
         if self._transforms or (space is None and not self.kernel.requires_vector_input):
             return
         if space is None or space.adjacency is None:
             text = self.kernel.requires_vector_input  # words of a text are counted
-            frames.refuse_identifiers(block, keys, "X", labels=not text)
+            block.refuse_identifiers(labels=not text)
 
-    def _points(self, block: Any, keys: list[Any], single: bool, name: str) -> Any:
+    def _points(self, block: Block) -> Any:
         """Points of the kernel in some columns."""
         if self.prepare is None or isinstance(self.prepare, str):
-            points = self._raw(block, keys, single, name)
+            points = self._raw(block)
             if self.kernel.requires_vector_input and (
                 isinstance(points, list) or points.dtype == object
             ):
                 raise ValueError(
-                    f"words of column {keys[0]!r} have not been counted yet; call learnt_from(X) or "
-                    f"scaled_to(X) first, or fit a machine with {self!r}"
+                    f"words of column {block.keys[0]!r} have not been counted yet; call learnt_from(X) "
+                    f"or scaled_to(X) first, or fit a machine with {self!r}"
                 )
             return points
         if not isinstance(self.prepare, FrozenEstimator):
@@ -319,55 +312,64 @@ class On(Kernel):
                 f"{self.prepare!r} has not been fitted to training rows; call learnt_from(X) or "
                 f"scaled_to(X) first, or fit a machine with {self!r}"
             )
-        lenient = _takes_missing(self.prepare.estimator)
-        points = self.prepare.transform(self._raw(block, keys, single, name, lenient=lenient))
-        points = points.to_numpy() if frames.is_frame(points) else points
+        points = self._transformed(self._raw(block, lenient=_takes_missing(self.prepare.estimator)))
         if getattr(getattr(points, "dtype", None), "kind", "") == "f" and np.isnan(points.sum()):
-            frames.refuse_missing(block, keys, name)
+            left = np.isnan(points).any(axis=0)
+            block.refuse_missing(left if len(left) == len(block.keys) else None)
         return points
 
-    def _raw(
-        self, block: Any, keys: list[Any], single: bool, name: str, *, lenient: bool = False
-    ) -> Any:
+    def _transformed(self, raw: Any) -> Any:
+        """What the transformer makes of columns."""
+        fitted = self.prepare.estimator
+        if type(fitted) is StandardScaler and isinstance(raw, np.ndarray) and raw.dtype.kind == "f":
+            # What it does, without checks that take half the time of a small Gram matrix.
+            if fitted.with_mean:
+                raw = np.subtract(raw, fitted.mean_, dtype=raw.dtype)
+            return np.divide(raw, fitted.scale_, dtype=raw.dtype) if fitted.with_std else raw
+        points = fitted.transform(raw)
+        return points.to_numpy() if frames.is_frame(points) else points
+
+    def _raw(self, block: Block, *, lenient: bool = False) -> Any:
         """Columns as a kernel or transformer takes them; missing values are refused unless lenient."""
-        if frames.all_numbers(block) and (self.kernel.requires_vector_input or lenient):
-            values = frames.numbers(block, name)
+        if block.numeric and (self.kernel.requires_vector_input or lenient):
+            values = block.numbers()
             total = values.sum()
             if not lenient and total != total:
-                frames.refuse_missing(block, keys, name)
+                block.refuse_missing()
             return values
-        kinds = {key: frames.holds(c) for key, c in zip(keys, frames.columns_of(block), strict=True)}
         if not lenient:
-            frames.refuse_missing(block, keys, name)
-        if "dates" in kinds.values() or self.dates is not None:
-            return frames.times(block, self._unit_of(kinds, name))
-        if self.kernel.requires_vector_input and not (self._transforms or single):
-            for key, kind in kinds.items():
+            block.refuse_missing()
+        kinds = set(block.kinds.values())
+        if "dates" in kinds or self.dates is not None:
+            return block.times(self._unit_of(block))
+        if self.kernel.requires_vector_input and not (self._transforms or block.single):
+            for key, kind in block.kinds.items():
                 if kind != "numbers":
                     raise ValueError(
-                        f"column {key!r} of {name} holds {kind}, and {self.kernel!r} takes numbers; for "
-                        f"words of a text write On({key!r}, ...), for labels use Heat(Categories())"
+                        f"column {key!r} of {block.name} holds {kind}, and {self.kernel!r} takes "
+                        f"numbers; for words of a text write On({key!r}, ...), for labels use "
+                        "Heat(Categories())"
                     )
-        if set(kinds.values()) == {"numbers"} and self.kernel.requires_vector_input:
-            return frames.numbers(block, name)
-        values = frames.objects(block)
+        if kinds == {"numbers"} and self.kernel.requires_vector_input:
+            return block.numbers()
+        values, single = block.objects(), block.single
         if single:  # words of a text; a string, node or cloud; else a row of one label
             single = self.kernel.requires_vector_input or self.kernel.point_space is None
         return values[:, 0].tolist() if single else values
 
-    def _unit_of(self, kinds: dict[Any, str], name: str) -> str:
+    def _unit_of(self, block: Block) -> str:
         """What dates are taken as, or an error that says what to choose."""
         if self.dates is None:
-            key = next(key for key, kind in kinds.items() if kind == "dates")
+            key = next(key for key, kind in block.kinds.items() if kind == "dates")
             raise ValueError(
-                f"column {key!r} of {name} holds dates; choose what they mean: dates='days' takes them "
-                "as numbers, dates='hours' as the time of day, on a circle with "
+                f"column {key!r} of {block.name} holds dates; choose what they mean: dates='days' takes "
+                "them as numbers, dates='hours' as the time of day, on a circle with "
                 "Heat(Torus(period=24)); or convert them"
             )
-        for key, kind in kinds.items():
+        for key, kind in block.kinds.items():
             if kind not in ("dates", "text"):  # files hold dates as text
                 raise ValueError(
-                    f"column {key!r} of {name} holds {kind}, not dates; give it an On of its own"
+                    f"column {key!r} of {block.name} holds {kind}, not dates; give it an On of its own"
                 )
         return self.dates
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.kernels.algebra import Product
 from mercer.kernels.base import Kernel
 from mercer.kernels.tables.multiple import MultipleKernel
 from mercer.kernels.tables.on import On
@@ -45,7 +46,7 @@ def in_short(kernel: Any, most: int = _NAMED) -> str:
         return f"{len(found)} parts"
     own = [f"{type(term.kernel).__name__} of {_columns(term.columns)}" for term in found]
     if shares is None:
-        return " + ".join(own)
+        return (" * " if isinstance(kernel, Product) else " + ").join(own)
     return " + ".join(
         f"{share:.0%} {name}" for share, name in zip(shares, own, strict=True) if share >= _LEAST
     )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from operator import add
+from operator import add, mul
 from typing import Any
 
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -45,6 +47,18 @@ def total(parts: tuple[Kernel, ...]) -> Any:
     return reduce(add, parts)
 
 
+def products(kinds: list[Any]) -> Any:
+    """``prod_i (1 + k_i)``, the sum of all kernels, of all products of two, and so on.
+
+    Examples
+    --------
+    >>> from mercer.selection.kinds.blocks import products
+    >>> products([Gaussian(), Linear()])
+    (1.0 + Gaussian()) * (1.0 + Linear())
+    """
+    return reduce(mul, (1 + kind for kind in kinds))
+
+
 def blocks(frame: Any, columns: list[Column]) -> dict[str, list[Variant]]:
     """Kernels of each kind of columns; the first is the one that sums of kinds have."""
     found = {}
@@ -64,11 +78,35 @@ def _median() -> SimpleImputer:
     return SimpleImputer(strategy="median", keep_empty_features=True)
 
 
+class ColumnMedians(TransformerMixin, BaseEstimator):
+    """Medians of the training rows in place of missing numbers, in some columns; others keep them.
+
+    Parameters
+    ----------
+    columns : list of int
+    """
+
+    def __init__(self, columns: list[int]) -> None:
+        self.columns = columns
+
+    def fit(self, X: Any, y: Any = None) -> ColumnMedians:
+        """Find the medians."""
+        self.medians_ = _median().fit(X[:, self.columns]).statistics_
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Fill them in."""
+        filled = X.copy()
+        own = filled[:, self.columns]
+        filled[:, self.columns] = np.where(np.isnan(own), self.medians_, own)
+        return filled
+
+
 def _numbers(frame: Any, own: list[Column]) -> list[Variant]:
     names = _names(own)
-    # A model that never saw a missing number refuses it.
-    filled = make_pipeline(_median(), StandardScaler())
-    prepare = filled if any(column.missing for column in own) else "auto"
+    # A model refuses missing numbers in columns that had none.
+    missing = [place for place, column in enumerate(own) if column.missing]
+    prepare = make_pipeline(ColumnMedians(missing), StandardScaler()) if missing else "auto"
     return [
         Variant("Gaussian", (On(names, Gaussian(), prepare),), _SIMILARITIES),
         Variant("linear", (On(names, Linear(), prepare),), plain=True),

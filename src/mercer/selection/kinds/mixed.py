@@ -19,7 +19,7 @@ from mercer.datasets.tables import check_column, has_columns, numbers_of, read_t
 from mercer.kernels import MultipleKernel
 from mercer.kernels.tables.frames import all_numbers, is_frame
 from mercer.selection.kinds.base import Candidates, ColumnRoles, Kind
-from mercer.selection.kinds.blocks import Variant, blocks, total
+from mercer.selection.kinds.blocks import Variant, blocks, products, total
 from mercer.selection.kinds.columns import LEFT_OUT, Column, recognised
 from mercer.selection.scales import Template
 
@@ -93,7 +93,7 @@ class Mixed(Kind):
             words = _ONE_KIND
         else:
             families = _combined(own)
-            plain = tuple(families)[:-2]
+            plain = tuple(name for name in families if name not in _TOGETHER_NAMES)
             words = {"plain_word": "single-kind", "rich_word": "combined"}
         facts = f"{len(used)} column{'s' if len(used) > 1 else ''}"
         return Candidates(
@@ -131,8 +131,9 @@ class Mixed(Kind):
         return typed(_as_pandas(frame), kinds_given(model.roles))
 
 
-#: The family whose weights are learnt from targets.
-WEIGHTED = "weighted sum of all"
+#: Families of all kinds together; the weights of the second are learnt from targets.
+SUM, WEIGHTED, PRODUCTS = "sum of all", "weighted sum of all", "sums and products"
+_TOGETHER_NAMES = (SUM, WEIGHTED, PRODUCTS)
 
 
 @contextmanager
@@ -240,8 +241,11 @@ def _combined(own: dict[str, list[Variant]]) -> dict[str, list[Template]]:
     parts = tuple(chain.from_iterable(variants[0].parts for variants in own.values()))
     return {
         **families,
-        "sum of all": [Template(total(parts), _TOGETHER)],
+        SUM: [Template(total(parts), _TOGETHER)],
         WEIGHTED: [Template(MultipleKernel(list(parts)), _TOGETHER)],
+        PRODUCTS: [
+            Template(products([total(variants[0].parts) for variants in own.values()]), _TOGETHER)
+        ],
     }
 
 

@@ -75,6 +75,11 @@ class Realisation(ABC):
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         """Gram matrix; symmetric, between P and P, if Q is None."""
 
+    def multiple(self, factor: float, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
+        """A number times the Gram matrix, in one pass over it where there is a way."""
+        K = self.gram(P, Q, moving)
+        return K if factor == 1 else engine_for(K).multiplied(K, factor)
+
     @abstractmethod
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
         """Diagonal of ``gram(P)``, without the rest."""
@@ -168,7 +173,11 @@ class Radial(Realisation):
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
-        return Operands(self.embedding, P, Q).gram(self.profile(), parameters(moving))
+        return self.multiple(1.0, P, Q, moving)
+
+    def multiple(self, factor: float, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
+        """See :class:`Realisation`; tiles are multiplied while they are in cache."""
+        return Operands(self.embedding, P, Q, factor).gram(self.profile(), parameters(moving))
 
     def weighted_sum(self, P: Any, Q: Any, weights: Any, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
@@ -240,18 +249,28 @@ class Radial(Realisation):
 
 
 class Operands:
-    """Two sets of checked rows, embedded for the engine; Q is None where it is P."""
+    """Two sets of checked rows, embedded for the engine; Q is None where it is P.
 
-    def __init__(self, embedding: Embedding, P: Any, Q: Any) -> None:
-        self._embedding, self._P = embedding, P
+    Gram matrices, not invariants, are multiplied by ``factor``.
+    """
+
+    def __init__(self, embedding: Embedding, P: Any, Q: Any, factor: float = 1.0) -> None:
+        self._embedding, self._P, self._factor = embedding, P, factor
         self._symmetric = Q is None
         self._engine = engine_for(P)
         self.L, self.R = _embedded(embedding, P, Q)
         self.equal = self._equal(Q)
-        left = embedding.row_scale(P)
-        self.scales = None
-        if left is not None:
-            self.scales = (left, left if Q is None else embedding.row_scale(Q))
+        self.scales = self._scales(P, Q, factor)
+
+    def _scales(self, P: Any, Q: Any, factor: float) -> tuple[Any, Any] | None:
+        """Factors of rows and columns."""
+        left = self._embedding.row_scale(P)
+        if left is None and factor == 1:
+            return None
+        left = constant_rows(P, 1.0) if left is None else left
+        right = left if Q is None else self._embedding.row_scale(Q)
+        right = constant_rows(Q, 1.0) if right is None else right
+        return (left if factor == 1 else left * factor), right
 
     def _equal(self, Q: Any) -> Equal | Known | NumberedRows | None:
         """Rows that are the same point, or opposite ones, where their invariant is rounded."""
@@ -274,6 +293,7 @@ class Operands:
     ) -> GramOptions:
         """Options for the engine; a symmetric Gram matrix has an exact diagonal."""
         own = _diagonal(self._embedding, self._P, profile, parameters) if self._symmetric else None
+        own = own if own is None or self._factor == 1 else own * self._factor
         return GramOptions(self._symmetric, self.scales, own, self.equal, parameters, dtype)
 
     def gram(self, profile: Profile, parameters: Sequence[Parameter] = (), dtype: Any = None) -> Any:
