@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer.machines.certificate import DualObjective
@@ -125,7 +126,9 @@ def minimise(
         state = replace(state, b=np.where(worse, shorter, state.b + step))
 
 
-def _newton_step(sums: LossSums, b: Array, alpha: float, outputs: Array) -> tuple[Array, Array]:
+def _newton_step(
+    sums: LossSums, b: Array, alpha: float, outputs: NDArray[np.bool_]
+) -> tuple[Array, Array]:
     """The step of some outputs, and what it promises to improve."""
     gradient = sums.gradient(b, alpha)
     step = np.zeros_like(b)
