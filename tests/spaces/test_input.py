@@ -214,7 +214,7 @@ def test_extreme_length_scales(length_scale: float) -> None:
 def test_length_scales_whose_squares_are_no_numbers_are_refused() -> None:
     X = np.random.default_rng(0).normal(size=(8, 4))
     for length_scale in (1e-160, 9e-141, 2e140):
-        with pytest.raises(ValueError, match="length_scale of Gaussian must be from 1e-150 to 1e\\+150"):
+        with pytest.raises(ValueError, match="length_scale of Gaussian must be from 1e-140 to 1e"):
             Gaussian(length_scale)(X)
     for form in (np.asarray, sparse.csr_matrix):
         with pytest.raises(ValueError, match="must be at least 1e-18 for rows in single precision"):
