@@ -25,7 +25,7 @@ from mercer.spaces.base import Embedding, product_sums
 #: Polynomial kernels with more explicit features than this are not written out.
 _FEW_FEATURES = 1000
 #: Least and largest length scale, whose squares are normal numbers; and the least in single precision.
-_LENGTHS, _SINGLE_LENGTH = (1e-140, 1e140), 1e-18
+_LENGTHS, _SINGLE_LENGTH = (1e-148, 1e148), 1e-18
 
 
 class InnerProducts(Embedding):
