@@ -203,6 +203,27 @@ def test_sources_of_rows_give_one_answer(loss: str, tmp_path, monkeypatch) -> No
         model.fit(iter(blocks))
 
 
+@pytest.mark.parametrize("column", ["b", "y"])
+def test_late_row_that_is_wrong_is_named(column: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(base, "_LEAST", 100)
+    table = pd.DataFrame(data(4, m=300)[0], columns=["a", "b"])
+    table["y"] = (table["a"] > 0).astype(float)
+    table.loc[257, column] = np.nan
+    table.to_parquet(tmp_path / "rows.parquet", row_group_size=100, write_page_checksum=True)
+    X, y = table[["a", "b"]].to_numpy(copy=True), table["y"].to_numpy(copy=True)
+    model = LandmarkClassifier(Gaussian(), 10, loss="hinge", random_state=0)
+    for rows, place in (
+        ((X, y), "row 257"),
+        ((torch.as_tensor(X), torch.as_tensor(y)), "row 257"),
+        ((sparse.csr_array(X), y), "row 257"),
+        (([(X[i : i + 100], y[i : i + 100]) for i in (0, 100, 200)],), "block 2 .* first in row 57"),
+        ((ParquetBlocks(tmp_path, target="y"),), "row group 2, .* first in row 57"),
+        ([da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100)], "partition 2 .* in row 57"),
+    ):
+        with pytest.raises(ValueError, match=place):
+            model.fit(*rows)
+
+
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_fit_that_was_stopped_goes_on(loss: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(base, "_LEAST", 100)
