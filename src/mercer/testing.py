@@ -46,8 +46,8 @@ def check_kernel(
     Symmetry; no negative eigenvalue, on scattered and on clustered points (or, for a kernel that says
     it is not positive semidefinite, no such promise); ``k(X) == k(X, X)``; subsets; ``diag``;
     ``matvec``; gradients against differences; scalars from both sides; clone, pickle and repr;
-    precision kept; features against the Gram matrix, sparse and torch arrays where they apply; bad
-    input refused.
+    precision kept; exact contributions that add up; features against the Gram matrix, sparse and torch
+    arrays where they apply; bad input refused.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ def check_kernel(
         for check in (_symmetry, _subset, _diagonal, _matvec, _eigenvalues, _gradient, _precision):
             _run(check, kernel, points)
     X = points
-    _run(_scalars, kernel, X)
-    _run(_copies, kernel, X)
+    for check in (_scalars, _copies, _contributions):
+        _run(check, kernel, X)
     isometry = isometry or kernel.isometry(rng)
     if isometry is not None:
         _invariance(kernel, X, isometry)
@@ -277,6 +277,19 @@ def _copies(kernel: Kernel, X: Any) -> None:
         return  # a function given by the user need not be picklable
     _close(pickle.loads(dumped)(X), K, "a pickled kernel has other values", 0)
     _require(repr(pickle.loads(dumped)) == repr(kernel), "a pickled kernel has another repr")
+
+
+def _contributions(kernel: Kernel, X: Any) -> None:
+    """Exact contributions of features to weighted sums of a kernel are the terms of those sums."""
+    for part in (term for _, term in kernel.terms() if isinstance(term, Kernel)):
+        K = part(X[:7], X[9:])
+        weights = np.random.default_rng(0).normal(size=K.shape)
+        for found in part.contributions(X[:7], X[9:], weights):
+            shape = len(K), len(found.names)
+            _require(found.values.shape == shape, f"contributions have not the shape {shape}")
+            if found.exact:
+                complaint = f"contributions by {found.kind} do not add up to sums of the kernel"
+                _close(found.values.sum(axis=1), (weights * K).sum(axis=1), complaint, 1e-8)
 
 
 def _invariance(kernel: Kernel, X: Any, isometry: Callable[[Any], Any]) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mercer import kernels, spaces
+from mercer.contributions import of_columns
 from mercer.spaces import Sphere
 from mercer.testing import check_kernel, check_space
 from tests.helpers.catalogue import KERNELS, SPACES
@@ -54,10 +55,13 @@ class Broken(kernels.Kernel):
     def diag(self, X):
         return (X * X).sum(axis=1) * (2 if self.fault == "diagonal" else 1)
 
+    def contributions(self, X, Y, weights):
+        return of_columns(X * (weights @ Y) + (self.fault == "contributions"), True)
 
-@pytest.mark.parametrize("fault", ["asymmetric", "indefinite", "subset", "diagonal"])
+
+@pytest.mark.parametrize("fault", ["asymmetric", "indefinite", "subset", "diagonal", "contributions"])
 def test_check_kernel_finds_faults(fault: str) -> None:
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="add up" if fault == "contributions" else None):
         check_kernel(Broken(fault), np.random.default_rng(0).normal(size=(30, 4)))
 
 

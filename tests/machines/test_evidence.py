@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer.kernels import Gaussian, Heat, MultipleKernel, On, Polynomial, Spectrum
 from mercer.machines import evidence, log_evidence, predictive_std
@@ -95,3 +96,11 @@ def test_a_zero_gram_matrix_leaves_white_noise() -> None:
     assert (predictive_std(kernel, zeros, zeros, 0.1) == 0).all()
     large = log_evidence(kernel, zeros, 1e155 * y, 1e30)
     assert large.value == pytest.approx(-3e280)
+
+
+def test_systems_that_are_not_solved_are_told(monkeypatch) -> None:
+    monkeypatch.setattr(evidence, "_RANK", 2)
+    monkeypatch.setattr(evidence, "_ITERATIONS", 3)
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.warns(ConvergenceWarning, match="after 3 iterations with a relative residual of"):
+        log_evidence(Gaussian(0.5), X, X[:, 0], 1e-6)

@@ -16,7 +16,7 @@ from sklearn.metrics import log_loss
 from mercer.gp import ParquetBlocks
 from mercer.kernels import Gaussian, Spectrum
 from mercer.machines import SVC, LandmarkClassifier
-from mercer.machines.landmarks import base, classifier
+from mercer.machines.landmarks import base
 from mercer.machines.landmarks.losses import LossSums, MarginLoss
 from mercer.machines.probability import fit_sigmoid
 
@@ -97,6 +97,16 @@ def test_hinge_loss_is_that_of_a_support_vector_machine(alpha: float) -> None:
     exact = SVC(Gaussian(), 1 / (2 * alpha), tol=1e-8).fit(X, y, w)
     assert model.fit(X, y, w).objective_ == pytest.approx(2 * alpha * exact.objective_, rel=1e-5)
     np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=5e-3)
+
+
+def test_weak_penalties_take_few_steps() -> None:
+    # Classes need hinges of different sharpness, and full Newton steps overshoot.
+    X, y, w = data(0, m=1000, classes=3)
+    for alpha in (1e-4, 1e4):
+        model = LandmarkClassifier(Gaussian(), 50, alpha, loss="hinge", random_state=0).fit(X, y, w)
+        assert model.n_iter_ < 60
+        assert model.dual_gap_ < 1e-3
+        assert model.objective_ == pytest.approx(reached(model, X, y, w), rel=1e-6)
 
 
 def test_squares_are_solved_with_a_bias() -> None:
@@ -193,6 +203,27 @@ def test_sources_of_rows_give_one_answer(loss: str, tmp_path, monkeypatch) -> No
         model.fit(iter(blocks))
 
 
+@pytest.mark.parametrize("column", ["b", "y"])
+def test_late_row_that_is_wrong_is_named(column: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(base, "_LEAST", 100)
+    table = pd.DataFrame(data(4, m=300)[0], columns=["a", "b"])
+    table["y"] = (table["a"] > 0).astype(float)
+    table.loc[257, column] = np.nan
+    table.to_parquet(tmp_path / "rows.parquet", row_group_size=100, write_page_checksum=True)
+    X, y = table[["a", "b"]].to_numpy(copy=True), table["y"].to_numpy(copy=True)
+    model = LandmarkClassifier(Gaussian(), 10, loss="hinge", random_state=0)
+    for rows, place in (
+        ((X, y), "row 257"),
+        ((torch.as_tensor(X), torch.as_tensor(y)), "row 257"),
+        ((sparse.csr_array(X), y), "row 257"),
+        (([(X[i : i + 100], y[i : i + 100]) for i in (0, 100, 200)],), "block 2 .* first in row 57"),
+        ((ParquetBlocks(tmp_path, target="y"),), "row group 2, .* first in row 57"),
+        ([da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100)], "partition 2 .* in row 57"),
+    ):
+        with pytest.raises(ValueError, match=place):
+            model.fit(*rows)
+
+
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_fit_that_was_stopped_goes_on(loss: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(base, "_LEAST", 100)
@@ -217,10 +248,9 @@ def test_fit_that_was_stopped_goes_on(loss: str, tmp_path, monkeypatch) -> None:
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-10)
 
 
-def test_few_passes_end_in_a_warning_and_bad_input_is_named(monkeypatch) -> None:
+def test_few_steps_end_in_a_warning_and_bad_input_is_named() -> None:
     X, y, _ = data(6)
-    monkeypatch.setattr(classifier, "_STEPS", 1)
-    with pytest.warns(ConvergenceWarning, match=r"after 1 passes with a relative duality gap of 0\.\d+"):
+    with pytest.warns(ConvergenceWarning, match=r"after 1 steps with a relative duality gap of 0\.\d+"):
         LandmarkClassifier(Gaussian(), 20, loss="hinge", max_iter=1, random_state=0).fit(X, y)
     for options, message in (
         ({"loss": "cubic"}, "loss of LandmarkClassifier must be one of 'squared', 'logistic', 'hinge'"),

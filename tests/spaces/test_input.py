@@ -196,11 +196,29 @@ def test_extreme_times(t: float, n: int) -> None:
         np.testing.assert_array_equal(K, np.ones((8, 8)))
 
 
-@pytest.mark.parametrize("length_scale", [1e-160, 1e-8, 1e8, 1e150])
+@pytest.mark.parametrize("length_scale", [1e-148, 1e-60, 1e-18, 1e-8, 1e8, 1e18, 1e148])
 def test_extreme_length_scales(length_scale: float) -> None:
     X = np.random.default_rng(0).normal(size=(8, 4))
     K = Gaussian(length_scale)(X)
     np.testing.assert_allclose(K, np.eye(8) if length_scale < 1 else np.ones((8, 8)))
+    for form in (np.asarray, sparse.csr_matrix):
+        K, slopes = Gaussian(length_scale)(form(length_scale * X), eval_gradient=True)
+        expected, own = Gaussian()(X, eval_gradient=True)
+        np.testing.assert_allclose(K, expected, rtol=1e-12)
+        np.testing.assert_allclose(slopes, own, rtol=1e-12, atol=1e-15)
+        if 1e-18 <= length_scale <= 1e18:
+            K = Gaussian(length_scale)(form((length_scale * X).astype(np.float32)))
+            np.testing.assert_allclose(K, expected, atol=3e-6)
+
+
+def test_length_scales_whose_squares_are_no_numbers_are_refused() -> None:
+    X = np.random.default_rng(0).normal(size=(8, 4))
+    for length_scale in (1e-160, 9e-149, 2e148):
+        with pytest.raises(ValueError, match="length_scale of Gaussian must be from 1e-148 to 1e"):
+            Gaussian(length_scale)(X)
+    for form in (np.asarray, sparse.csr_matrix):
+        with pytest.raises(ValueError, match="must be at least 1e-18 for rows in single precision"):
+            Gaussian(1e-20)(form(X.astype(np.float32)))
 
 
 def test_weights_that_underflow_are_not_cut_off_silently() -> None:

@@ -14,7 +14,7 @@ from array_api_compat import array_namespace, device
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from mercer._arrays import filled, finite_rows, number, on_cpu, squared_lengths
+from mercer._arrays import filled, finite_rows, is_single, number, on_cpu, squared_lengths
 from mercer._validation import check_positive, is_number, is_whole, refuse_rows
 from mercer.kernels import columns
 from mercer.kernels.radial import RadialKernel
@@ -24,6 +24,8 @@ from mercer.spaces.base import Embedding, product_sums
 
 #: Polynomial kernels with more explicit features than this are not written out.
 _FEW_FEATURES = 1000
+#: Least and largest length scale, whose squares are normal numbers; and the least in single precision.
+_LENGTHS, _SINGLE_LENGTH = (1e-148, 1e148), 1e-18
 
 
 class InnerProducts(Embedding):
@@ -207,6 +209,12 @@ class Gaussian(RadialKernel):
     def validate(self) -> None:
         """See :class:`Kernel`."""
         check_positive(self, "length_scale")
+        least, most = _LENGTHS
+        if not least <= number(self.length_scale) <= most:
+            raise ValueError(
+                f"length_scale of Gaussian must be from {least:g} to {most:g}, got "
+                f"{self.length_scale!r}; rescale the rows"
+            )
         if self.column_scales is None:
             return
         if self._wants_scales:
@@ -222,6 +230,12 @@ class Gaussian(RadialKernel):
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """See :class:`~mercer.spaces.base.Embedding`."""
+        if number(self.length_scale) < _SINGLE_LENGTH and is_single(X):
+            raise ValueError(
+                f"length_scale of Gaussian must be at least {_SINGLE_LENGTH:g} for rows in single "
+                f"precision, whose squares underflow, got {self.length_scale!r}; give rows in double "
+                "precision, or rescale them"
+            )
         if self.column_scales is None:
             return super().embed(X, Y)
         return super().embed(self._divided(X), None if Y is None else self._divided(Y))
@@ -251,9 +265,8 @@ class Gaussian(RadialKernel):
         return ProductProfile(self._compile(n), PowerProfile(scale=self.inverse_square()))
 
     def inverse_square(self) -> float:
-        """``length_scale ** -2``, kept in the floating range."""
-        inverse = 1 / number(self.length_scale)
-        return min(max(inverse * inverse, 1e-300), 1e300)
+        """``length_scale ** -2``."""
+        return number(self.length_scale) ** -2.0
 
 
 def decay_profile(rate: float) -> Profile:

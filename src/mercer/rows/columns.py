@@ -53,9 +53,9 @@ class ColumnCheck:
         """Rows and targets in memory, checked as a whole."""
         here = self._resident(X)
         if here is None:
-            rows, targets = self._validated(on_cpu(X), y=on_cpu(y), **self.options)
+            rows, targets = self._validated(on_cpu(X), y=_finite_targets(y), **self.options)
             return self._finite(rows), targets
-        y = _check_y(on_cpu(y), estimator=self.estimator, **self.options)
+        y = _check_y(_finite_targets(y), estimator=self.estimator, **self.options)
         check_consistent_length(here, y)
         return here, y
 
@@ -265,6 +265,19 @@ def check_labels(first: Labels, here: Labels, what: str) -> None:
         f"{what} has {_text(here)}, but {_text(first)} in the first block; give the same columns in the "
         "same order in every block, or arrays in every block"
     )
+
+
+def _finite_targets(y: Any) -> Any:
+    """Targets in main memory, or raise, with the first row of numbers that are not finite."""
+    y = on_cpu(y)
+    values = np.asarray(y)
+    if values.dtype.kind == "f" and values.ndim:
+        wrong = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+        if len(wrong):
+            raise ValueError(
+                f"Input y contains NaN or infinity, first in row {wrong[0]}; drop or impute such rows"
+            )
+    return y
 
 
 def check_width(first: Any, here: Any, what: str) -> None:

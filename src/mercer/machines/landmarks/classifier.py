@@ -24,7 +24,7 @@ from mercer.machines.landmarks.newton import (
     NewtonState,
     RowsInMemory,
     minimise,
-    regular_hessians,
+    regular_hessian,
 )
 from mercer.machines.landmarks.ridge import RidgeSums
 from mercer.machines.probability import fit_sigmoid
@@ -50,13 +50,15 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
 
     The squared loss ``(1 - z)^2`` takes one pass for all classes.  The logistic loss,
     ``log(1 + exp(-z))``, and the hinge loss, ``max(0, 1 - z)``, take further ones: Newton steps, each
-    of which sums up a matrix for each class, first on the sample of landmarks and then on all rows,
-    until the relative duality gap among functions of the landmarks is at most ``tol``.
+    of which sums up a matrix for each class, first on the sample of landmarks and then on all rows
+    (if these are more), until the relative duality gap among functions of the landmarks is at most
+    ``tol``.  The matrices need only rows near their margin, which few are for hinge loss.
     The hinge loss is smoothed by ``h log(1 + exp((1 - z) / h))`` with a width h that shrinks on the way;
     the gap is that of the hinge loss itself.  ``SVC(kernel, C)`` has ``alpha = 1 / (2 C)``.
 
     Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in the
-    first pass, ``O(q m M^2)`` in each further one; memory for ``q M^2`` numbers and blocks of M columns.
+    first pass, at most ``O(q m M^2)`` in each further one; memory for ``q M^2`` numbers and blocks of M
+    columns.
 
     Parameters
     ----------
@@ -71,7 +73,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     tol : float
         Largest relative duality gap, of logistic and hinge loss.
     max_iter : int
-        Most passes for logistic and hinge loss.
+        Most Newton steps on all rows, for logistic and hinge loss.
     random_state : int, RandomState or None
         See :class:`LandmarkRegressor` for parameters that are not described here.
 
@@ -89,7 +91,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     dual_gap_ : float
         Relative duality gap among functions of the landmarks; 0 for squared loss.
     n_iter_ : int
-        Passes of Newton's method.
+        Newton steps on all rows.
     objective_, bounds_, certificate_, statistics_
         See :class:`LandmarkRegressor`.
 
@@ -194,16 +196,19 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
             values.append(y - residuals / np.maximum(1 - shares, 1e-6)[:, None])
         self._calibrate(np.concatenate(values), sample)
 
-    def _calibrate_margins(self, state: NewtonState, sample: Block) -> None:
+    def _calibrate_margins(self, state: NewtonState, rows: RowsInMemory, sample: Block) -> None:
         """Sigmoids from the rows of the sample left out, each by one Newton step.
 
         A row of slope s and curvature c, without which the Hessian H is less by ``w c phi phi'``, moves
         its own value by ``w s h / (1 - w c h)`` with ``h = phi' H^-1 phi``.  The loss is smooth enough
         that rows other than those at the margin count in H.
         """
-        rows = self._in_memory(self._features, sample)
-        wide = replace(state, width=max(state.width, _CALIBRATION))
-        hessians = regular_hessians(rows.sums(wide), self.alpha_)
+        wide = replace(
+            state,
+            width=np.maximum(state.width, _CALIBRATION),
+            open_outputs=np.ones_like(state.open_outputs),
+        )
+        hessians = [regular_hessian(H, self.alpha_) for H in rows.sums(wide).hessian]
         own, w = rows.phi @ state.b, weights_of(sample)[:, None]
         terms = MarginLoss(True, wide.width).terms(rows.y * own)
         inverse = [solve(H, rows.phi.T, assume_a="pos") for H in hessians]
@@ -221,26 +226,33 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         """Newton steps: first on the sample, then on all rows."""
         features, hinge = self._features, self.loss == "hinge"
         options = (hinge, self.alpha_, float(self.tol))
-        if "state" not in kept.results:
-            few = self._in_memory(features, sample)
-            start = NewtonState.start(features.size + 1, few.y.shape[1])
-            begun = minimise(few.sums, start, *options, _STEPS).state
-            value = np.full(few.y.shape[1], np.inf)  # that of all rows is another
-            whole = len(sample.y) == self.statistics_.rows
-            width = begun.width if whole else min(1.0, _WIDER * begun.width)
-            kept.keep("state", replace(begun, value=value, width=width, passes=0))
+        few = self._in_memory(features, sample)
 
         def one_pass(state: NewtonState) -> LossSums:
             kept.results["state"] = state
-            job = LossPass(features, self._signs, MarginLoss(hinge, state.width), state.b)
+            loss = MarginLoss(hinge, state.width)
+            job = LossPass(features, self._signs, loss, state.b, state.open_outputs)
             sums: LossSums = rows.total(job, "rows", kept, "sums")
             del kept.results["sums"]
             return sums
 
-        solution = minimise(one_pass, kept.results["state"], *options, int(self.max_iter))
+        if len(sample.y) == self.statistics_.rows:
+            start = NewtonState.start(*few.shape)
+            solution = minimise(few.sums, start, *options, int(self.max_iter), few.search)
+        else:
+            if "state" not in kept.results:
+                kept.keep("state", self._begun(few, options))
+            solution = minimise(one_pass, kept.results["state"], *options, int(self.max_iter))
         self._finish(solution)
         if hinge:
-            self._calibrate_margins(solution.state, sample)
+            self._calibrate_margins(solution.state, few, sample)
+
+    def _begun(self, few: RowsInMemory, options: tuple[bool, float, float]) -> NewtonState:
+        """The minimum on the sample, from which the passes over all rows start."""
+        start = NewtonState.start(*few.shape)
+        found = minimise(few.sums, start, *options, _STEPS, few.search).state
+        width = np.minimum(1.0, _WIDER * found.width)
+        return replace(start, b=found.b, origin=found.b, width=width)
 
     def _in_memory(self, features: LandmarkFeatures, sample: Block) -> RowsInMemory:
         """Features of the sample, whose weights stand for those of all rows."""
@@ -251,12 +263,12 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     def _finish(self, found: NewtonSolution) -> None:
         self._keep(found.state.b[:-1], found.state.b[-1])
         self._width, self._sides = found.state.width, found.sums.balance
-        self.dual_gap_, self.n_iter_ = found.gap, found.state.passes
+        self.dual_gap_, self.n_iter_ = float(found.gaps.max()), found.state.passes
         squares = (self._sides**2 * found.sums.squares).sum(axis=0)
         self._state(found.dual, float(self.statistics_.rest[0]) * squares)
         if self.dual_gap_ > self.tol:
             warnings.warn(
-                f"LandmarkClassifier stopped after {self.n_iter_} passes with a relative duality gap of "
+                f"LandmarkClassifier stopped after {self.n_iter_} steps with a relative duality gap of "
                 f"{self.dual_gap_:.2g}, above tol={self.tol:g}; raise max_iter, tol or alpha",
                 ConvergenceWarning,
                 stacklevel=4,

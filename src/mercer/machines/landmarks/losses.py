@@ -17,6 +17,9 @@ from mercer.rows import Block
 from mercer.rows.blocks import taken
 from mercer.rows.statistics import weights_of
 
+#: Rows whose slope is nearer to 0 or 1 are far from the bend of the loss: the Hessian leaves them out.
+_NEAR = 3e-4
+
 
 class Terms(NamedTuple):
     """A loss at margins z: its value, and what is minimised in its place, with derivatives.
@@ -38,20 +41,21 @@ class MarginLoss:
     """The logistic loss ``log(1 + exp(-z))``, or the hinge loss ``max(0, 1 - z)``, smoothed.
 
     Both are ``h log(1 + exp((c - z) / h))``: the former with ``c = 0`` and ``h = 1``, the latter with
-    ``c = 1`` in the limit of small h.
+    ``c = 1`` in the limit of small h.  The width h may be one of each output.
     """
 
     hinge: bool
-    width: float = 1.0
+    width: Any = 1.0
 
     def terms(self, z: Any) -> Terms:
         """The loss at an array of margins."""
         xp = array_namespace(z)
-        u = (float(self.hinge) - z) / self.width
+        width = placed(self.width, z)
+        u = (float(self.hinge) - z) / width
         small = xp.exp(-xp.abs(u))
         slope = xp.where(u >= 0, 1 / (1 + small), small / (1 + small))
-        smooth = self.width * (xp.where(u > 0, u, xp.zeros_like(u)) + xp.log1p(small))
-        curvature = small / (1 + small) ** 2 / self.width
+        smooth = width * (xp.where(u > 0, u, xp.zeros_like(u)) + xp.log1p(small))
+        curvature = small / (1 + small) ** 2 / width
         if self.hinge:
             value = xp.where(z < 1, 1 - z, xp.zeros_like(z))
             return Terms(value, smooth, slope, curvature, slope, value - slope * (1 - z))
@@ -71,7 +75,7 @@ class LossSums:
     linear : array of shape (2, M + 1, q)
         Of slopes times phi, for positive and for negative rows.
     hessian : array of shape (q, M + 1, M + 1)
-        Of curvatures times ``phi phi'``.
+        Of curvatures times ``phi phi'``, of the outputs that are still open.
     """
 
     values: Array
@@ -111,15 +115,15 @@ class LossSums:
         return DualObjective(reached, linear, square, 1 / (4 * alpha))
 
 
-def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any) -> LossSums:
+def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, open_outputs: Array) -> LossSums:
     """Sums over a few rows, where they live."""
     xp = array_namespace(phi)
     terms = loss.terms(y * (phi @ b))
     sides = [xp.astype(sign * y > 0, phi.dtype) * w[:, None] for sign in (1, -1)]
-    hessian = []
-    for curvature in terms.curvature.T:
-        scaled = phi * xp.sqrt(w * curvature)[:, None]
-        hessian.append(scaled.T @ scaled)
+    hessian = filled((y.shape[1], b.shape[0], b.shape[0]), 0.0, phi)
+    near = (terms.slope > _NEAR) & (terms.slope < 1 - _NEAR)
+    for k in np.flatnonzero(open_outputs):
+        hessian[k] = _curved(phi, w * terms.curvature[:, k], near[:, k])
     return LossSums(
         w @ terms.value,
         w @ terms.smooth,
@@ -127,8 +131,18 @@ def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any) -> LossSums:
         xp.stack([(side * terms.dual).sum(axis=0) for side in sides]),
         xp.stack([(side * terms.slope**2).sum(axis=0) for side in sides]),
         xp.stack([phi.T @ (side * terms.slope) for side in sides]),
-        xp.stack(hessian),
+        hessian,
     )
+
+
+def _curved(phi: Any, curvature: Any, near: Any) -> Any:
+    """The sum of curvatures times ``phi phi'`` over rows that are near; others move the bias only."""
+    xp = array_namespace(phi)
+    rows = xp.nonzero(near)[0]
+    scaled = xp.take(phi, rows, axis=0) * xp.sqrt(xp.take(curvature, rows))[:, None]
+    found = scaled.T @ scaled
+    found[-1, -1] = xp.sum(curvature)  # without it the bias is free where no row is near
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,12 +153,13 @@ class LossPass:
     signs: Callable[[Block], Array]
     loss: MarginLoss
     b: Array
+    open_outputs: Array
 
     def __call__(self, block: Block) -> LossSums:
         """The sums over a block, in main memory."""
         total: Any = None
         for phi, y, w in with_bias(self.features, block, self.signs):
-            part = loss_sums(self.loss, phi, y, w, placed(self.b, phi))
+            part = loss_sums(self.loss, phi, y, w, placed(self.b, phi), self.open_outputs)
             total = part if total is None else total + part
         return LossSums(*(on_cpu(getattr(total, f.name)) for f in fields(total)))
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer.machines.certificate import DualObjective
 from mercer.machines.landmarks.losses import LossSums, MarginLoss, loss_sums
 from mercer.machines.program import Array
 
-#: A hinge that is not sharp enough is made so by this factor once a step promises less than this part
-#: of what its smoothing costs.
-_SHARPER, _PART = 0.3, 0.1
+#: A hinge that is not sharp enough is made so by this factor once a step promises less than its
+#: smoothing costs.
+_SHARPER = 0.3
 #: A step that does not improve the objective is cut to this part of it.
 _SHORTER = 0.25
 #: Added to the diagonal of the Hessian, relative to it.
 _JITTER = 1e-12
+#: Where a search along a step ends: slope, relative to that at its start, and number of trials.
+_FLAT, _TRIALS = 0.1, 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,22 +34,26 @@ class NewtonState:
         Coefficients, with the bias in the last row.
     origin, value : arrays of shape (M + 1, q) and (q,)
         Where the last step came from, and the objective there.
-    width : float
+    width : array of shape (q,)
         Of the loss.
+    open_outputs : array of shape (q,)
+        Whether the gap of an output is still too large.
     passes : int
     """
 
     b: Array
     origin: Array
     value: Array
-    width: float
+    width: Array
+    open_outputs: Array
     passes: int
 
     @classmethod
     def start(cls, size: int, outputs: int) -> NewtonState:
         """Coefficients of zero, and a wide loss."""
         b = np.zeros((size, outputs))
-        return cls(b, b, np.full(outputs, np.inf), 1.0, 0)
+        everywhere = np.ones(outputs, dtype=bool)
+        return cls(b, b, np.full(outputs, np.inf), np.ones(outputs), everywhere, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,16 +65,12 @@ class NewtonSolution:
     dual: DualObjective
 
     @property
-    def gap(self) -> float:
-        """Relative duality gap in the span of the features, the largest of all outputs."""
-        return relative_gap(self.dual)
-
-
-def relative_gap(dual: DualObjective) -> float:
-    """Relative duality gap in the span of the features, the largest of all outputs."""
-    step = np.minimum(1.0, 0.5 * dual.linear / np.maximum(dual.square, 1e-300))
-    lower = step * dual.linear - step**2 * dual.square
-    return float(((dual.reached - lower) / np.maximum(dual.reached, 1e-300)).max())
+    def gaps(self) -> Array:
+        """Relative duality gap in the span of the features, of each output."""
+        dual = self.dual
+        step = np.minimum(1.0, 0.5 * dual.linear / np.maximum(dual.square, 1e-300))
+        lower = step * dual.linear - step**2 * dual.square
+        return (dual.reached - lower) / np.maximum(dual.reached, 1e-300)
 
 
 def minimise(
@@ -77,6 +80,7 @@ def minimise(
     alpha: float,
     tol: float,
     max_iter: int,
+    search: Callable[[NewtonState, Array, float], Array] | None = None,
 ) -> NewtonSolution:
     """Minimise ``sum w loss + alpha |b|^2`` for each output.
 
@@ -93,31 +97,43 @@ def minimise(
         Largest relative duality gap.
     max_iter : int
         Most passes.
+    search : callable, optional
+        How far to go along the step of each output; one without.
     """
     while True:
         sums = evaluate(state)
         state = replace(state, passes=state.passes + 1)
         found = NewtonSolution(state, sums, sums.dual_objective(state.b, alpha))
-        if found.gap <= tol or state.passes >= max_iter:
+        still = np.logical_and(state.open_outputs, found.gaps > tol)
+        if not still.any() or state.passes >= max_iter:
             return found
         value = sums.objective(state.b, alpha)
-        worse = value > state.value + _JITTER * np.abs(value)
-        if worse.any():
-            shorter = state.origin + _SHORTER * (state.b - state.origin)
-            state = replace(state, b=np.where(worse, shorter, state.b))
-            continue
-        step, promised = _newton_step(sums, state.b, alpha)
+        worse = still & (value > state.value + _JITTER * np.abs(value))
+        better = still & ~worse
+        step, promised = _newton_step(sums, state.b, alpha, better)
         wide = sums.excess > 0.5 * tol * found.dual.reached
-        sharper = hinge and wide.any() and (promised[wide] < _PART * sums.excess[wide]).all()
-        width = state.width * (_SHARPER if sharper else 1.0)
-        state = replace(state, b=state.b + step, origin=state.b, value=value, width=width)
+        sharper = hinge & better & wide & (promised < sums.excess)
+        state = replace(
+            state,
+            origin=np.where(worse, state.origin, state.b),
+            value=np.where(worse, state.value, value),
+            width=np.where(sharper, _SHARPER * state.width, state.width),
+            open_outputs=still,
+        )
+        if search is not None:
+            step *= search(state, step, alpha)
+        shorter = state.origin + _SHORTER * (state.b - state.origin)
+        state = replace(state, b=np.where(worse, shorter, state.b + step))
 
 
-def _newton_step(sums: LossSums, b: Array, alpha: float) -> tuple[Array, Array]:
-    """The step of each output, and what it promises to improve."""
+def _newton_step(
+    sums: LossSums, b: Array, alpha: float, outputs: NDArray[np.bool_]
+) -> tuple[Array, Array]:
+    """The step of some outputs, and what it promises to improve."""
     gradient = sums.gradient(b, alpha)
-    step = np.empty_like(b)
-    for k, A in enumerate(regular_hessians(sums, alpha)):
+    step = np.zeros_like(b)
+    for k in np.flatnonzero(outputs):
+        A = regular_hessian(sums.hessian[k], alpha)
         try:
             step[:, k] = -cho_solve(cho_factor(A, check_finite=False), gradient[:, k])
         except LinAlgError:  # no row is near its margin, and the bias is free
@@ -125,14 +141,13 @@ def _newton_step(sums: LossSums, b: Array, alpha: float) -> tuple[Array, Array]:
     return step, -0.5 * (gradient * step).sum(axis=0)
 
 
-def regular_hessians(sums: LossSums, alpha: float) -> Iterator[Array]:
-    """The Hessian of the objective of each output; the bias is not penalised."""
-    for hessian in sums.hessian:
-        A = hessian.copy()
-        main = np.diag_indices_from(A)
-        A[main] += 2 * alpha
-        A[-1, -1] += _JITTER * A[main].max() - 2 * alpha
-        yield A
+def regular_hessian(hessian: Array, alpha: float) -> Array:
+    """The Hessian of the objective of an output; the bias is not penalised."""
+    A = hessian.copy()
+    main = np.diag_indices_from(A)
+    A[main] += 2 * alpha
+    A[-1, -1] += _JITTER * A[main].max() - 2 * alpha
+    return A
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +159,40 @@ class RowsInMemory:
     w: Array
     hinge: bool
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of features, and of outputs."""
+        return self.phi.shape[1], self.y.shape[1]
+
     def sums(self, state: NewtonState) -> LossSums:
         """Sums over these rows."""
-        return loss_sums(MarginLoss(self.hinge, state.width), self.phi, self.y, self.w, state.b)
+        loss = MarginLoss(self.hinge, state.width)
+        return loss_sums(loss, self.phi, self.y, self.w, state.b, state.open_outputs)
+
+    def search(self, state: NewtonState, step: Array, alpha: float) -> Array:
+        """How far to go along the step of each output: where the objective is almost flat.
+
+        A Newton iteration for its slope, by bisection where that leaves the bracket.
+        """
+        z, along = self.y * (self.phi @ state.b), self.y * (self.phi @ step)
+        square = 2 * alpha * (step[:-1] ** 2).sum(axis=0)
+        start = 2 * alpha * (state.b[:-1] * step[:-1]).sum(axis=0)
+        length, low, high = np.ones(len(square)), np.zeros(len(square)), np.full(len(square), np.inf)
+        steep = _FLAT * np.abs(self._slopes(state.width, z, along)[0] + start)
+        for _ in range(_TRIALS):
+            slope, curvature = self._slopes(state.width, z + length * along, along)
+            slope, curvature = slope + start + length * square, curvature + square
+            flat = np.abs(slope) <= steep
+            if flat.all():
+                break
+            low, high = np.where(slope < 0, length, low), np.where(slope > 0, length, high)
+            following = length - slope / np.maximum(curvature, 1e-300)
+            halfway = np.where(np.isinf(high), 2 * length, 0.5 * (low + high))
+            inside = (low < following) & (following < high)
+            length = np.where(flat, length, np.where(inside, following, halfway))
+        return length
+
+    def _slopes(self, width: Array, z: Array, along: Array) -> tuple[Array, Array]:
+        """First and second derivatives of the sum of losses, where margins move along a direction."""
+        terms = MarginLoss(self.hinge, width).terms(z)
+        return -self.w @ (terms.slope * along), self.w @ (terms.curvature * along**2)
