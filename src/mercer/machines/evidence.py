@@ -160,7 +160,7 @@ def log_evidence(
     if worst > 1 + 1e-9:
         warnings.warn(
             f"conjugate gradients ended after {_ITERATIONS} iterations with a relative residual of "
-            f"{precision.residual * worst:.1g}: the evidence is less exact than its standard error says; "
+            f"{precision.residual * worst:.1g}: the evidence is less exact than its standard error; "
             "raise alpha",
             ConvergenceWarning,
             stacklevel=2,
