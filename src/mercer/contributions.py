@@ -29,7 +29,7 @@ class Contributions:
         Names of the features; positions of columns that have none.
     values : array of shape (m, len(names))
     exact : bool
-        Whether contributions are terms of the sum.
+        Whether contributions are terms of the sum; of labels, exactly what is lost with another label.
     """
 
     kind: str
