@@ -1,5 +1,7 @@
 """The evidence from products alone, against dense matrices."""
 
+import importlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -104,3 +106,16 @@ def test_systems_that_are_not_solved_are_told(monkeypatch) -> None:
     X = np.random.default_rng(0).normal(size=(60, 2))
     with pytest.warns(ConvergenceWarning, match="after 3 iterations with a relative residual of"):
         log_evidence(Gaussian(0.5), X, X[:, 0], 1e-6)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_single_precision_is_that_of_the_rows_alone(library: str) -> None:
+    kind, rng = importlib.import_module(library).asarray, np.random.default_rng(4)
+    X, y = rng.normal(size=(150, 3)).astype(np.float32), rng.normal(size=150)
+    rows, new = kind(X), kind(X[:5] + np.float32(0.1))
+    expected = log_evidence(Gaussian(), X.astype(float), y, 0.1)
+    found = log_evidence(Gaussian(), rows, y, 0.1)
+    assert abs(found.value - expected.value) < 1e-8 * abs(expected.value)
+    np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-6)
+    expected = predictive_std(Gaussian(), X.astype(float), np.asarray(new, dtype=float), 0.1)
+    np.testing.assert_allclose(predictive_std(Gaussian(), rows, new, 0.1), expected, rtol=1e-8)

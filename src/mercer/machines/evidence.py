@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh, eigh_tridiagonal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._arrays import count, is_single, number, taken
+from mercer._arrays import count, is_single, number, taken, to_double
 from mercer._validation import is_number, is_whole
 from mercer.kernels.base import Kernel
 from mercer.machines.conjugate import conjugate_gradients
@@ -23,6 +23,9 @@ from mercer.machines.program import Array
 #: Columns of the factor that preconditions, most steps of the Lanczos method, and most iterations of
 #: conjugate gradients.
 _RANK, _STEPS, _ITERATIONS = 500, 100, 1000
+#: Relative residual of linear systems, change of a sum of logarithms that ends the Lanczos method in
+#: units of the number of rows, and step of logarithms of hyperparameters.
+_RESIDUAL, _CHANGE, _STEP = 1e-8, 1e-10, 1e-4
 #: New points at a time.
 _BLOCK = 256
 
@@ -42,25 +45,6 @@ class Evidence:
     standard_error: float
     gradient: Array
     gradient_errors: Array
-
-
-class _Precision(NamedTuple):
-    """When iterations end, and how far hyperparameters are moved for a derivative."""
-
-    #: Relative residual of linear systems.
-    residual: float
-    #: Change of a sum of logarithms between steps of the Lanczos method, over the number of rows.
-    change: float
-    #: Step of the logarithms of hyperparameters.
-    step: float
-
-
-_DOUBLE, _SINGLE = _Precision(1e-8, 1e-10, 1e-4), _Precision(1e-5, 1e-7, 5e-3)
-
-
-def _precision(X: Any) -> _Precision:
-    """What the precision of points allows."""
-    return _SINGLE if is_single(X) else _DOUBLE
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +120,7 @@ def log_evidence(
     >>> max(found, key=lambda evidence: evidence.value) is found[1]
     True
     """
-    alpha = _check(kernel, X, alpha)
+    X, alpha = _check(kernel, X, alpha)
     if not is_whole(n_probes) or n_probes < 2:
         raise ValueError(f"n_probes must be a whole number from 2, got {n_probes!r}")
     m, rng = count(X), np.random.default_rng(random_state)
@@ -150,17 +134,16 @@ def log_evidence(
 
     operator = _regular(points, alpha)
     signs = rng.choice([-1.0, 1.0], size=(m, n_probes))
-    precision = _precision(X)
-    logs = _log_forms(lambda V: P.power(-0.5, operator(P.power(-0.5, V))), signs, precision.change)
+    logs = _log_forms(lambda V: P.power(-0.5, operator(P.power(-0.5, V))), signs)
     size = float(np.abs(targets).max()) or 1.0  # squares must neither overflow nor vanish on the way
     right = np.column_stack([targets / size, P.power(0.5, signs)])
-    goals = precision.residual * np.maximum(np.linalg.norm(right, axis=0), 1e-300)
+    goals = _RESIDUAL * np.maximum(np.linalg.norm(right, axis=0), 1e-300)
     solved, left, _ = conjugate_gradients(operator, right, Preconditioner(F, alpha), goals, _ITERATIONS)
     worst = float((np.linalg.norm(left, axis=0) / goals).max())
     if worst > 1 + 1e-9:
         warnings.warn(
             f"conjugate gradients ended after {_ITERATIONS} iterations with a relative residual of "
-            f"{precision.residual * worst:.1g}: the evidence is less exact than its standard error; "
+            f"{_RESIDUAL * worst:.1g}: the evidence is less exact than its standard error; "
             "raise alpha",
             ConvergenceWarning,
             stacklevel=2,
@@ -219,7 +202,8 @@ def predictive_std(
     >>> predictive_std(Gaussian(0.2), x, np.array([[0.5], [1.5], [9.0]]), 0.01).round(2)
     array([0.03, 0.99, 1.  ])
     """
-    alpha = _check(kernel, X, alpha)
+    X, alpha = _check(kernel, X, alpha)
+    new = _in_double(new)
     if not 0 < tol < 1:
         raise ValueError(f"tol must be between 0 and 1, got {tol!r}")
     kernel = learnt_kernel(kernel, None, X, None)
@@ -236,15 +220,20 @@ def predictive_std(
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _check(kernel: Any, X: Any, alpha: Any) -> float:
-    """The variance of the noise as a number, or raise."""
+def _check(kernel: Any, X: Any, alpha: Any) -> tuple[Any, float]:
+    """Points in double precision, and the variance of the noise as a number, or raise."""
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be one of mercer.kernels, got {kernel!r}")
     if not (is_number(alpha) and 0 < number(alpha) < np.inf):
         raise ValueError(f"alpha must be a positive number, got {alpha!r}")
     if not count(X):
         raise ValueError("X holds no points; at least one is needed")
-    return float(number(alpha))
+    return _in_double(X), float(number(alpha))
+
+
+def _in_double(X: Any) -> Any:
+    """Rows of numbers in double precision; products in single are not exact enough for linear systems."""
+    return to_double(X) if is_single(X) else X
 
 
 def _factor(points: Points, rng: np.random.Generator) -> Array:
@@ -270,17 +259,16 @@ def _error(values: Array) -> float:
 def _slope(kernel: Kernel, X: Any, V: Array, j: int) -> Array:
     """Product of the derivative of the Gram matrix by one entry of theta, by central differences."""
     sides = []
-    step = _precision(X).step
-    for move in (step, -step):
+    for step in (_STEP, -_STEP):
         moved = clone(kernel)
         theta = np.array(kernel.theta)
-        theta[j] += move
+        theta[j] += step
         moved.theta = theta
         sides.append(products(moved, X, None, V))
-    return (sides[0] - sides[1]) / (2 * step)
+    return (sides[0] - sides[1]) / (2 * _STEP)
 
 
-def _log_forms(operator: Any, Z: Array, change: float) -> Array:
+def _log_forms(operator: Any, Z: Array) -> Array:
     """``z' log(A) z`` for each column, by Gauss quadrature from the Lanczos method."""
     size = np.linalg.norm(Z, axis=0)
     q, before, off = Z / size, np.zeros_like(Z), np.zeros(Z.shape[1])
@@ -293,7 +281,7 @@ def _log_forms(operator: Any, Z: Array, change: float) -> Array:
         v -= diagonals[-1] * q
         off = np.linalg.norm(v, axis=0)
         forms = size**2 * np.array([_quadrature(diagonals, offs, k) for k in range(Z.shape[1])])
-        done = np.abs(forms - last).max() <= change * len(Z) or off.min() <= 1e-12
+        done = np.abs(forms - last).max() <= _CHANGE * len(Z) or off.min() <= 1e-12
         if done or len(diagonals) == min(_STEPS, len(Z)):
             return forms
         last = forms
