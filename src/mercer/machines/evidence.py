@@ -232,7 +232,7 @@ def _check(kernel: Any, X: Any, alpha: Any) -> tuple[Any, float]:
 
 
 def _in_double(X: Any) -> Any:
-    """Rows of numbers in double precision; products in single are not exact enough for linear systems."""
+    """Rows in double precision: products in single are not exact enough for linear systems."""
     return to_double(X) if is_single(X) else X
 
 
