@@ -101,12 +101,12 @@ def weighted_sum(
     L: torch.Tensor,
     R: torch.Tensor,
     profile: Profile,
-    weights: torch.Tensor,
+    weights: Any,
     options: GramOptions,
     fallback: Fallback,
 ) -> torch.Tensor:
     """Sum of a Gram matrix times weights; see :meth:`mercer.engine.Engine.weighted_sum`."""
-    weights = weights.to(L.dtype).contiguous()
+    weights = torch.as_tensor(weights, dtype=L.dtype, device=L.device).contiguous()
     if _differentiated((weights,)):
         return fallback(L, R, profile, weights, options)
     inputs = (*_inputs(L, R, options), weights)
