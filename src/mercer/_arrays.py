@@ -157,6 +157,8 @@ def sliceable(X: Any) -> Any:
     """Return rows in a form that can be sliced, which frames and most sparse formats cannot."""
     if hasattr(X, "to_numpy"):
         return X.to_numpy()
+    if is_sparse_tensor(X):
+        return X.to_sparse_coo()
     return X.tocsr() if sparse.issparse(X) else X
 
 

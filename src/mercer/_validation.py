@@ -10,7 +10,16 @@ from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from mercer._arrays import is_foreign, is_sparse_tensor, number, row_any, sparse_rows
+from mercer._arrays import (
+    count,
+    is_foreign,
+    is_sparse_tensor,
+    number,
+    on_cpu,
+    placed,
+    row_any,
+    sparse_rows,
+)
 
 #: Sums of squares of numbers up to this size are finite.
 LARGEST = 1e140
@@ -59,14 +68,22 @@ def check_vector(v: Any, length: int) -> Any:
     return v
 
 
-def check_weights(weights: Any, m: int, p: int) -> Any:
-    """Check the matrix that a Gram matrix is multiplied with element by element."""
+def check_weights(weights: Any, X: Any, p: int) -> Any:
+    """Check the matrix that a Gram matrix of X and p points is multiplied with element by element.
+
+    It is brought to where X is.
+    """
+    if sparse.issparse(weights):
+        raise TypeError("weights are a sparse matrix; give weights.toarray()")
     if not hasattr(weights, "ndim"):
         weights = np.asarray(weights)
     refuse_complex(weights, "weights")
-    if tuple(weights.shape) != (m, p):
-        raise ValueError(f"weights have shape {tuple(weights.shape)}; one per pair is needed: {(m, p)}")
-    return weights
+    shape = (count(X), p)
+    if tuple(weights.shape) != shape:
+        raise ValueError(f"weights have shape {tuple(weights.shape)}; one per pair is needed: {shape}")
+    if not is_foreign(X):
+        return on_cpu(weights)
+    return weights if is_foreign(weights) else placed(weights, X)
 
 
 def as_rows(X: Any, name: str) -> Any:

@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from mercer.kernels import Constant, Cosine, Gaussian, Heat, Linear, Matern, Spectrum
+from mercer.kernels import Constant, Cosine, Gaussian, Heat, Linear, Matern, Spectrum, base
 from mercer.spaces import Categories, Graph, Simplex, Sphere
 
 X = np.random.default_rng(0).normal(size=(30, 4))
@@ -98,3 +98,22 @@ def test_multiples_that_overflow_are_refused() -> None:
 
 def test_labels_of_products_have_brackets() -> None:
     assert ((1 + Linear()) * (1 + Gaussian())).label == "(1.0 + Linear()) * (1.0 + Gaussian())"
+
+
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr"])
+def test_sparse_tensors_in_blocks(layout: str, monkeypatch) -> None:
+    import torch
+
+    monkeypatch.setattr(base, "BLOCK", 60)
+    rng = np.random.default_rng(7)
+    X = rng.poisson(0.7, size=(12, 6)) + np.eye(12, 6)
+    rows = torch.as_tensor(X).to_sparse(layout=getattr(torch, layout))
+    kernel, G = Heat(Sphere()) * Gaussian(3.0), rng.normal(size=(12, 12))
+    expected = kernel(X)
+    found = kernel.matvec(rows, None, torch.as_tensor(G[:, 0]))
+    np.testing.assert_allclose(found, expected @ G[:, 0], atol=1e-12)
+    for weights in (G, torch.as_tensor(G)):
+        assert abs(float(kernel.weighted_sum(rows, None, weights)) - (expected * G).sum()) < 1e-12
+        assert abs(float(kernel.weighted_sum(X, None, weights)) - (expected * G).sum()) < 1e-12
+    with pytest.raises(TypeError, match="toarray"):
+        kernel.weighted_sum(X, None, sparse.csr_matrix(G))

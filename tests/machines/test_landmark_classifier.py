@@ -274,3 +274,16 @@ def test_words() -> None:
         for loss in LOSSES:
             model = LandmarkClassifier(Spectrum(2), 80, 0.01, loss=loss, random_state=0)
             assert model.fit(words, y).score(words, y) > 0.95
+
+
+def test_probabilities_of_classes_that_overlap() -> None:
+    """Decision values that tell nothing must not turn the order of the classes round."""
+    rng = np.random.default_rng(5)
+    y = rng.integers(4, size=1500)
+    X = rng.normal(size=(1500, 3)) + 0.25 * rng.normal(size=(4, 3))[y]
+    for loss in ("squared", "hinge"):
+        model = LandmarkClassifier(Gaussian(), 60, 1.0, loss=loss, scale=0.3, random_state=0)
+        model.fit(X[:1000], y[:1000])
+        assert model.sigmoids_[:, 0].min() >= 0
+        own = model.predict_proba(X[1000:])[np.arange(500), y[1000:]]
+        assert -np.log(own).mean() < np.log(4) + 0.02

@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import count, number, on_cpu, sliceable
+from mercer._arrays import count, is_sparse_tensor, number, on_cpu, placed, sliceable
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_vector, check_weights, is_number
 from mercer.contributions import Contributions
@@ -117,7 +117,7 @@ class Kernel(sk.Kernel):
         >>> float(Gaussian().weighted_sum([[0.0], [1.0], [3.0]], None, np.outer(y, y)).round(4))
         1.5385
         """
-        weights = check_weights(weights, count(X), count(X if Y is None else Y))
+        weights = check_weights(weights, X, count(X if Y is None else Y))
         total: Any = 0.0
         for rows, block, lacking in _blocks(self, X, Y):
             total = total + (block * weights[rows, ...]).sum()
@@ -417,6 +417,8 @@ def _rows(X: Any, part: slice) -> Any:
     """Some points of an array, a list or a data frame."""
     if hasattr(X, "iloc"):
         return X.iloc[part]
+    if is_sparse_tensor(X):
+        return X.index_select(0, placed(np.arange(part.start, part.stop), X))
     # The array API requires an index for every axis; lists and other data frames do not.
     return X[part, ...] if hasattr(X, "ndim") else X[part]
 

@@ -126,7 +126,7 @@ class RealisedKernel(Kernel):
             return super().weighted_sum(X, Y, weights)
         self.validate()
         P, Q = self.space.check_pair(X, Y)
-        weights = check_weights(weights, count(P), count(P if Q is None else Q))
+        weights = check_weights(weights, X, count(P if Q is None else Q))
         n = self.space.columns(P)
         total = self.realise(n).weighted_sum(P, Q, weights, self.moving(P, n))
         return super().weighted_sum(X, Y, weights) if total is None else total

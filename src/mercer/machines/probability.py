@@ -64,6 +64,9 @@ def fit_sigmoid(values: Array, positive: Any, weights: Array) -> tuple[float, fl
     Labels are smoothed by one row of each class, so that the sigmoid stays finite where the classes are
     separated.  A row of weight two is as good as two rows; weights that are less than 1 on average are
     taken in units of their mean, since their sum says nothing about the number of rows.
+
+    The slope is not negative.  Where decision values tell nothing, those of rows that are held out are a
+    little too low for their own class, which lacks them: probabilities are then shares of the classes.
     """
     weights = weights * max(1.0, np.count_nonzero(weights) / weights.sum())
     plus, minus = weights[positive].sum(), weights[~positive].sum()
@@ -79,7 +82,8 @@ def fit_sigmoid(values: Array, positive: Any, weights: Array) -> tuple[float, fl
 
     start = np.array([0.0, np.log((plus + 1) / (minus + 1))])
     found = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-9 * weights.sum()}).x
-    return float(found[0] / spread), float(found[1])
+    slope, offset = found if found[0] > 0 else start
+    return float(slope / spread), float(offset)
 
 
 def sigmoid(decisions: Array, sigmoids: Array) -> Array:
