@@ -82,7 +82,7 @@ def check_weights(weights: Any, X: Any, p: int) -> Any:
     if tuple(weights.shape) != shape:
         raise ValueError(f"weights have shape {tuple(weights.shape)}; one per pair is needed: {shape}")
     if not is_foreign(X):
-        return on_cpu(weights)
+        return np.asarray(on_cpu(weights))  # the product of a np.matrix is another
     return weights if is_foreign(weights) else placed(weights, X)
 
 

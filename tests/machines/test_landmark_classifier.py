@@ -287,3 +287,12 @@ def test_probabilities_of_classes_that_overlap() -> None:
         assert model.sigmoids_[:, 0].min() >= 0
         own = model.predict_proba(X[1000:])[np.arange(500), y[1000:]]
         assert -np.log(own).mean() < np.log(4) + 0.02
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_uneven_weights_and_little_regularisation(loss: str) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(80, 2))
+    y, w = (X[:, 0] + 0.5 * rng.normal(size=80) > 0).astype(int), rng.choice([0, 1, 3.0, 100.0], 80)
+    model = LandmarkClassifier(Gaussian(0.8), 80, 1e-4, loss=loss, random_state=0)
+    assert model.fit(X, y, sample_weight=w).dual_gap_ <= model.tol  # a warning is an error

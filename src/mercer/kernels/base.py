@@ -13,7 +13,15 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import count, is_sparse_tensor, number, on_cpu, placed, sliceable
+from mercer._arrays import (
+    count,
+    is_foreign,
+    is_sparse_tensor,
+    number,
+    on_cpu,
+    placed,
+    sliceable,
+)
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_vector, check_weights, is_number
 from mercer.contributions import Contributions
@@ -92,7 +100,7 @@ class Kernel(sk.Kernel):
         v = check_vector(v, count(X if Y is None else Y))
         products = []
         for rows, block, lacking in _blocks(self, X, Y):
-            product = block @ v
+            product = _product(block, v)
             if lacking is not None:
                 product = product + (lacking if v.ndim == 1 else lacking[:, None]) * v[rows, ...]
             products.append(product)
@@ -405,12 +413,21 @@ def _blocks(kernel: sk.Kernel, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any
     if kernel.requires_vector_input:
         size = engine_for(X).rows_at_once(X, size, count(Y))
     diagonal = kernel.diag(X) if same else None
-    for start in range(0, count(X), size):
+    for start in range(0, max(count(X), 1), size):  # empty points are refused by the kernel
         rows, lacking = slice(start, min(start + size, count(X))), None
         block = kernel(_rows(X, rows), Y)
         if diagonal is not None:
             lacking = diagonal[rows] - array_namespace(block).linalg.diagonal(block[:, rows])
         yield rows, block, lacking
+
+
+def _product(K: Any, v: Any) -> Any:
+    """``K @ v`` in the wider of both precisions, which tensors do not find by themselves."""
+    if not is_foreign(K) or K.dtype == v.dtype:
+        return K @ v
+    xp = array_namespace(K)
+    wide = xp.result_type(K, v)
+    return xp.astype(K, wide, copy=False) @ xp.astype(v, wide, copy=False)
 
 
 def _rows(X: Any, part: slice) -> Any:

@@ -18,7 +18,7 @@ from mercer.rows.blocks import taken
 from mercer.rows.statistics import weights_of
 
 #: Rows whose slope is nearer to 0 or 1 are far from the bend of the loss: the Hessian leaves them out.
-_NEAR = 3e-4
+_NEAR = 1e-12
 
 
 class Terms(NamedTuple):
