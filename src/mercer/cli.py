@@ -97,7 +97,7 @@ def compare(
     words: Annotated[str | None, typer.Option(help="Column of documents to compare.")] = None,
     ngrams: Annotated[int, typer.Option(min=1, help="Count up to so many words in a row.")] = 1,
     min_documents: Annotated[
-        int, typer.Option(min=1, help="Count words that so many documents have.")
+        int, typer.Option(min=1, help="Count words that at least so many documents have.")
     ] = 1,
     space: Annotated[str, typer.Option(help="auto, simplex (counts) or sphere (directions).")] = "auto",
     task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
@@ -111,7 +111,7 @@ def compare(
     jobs: Annotated[int, typer.Option(min=-1, help="Threads; -1 for all cores.")] = -1,
     max_memory: Annotated[float, typer.Option(help="Gigabytes for Gram matrices.")] = 4.0,
     landmarks: Annotated[
-        str, typer.Option(help="Machines on so many landmarks; auto: if others do not fit.")
+        str, typer.Option(help="Number of landmarks; auto: some if Gram matrices do not fit.")
     ] = "auto",
     device: Annotated[
         str | None, typer.Option(help="Compute Gram matrices there, such as cuda; needs PyTorch.")

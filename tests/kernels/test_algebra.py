@@ -100,6 +100,7 @@ def test_labels_of_products_have_brackets() -> None:
     assert ((1 + Linear()) * (1 + Gaussian())).label == "(1.0 + Linear()) * (1.0 + Gaussian())"
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
 @pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr"])
 def test_sparse_tensors_in_blocks(layout: str, monkeypatch) -> None:
     import torch

@@ -47,9 +47,9 @@ def in_short(kernel: Any, most: int = _NAMED) -> str:
     own = [f"{type(term.kernel).__name__} of {_columns(term.columns)}" for term in found]
     if shares is None:
         return (" * " if isinstance(kernel, Product) else " + ").join(own)
-    return " + ".join(
-        f"{share:.0%} {name}" for share, name in zip(shares, own, strict=True) if share >= _LEAST
-    )
+    shown = [f"{share:.0%} {name}" for share, name in zip(shares, own, strict=True) if share >= _LEAST]
+    small = sum(0 < share < _LEAST for share in shares)
+    return " + ".join(shown + [f"{small} smaller part{'s' * (small > 1)}"] * (small > 0))
 
 
 def unweighted(kernel: Any) -> Any:
