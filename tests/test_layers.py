@@ -38,6 +38,7 @@ LAYERS = [
     {"reproduce"},
     {"outputs"},
     {"cli", "__init__"},
+    {"__main__"},
 ]
 
 #: Modules that are imported where they are needed first, and why.

@@ -15,7 +15,6 @@ from sklearn.gaussian_process import kernels as sk
 
 from mercer._arrays import (
     count,
-    is_foreign,
     is_sparse_tensor,
     number,
     on_cpu,
@@ -423,7 +422,8 @@ def _blocks(kernel: sk.Kernel, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any
 
 def _product(K: Any, v: Any) -> Any:
     """``K @ v`` in the wider of both precisions, which tensors do not find by themselves."""
-    if not is_foreign(K) or K.dtype == v.dtype:
+    v = placed(v, K)
+    if K.dtype == v.dtype:
         return K @ v
     xp = array_namespace(K)
     wide = xp.result_type(K, v)
