@@ -118,3 +118,9 @@ def test_sparse_tensors_in_blocks(layout: str, monkeypatch) -> None:
         assert abs(float(kernel.weighted_sum(X, None, weights)) - (expected * G).sum()) < 1e-12
     with pytest.raises(TypeError, match="toarray"):
         kernel.weighted_sum(X, None, sparse.csr_matrix(G))
+
+
+def test_the_sum_of_a_list() -> None:
+    assert sum([Gaussian(), Linear(), Cosine()]) == Gaussian() + Linear() + Cosine()
+    with pytest.raises(ValueError, match="positive"):
+        Gaussian() + 0

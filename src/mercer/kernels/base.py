@@ -380,7 +380,8 @@ class Kernel(sk.Kernel):
         return _combined("+", self, other)
 
     def __radd__(self, other: Any) -> Kernel:
-        return _combined("+", other, self)
+        # The sum of a list begins with the whole number zero.
+        return self if type(other) is int and other == 0 else _combined("+", other, self)
 
     def __mul__(self, other: Any) -> Kernel:
         return _combined("*", self, other)
