@@ -189,10 +189,12 @@ class Block:
             if wanted and found.any():
                 others = int(found.sum()) - 1
                 more = f" (and {others} more row{'s' if others > 1 else ''})" if others else ""
+                how = "" if _is_float(column.dtype) else "strategy='constant', fill_value='unknown'"
+                which = "numbers" if _is_float(column.dtype) else "labels"
                 raise ValueError(
                     f"column {key!r} of {self.name} has a missing value in row {int(found.argmax())}"
-                    f"{more}; drop such rows or write a value; a kernel with prepare=SimpleImputer() "
-                    "fills them in itself"
+                    f"{more}; drop such rows or write a value; a kernel of {which} with "
+                    f"prepare=SimpleImputer({how}) fills them in itself"
                 )
 
     def refuse_identifiers(self, labels: bool) -> None:
