@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 
