@@ -18,7 +18,7 @@ from mercer.kernels import (
     Polynomial,
 )
 from mercer.spaces import Hyperbolic, Simplex, Sphere
-from tests.helpers.device import points, tensor
+from tests.helpers.device import forbid, points, tensor
 
 pytestmark = pytest.mark.usefixtures("fused")
 KERNELS = [
@@ -39,11 +39,7 @@ KERNELS = [
 
 @pytest.fixture
 def only_fused(monkeypatch) -> None:
-    def refuse(*arguments):
-        raise AssertionError("the road of whole arrays was taken")
-
-    monkeypatch.setattr(TorchEngine, "gram", refuse)
-    monkeypatch.setattr(TorchEngine, "matvec", refuse)
+    forbid(monkeypatch, (TorchEngine, "gram"), (TorchEngine, "matvec"))  # whole arrays
 
 
 @pytest.mark.usefixtures("only_fused")

@@ -9,7 +9,7 @@ from mercer.engine.fused import launch
 from mercer.engine.torch import TorchEngine
 from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, Matern
 from mercer.spaces import Categories, Hyperbolic, NormalProduct, ProductSpace, Sphere, Torus
-from tests.helpers.device import points, tensor
+from tests.helpers.device import forbid, points, tensor
 
 pytestmark = pytest.mark.usefixtures("fused")
 MIXED = ProductSpace(
@@ -38,11 +38,7 @@ def rows(m: int, seed: int) -> np.ndarray:
 
 @pytest.fixture
 def only_joined(monkeypatch) -> None:
-    def refuse(*arguments):
-        raise AssertionError("a part was computed on its own")
-
-    monkeypatch.setattr(TorchEngine, "gram", refuse)
-    monkeypatch.setattr(CudaEngine, "gram", refuse)
+    forbid(monkeypatch, (TorchEngine, "gram"), (CudaEngine, "gram"))  # parts on their own
 
 
 @pytest.mark.usefixtures("only_joined")

@@ -12,6 +12,16 @@ def tensor(values, dtype=torch.float64, **options) -> torch.Tensor:
     return torch.as_tensor(values, dtype=dtype, device=DEVICE).clone().requires_grad_(bool(options))
 
 
+def forbid(monkeypatch, *methods) -> None:
+    """Let a test fail that takes one of these ways, pairs of a class and a method's name."""
+
+    def refuse(*arguments):
+        raise AssertionError("a way was taken that should not be")
+
+    for owner, name in methods:
+        monkeypatch.setattr(owner, name, refuse)
+
+
 def points(kernel, m: int, n: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(m, n))

@@ -221,6 +221,24 @@ def _rebuilt(ctx: Any, inputs: list[Any]) -> GramOptions:
     )
 
 
+def _backward(vectors: int) -> Callable[[Callable[..., list[Any]]], Any]:
+    """Make a backward pass of a function that gives derivatives by the inputs; the last are vectors.
+
+    Where these are differentiated again, or the profile's derivative is no profile, whole arrays are.
+    """
+
+    def made(gradients: Callable[..., list[Any]]) -> Any:
+        def backward(ctx: Any, *outward: Any) -> Any:
+            inputs, steep = _Differentiable.inputs(ctx), derivative(ctx.profile)
+            if torch.is_grad_enabled() or steep is None:
+                return _Differentiable.by_whole_arrays(ctx, inputs, outward[0], vectors)
+            return None, None, None, *gradients(ctx, inputs, steep, outward[0])
+
+        return backward
+
+    return made
+
+
 class _Gram(_Differentiable):
     """A Gram matrix."""
 
@@ -231,14 +249,10 @@ class _Gram(_Differentiable):
         return pair.gram(_form(profile, pair.dtype, pair.L.device), options.symmetric, options.diagonal)
 
     @staticmethod
-    def backward(ctx: Any, *outward: Any) -> Any:
-        inputs, (G,) = _Differentiable.inputs(ctx), outward
-        steep = derivative(ctx.profile)
-        if torch.is_grad_enabled() or steep is None:
-            return _Differentiable.by_whole_arrays(ctx, inputs, G, 0)
+    @_backward(vectors=0)
+    def backward(ctx: Any, inputs: list[Any], steep: Profile, G: torch.Tensor) -> list[Any]:
         G = G.to(inputs[0].dtype)
-        gradients = _gradients(ctx, inputs, steep, lambda rows: G[rows], G)
-        return None, None, None, *gradients
+        return _gradients(ctx, inputs, steep, lambda rows: G[rows], G)
 
 
 class _WeightedSum(_Differentiable):
@@ -250,14 +264,11 @@ class _WeightedSum(_Differentiable):
         return _sum(inputs[0], inputs[1], profile, options, inputs[-1])
 
     @staticmethod
-    def backward(ctx: Any, *outward: Any) -> Any:
-        inputs, (g,) = _Differentiable.inputs(ctx), outward
-        steep = derivative(ctx.profile)
-        if torch.is_grad_enabled() or steep is None:
-            return _Differentiable.by_whole_arrays(ctx, inputs, g, 1)
+    @_backward(vectors=1)
+    def backward(ctx: Any, inputs: list[Any], steep: Profile, g: torch.Tensor) -> list[Any]:
         G = inputs[-1]
         gradients = _gradients(ctx, inputs, steep, lambda rows: G[rows], G)
-        return None, None, None, *(None if part is None else part * g for part in gradients)
+        return [None if part is None else part * g for part in gradients]
 
 
 class _Matvec(_Differentiable):
@@ -269,11 +280,8 @@ class _Matvec(_Differentiable):
         return _product(inputs[0], inputs[1], profile, options, inputs[-1])
 
     @staticmethod
-    def backward(ctx: Any, *outward: Any) -> Any:
-        inputs, (G,) = _Differentiable.inputs(ctx), outward
-        steep = derivative(ctx.profile)
-        if torch.is_grad_enabled() or steep is None:
-            return _Differentiable.by_whole_arrays(ctx, inputs, G, 1)
+    @_backward(vectors=1)
+    def backward(ctx: Any, inputs: list[Any], steep: Profile, G: torch.Tensor) -> list[Any]:
         L, R, _, _, diagonal, *_, v = inputs
         dtype = L.dtype
         out, vectors = (part.to(dtype).reshape(len(part), -1) for part in (G, v))
@@ -282,7 +290,7 @@ class _Matvec(_Differentiable):
             pair = Pair.of(L, R, ctx.profile, ctx.options.scales, ctx.options.equal).turned()
             found = pair.matvec(_form(ctx.profile, pair.dtype, pair.L.device), out, diagonal)
             gradients[-1] = found.to(v.dtype).reshape(v.shape)
-        return None, None, None, *gradients
+        return gradients
 
 
 def _gradients(
