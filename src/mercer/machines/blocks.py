@@ -9,12 +9,14 @@ import numpy as np
 
 from mercer.machines.program import Array, Index, Program, Solution, certify
 from mercer.machines.rows import ComputedBlocks, MatrixRows
-from mercer.machines.solver import Watch, solve
+from mercer.machines.solver import Watch, improved, solve
 
 #: A block is solved until its gap is this part of what it was, or after so many steps per coefficient.
 _INNER, _STEPS = 0.1, 50
 #: Parts of a block that are taken over from the last one, and drawn from those inside their boxes.
 _KEPT, _DRAWN = 0.3, 0.3
+#: One of so many values is in the sample that tells how large the largest are.
+_SAMPLED = 32
 
 
 def solve_with(
@@ -82,19 +84,28 @@ def _next_block(
     )
     drawn = random.choice(inside, min(int(_DRAWN * size), len(inside)), replace=False, shuffle=False)
     kept = random.choice(last, min(int(_KEPT * size), len(last)), replace=False, shuffle=False)
-    kept = np.unique(np.concatenate([drawn, kept]))
-    chosen = [kept]
+    chosen = np.zeros(rows, dtype=bool)
+    chosen[drawn] = chosen[kept] = True
+    room = (size - int(np.count_nonzero(chosen))) // 2
     for gain in gains(
-        program.p, solution.values, b, program.lower, program.upper, program.epsilon, kept
+        program.p, solution.values, b, program.lower, program.upper, program.epsilon, chosen
     ):
-        most = _largest(gain, (size - len(kept)) // 2)
-        chosen.append(most[np.isfinite(gain[most])])
-    return np.unique(np.concatenate(chosen))
+        most = _largest(gain, room)
+        chosen[most[np.isfinite(gain[most])]] = True
+    return np.flatnonzero(chosen)
 
 
 def _largest(values: Array, number: int) -> Index:
-    """Places of the largest values."""
-    return np.argpartition(-values, number)[:number] if number < len(values) else np.arange(len(values))
+    """Places of the largest values; a sample tells how large they are about, and most are left aside."""
+    places = np.arange(len(values))
+    sample = values[::_SAMPLED]
+    rank = len(sample) - 2 * (number // _SAMPLED + _SAMPLED)
+    if rank > 0:
+        above = np.flatnonzero(values > np.partition(sample, rank)[rank])
+        places = above if len(above) >= number else places
+    if number >= len(places):
+        return places
+    return places[np.argpartition(-values[places], number)[:number]]
 
 
 def _solve_block(
@@ -109,6 +120,4 @@ def _solve_block(
         upper=program.upper[block],
     )
     before = certify(part, b, values, matrix.diagonal())
-    return solve(
-        part, matrix, _INNER * before.relative_gap, max_steps=_STEPS * len(block), start=b, watch=watch
-    )
+    return improved(part, matrix, before, _INNER * before.relative_gap, _STEPS * len(block), watch)

@@ -147,9 +147,13 @@ def as_floats(K: Any) -> Any:
 
 def check_finite(K: Any) -> Any:
     """Return a Gram matrix without NaN, infinity or entries whose squares overflow, or raise."""
-    if not np.isfinite(K.sum()):
-        row = int(np.flatnonzero(~(np.abs(K.astype(float)) <= _LARGEST).all(axis=1))[0])
-        raise ValueError(_OVERFLOW.format(row))
+    entries = K.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = entries @ entries  # much faster than a sum or a look at each
+    if not np.isfinite(squares):
+        wrong = ~(np.abs(K.astype(float)) <= _LARGEST).all(axis=1)
+        if wrong.any():
+            raise ValueError(_OVERFLOW.format(int(wrong.argmax())))
     return check_diagonal(K)
 
 

@@ -8,16 +8,15 @@ from mercer.compiled.jit import jit
 
 
 @jit()
-def gains(p, values, b, lower, upper, epsilon, kept):
+def gains(p, values, b, lower, upper, epsilon, chosen):
     """Slopes of the objective when coefficients rise and when they fall; -inf where they cannot.
 
-    Those that are kept count as if they could not.
+    Those that are chosen already count as if they could not.
     """
     rising, falling = np.empty(p.size), np.empty(p.size)
     for i in range(p.size):
         slope = p[i] - values[i]
-        rising[i] = slope + (-epsilon if b[i] >= 0 else epsilon) if b[i] < upper[i] else -np.inf
-        falling[i] = -slope - (-epsilon if b[i] > 0 else epsilon) if b[i] > lower[i] else -np.inf
-    for i in kept:
-        rising[i] = falling[i] = -np.inf
+        rises, falls = not chosen[i] and b[i] < upper[i], not chosen[i] and b[i] > lower[i]
+        rising[i] = slope + (-epsilon if b[i] >= 0 else epsilon) if rises else -np.inf
+        falling[i] = -slope - (-epsilon if b[i] > 0 else epsilon) if falls else -np.inf
     return rising, falling
