@@ -80,8 +80,8 @@ def _planes(X, plane, points, k, K: tl.constexpr, SPLIT: tl.constexpr):
 
 
 @triton.jit
-def _step(a, c, b, d, SPLIT: tl.constexpr):
-    """Product of columns of two operands, each in two planes if they are ``SPLIT``.
+def _step(a, c, b, d):
+    """Product of columns of two operands, each in two planes.
 
     Planes hold numbers that the tensor cores take as they are.  The product of the second planes is
     below single precision.  In half precision the second planes are 2048 times what they stand for.
@@ -90,12 +90,10 @@ def _step(a, c, b, d, SPLIT: tl.constexpr):
         total = tl.dot(c, b)
         total = tl.dot(a, d, total) * (1.0 / 2048)
         total = tl.dot(a, b, total)
-    elif SPLIT:
+    else:
         total = tl.dot(c, b, input_precision="tf32")
         total = tl.dot(a, d, total, input_precision="tf32")
         total = tl.dot(a, b, total, input_precision="tf32")
-    else:
-        total = tl.dot(a, b, input_precision="ieee", out_dtype=a.dtype)
     return total
 
 
@@ -103,7 +101,8 @@ def _step(a, c, b, d, SPLIT: tl.constexpr):
 def _product(OPERANDS, rows, columns, HOW):
     """Invariants of a tile.
 
-    Each step begins a sum of its own, because the tensor cores round down when they add to a sum.
+    In single precision each step begins a sum of its own, because the tensor cores round down when they
+    add to a sum.
     """
     K: tl.constexpr = HOW[0]
     BK: tl.constexpr = HOW[1]
@@ -114,7 +113,10 @@ def _product(OPERANDS, rows, columns, HOW):
     for start in range(0, K, BK):
         a, c = _planes(OPERANDS[0], OPERANDS[2], rows[:, None], start + k[None, :], K, SPLIT)
         b, d = _planes(OPERANDS[1], OPERANDS[3], columns[None, :], start + k[:, None], K, SPLIT)
-        total += _step(a, c, b, d, SPLIT)
+        if SPLIT:
+            total += _step(a, c, b, d)
+        else:
+            total = tl.dot(a, b, total, input_precision="ieee", out_dtype=precision)
     return total
 
 
@@ -230,12 +232,14 @@ def gram_kernel(
             tl.store(OUT + beneath, tl.trans(value), mask=below)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["m", "p"])
 def matvec_kernel(
-    TERM, V, OUT, m, p, HOW, Q: tl.constexpr, STRIP: tl.constexpr,
-    HALVES: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+    TERM, V, OUT, m, p, HOW, Q: tl.constexpr, STRIP: tl.constexpr, HALVES: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Rows of a term times V over one strip of columns, added up in double precision.
+
+    Numbers of rows are not specialised: one kernel serves all.
 
     ``HALVES`` says that no value is far above one, and that V comes as two planes in half precision, as
     operands do: values are then split the same way.
@@ -257,7 +261,7 @@ def matvec_kernel(
         inner = tl.minimum(columns, p - 1)
         if K == BK:
             b, d = _planes(OPERANDS[1], OPERANDS[3], inner[None, :], k[:, None], K, SPLIT)
-            w = _step(a, c, b, d, SPLIT)
+            w = _step(a, c, b, d) if SPLIT else tl.dot(a, b, input_precision="ieee", out_dtype=a.dtype)
         else:
             w = _product(OPERANDS, rows, inner, HOW)
         value = _values(w, TERM, rows, columns, m, p, HOW)
@@ -270,7 +274,7 @@ def matvec_kernel(
             rest = tl.load(V + below, mask=within[:, None], other=0.0)
             head = value.to(tl.float16)
             tail = ((value - head.to(tl.float32)) * 2048.0).to(tl.float16)
-            total += _step(head, tail, v, rest, SPLIT).to(tl.float64)
+            total += _step(head, tail, v, rest).to(tl.float64)
         elif Q == 1:
             total += tl.sum(value * tl.trans(v), axis=1, keep_dims=True).to(tl.float64)
         else:

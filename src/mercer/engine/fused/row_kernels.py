@@ -1,4 +1,7 @@
-"""Triton kernels of what is done once to every row before a product."""
+"""Triton kernels of what is done once to every row before a product.
+
+The number of rows is not specialised: one kernel serves all.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["m"])
 def extent_kernel(
     X, OUT, m, N: tl.constexpr, MASK: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -33,7 +36,7 @@ def extent_kernel(
     tl.atomic_max(OUT + 2, tl.max(negative, axis=0), sem="relaxed")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["m"])
 def unit_kernel(
     X, OUT, m, N: tl.constexpr, SHARES: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -69,7 +72,7 @@ def unit_kernel(
         tl.store(OUT + place + k[None, :], x.to(OUT.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["m"])
 def planes_kernel(
     X, OUT, m, row_step, column_step, plane, N: tl.constexpr, K: tl.constexpr, SPLIT: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
@@ -94,7 +97,7 @@ def planes_kernel(
         tl.store(place, x, mask=within)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["m"])
 def keys_kernel(
     X, WEIGHTS, NUMBERS, TABLE, m, size, N: tl.constexpr, INSERT: tl.constexpr, NOTE: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
