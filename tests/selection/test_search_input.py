@@ -86,8 +86,8 @@ def test_refit_names_a_single_metric_too() -> None:
         ({"param_grid": []}, LABELS, "param_grid is empty"),
         ({"scoring": "neg_log_loss"}, LABELS, "does not go with the estimator.*Calibrated"),
         ({}, ["ham"] * 30, "one class only: 'ham'"),
-        ({}, [None, *LABELS[1:].tolist()], "the target mixes types: None and 'spam'"),
-        ({}, np.array(["ham", 1] * 15, dtype=object), "the target mixes types: 'ham' and 1"),
+        ({}, [None, *LABELS[1:].tolist()], "row 0 of y has no value; drop"),
+        ({}, np.array(["ham", 1] * 15, dtype=object), "of one type, and y holds int and str"),
     ],
 )
 def test_bad_settings(options, y, message: str) -> None:
