@@ -327,6 +327,26 @@ def test_a_kernel_search_takes_these_machines(digits) -> None:
     )
 
 
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_class_of_one_row_is_named_and_has_its_share(copies: int) -> None:
+    X = np.random.default_rng(0).normal(size=(11 + copies, 2))
+    X[:copies] = 5.0
+    y = ["rare"] * copies + ["usual"] * 11
+    with pytest.warns(UserWarning, match="class 'rare' are little more than its share"):
+        model = SVC(Gaussian(), probability=True).fit(X, y)
+    # Platt's smoothed shares: one row more of each class.
+    shares = np.array([copies + 1, 12]) / (copies + 13)
+    np.testing.assert_allclose(model.predict_proba(X), np.tile(shares, (len(X), 1)), rtol=1e-12)
+    assert model.predict(X[:1]) == "rare"
+    three = np.array(["rare"] * copies + ["left"] * 5 + ["right"] * 6)
+    with pytest.warns(UserWarning, match="class 'rare'") as told:
+        SVC(Gaussian(), probability=True).fit(X, three)
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SVC(Gaussian(), probability=True).fit(X, three, sample_weight=three != "rare")
+
+
 @pytest.mark.parametrize("machine", [SVC, LandmarkClassifier])
 def test_labels_of_several_types_are_refused_and_do_not_become_text(machine) -> None:
     for kernel, X in ((Spectrum(2), ["ACGT", "GGGA"]), (Gaussian(), [[0.0], [1.0]])):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Self
@@ -14,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer._validation import check_labels
 from mercer.machines.points import Points, check_points, check_weights, open_points
-from mercer.machines.probability import couple, fit_sigmoid, out_of_fold, sigmoid
+from mercer.machines.probability import couple, fit_sigmoid, held_out_parts, out_of_fold, sigmoid
 from mercer.machines.program import Array, Index, Program, Solution
 from mercer.machines.svm import SupportVectorMachine, solved_in_turn
-
 from mercer.rows.labels import given_factors
+
 
 class SVC(ClassifierMixin, SupportVectorMachine):
     """Support vector classification to a stated duality gap.
@@ -134,8 +135,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             Factors of C; rows of weight zero have no part in the fit.
         """
         self._check()
-        points, y = open_points(self, X, y, sample_weight)
         check_labels(y)
+        points, y = open_points(self, X, y, sample_weight)
         labels = self._encode(y, len(points))
         weights = self._weights(points, labels, sample_weight)
         boxes = self.C * self.class_weight_[labels] * weights
@@ -369,11 +370,25 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     ) -> None:
         """Fit a sigmoid to the decision values of held-out rows, for each pair."""
         sources = self._sources(points, indices, self._gram(points))
-        sigmoids = []
-        for program, index, source, solution in zip(programs, indices, sources, solutions, strict=True):
-            values = out_of_fold(program, source(), solution, self.tol)
-            sigmoids.append(fit_sigmoid(values, program.p > 0, weights[index]))
+        sigmoids, alone = [], set()
+        for pair, program, index, source, solution in zip(
+            self._pairs(), programs, indices, sources, solutions, strict=True
+        ):
+            rows, positive = source(), program.p > 0
+            part = held_out_parts(program, rows)
+            for label, own in zip(pair, (positive, ~positive), strict=True):
+                if len(np.unique(part[own & (program.upper > program.lower)])) == 1:
+                    alone.add(label)
+            values = out_of_fold(program, rows, part, solution, self.tol)
+            sigmoids.append(fit_sigmoid(values, positive, weights[index]))
         self.sigmoids_ = np.array(sigmoids)
+        for label in self.classes_[sorted(alone)].tolist():
+            warnings.warn(
+                f"probabilities of class {label!r} are little more than its share of the rows: it has "
+                "one row, or rows that are alike, and none is left when they are held out; add rows or "
+                "drop the class",
+                stacklevel=4,
+            )
 
     @available_if(lambda self: self.probability)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
