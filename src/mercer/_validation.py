@@ -6,6 +6,7 @@ import numbers
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
@@ -185,19 +186,23 @@ def _foreign_rows(X: Any, name: str) -> Any:
     return X.contiguous() if hasattr(X, "contiguous") else X
 
 
-def check_label_list(y: Any) -> None:
-    """Raise for a list with text and other labels, which NumPy would turn into text."""
-    if isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
-        raise ValueError(several_types(y))
+def check_labels(y: Any) -> None:
+    """Raise for missing labels, and for text among others, which NumPy would turn into text.
 
-
-def several_types(y: Any) -> str:
-    """What is said of labels of several types."""
-    types = " and ".join(sorted({type(label).__name__ for label in y}))
-    return (
-        f"labels must be of one type, and y holds {types}; drop rows without a label, or convert all "
-        "labels to text"
-    )
+    Targets of other libraries, which may not be in memory, are left to those who read them.
+    """
+    if not isinstance(y, list | tuple | np.ndarray | pd.Series):
+        return
+    labels = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
+    if labels.dtype.kind in "biuSU" or not labels.size:
+        return
+    absent = np.asarray(pd.isna(labels)).reshape(len(labels), -1).any(axis=1)
+    refuse_rows(absent, "y", "has no value; drop such rows")
+    if labels.dtype.kind == "O" and len({isinstance(label, str) for label in labels.flat}) > 1:
+        types = " and ".join(sorted({type(label).__name__ for label in labels.flat}))
+        raise ValueError(
+            f"labels must be of one type, and y holds {types}; convert all of them to text or to numbers"
+        )
 
 
 def _sparse_tensor(X: Any, name: str) -> Any:

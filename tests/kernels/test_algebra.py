@@ -96,6 +96,26 @@ def test_multiples_that_overflow_are_refused() -> None:
             kernel(points)
 
 
+@pytest.mark.parametrize(("first", "third"), [(1e-300, 1e300), (1e300, 1e-300)])
+def test_numbers_in_front_of_a_kernel_are_multiplied_first(first: float, third: float) -> None:
+    kernel, G = first * (1e300 * (third * HEAT)), np.ones((len(X), len(X)))
+    K, slopes = HEAT(X, eval_gradient=True)
+    np.testing.assert_allclose(kernel(X) / 1e300, K, rtol=1e-14)
+    np.testing.assert_allclose(kernel(X[:3], X) / 1e300, K[:3], rtol=1e-12)
+    np.testing.assert_allclose(kernel.diag(X) / 1e300, np.diag(K), rtol=1e-14)
+    np.testing.assert_allclose(kernel.matvec(X, None, G[0]) / 1e300, K @ G[0], rtol=1e-12)
+    np.testing.assert_allclose(kernel.weighted_sum(X, None, G) / 1e300, K.sum(), rtol=1e-12)
+    value, gradient = kernel(X, eval_gradient=True)
+    np.testing.assert_allclose(value / 1e300, K, rtol=1e-14)
+    expected = np.concatenate([np.stack([K] * 3, axis=2), slopes], axis=2)
+    np.testing.assert_allclose(gradient / 1e300, expected, rtol=1e-12)
+    assert [weight for weight, _ in kernel.terms()] == pytest.approx([1e300])
+    large = 1e300 * kernel
+    for values in (large, large.diag, lambda X: large.matvec(X, None, G[0])):
+        with pytest.raises(ValueError, match="overflow; rescale the rows, or take smaller factors"):
+            values(X)
+
+
 def test_labels_of_products_have_brackets() -> None:
     assert ((1 + Linear()) * (1 + Gaussian())).label == "(1.0 + Linear()) * (1.0 + Gaussian())"
 

@@ -1,6 +1,7 @@
 """Kernels on some columns of a table."""
 
 import pickle
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from mercer.features import GramTransformer
 from mercer.gp import SphericalGPRegressor
-from mercer.kernels import Gaussian, Heat, Linear, MeanEmbedding, On, Spectrum, TfIdf
+from mercer.kernels import Cosine, Gaussian, Heat, Linear, MeanEmbedding, On, Spectrum, TfIdf
 from mercer.machines import SVC, KernelRidge
 from mercer.selection import KernelSearchCV
 from mercer.spaces import Categories, Graph, Simplex, Torus
@@ -231,3 +232,41 @@ def test_refusals_after_learning() -> None:
         On("note", TfIdf())(TABLE)
     with pytest.raises(ValueError, match="has not been fitted to training rows"):
         On("age", Gaussian(), StandardScaler())(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "same"),
+    [
+        (TfIdf(), TfIdf(empty="uniform")),
+        (Heat(Simplex()), Heat(Simplex(empty="uniform"))),
+        (Cosine(), None),
+        (Heat(Simplex()) * TfIdf(), None),
+    ],
+    ids=repr,
+)
+def test_documents_without_a_known_word_are_named_and_taken_as_uniform(kernel, same) -> None:
+    texts = ["red wine", "white wine", "red rose", "white rose"]
+    table = pd.DataFrame({"notes": [*texts, ""], "x": np.arange(5.0)})
+    new = pd.DataFrame({"notes": ["white wine", "zebra", "gnu gnat"], "x": 0.0})
+    model = On("notes", kernel, size=None).scaled_to(table)
+    with pytest.warns(UserWarning, match=r"row 1 of column 'notes' of X \(and 1 more\) have no "):
+        K = model(new)
+    words = model.prepare.estimator.transform(new.notes).toarray()
+    words[1:] = 1.0
+    np.testing.assert_allclose(K, model.kernel(words), rtol=1e-12)
+    if same is not None:  # weights of words are those of documents that have some
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".* taken as uniform")
+            expected = same.scaled_to(model.prepare.estimator.transform(table.notes))(words)
+        np.testing.assert_allclose(K, expected, rtol=1e-12)
+    machine = SVC(On("notes", kernel) + On("x", Gaussian())).fit(table[:4], [0, 1, 0, 1])
+    with pytest.warns(UserWarning, match="row 1 of column 'notes' of X has no known word and is taken"):
+        assert np.isfinite(machine.decision_function(new[:2])).all()
+
+
+def test_rows_of_zeros_stay_errors_where_no_words_are_counted() -> None:
+    table = pd.DataFrame({"a": [1, 0, 2], "b": [3, 0, 1]})
+    with pytest.raises(ValueError, match="row 1 of X is all zeros"):
+        On(["a", "b"], Heat(Simplex())).learnt_from(table)
+    with pytest.raises(ValueError, match="row 0 of X is all zeros"):
+        On(["a", "b"], TfIdf()).learnt_from(table[::2])(table[1:])

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import svm as libsvm
 from sklearn.base import clone
@@ -326,14 +327,58 @@ def test_a_kernel_search_takes_these_machines(digits) -> None:
     )
 
 
-@pytest.mark.parametrize(("other", "types"), [(None, "NoneType and str"), (1, "int and str")])
-def test_labels_of_several_types_are_refused(other, types: str) -> None:
-    labels = np.array(["a", other, "a", other], dtype=object)
-    with pytest.raises(ValueError, match=f"labels must be of one type, and y holds {types}"):
-        SVC("precomputed").fit(np.eye(4), labels)
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_class_of_one_row_is_named_and_has_its_share(copies: int) -> None:
+    X = np.random.default_rng(0).normal(size=(11 + copies, 2))
+    X[:copies] = 5.0
+    y = ["rare"] * copies + ["usual"] * 11
+    with pytest.warns(UserWarning, match="class 'rare' are little more than its share"):
+        model = SVC(Gaussian(), probability=True).fit(X, y)
+    # Platt's smoothed shares: one row more of each class.
+    shares = np.array([copies + 1, 12]) / (copies + 13)
+    np.testing.assert_allclose(model.predict_proba(X), np.tile(shares, (len(X), 1)), rtol=1e-12)
+    assert model.predict(X[:1]) == "rare"
+    three = np.array(["rare"] * copies + ["left"] * 5 + ["right"] * 6)
+    with pytest.warns(UserWarning, match="class 'rare'") as told:
+        SVC(Gaussian(), probability=True).fit(X, three)
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SVC(Gaussian(), probability=True).fit(X, three, sample_weight=three != "rare")
 
 
 @pytest.mark.parametrize("machine", [SVC, LandmarkClassifier])
-def test_lists_of_several_types_do_not_become_text(machine) -> None:
-    with pytest.raises(ValueError, match="labels must be of one type, and y holds int and str"):
-        machine(Spectrum(2)).fit(["ACGT", "GGGA"], ["a", 1])
+def test_labels_of_several_types_are_refused_and_do_not_become_text(machine) -> None:
+    for kernel, X in ((Spectrum(2), ["ACGT", "GGGA"]), (Gaussian(), [[0.0], [1.0]])):
+        for labels, types in (([1, "a"], "int and str"), (["a", 2.5], "float and str")):
+            with pytest.raises(ValueError, match=f"of one type, and y holds {types}; convert all"):
+                machine(kernel).fit(X, labels)
+            with pytest.raises(ValueError, match=r"of one type|of several kinds"):
+                machine(kernel).fit(X, np.array(labels, dtype=object))
+
+
+@pytest.mark.parametrize("machine", [SVC, LandmarkClassifier])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["a", None, "b", None],
+        np.array(["a", None, "b", np.nan], dtype=object),
+        pd.Series(["a", np.nan, "b", None]),
+        pd.Series([0.0, np.nan, 1.0, np.nan]),
+        pd.Series([0, None, 1, None], dtype="Int64"),
+        pd.Series(["a", None, "b", None], dtype="category"),
+    ],
+    ids=["list", "objects", "text", "numbers", "Int64", "category"],
+)
+def test_rows_without_a_label_are_named(machine, labels) -> None:
+    with pytest.raises(ValueError, match=r"row 1 of y \(and 1 more\) has no value; drop such rows"):
+        machine(Gaussian()).fit(np.eye(4), labels)
+
+
+@pytest.mark.parametrize("machine", [SVC, LandmarkClassifier])
+def test_misspelt_classes_in_class_weight_are_named(machine) -> None:
+    X, y = np.eye(4), ["ham", "spam", "ham", "spam"]
+    with pytest.raises(ValueError, match=r"class_weight names 'Spam', .*: 'ham', 'spam'"):
+        machine(Gaussian(), class_weight={"ham": 1, "Spam": 2}).fit(X, y)
+    # A class may be missing from a part of the rows.
+    machine(Gaussian(), class_weight={"ham": 1, "spam": 2, "news": 3}).fit(X, y)

@@ -8,10 +8,12 @@ import polars as pl
 import pytest
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
 from mercer.kernels import Heat, Linear, Spectrum
+from mercer.machines import SVC
 from mercer.selection import KernelSearchCV, compare
 from mercer.spaces import Simplex
 from tests.helpers import words
@@ -84,15 +86,20 @@ def test_refit_names_a_single_metric_too() -> None:
         ({"refit": len}, LABELS, "refit must be True, False or the name of a metric"),
         ({"max_memory": "4 GB"}, LABELS, "max_memory must be a positive number"),
         ({"param_grid": []}, LABELS, "param_grid is empty"),
-        ({"scoring": "neg_log_loss"}, LABELS, "does not go with the estimator.*Calibrated"),
+        ({"scoring": "neg_log_loss"}, LABELS, r"does not go .*SVC\(probability=True\)"),
         ({}, ["ham"] * 30, "one class only: 'ham'"),
-        ({}, [None, *LABELS[1:].tolist()], "the target mixes types: None and 'spam'"),
-        ({}, np.array(["ham", 1] * 15, dtype=object), "the target mixes types: 'ham' and 1"),
+        ({}, [None, *LABELS[1:].tolist()], "row 0 of y has no value; drop"),
+        ({}, np.array(["ham", 1] * 15, dtype=object), "of one type, and y holds int and str"),
     ],
 )
 def test_bad_settings(options, y, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         search(**options).fit(COUNTS, np.asarray(y, dtype=object) if None in y else y)
+
+
+def test_the_machine_that_the_hint_names_has_probabilities() -> None:
+    machine = search(estimator=SVC(probability=True), scoring="neg_log_loss").fit(COUNTS, LABELS)
+    assert -log_loss(LABELS, machine.predict_proba(COUNTS)) > machine.best_score_ > -np.log(2)
 
 
 def test_dates_are_no_target() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -274,6 +275,11 @@ class Product(_Pair):
             return self.multiple(1.0, X, Y) if K is None else K
         # Both factors and the product; derivatives are also multiplied by the other factor.
         check_room(X, Y, matrices=3 + 3 * self._slopes(eval_gradient))
+        constants, kernel = self._split()
+        if constants:
+            K, G = kernel(X, Y, eval_gradient=True)
+            K, G = _finite(self, lambda: (_times(K, constants), _times(G, constants)))
+            return K, np.concatenate(self._columns(kernel, K, G), axis=2)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
         return _finite(
@@ -283,33 +289,50 @@ class Product(_Pair):
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """See :class:`Kernel`; all products of one from each kernel."""
-        return product_of_sums([_products(k, X, Y) for k in self.parts])
+        constants, kernel = self._split()
+        if not constants:
+            return product_of_sums([_products(k, X, Y) for k in self.parts])
+        if any(is_watched(constant.value) for constant in constants):
+            return None
+        return product_of_sums([[(_factor(constants), [])], _products(kernel, X, Y)])
 
     def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
         """See :class:`Kernel`; a kernel times a number is a multiple too."""
-        constant, kernel = self._split()
-        if constant is not None and isinstance(constant.value, numbers.Real):
-            constant.validate()
-            return _multiple(self, factor * float(constant.value), kernel, X, Y)
+        constants, kernel = self._split()
+        if constants and all(isinstance(constant.value, numbers.Real) for constant in constants):
+            return _multiple(self, _factor([Constant(factor), *constants]), kernel, X, Y)
         check_room(X, Y, matrices=3)
         K1, K2 = self.k1(X, Y), self.k2(X, Y)
         K = _finite(self, lambda: K1 * K2)
         return K if factor == 1 else _finite(self, lambda: K * factor)
 
-    def _split(self) -> tuple[Constant | None, sk.Kernel]:
-        """The factor that is a number, and the other one; None and the product if none is."""
+    def _split(self) -> tuple[list[Constant], sk.Kernel]:
+        """Factors that are numbers, also those of a product in the product, and the other one."""
         for constant, kernel in ((self.k1, self.k2), (self.k2, self.k1)):
             if isinstance(constant, Constant):
-                return constant, kernel
-        return None, self
+                constant.validate()
+                more, rest = kernel._split() if isinstance(kernel, Product) else ([], kernel)
+                return [constant, *more], rest
+        return [], self
+
+    def _columns(self, kernel: sk.Kernel, K: Any, G: Any) -> list[Any]:
+        """Derivatives by all hyperparameters, from those G by the ones of the factor with values."""
+        found = []
+        for part in self.parts:
+            if part is kernel:
+                found.append(G)
+            elif isinstance(part, Constant):
+                found.append(np.repeat(K[:, :, None], len(part.free()), axis=2))
+            else:
+                found += part._columns(kernel, K, G)
+        return found
 
     def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
         """See :class:`Kernel`; those of the other kernel, if one is a number."""
-        constant, kernel = self._split()
-        if constant is None:
+        constants, kernel = self._split()
+        if not constants:
             return super().terms()
-        factor = number(constant.value)
-        return tuple((factor * weight, term) for weight, term in _terms(kernel))
+        return tuple((_factor(constants) * weight, term) for weight, term in _terms(kernel))
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; by the product rule, and exact if the other kernel is a number."""
@@ -322,18 +345,43 @@ class Product(_Pair):
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
+        constants, kernel = self._split()
+        if constants:
+            values = kernel.diag(X)
+            return _finite(self, lambda: _times(values, constants))
         first, second = self.k1.diag(X), self.k2.diag(X)
         return _finite(self, lambda: first * second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
-        constant, kernel = self._split()
-        if constant is None:
-            v = check_vector(v, count(X if Y is None else Y))
-            found = self._in_one_pass(X, X if Y is None else Y, v)
-            return super().matvec(X, Y, v) if found is None else found
-        product = _matvec(kernel, X, Y, v)
-        return _finite(self, lambda: product * filled((), constant.value, product))
+        constants, kernel = self._split()
+        if constants:
+            product = _matvec(kernel, X, Y, v)
+            return _finite(self, lambda: _times(product, constants))
+        v = check_vector(v, count(X if Y is None else Y))
+        found = self._in_one_pass(X, X if Y is None else Y, v)
+        return super().matvec(X, Y, v) if found is None else found
+
+
+def _factor(constants: Sequence[Constant]) -> float:
+    """The product of numbers, which is finite even if that of some of them is not."""
+    parts = [math.frexp(number(constant.value)) for constant in constants]
+    try:
+        return math.ldexp(math.prod(mantissa for mantissa, _ in parts), sum(e for _, e in parts))
+    except OverflowError:
+        return math.inf
+
+
+def _times(values: Any, constants: Sequence[Constant]) -> Any:
+    """Values times numbers, which may be tensors; an infinite factor is an overflow."""
+    factor = _factor([c for c in constants if isinstance(c.value, numbers.Real)])
+    if factor == math.inf:
+        raise FloatingPointError
+    values = values * filled((), factor, values)
+    for constant in constants:
+        if not isinstance(constant.value, numbers.Real):
+            values = values * filled((), constant.value, values)
+    return values
 
 
 class Exponentiation(Kernel, sk.Exponentiation):
@@ -415,10 +463,10 @@ class Exponentiation(Kernel, sk.Exponentiation):
 
 def elementwise(kernel: sk.Kernel, gram: Callable[[sk.Kernel], Any]) -> Any:
     """Gram matrix of a sum, product or power, in place of those of its parts; None for other kernels."""
-    constant, scaled = kernel._split() if isinstance(kernel, Product) else (None, kernel)
-    if constant is not None:
-        K = gram(scaled)
-        return _finite(kernel, lambda: np.multiply(K, constant.value, out=K))
+    constants, scaled = kernel._split() if isinstance(kernel, Product) else ([], kernel)
+    if constants:
+        K, factor = gram(scaled), _factor(constants)
+        return _finite(kernel, lambda: np.multiply(K, factor, out=K))
     if isinstance(kernel, sk.KernelOperator):
         K = gram(kernel.k1)
         combine, other = np.add if isinstance(kernel, Sum | sk.Sum) else np.multiply, gram(kernel.k2)

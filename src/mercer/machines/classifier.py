@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from mercer._validation import check_label_list, several_types
+from mercer._validation import check_labels
 from mercer.machines.points import Points, check_points, check_weights, open_points
-from mercer.machines.probability import couple, fit_sigmoid, out_of_fold, sigmoid
+from mercer.machines.probability import couple, fit_sigmoid, held_out_parts, out_of_fold, sigmoid
 from mercer.machines.program import Array, Index, Program, Solution
 from mercer.machines.svm import SupportVectorMachine, solved_in_turn
+from mercer.rows.labels import given_factors
 
 
 class SVC(ClassifierMixin, SupportVectorMachine):
@@ -134,6 +135,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             Factors of C; rows of weight zero have no part in the fit.
         """
         self._check()
+        check_labels(y)
         points, y = open_points(self, X, y, sample_weight)
         labels = self._encode(y, len(points))
         weights = self._weights(points, labels, sample_weight)
@@ -229,11 +231,10 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _encode(self, y: Any, rows: int) -> Index:
         """Numbers of the classes."""
-        check_label_list(y)
         if not isinstance(y, np.ndarray) or y.ndim != 1:  # else it takes long, and changes nothing
             y = column_or_1d(y, warn=True)
         if y.dtype.kind not in "biuSU":  # of others it takes longer than a small fit to be sure
-            _check_labels(y)
+            check_classification_targets(y)
         if len(y) != rows:
             raise ValueError(f"X has {rows} points and y {len(y)} labels")
         return self._number_classes(y)
@@ -261,9 +262,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         if self.class_weight is None:
             return np.ones(len(self.classes_))
         if self.class_weight != "balanced":
-            factors = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=self.classes_[labels]
-            )
+            factors = given_factors(self.class_weight, self.classes_)
             if not ((factors >= 0) & (factors < np.inf)).all():
                 raise ValueError(f"class_weight must not be negative, got {self.class_weight!r}")
             return factors
@@ -371,11 +370,25 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     ) -> None:
         """Fit a sigmoid to the decision values of held-out rows, for each pair."""
         sources = self._sources(points, indices, self._gram(points))
-        sigmoids = []
-        for program, index, source, solution in zip(programs, indices, sources, solutions, strict=True):
-            values = out_of_fold(program, source(), solution, self.tol)
-            sigmoids.append(fit_sigmoid(values, program.p > 0, weights[index]))
+        sigmoids, alone = [], set()
+        for pair, program, index, source, solution in zip(
+            self._pairs(), programs, indices, sources, solutions, strict=True
+        ):
+            rows, positive = source(), program.p > 0
+            part = held_out_parts(program, rows)
+            for label, own in zip(pair, (positive, ~positive), strict=True):
+                if len(np.unique(part[own & (program.upper > program.lower)])) == 1:
+                    alone.add(label)
+            values = out_of_fold(program, rows, part, solution, self.tol)
+            sigmoids.append(fit_sigmoid(values, positive, weights[index]))
         self.sigmoids_ = np.array(sigmoids)
+        for label in self.classes_[sorted(alone)].tolist():
+            warnings.warn(
+                f"probabilities of class {label!r} are little more than its share of the rows: it has "
+                "one row, or rows that are alike, and none is left when they are held out; add rows or "
+                "drop the class",
+                stacklevel=4,
+            )
 
     @available_if(lambda self: self.probability)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
@@ -440,11 +453,3 @@ def separation(positive: Any, boxes: Array) -> Program:
         lower=np.where(positive, 0.0, -boxes),
         upper=np.where(positive, boxes, 0.0),
     )
-
-
-def _check_labels(y: Any) -> None:
-    """Raise for labels that are not classes, or that cannot be sorted."""
-    try:
-        check_classification_targets(y)
-    except TypeError:
-        raise ValueError(several_types(y)) from None

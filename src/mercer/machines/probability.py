@@ -21,13 +21,12 @@ _LEAST = 1e-7
 
 
 def out_of_fold(
-    program: Program, rows: MatrixRows | ComputedBlocks, solution: Solution, tol: float
+    program: Program, rows: MatrixRows | ComputedBlocks, part: Index, solution: Solution, tol: float
 ) -> Array:
     """Decision values of rows that have no part in the fit: their boxes are [0, 0] in turn.
 
     Each fit starts from the solution without the part that is held out.
     """
-    part = _parts(program, rows)
     values = np.empty_like(program.p)
     for fold in range(_FOLDS):
         held_out = part == fold
@@ -40,7 +39,7 @@ def out_of_fold(
     return values
 
 
-def _parts(program: Program, rows: MatrixRows | ComputedBlocks) -> Index:
+def held_out_parts(program: Program, rows: MatrixRows | ComputedBlocks) -> Index:
     """The part that each row is held out with.
 
     The rows of each class are dealt in turn in the order of ``sum_j C_j p_j k(x_i, x_j)``, and those

@@ -74,10 +74,24 @@ class LabelTally:
             return np.ones(len(self.labels))
         if isinstance(class_weight, str) and class_weight == "balanced":
             return self.weight / (len(self.labels) * self.weights)
-        found: Array = compute_class_weight(class_weight, classes=self.labels, y=self.labels)
+        found = given_factors(class_weight, self.labels)
         if not ((found > 0) & (found < np.inf)).all():
             raise ValueError(f"class_weight must be positive numbers, got {class_weight!r}")
         return found
+
+
+def given_factors(class_weight: Any, classes: NDArray[Any]) -> Array:
+    """Factors of classes from a dict, 1 for those that it leaves out; or raise for misspelt ones."""
+    if isinstance(class_weight, dict):
+        known = classes.tolist()
+        strange = [label for label in class_weight if label not in known]
+        if strange and not set(known) <= class_weight.keys():
+            raise ValueError(
+                f"class_weight names {', '.join(map(repr, strange))}, which is not among the classes: "
+                f"{', '.join(map(repr, known))}"
+            )
+    factors: Array = compute_class_weight(class_weight, classes=classes, y=classes)
+    return factors
 
 
 class ClassWeightedRows(RowSource):

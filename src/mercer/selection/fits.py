@@ -294,7 +294,7 @@ class Evaluation:
         except AttributeError as error:
             raise ValueError(
                 f"the metric does not go with the estimator: {error} For probabilities use "
-                "CalibratedClassifierCV(SVC(), ensemble=False)"
+                "mercer.machines.SVC(probability=True) as the estimator"
             ) from error
         self._spend("scores", time.thread_time() - processor)
         seconds = (float(fitting), time.perf_counter() - wall)

@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from mercer._memory import size_text
-from mercer._validation import LARGEST, check_label_list, is_whole, refuse_complex
+from mercer._validation import LARGEST, check_labels, is_whole, refuse_complex
 from mercer.machines import SVC, KernelRidge, LandmarkClassifier, LandmarkRegressor
 from mercer.selection.fits import Index, Split
 
@@ -178,7 +178,7 @@ def check_target(y: Any, rows: int, tags: Any) -> Any:
     if y is None:
         raise ValueError("the search requires y to be passed, but the target y is None")
     classifier = tags.estimator_type == "classifier"
-    check_label_list(y)
+    check_labels(y)
     y = check_array(
         y, ensure_2d=False, dtype=None if classifier else np.float64, input_name="y",
         estimator="the search",

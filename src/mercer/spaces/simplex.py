@@ -164,7 +164,7 @@ class Simplex(SphericalSpace, DistributionSpace):
             "TfIdf, TfIdf(empty='error') refuses such rows",
             stacklevel=6,
         )
-        return _with_uniform_rows(X, empty, count, name)
+        return with_uniform_rows(X, empty, count, name)
 
     def _check_rows(self, X: Any, name: str) -> None:
         refuse_negative(X, name)
@@ -179,7 +179,7 @@ class Simplex(SphericalSpace, DistributionSpace):
         return engine_for(X).roots_of_shares(X)
 
 
-def _with_uniform_rows(X: Any, empty: Any, count: int, name: str) -> Any:
+def with_uniform_rows(X: Any, empty: Any, count: int, name: str) -> Any:
     """Rows with ones in place of those that are empty."""
     if not sparse.issparse(X):
         xp = array_namespace(X)

@@ -67,8 +67,7 @@ class TfIdf(RadialKernel):
         if self.weights is not None:
             return self
         learnt = copy.copy(self)
-        space = Counts() if self.empty == "uniform" else self.space  # empty documents have no words here
-        rows = sparse.csr_matrix(space.check(on_cpu(X)), copy=True)
+        rows = sparse.csr_matrix(Counts().check(on_cpu(X)), copy=True)  # empty documents have no words
         rows.eliminate_zeros()
         unseen = 1 + math.log(1 + rows.shape[0])
         learnt.weights = columns.learn(rows, lambda X: TfidfTransformer().fit(X).idf_, unseen)

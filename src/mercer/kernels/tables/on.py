@@ -16,12 +16,13 @@ from sklearn.gaussian_process import kernels as sk
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
-from mercer._arrays import count, on_cpu
-from mercer._validation import check_choice, check_positive, check_vector
+from mercer._arrays import count, on_cpu, row_maxima
+from mercer._validation import check_choice, check_positive, check_vector, named_rows
 from mercer.contributions import Contributions
 from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.tables import frames
 from mercer.kernels.tables.frames import Block
+from mercer.spaces.simplex import with_uniform_rows
 
 #: Rows from which the size of a kernel is learnt, and the least share of it that is not rounding.
 _ROWS, _LEAST = 500, 1e-9
@@ -49,6 +50,9 @@ class On(Kernel):
       k(x, y)), so that parts of a sum are of comparable size, and weights in front of them are shares.
 
     Before that it is the kernel on the columns as they are, and the factor is 1.
+
+    Kernels such as :class:`TfIdf` and those on :class:`~mercer.spaces.Simplex` refuse a document without
+    a known word.  Here it is taken as one in which all words are alike, with a warning.
 
     Dates are refused unless ``dates`` says what they mean.  Missing values are refused by column and
     row, unless ``prepare`` fills them in.  Identifiers, which are whole numbers or labels with a value
@@ -156,15 +160,17 @@ class On(Kernel):
 
     def learnt_from(self, X: Any, y: Any = None) -> On:
         """See :class:`Kernel`; columns, preparation and factor, and what the kernel learns."""
-        learnt, points = self._prepared_by(X, y)
+        learnt, block, points = self._prepared_by(X, y)
         learnt.kernel = learnt.kernel.learnt_from(points, y)
-        return learnt if self.factor is not None else learnt._sized_by(points)
+        return learnt if self.factor is not None else learnt._sized_by(learnt._filled(block, points)[0])
 
     def scaled_to(
         self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
     ) -> On:
         """See :class:`Kernel`; the kernel is scaled on its columns."""
-        learnt, points = self._prepared_by(X, None)
+        learnt, block, points = self._prepared_by(X, None)
+        learnt.kernel = learnt.kernel.learnt_from(points)
+        points, _ = learnt._filled(block, points)
         learnt.kernel = learnt.kernel.scaled_to(
             points, similarity, max_rows=max_rows, random_state=random_state
         )
@@ -172,7 +178,15 @@ class On(Kernel):
 
     def points(self, X: Any, name: str = "X") -> Any:
         """The points of the kernel in rows of a table: its columns, prepared."""
-        return self._points(Block.of(self.columns, X, name))
+        block = Block.of(self.columns, X, name)
+        points, empty = self._filled(block, self._points(block))
+        named, number = named_rows(empty, f"column {block.keys[0]!r} of {name}")
+        if number:
+            has, is_ = ("has", "is") if number == 1 else ("have", "are")
+            warnings.warn(
+                f"{named} {has} no known word and {is_} taken as uniform: all words alike", stacklevel=4
+            )
+        return points
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """See :class:`Kernel`."""
@@ -259,8 +273,8 @@ class On(Kernel):
         self.factor = 1 / total_variance(self.kernel, points)
         return self
 
-    def _prepared_by(self, X: Any, y: Any) -> tuple[On, Any]:
-        """A copy that has learnt columns and preparation, and the points."""
+    def _prepared_by(self, X: Any, y: Any) -> tuple[On, Block, Any]:
+        """A copy that has learnt columns and preparation, the columns, and the points."""
         self.validate()
         block = Block.of(self.columns, X, "X")
         if count(block.table) == 0:
@@ -274,7 +288,7 @@ class On(Kernel):
             raw = self._raw(block, lenient=_takes_missing(transformer))
             transformer = FrozenEstimator(clone(transformer).fit(raw, y))
         learnt.prepare = transformer
-        return learnt, learnt._points(block)
+        return learnt, block, learnt._points(block)
 
     def _transformer(self, block: Block) -> Any:
         """The preparation of columns; "auto" asks what they hold and what the kernel takes."""
@@ -317,6 +331,16 @@ class On(Kernel):
             left = np.isnan(points).any(axis=0)
             block.refuse_missing(left if len(left) == len(block.keys) else None)
         return points
+
+    def _filled(self, block: Block, points: Any) -> tuple[Any, Any]:
+        """Points with ones in place of documents without a word that the kernel refuses; and which."""
+        none = np.zeros(1, dtype=bool)
+        if block.numeric or not (self.kernel.requires_vector_input and block.single):
+            return points, none
+        empty = row_maxima(points) == 0
+        if not empty.any() or _takes_zeros(self.kernel, points[[empty.argmax()]]):
+            return points, none
+        return with_uniform_rows(points, empty, int(empty.sum()), block.name), empty
 
     def _transformed(self, raw: Any) -> Any:
         """What the transformer makes of columns."""
@@ -385,6 +409,17 @@ def _scaler(kernel: Any, with_mean: bool) -> StandardScaler | None:
 def _takes_missing(transformer: Any) -> bool:
     """Tell whether missing values may be left to a transformer; documents cannot be missing."""
     return not isinstance(transformer, CountVectorizer)
+
+
+def _takes_zeros(kernel: Any, row: Any) -> bool:
+    """Tell whether a kernel has a value for a row of zeros."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            kernel.diag(row)
+    except (ValueError, UserWarning):
+        return False
+    return True
 
 
 def total_variance(kernel: Any, points: Any) -> float:

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._arrays import on_cpu
-from mercer._validation import check_label_list, check_positive, is_whole, refuse_complex
+from mercer._validation import check_labels, check_positive, is_whole, refuse_complex
 from mercer.kernels.base import Kernel
 from mercer.machines.certificate import Certificate, DualObjective
 from mercer.machines.landmarks.features import LandmarkFeatures, check_points, choose_landmarks
@@ -67,7 +67,7 @@ class LandmarkMachine(BaseEstimator, ABC):
             A file for the sums so far.  If a fit of the same machine to the same rows was stopped, it
             resumes from there; when the fit is done, the file is deleted.
         """
-        check_label_list(y)
+        check_labels(y)
         rows = self._rows(X, y, sample_weight)
         kept = checkpoint_for(self, checkpoint, rows, self._kept)
         rows = self._tallied(rows, kept)
