@@ -21,7 +21,8 @@ _POINTS, _CLASSES, _FEATURES, _LETTERS = 200, 20, 8, 60
 _COLUMNS = 30
 #: What features are called in the plural.
 _PLURALS = {"column": "columns", "word": "words", "label": "labels"} | {
-    "substring": "substrings", "neighbour": "neighbours",
+    "substring": "substrings", "neighbour": "neighbours", "subsequence": "subsequences",
+    "point": "points", "axis": "axes",
 }  # fmt: skip
 
 
