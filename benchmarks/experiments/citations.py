@@ -4,7 +4,7 @@
 ``citation_graphs``.  Scales, weights and C are chosen by a search on the training and validation nodes.
 The choice is fitted to the training nodes (20 per class), and the 1000 test nodes are looked at once.
 With ``--loss squared`` least squares take the place of support vector machines, each class against the
-rest; words without weights and graphs with self-loops are tried too, and sums with links are not.
+rest; words without weights and graphs with self-loops are tried too.
 With ``--draws 20`` the search compares mean scores of 20 draws in place of one score on the 500
 validation nodes: 20 nodes per class of all these nodes are fitted, and the others scored.
 """
@@ -150,7 +150,7 @@ def main() -> None:
     )
     CONSOLE.print("kernel | tried | validation | test | chosen")
     ranked = {name: experiment.run(name, kernels) for name, kernels in own.items()}
-    for name in ("words", "words, diffused") if arguments.loss == "hinge" else ():
+    for name in ("words", "words, diffused"):
         sums = product(ranked[name][:4], WEIGHTS, ranked["links"][:3])
         experiment.run(f"{name}, + links", [kernel + weight * link for kernel, weight, link in sums])
     if arguments.save is not None:

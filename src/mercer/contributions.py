@@ -24,7 +24,8 @@ class Contributions:
     Attributes
     ----------
     kind : str
-        What features are: "column", "word", "label", "substring" or "neighbour".
+        What features are: "column", "word", "label", "substring", "subsequence", "point" (of a cloud),
+        "axis" (of rotations) or "neighbour".
     names : list
         Names of the features; positions of columns that have none.
     values : array of shape (m, len(names))

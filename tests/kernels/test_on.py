@@ -119,8 +119,9 @@ def test_arrays_have_positions() -> None:
     assert process.score(TABLE[["age", "income", "site"]], TABLE.age) > 0.9
     with pytest.raises(ValueError, match="'age' is asked for by name, and X is a bare array"):
         GaussianProcessRegressor(named).fit(TABLE[["age", "income", "site"]], TABLE.age)
-    with pytest.raises(TypeError, match=r"the kernel must be .* works in KernelRidge and LandmarkReg"):
-        SphericalGPRegressor(named).fit(TABLE[["age", "income", "site"]], TABLE.age)
+    sparse = SphericalGPRegressor(kernel, noise=0.1, optimize=False).fit(numbers, TABLE.age)
+    again = SphericalGPRegressor(named, noise=0.1, optimize=False).fit(TABLE, TABLE.age)
+    np.testing.assert_allclose(again.predict(TABLE), sparse.predict(numbers), rtol=1e-6)
 
 
 def test_preparation_is_learnt_from_training_rows_alone() -> None:

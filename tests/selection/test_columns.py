@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import GroupKFold
 from typer.testing import CliRunner
 
 from mercer.cli import app
@@ -283,3 +284,38 @@ def test_candidates_are_tried_on_some_rows() -> None:
     assert 100 <= len(some) <= 110
     with pytest.raises(ValueError, match="max_rows must be a whole number from 2"):
         KernelSearchCV(kernels, max_rows=1).fit(X, y)
+
+
+@pytest.mark.parametrize("sizes", [[5] * 200, [900, *[2] * 50], [400, 300, 300]], ids=str)
+def test_samples_hold_whole_groups(sizes) -> None:
+    groups = np.repeat([f"g{k}" for k in range(len(sizes))], sizes)
+    y = np.where(groups == "g7", "rare", "usual") if len(sizes) > 7 else np.arange(len(groups)) % 2
+    some = sample_rows(y, 100, True, 0, groups)
+    drawn = set(groups[some])
+    assert sorted(some) == np.flatnonzero(np.isin(groups, list(drawn))).tolist()
+    assert len(drawn) >= min(10, len(sizes))
+    assert set(y[some]) == set(y)
+    if len(sizes) == 200:
+        assert 100 <= len(some) <= 105
+        assert drawn != set(groups[sample_rows(y, 100, True, 1, groups)])
+    if sizes[0] == 900:
+        assert "g0" not in drawn
+
+
+def test_a_search_on_some_rows_keeps_groups_together() -> None:
+    rng = np.random.default_rng(0)
+    patients = rng.permutation(np.repeat(np.arange(60), 4))
+    X, y = rng.normal(size=(240, 3)), rng.integers(0, 2, 240)
+    seen: list[np.ndarray] = []
+
+    class Watched(GroupKFold):
+        def split(self, X, y=None, groups=None):
+            seen.append(np.asarray(groups))
+            return super().split(X, y, groups)
+
+    search = KernelSearchCV([Gaussian()], max_rows=100, cv=Watched(3)).fit(X, y, patients)
+    search.nested_scores(X, y, outer_cv=GroupKFold(2), groups=patients)
+    assert len(seen[0]) == 100
+    assert len(seen) == 3
+    for groups in seen:
+        assert set(np.unique(groups, return_counts=True)[1]) == {4}

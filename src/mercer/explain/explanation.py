@@ -186,7 +186,8 @@ class Explanation:
         Returns
         -------
         DataFrame
-            ``part``, ``kind`` ("column", "word", "label", "substring" or "neighbour"), ``name``,
+            ``part``, ``kind`` ("column", "word", "label", "substring", "subsequence", "point", "axis"
+            or "neighbour"), ``name``,
             ``contribution``, its ``share`` among all of them, and ``exact``, which tells terms of the
             sum from contributions of first order; the largest first.
         """

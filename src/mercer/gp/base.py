@@ -13,14 +13,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._arrays import filled, on_cpu
+from mercer._arrays import count, filled, on_cpu
 from mercer._threads import run
 from mercer._validation import is_whole, refuse_complex
-from mercer.engine import engine_for
 from mercer.gp.eigenfunctions import EigenFeatures
 from mercer.gp.elbo import Prior, Solution
 from mercer.gp.features import USUAL, Features, Functions, HarmonicFeatures
-from mercer.gp.inducing.features import InducingFeatures
+from mercer.gp.inducing.features import InducingFeatures, with_fixed_parameters
+from mercer.gp.inducing.rows import InducingRows
 from mercer.gp.input_map import InputMap, looks_like_table, reads_table
 from mercer.gp.likelihoods import Likelihood
 from mercer.gp.variational import Ascent, AscentState, Latent, Passes, Sites, SiteSums
@@ -28,7 +28,7 @@ from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine, Kernel
 from mercer.rkhs import warn_if_degenerate
 from mercer.rows import ColumnCheck, RowSource, checkpoint_for, open_rows, source_for
-from mercer.rows.blocks import as_floats
+from mercer.rows.blocks import Block, as_floats, taken
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.moments import Moments
 from mercer.rows.statistics import Statistics
@@ -103,7 +103,13 @@ class SparseGP(BaseEstimator, ABC):
     def _column_check(self, reset: bool, **options: Any) -> ColumnCheck:
         """Checks columns; nodes of a graph may be labels instead of numbers."""
         vectors = getattr(self.kernel, "requires_vector_input", True)
-        return ColumnCheck(self, reset, options, bool(vectors))
+        return ColumnCheck(self, reset, options, bool(vectors), self._opaque)
+
+    @property
+    def _opaque(self) -> bool:
+        """Whether points are of no space, such as rows of a whole table, and left to the kernel."""
+        rows = getattr(self.kernel, "requires_vector_input", True)
+        return isinstance(self.kernel, Kernel) and not (rows or self.kernel.point_space)
 
     def _warn_of_constants(self, where: str) -> None:
         """Name columns that were left out because they happen to be constant in the first rows."""
@@ -147,12 +153,19 @@ class SparseGP(BaseEstimator, ABC):
         self.n_features_in_ = rows.columns
         self.kernel_ = kernel
         self.features_ = self._choose_features(kernel, rows, checkpoint)
+        if isinstance(self.features_, InducingRows):
+            self.kernel_ = self.features_.kernel
         if not rows.repeatable:
             self._warn_of_constants("the first block")
         return checkpoint
 
     def _choose_features(self, kernel: Any, rows: RowSource, checkpoint: Checkpoint) -> Features:
-        """Eigenfunctions that the kernel's space offers, or else harmonics of a sphere."""
+        """Eigenfunctions that the kernel's space offers, or else harmonics of a sphere.
+
+        Points of no space have functions of the kernel at training rows instead.
+        """
+        if self._opaque:
+            return self._inducing_rows(kernel, rows)
         basis = kernel.eigenfunctions(rows.columns, self.max_features)
         if basis is not None:
             return EigenFeatures.of(kernel, basis, rows.columns, self.inputs, self.levels)
@@ -169,6 +182,28 @@ class SparseGP(BaseEstimator, ABC):
         if self.inputs == "auto" and table is not None and not inputs.is_table:
             self._warn_of_lengths(kernel, rows)
         return HarmonicFeatures.of(kernel, inputs, n, self.levels, self._most, self.random_state)
+
+    def _inducing_rows(self, kernel: Any, rows: RowSource) -> InducingRows:
+        """Training rows at which functions of the kernel are taken; it learns from a sample of them."""
+        if self.inputs not in ("auto", "points") or self.levels is not None:
+            raise ValueError(
+                f"inputs={self.inputs!r} and levels={self.levels!r} are for spheres; leave both out "
+                f"with {kernel!r}"
+            )
+        if not kernel.positive_semidefinite:
+            raise ValueError(
+                f"{kernel!r} is not positive semidefinite, and no process has it as its covariance"
+            )
+        sample = rows.sample(self.random_state)
+        if not len(sample.y):
+            raise ValueError("all weights are zero; give rows that count")
+        y = sample.y[:, 0] if sample.y.shape[1] == 1 else sample.y
+        learnt = self._with_range(kernel.learnt_from(sample.X, y), sample)
+        return InducingRows.of(with_fixed_parameters(learnt), sample, self._most, self.random_state)
+
+    def _with_range(self, kernel: Any, sample: Block) -> Any:
+        """The kernel with hyperparameters for rows; as they are, unless a subclass can learn them."""
+        return kernel
 
     @property
     def _most(self) -> int:
@@ -189,7 +224,8 @@ class SparseGP(BaseEstimator, ABC):
         """Rows to predict at, checked and mapped."""
         check_is_fitted(self)
         refuse_complex(X, "X")
-        return self.features_.check(as_floats(self._column_check(reset=False).points(X)))
+        points = self._column_check(reset=False).points(X)
+        return self.features_.check(points if self._opaque else as_floats(points))
 
     def _apply(self, method: str, X: Any, *outputs: tuple[Any, ...], **options: Any) -> Any:
         """A method at the rows of X, by the source of such rows; see :meth:`RowSource.apply`."""
@@ -204,8 +240,8 @@ class SparseGP(BaseEstimator, ABC):
         Without ``variances`` these are left empty.
         """
         ends = np.cumsum([0, *(posterior.mean.shape[1] for posterior, _ in posteriors)])
-        mean = np.empty((rows.shape[0], ends[-1]))
-        variance = np.empty((rows.shape[0], len(posteriors)))
+        m = count(rows)
+        mean, variance = np.empty((m, ends[-1])), np.empty((m, len(posteriors)))
         near = [posterior.placed(rows) for posterior, _ in posteriors]
         height = self.features_.height(rows)
 
@@ -215,14 +251,13 @@ class SparseGP(BaseEstimator, ABC):
             for i, (posterior, (_, prior)) in enumerate(zip(near, posteriors, strict=True)):
                 if prior.features is not features:
                     features = prior.features
-                    psi = features.write(rows[part], phi)
+                    psi = features.write(taken(rows, part), phi)
                 mean[part, ends[i] : ends[i + 1]] = posterior.mean(phi)
                 if variances:
                     variance[part, i] = on_cpu(prior.left(psi)) + posterior.variance(phi)
 
-        starts = range(0, rows.shape[0], height)
-        tiles = [(slice(start, min(start + height, rows.shape[0])),) for start in starts]
-        if engine_for(rows).lanes(rows) > 1:
+        tiles = [(slice(start, min(start + height, m)),) for start in range(0, m, height)]
+        if self.features_.lanes(rows) > 1:
             run(job, tiles, what="prediction")
         else:  # few rows, or a device, which has room for one tile
             for tile in tiles:

@@ -34,7 +34,9 @@ class SphericalGPClassifier(ClassifierMixin, VariationalGP):
     kernel : Kernel, optional
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
         ``Matern`` or another kernel given by a law, on a sphere or on a space with eigenfunctions: a
-        ``Graph``, whose rows are nodes, or a ``Torus``.
+        ``Graph``, whose rows are nodes, or a ``Torus``.  Kernels of whole tables (sums and products of
+        :class:`~mercer.kernels.On`), of strings and of clouds use inducing points among the training
+        rows; their own hyperparameters stay as they are, see ``scaled_to``.
     max_features : int, optional
         Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
         default 500, or all eigenvectors of a graph of up to 4000 nodes.

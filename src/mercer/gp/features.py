@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._arrays import filled, on_cpu, row_lengths
+from mercer._arrays import count, filled, on_cpu, row_lengths
 from mercer.engine import engine_for
 from mercer.gp.input_map import InputMap, reads_table
 from mercer.harmonics import SphericalHarmonics
@@ -119,7 +119,7 @@ class Features(ABC):
 
     def buffer(self, rows: Any) -> Any:
         """Room for the functions at so many rows."""
-        return filled((min(self.height(rows), rows.shape[0]), self.size), 0.0, rows)
+        return filled((min(self.height(rows), count(rows)), self.size), 0.0, rows)
 
     def at(self, kernel: Any) -> Functions:
         """The functions at the present hyperparameters of a kernel."""

@@ -14,11 +14,12 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._arrays import on_cpu
+from mercer._arrays import count, on_cpu
 from mercer.gp.base import SparseGP
 from mercer.gp.hyperparameters import AMPLITUDES, Evidence
 from mercer.gp.inducing import search as inducing_search
 from mercer.gp.inducing.features import with_fixed_parameters
+from mercer.gp.inducing.rows import with_evidence
 from mercer.rows import Block, RowSource
 from mercer.rows.statistics import collect
 
@@ -47,7 +48,9 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     kernel : Kernel, optional
         ``ArcCosine()`` (the default), or ``Heat``, ``AxialHeat`` (for tables, with ``inputs="table"``),
         ``Matern`` or another kernel given by a law, on a sphere or on a space with eigenfunctions: a
-        ``Graph``, whose rows are nodes, or a ``Torus``.
+        ``Graph``, whose rows are nodes, or a ``Torus``.  Kernels of whole tables (sums and products of
+        :class:`~mercer.kernels.On`), of strings and of clouds use inducing points among the training
+        rows, with the hyperparameters that maximise the exact evidence of 500 rows.
     max_features : int, optional
         Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
         default 500, or all eigenvectors of a graph of up to 4000 nodes, which is the exact process.
@@ -92,8 +95,9 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         Bound on the log evidence of the targets.
     statistics_ : Statistics
         All that is kept of the rows.
-    features_ : HarmonicFeatures, InducingFeatures or EigenFeatures
-        Harmonics or inducing points with their input map, or eigenfunctions.
+    features_ : HarmonicFeatures, InducingFeatures, InducingRows or EigenFeatures
+        Harmonics or inducing points with their input map, inducing points among the training rows, or
+        eigenfunctions.
     input_scales_ : array of shape (d,)
         With ``ard``: factors of the standardised columns.
 
@@ -156,6 +160,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             raise ValueError(f"features must be 'harmonics' or 'inducing', got {self.features!r}")
         if self.features == "inducing" and self.levels is not None:
             raise ValueError("levels are of harmonics; leave them out with features='inducing'")
+        if self.ard and self._opaque:
+            raise ValueError("ard scales the columns of a table of numbers; leave it out with On(...)")
         return kernel
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
@@ -180,7 +186,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         rows = self._rows(X, y, sample_weight, multi_output=True, y_numeric=True)
         kept = self._start(rows, checkpoint)
         few = None if kept.results else self._few_rows(rows)  # files of a fit that goes on may be gone
-        if self.ard or self.features == "inducing":
+        if (self.ard or self.features == "inducing") and not self._opaque:
             if "features" not in kept.results:
                 kept.keep("features", self._learn_features(rows))
             scales, features = kept.results["features"]
@@ -227,6 +233,14 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         scales = learn_scales(features, self.kernel_, self._theta(), rows, _ARD_STEPS)
         return scales, replace(features, inputs=inputs.stretched(scales))
 
+    def _with_range(self, kernel: Any, sample: Block) -> Any:
+        """See :class:`SparseGP`; hyperparameters of the largest evidence."""
+        if not self.optimize:
+            return kernel
+        rows = replace(sample, y=sample.targets())
+        rows = _standardised(rows) if self.normalize_y else rows
+        return with_evidence(kernel, rows, np.log([self.amplitude, self.noise]))
+
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows; hyperparameters are optimised from where they are.
 
@@ -236,7 +250,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         if not hasattr(self, "statistics_"):
             self.fit(X, y, sample_weight)
             self._warn_of_constants("the first rows")
-            if self.features == "inducing" and self.features_.size < self._most:
+            few = self.features == "inducing" or self._opaque
+            if few and self.features_.size < self._most:
                 warnings.warn(
                     f"the first rows have only {self.features_.size} inducing points for max_features="
                     f"{self._most}; begin with more rows",
@@ -366,7 +381,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     def _covariance(self, rows: Any) -> tuple[Array, Array]:
         """Mean and covariance of f at rows, in units of the targets' deviation; in main memory."""
         rows = on_cpu(rows)
-        phi = np.empty((rows.shape[0], self.features_.size))
+        phi = np.empty((count(rows), self.features_.size))
         self._prior.features.write(rows, phi)
         gram = self.features_.gram(self.kernel_, rows)
         covariance = self.amplitude_ * gram - self._posterior.explained_covariance(phi)
@@ -395,7 +410,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         values, vectors = eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         rng = check_random_state(random_state)
-        shape = (rows.shape[0], len(self._scale_y), n_samples)
+        shape = (count(rows), len(self._scale_y), n_samples)
         draws = mean[:, :, None] + np.einsum("ij,jqs->iqs", root, rng.normal(size=shape))
         if include_noise:
             draws = draws + math.sqrt(self.noise_) * rng.normal(size=shape)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from mercer._arrays import on_cpu, placed
 from mercer._threads import run
-from mercer.engine import engine_for
 from mercer.gp.elbo import Bound, Posterior, Prior, Solution
 from mercer.gp.features import Features
 from mercer.gp.hyperparameters import Evidence
@@ -196,7 +195,7 @@ class Sweep:
         """Sums of a block."""
         rows = self.features.check(block.X, block.called("X"))
         y = self.likelihood.encode(block)
-        accumulators = [_SiteAccumulator(self, rows) for _ in range(engine_for(rows).lanes(rows))]
+        accumulators = [_SiteAccumulator(self, rows) for _ in range(self.features.lanes(rows))]
         add_rows(accumulators, rows, y, weights_of(block))
         sums = [part.sums() for part in accumulators]
         return sum(sums[1:], sums[0])

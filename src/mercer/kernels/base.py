@@ -38,8 +38,8 @@ from mercer.spaces.realisations.zonal import LevelWeights
 
 _NO_LEVELS = (
     "the kernel must be ArcCosine, or Heat, Matern or another SpectralKernel on Sphere() or Simplex(), "
-    "got {!r}; every kernel works in KernelRidge and LandmarkRegressor of mercer.machines and in "
-    "scikit-learn's Gaussian processes, where columns of tables are named by position"
+    "got {!r}; sparse Gaussian processes take every kernel of rows in On(slice(None), ...), as a kernel "
+    "of whole tables, and so do all machines of mercer.machines"
 )
 #: Elements of one block of a Gram matrix that is multiplied and thrown away.
 BLOCK = 2_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,8 @@ _POINTS, _CLASSES, _FEATURES, _LETTERS = 200, 20, 8, 60
 _COLUMNS = 30
 #: What features are called in the plural.
 _PLURALS = {"column": "columns", "word": "words", "label": "labels"} | {
-    "substring": "substrings", "neighbour": "neighbours",
+    "substring": "substrings", "neighbour": "neighbours", "subsequence": "subsequences",
+    "axis": "axes",
 }  # fmt: skip
 
 
@@ -66,6 +68,8 @@ def drivers(comparison: Comparison) -> Drivers | None:
         return None
     number = "contribution" if comparison.classes else "size"
     frame = _contributions(found, number, only_exact=bool(columns))
+    if not (columns or len(frame)):
+        return None
     named = zip(frame["kind"], frame["name"], strict=True)
     frame = frame.assign(name=[_named(comparison, kind, name) for kind, name in named])
     charts = [
@@ -82,7 +86,8 @@ def _contributions(found: Explanation, number: str, only_exact: bool) -> pd.Data
     if not found.tells_columns:
         return pd.DataFrame(columns=["output", "kind", "name", "exact", number])
     frame = found.typical(top=sys.maxsize if only_exact else _FEATURES)
-    frame = frame[(frame[number] > 0) & (frame["exact"] | (not only_exact))]
+    # Points of clouds have places only, which mean nothing from one cloud to the next.
+    frame = frame[(frame["kind"] != "point") & (frame[number] > 0) & (frame["exact"] | (not only_exact))]
     return frame.groupby("output", sort=False).head(_FEATURES)
 
 
@@ -111,7 +116,13 @@ def _blocks(comparison: Comparison, model: Any, found: Explanation, X: Any, y: A
 
 def _losses(frame: pd.DataFrame) -> list[Bar]:
     pairs = zip(frame["importance"], frame["standard_error"], strict=True)
-    return _bars(frame["block"], frame["importance"], [f"{v:.2g} ± {e:.1g}" for v, e in pairs])
+    return _bars(frame["block"], frame["importance"], [_with_error(v, e) for v, e in pairs])
+
+
+def _with_error(value: float, error: float) -> str:
+    """A number with as many digits as its standard error allows."""
+    digits = max(2, -math.floor(math.log10(error))) if error > 0 else 2
+    return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
 def _named(comparison: Comparison, kind: str, name: str) -> str:

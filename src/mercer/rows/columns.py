@@ -271,7 +271,7 @@ def _finite_targets(y: Any) -> Any:
     """Targets in main memory, or raise, with the first row of numbers that are not finite."""
     y = on_cpu(y)
     values = np.asarray(y)
-    if values.dtype.kind == "f" and values.ndim:
+    if values.dtype.kind == "f" and values.size and values.ndim:
         wrong = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
         if len(wrong):
             raise ValueError(

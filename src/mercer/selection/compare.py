@@ -253,7 +253,13 @@ class _Meter:
         self, families: dict[str, list[Template]], folds: int, callback: Progress | None
     ) -> None:
         fits = INNER_FOLDS * (folds + 1) * len(C_GRID)
-        cells = {n: sum(len(t.similarities) or 1 for t in members) for n, members in families.items()}
+        # A kernel of several parts takes as long as all of them.
+        cells = {
+            name: sum(
+                (len(t.similarities) or 1) * max(1, len(t.kernel.column_blocks())) for t in members
+            )
+            for name, members in families.items()
+        }
         self._shares = {name: fits * count + 2 * folds for name, count in cells.items()}
         self._callback = callback
         self._before, self._last = 0, -1

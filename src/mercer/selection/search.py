@@ -114,7 +114,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     progress : callable, optional
         Called with the numbers of finished fits and of all.  By default a terminal shows a bar.
     max_rows : int, optional
-        Try candidates on about so many points, of each class its share; the best is fitted to all.
+        Try candidates on about so many points (whole groups); the best is fitted to all.
     random_state : int
         Seed of the points from which scales are learnt, and of those that ``max_rows`` draws.
 
@@ -204,7 +204,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         X, y = self._check_points(X, y)
         self._check_refit()
         trials = self._candidates(X)
-        some = sample_rows(y, self.max_rows, self._classifies, self.random_state)
+        some = sample_rows(y, self.max_rows, self._classifies, self.random_state, groups)
         splits = self._inner(X, y, groups, np.arange(len(y)) if some is None else some)
         scales = Scales(X, y, trials.templates, self.random_state)
         evaluation = self._evaluation(X, y, scales, some)
@@ -309,7 +309,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         X, y = other._check_points(X, y)
         trials = other._candidates(X)
         outer = other._split(outer_cv, X, y, groups)
-        some = sample_rows(y, self.max_rows, other._classifies, self.random_state)
+        some = sample_rows(y, self.max_rows, other._classifies, self.random_state, groups)
         parts = [train if some is None else np.intersect1d(train, some) for train, _ in outer]
         inner = [other._inner(X, y, groups, part) for part in parts]
         scales = Scales(X, y, trials.templates, self.random_state)

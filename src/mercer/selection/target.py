@@ -225,13 +225,20 @@ def check_splits(splits: list[Any], y: Any, classifier: bool) -> list[Split]:
     return numbered
 
 
-def sample_rows(y: Any, most: int | None, classifier: bool, random_state: int) -> Index | None:
-    """Indices of about so many points, of each class its share, and ten if it has them; None for all."""
+def sample_rows(
+    y: Any, most: int | None, classifier: bool, random_state: int, groups: Any = None
+) -> Index | None:
+    """Indices of about so many points, of each class its share, and ten if it has them; None for all.
+
+    Groups are drawn whole, and at least ten of them.
+    """
     if most is not None and (not is_whole(most) or most < 2):
         raise ValueError(f"max_rows must be a whole number from 2, got {most!r}")
     rows = len(y)
     if most is None or most >= rows:
         return None
+    if groups is not None:
+        return _sample_groups(y, most, classifier, random_state, groups)
     shuffled = np.random.default_rng(random_state).permutation(rows)
     if not classifier:
         return np.sort(shuffled[:most])
@@ -241,6 +248,25 @@ def sample_rows(y: Any, most: int | None, classifier: bool, random_state: int) -
     rank[by_class] = np.arange(rows) - np.repeat(np.cumsum(counts) - counts, counts)
     wanted = np.maximum(np.round(counts * most / rows), np.minimum(counts, _FEWEST))
     return np.sort(shuffled[rank < wanted[code]])
+
+
+def _sample_groups(y: Any, most: int, classifier: bool, random_state: int, groups: Any) -> Index:
+    """Indices of whole groups, of about so many points together."""
+    _, owner, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+    shuffled = np.random.default_rng(random_state).permutation(len(sizes))
+    taken, total = np.zeros(len(sizes), dtype=bool), 0
+    for group in shuffled:  # those that are too large are left to the end
+        if total < most and total + sizes[group] <= 2 * most:
+            taken[group], total = True, total + sizes[group]
+    lacking = max(_FEWEST - int(taken.sum()), 0)
+    left = shuffled[~taken[shuffled]]
+    taken[left[np.argsort(sizes[left], kind="stable")][:lacking]] = True
+    for label in np.unique(y) if classifier else ():
+        there = np.bincount(owner[y == label], minlength=len(sizes))
+        others = shuffled[(there[shuffled] > 0) & ~taken[shuffled]]
+        before = there[taken].sum() + np.cumsum(there[others]) - there[others]
+        taken[others[before < _FEWEST]] = True
+    return np.flatnonzero(taken[owner])
 
 
 def counted(number: int, noun: str) -> str:

@@ -318,6 +318,8 @@ class Embedding(ABC):
     embeds_alike = False
     #: Opposite rows are points whose invariant is minus that of a point with itself.
     has_opposites = False
+    #: Slopes of kernels are taken at invariants no closer to zero than this.
+    least_invariant = 0.0
     #: Invariant of a point with itself, where it is known to be the same for all points.
     common_invariant: float | None = None
 

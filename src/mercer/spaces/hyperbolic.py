@@ -19,6 +19,7 @@ from mercer.engine.operands import Differences
 from mercer.laws import Law
 from mercer.profiles import ProductProfile, Profile, Separation, TableProfile
 from mercer.spaces.base import RadialSpace, random_rotation
+from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.realisations.base import Radial, Slope
 from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special.hyperbolic_tables import FARTHEST, LEAST_LENGTH, LEAST_TIME, HyperbolicTables
@@ -95,6 +96,15 @@ class HyperbolicSpace(RadialSpace):
             left = Differences(*first)
             return left, left if second is first else Differences(*second)
         return _product_rows(*first, left=True), _product_rows(*second, left=False)
+
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :meth:`Embedding.column_sums`; squared differences in the chart.
+
+        The first column of the hyperboloid, which the others determine, has no part.
+        """
+        (p, s), (q, r) = self.chart(X), self.chart(Y)
+        sums = Euclidean().column_sums(p, q, weights * s[:, None] * r)
+        return np.pad(sums, ((0, 0), (X.shape[1] - p.shape[1], 0)))
 
     def distances(self, X: Any, Y: Any = None) -> np.ndarray:
         """Distances ``rho`` between rows, at curvature -1.
@@ -242,6 +252,11 @@ class HyperbolicRealisation(Radial):
     def log_profile(self) -> Profile:
         """See :class:`Radial`."""
         return _log_profile(self._law, self._d, self._normalized, True).without_exponential
+
+    def log_slope(self, w: np.ndarray) -> np.ndarray:
+        """Derivative of the logarithm by the invariant."""
+        found: np.ndarray = self.log_profile().slope(w)  # type: ignore[attr-defined]
+        return found
 
     def log_table(self) -> Profile:
         """The same, which is a table."""

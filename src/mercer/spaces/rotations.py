@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from mercer._arrays import constant_rows, plain_lengths, row_maxima, unit_rows
 from mercer._validation import refuse_rows
+from mercer.contributions import Contributions
 from mercer.laws import Law
 from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace
+from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.realisations.eigenfunctions import USUAL, LogWeights
 from mercer.spaces.realisations.eigenmaps import HarmonicFunctions
 from mercer.spaces.realisations.zonal import ZonalRealisation
@@ -61,6 +63,8 @@ class Rotations(RadialSpace):
     takes_sparse = False
     embeds_alike = True
     has_opposites = True
+    # Kernels are even functions w -> f(w), and parts of axes have the factor f'(w) / w.
+    least_invariant = 1e-6
 
     @property
     def separation(self) -> Separation:
@@ -138,6 +142,21 @@ class Rotations(RadialSpace):
         """See :meth:`Embedding.are_apart`; q and -q are one point."""
         return super().are_apart(np.abs(invariants), own, rounding)
 
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :meth:`Embedding.column_sums`; of the three axes that are turned, not of columns.
+
+        ``1 - w^2 = sum_c |X e_c - Y e_c|^2 / 8`` for rotations X and Y of invariant w, and axes e_c: the
+        parts are those of w, to first order.
+        """
+        w = X @ Y.T
+        w = np.where(np.abs(w) < self.least_invariant, self.least_invariant, w)
+        entries = Euclidean().column_sums(_matrices(X), _matrices(Y), weights / (-16 * w))
+        return entries.reshape(-1, 3, 3).sum(axis=1)
+
+    def named_contributions(self, X: Any, found: tuple[Contributions, ...]) -> tuple[Contributions, ...]:
+        """See :meth:`Space.named_contributions`; of axes in place of columns."""
+        return tuple(replace(own, kind="axis", names=["x", "y", "z"]) for own in found)
+
     def distances(self, X: Any, Y: Any = None) -> Any:
         """Angles in [0, pi] of the rotations that turn rows of X into rows of Y, in radians."""
         P, Q = self.check_pair(X, Y)
@@ -155,6 +174,17 @@ class Rotations(RadialSpace):
         """Harmonics of the even levels of S^3: see :meth:`Space.eigenfunctions`."""
         most = USUAL if count is None else count
         return HarmonicFunctions.of(self, 4, most, log_weights, step=2, scale=_SCALE, volume=1.0)
+
+
+def _matrices(X: Any) -> Any:
+    """Rotation matrices of unit quaternions, row by row."""
+    w, x, y, z = X.T
+    rows = [
+        1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
+        2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
+        2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
+    ]  # fmt: skip
+    return np.stack(rows, axis=1)
 
 
 def _quaternions(X: Any) -> Any:

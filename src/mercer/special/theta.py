@@ -68,6 +68,25 @@ def theta_rise(angle: Any, t: float) -> Any:
     return mean - (rise_at_zero(t) + 0.5) + angle * (angle / (4 * t))
 
 
+def log_theta_slope(angle: Array, t: float) -> Array:
+    """Derivative of :func:`log_theta` by the square of the angle."""
+    x = np.abs(angle)
+    if t >= _LONG:
+        terms = _cosines(t)
+        theta = 1 + 2 * sum(q for _, q in terms) - _fall(x, terms)
+        return -sum(k * k * q * np.sinc(k * x / math.pi) for k, q in terms) / theta
+    total, rise = np.ones_like(x), np.zeros_like(x)
+    for j in (1, 2):
+        rate = math.pi * j / t
+        near = np.exp(-rate * (math.pi * j - x))
+        # That of the image on the other side is smaller by the factor exp(-2 rate x).
+        gap = np.full_like(x, 2 * rate)
+        np.divide(-np.expm1(-2 * rate * x), x, out=gap, where=x > 0)
+        total += near + near * np.exp(-2 * rate * x)
+        rise += rate * near * gap
+    return rise / (2 * total) - 1 / (4 * t)
+
+
 def _cosines(t: float) -> list[tuple[int, float]]:
     """Numbers k > 0 and ``exp(-k^2 t)``, as far as they matter."""
     last = max(1, math.isqrt(int(-_LOG_LEAST / t)))

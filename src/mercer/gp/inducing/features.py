@@ -183,4 +183,4 @@ def strips(size: int) -> list[tuple[int, int]]:
 
 def with_fixed_parameters(kernel: Any) -> Any:
     """A kernel without free hyperparameters."""
-    return clone(kernel).set_params(**{f"{name}_bounds": "fixed" for name in kernel.continuous()})
+    return clone(kernel).set_params(**{f"{h.name}_bounds": "fixed" for h in kernel.hyperparameters})

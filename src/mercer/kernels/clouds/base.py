@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from mercer._arrays import number
 from mercer._validation import check_choice
-from mercer.engine.clouds import Base, Clouds
+from mercer.contributions import Contributions
+from mercer.engine.clouds import Base, Clouds, mean_products, mean_squares
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.euclidean import Gaussian
@@ -165,6 +166,31 @@ class CloudKernel(StructuredKernel):
         if Q is None:
             return replace(P, points=features), None
         return replace(P, points=features), replace(Q, points=self.base.explicit_features(Q.points))
+
+    def inner_products(self, P: Clouds, Q: Clouds) -> Array:
+        """Inner products of points of P with mean embeddings of Q, one row for each point."""
+        alone = replace(P, weights=np.ones(len(P.weights)), starts=np.arange(len(P.weights) + 1))
+        featured = self._featured(alone, Q)
+        if featured is None:
+            return mean_products(alone, Q, self.points_gram(P))
+        points, others = featured
+        assert others is not None
+        return np.asarray(points.points @ others.sums(others.points).T)
+
+    def squared_norms(self, P: Clouds) -> Array:
+        """Squared lengths of mean embeddings."""
+        featured = self._featured(P, None)
+        if featured is None:
+            return mean_squares(P, self.points_gram(P))
+        means = featured[0].sums(featured[0].points)
+        return np.vecdot(means, means)
+
+    def of_points(self, P: Clouds, sums: Array, exact: bool) -> tuple[Contributions, ...]:
+        """Contributions of the points of each cloud, by their places in it."""
+        values = np.zeros((len(P), int(P.sizes.max())))
+        owners = np.repeat(np.arange(len(P)), P.sizes)
+        values[owners, np.arange(len(owners)) - P.starts[owners]] = sums
+        return (Contributions("point", list(range(values.shape[1])), values, exact),)
 
     def centred(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
         """The same, shifted to the origin to avoid rounding errors, for shift-invariant kernels."""

@@ -10,6 +10,7 @@ from scipy.special import xlogy
 
 from mercer._arrays import number
 from mercer._validation import check_choice
+from mercer.contributions import Contributions
 from mercer.engine.clouds import Clouds, mean_products, mean_squares
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import Array, CloudKernel
@@ -66,11 +67,11 @@ class MeanEmbedding(CloudKernel):
         return K
 
     def _own(self, P: Clouds) -> Array:
-        featured = self._featured(P, None)
-        if featured is None:
-            return mean_squares(P, self.points_gram(P))
-        means = featured[0].sums(featured[0].points)
-        return np.vecdot(means, means)
+        return self.squared_norms(P)
+
+    def _contributions(self, P: Clouds, Q: Clouds, weights: Array) -> tuple[Contributions, ...]:
+        sums = np.einsum("iy,iy->i", np.repeat(weights, P.sizes, axis=0), self.inner_products(P, Q))
+        return self.of_points(P, P.weights * sums, exact=True)
 
 
 @dataclass(eq=False, repr=False)
@@ -128,6 +129,10 @@ class GaussianEmbedding(CloudKernel):
 
     def _pairs_slope(self, P: Clouds, name: str) -> Array:
         return -2 * self._pairs(P, None)
+
+    def _contributions(self, P: Clouds, Q: Clouds, weights: Array) -> tuple[Contributions, ...]:
+        slopes = weights * self._gram(P, Q) / (-2 * number(self.length_scale) ** 2)
+        return self.of_points(P, distance_parts(self, P, Q, slopes), exact=False)
 
     def _limit(self, least: float) -> str:
         return super()._limit(least**0.5)
@@ -242,6 +247,27 @@ class TraceKernel(CloudKernel):
             return beta * v**beta if name == "t" else -beta * xlogy(v**beta, v)
         return beta * v / (1 + v) if name == "t" else -beta * np.log1p(v)
 
+    def _contributions(self, P: Clouds, Q: Clouds, weights: Array) -> tuple[Contributions, ...]:
+        weights = weights * self._gram(P, Q)
+        slopes = weights * self._variance_slope(self.variances(P, Q))
+        # Half the variance of a cloud, and a quarter of the distance, are parts of the mixture's.
+        of_own = slopes.sum(axis=1) / 2
+        if self.normalized:
+            of_own -= weights.sum(axis=1) * self._variance_slope(self._traces(P)) / 2
+        owners = np.repeat(np.arange(len(P)), P.sizes)
+        with_own = self.inner_products(P, P)[np.arange(len(owners)), owners]
+        own = P.weights * (self._squares(P) - with_own)
+        return self.of_points(
+            P, of_own[owners] * own + distance_parts(self, P, Q, slopes / 4), exact=False
+        )
+
+    def _variance_slope(self, variances: Array) -> Array:
+        """Derivative of the logarithm by the variance; zero where a power has none."""
+        v, beta, t = variances / number(self.t), number(self.beta), number(self.t)
+        if self.decay == "rational":
+            return -beta / (t * (1 + v))
+        return -beta / t * np.power(v, beta - 1, out=np.zeros_like(v), where=v > 0)
+
     def _featured(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
         featured = super()._featured(P, Q)
         if self.metric is None:
@@ -263,12 +289,18 @@ class TraceKernel(CloudKernel):
         """Total variance of each cloud."""
         featured = self._featured(P, None)
         if featured is None:
-            squares = np.asarray(self.base.diag(P.points), dtype=np.float64)
             # Variances below zero are rounding errors.
-            return np.maximum(P.sums(squares) - mean_squares(P, self.points_gram(P)), 0)
+            return np.maximum(P.sums(self._squares(P)) - mean_squares(P, self.points_gram(P)), 0)
         F = featured[0]
         centred = F.points - np.repeat(F.sums(F.points), F.sizes, axis=0)
         return F.sums(np.vecdot(centred, centred))
+
+    def _squares(self, P: Clouds) -> Array:
+        """Squared lengths of the points of all clouds, in feature space."""
+        featured = self._featured(P, None)
+        if featured is None:
+            return np.asarray(self.base.diag(P.points), dtype=np.float64)
+        return np.vecdot(featured[0].points, featured[0].points)
 
 
 def _metric_root(metric: Any) -> Array:
@@ -287,6 +319,19 @@ def _metric_root(metric: Any) -> Array:
             f"the eigenvalue {values[0]:.6g}"
         )
     return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+
+
+def distance_parts(kernel: CloudKernel, P: Clouds, Q: Clouds, weights: Array) -> Array:
+    """Parts of each point of P in squared distances of mean embeddings, summed over Q with weights.
+
+    ``|m_x - m_y|^2 = sum_i a_i <x_i - m_y, m_x - m_y>`` for points x_i of x with weights a_i.
+    """
+    owners = np.repeat(np.arange(len(P)), P.sizes)
+    with_own = kernel.inner_products(P, P)[np.arange(len(owners)), owners]
+    with_others = kernel.inner_products(P, Q)
+    between = kernel.squared_norms(Q) - P.sums(with_others)
+    parts = with_own[:, None] - with_others + between[owners]
+    return P.weights * np.einsum("iy,iy->i", weights[owners], parts)
 
 
 def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance: float) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from mercer._arrays import number
 from mercer._threads import run
 from mercer._validation import is_whole
+from mercer.contributions import Contributions
 from mercer.kernels.strings.base import StringKernel, check_finite, mirror
 from mercer.spaces.sequences import Sequences
 
 Array = NDArray[np.float64]
+#: Numbers in memory for the words of some strings, at most.
+_NUMBERS = 2**23
 #: Strings that the dynamic programme processes together: enough to fill the vector units.
 _LANES = 32
 
@@ -138,6 +141,38 @@ class GappySubsequence(StringKernel):
         slopes = np.empty_like(values)
         gappy_slopes(P.codes, P.offsets, texts, others, length, decay, values, slopes)
         return (slopes + 2 * length * values) * self._factor()
+
+    def _contributions(self, P: Sequences, Q: Sequences, weights: Array) -> tuple[Contributions, ...]:
+        size, n = len(P.symbols), int(self.length)
+        words = size**n
+        if words * len(P) > _NUMBERS:
+            return ()
+        sums = np.zeros((len(P), words))
+        for some in np.array_split(np.arange(len(Q)), -(-len(Q) * words // _NUMBERS)):
+            sums += weights[:, some] @ self._embedded(Q, some)
+        found = self._embedded(P, np.arange(len(P)))
+        occur = np.flatnonzero(found.any(axis=0))
+        letters = np.stack(np.unravel_index(occur, (size,) * n), axis=1)
+        names = replace(P, codes=letters.ravel().astype(np.int32)).substrings(
+            n * np.arange(len(occur)), n
+        )
+        return (Contributions("subsequence", names, (found * sums)[:, occur], exact=True),)
+
+    def _embedded(self, P: Sequences, rows: NDArray[np.int64]) -> Array:
+        """``sum_(i: s[i] = w) decay^|i|`` of some strings s, for all words w over the alphabet."""
+        size, n, decay = len(P.symbols), int(self.length), number(self.decay)
+        # Sums over what ends before a position, for the first 0, 1, ..., n symbols of words.
+        begun = [np.zeros((len(rows), size**k)) for k in range(n + 1)]
+        begun[0][:] = 1.0
+        for place in range(int(P.lengths[rows].max())):
+            there = np.flatnonzero(P.lengths[rows] > place)
+            symbols = P.codes[P.offsets[rows[there]] + place]
+            for k in range(n, 0, -1):
+                ended = begun[k].reshape(len(rows), -1, size)
+                if k < n:
+                    ended *= decay
+                ended[there, :, symbols] += decay * begun[k - 1][there]
+        return begun[n]
 
     def _in_range(self, K: Array) -> Array:
         return check_finite(

@@ -20,7 +20,7 @@ from mercer._arrays import count, on_cpu
 from mercer._memory import check_room
 from mercer._validation import LARGEST, check_choice, check_positive, refuse_rows
 from mercer.contributions import Contributions
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, nested_params
 
 Array = NDArray[np.float64]
 #: Most rows from which weights are learnt, and most different whole numbers that count as classes.
@@ -103,6 +103,13 @@ class MultipleKernel(Kernel):
     def parts(self) -> tuple[sk.Kernel, ...]:
         """See :class:`Kernel`."""
         return tuple(self.kernels)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters and, if deep, the parts by their numbers, with their parameters."""
+        found: dict[str, Any] = super().get_params(deep=False)
+        for i, part in enumerate(self.kernels if deep else ()):
+            found = nested_params(found | {f"{i}": part}, f"{i}", deep)
+        return found
 
     @property
     def requires_vector_input(self) -> bool:

@@ -220,10 +220,17 @@ class On(Kernel):
         return found if found is None else found * self._factor**0.5
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
-        """See :class:`Kernel`; those of the kernel, with the names of columns, words or labels."""
+        """See :class:`Kernel`; those of the kernel, with the names of columns, words or labels.
+
+        Columns that the kernel does not tell apart are one contribution, all together.
+        """
         self.validate()
         P, Q = self.points(X, "X"), self.points(Y, "Y")
-        found = self.kernel.contributions(P, Q, self._factor * weights)
+        weights = self._factor * weights
+        found = self.kernel.contributions(P, Q, weights)
+        if not found:
+            whole = np.einsum("xy,xy->x", weights, np.asarray(on_cpu(self.kernel(P, Q))))
+            return (Contributions("column", [self.label], whole[:, None], exact=True),)
         names, kind = self._keys, None
         if isinstance(self.prepare, FrozenEstimator):
             transformer = self.prepare.estimator

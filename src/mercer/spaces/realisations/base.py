@@ -215,7 +215,9 @@ class Radial(Realisation):
         if operands.scales is not None:
             left, right = operands.scales
             weights = weights * left[:, None] * right
-        invariants = operands.invariants()
+        invariants, least = operands.invariants(), self.embedding.least_invariant
+        if least:
+            invariants = np.where(np.abs(invariants) < least, least, invariants)
         apart = self.embedding.are_apart(invariants, own, _EPS)
         slopes = profile.slope(np.where(apart, invariants, np.copysign(own, invariants)))
         # At distance zero every column's part is zero, and the slope of a kernel with a kink infinite.

@@ -14,6 +14,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from mercer._arrays import constant_rows
+from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
 from mercer.engine.operands import Differences, Invariants, Operand
@@ -58,6 +59,10 @@ class Circle:
         """See :meth:`Embedding.embed`."""
         left = Differences(*self.chart(X))
         return left, left if Y is X else Differences(*self.chart(Y))
+
+    def column_sums(self, X: Array, Y: Array, weights: Array) -> Array:
+        """See :meth:`Embedding.column_sums`; squares of the angles between points."""
+        return np.einsum("xy,xy->x", weights, wrapped(X - Y[:, 0]) ** 2)[:, None]
 
     def realise(self, law: Any, n: int) -> _CircleHeat:
         """A diffusion, by its one time."""
@@ -107,6 +112,10 @@ class _CircleHeat:
     def log_slope_profile(self, slope: Slope) -> _Angular:
         """Derivative of the logarithm."""
         return _Angular(lambda angle: slope.chain * theta.theta_rise(angle, self.t), squared=True)
+
+    def log_slope(self, w: Array) -> Array:
+        """Derivative of the logarithm by the invariant."""
+        return theta.log_theta_slope(wrapped(np.sqrt(w)), self.t)
 
     def gram(self, P: Any, Q: Any, moving: Sequence[Moving]) -> Any:
         """Gram matrix of tensors."""
@@ -205,6 +214,14 @@ class TorusMixture(Realisation):
         weights = self._mixture.share_slopes(self._normalized)
         rise = self._mixed(P, None, weights, 0.0 if self._normalized else float(weights.sum()))
         return self.gram(P), [self._factor * slope.chain * rise for slope in slopes]
+
+    def contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:
+        """See :class:`Realisation`; those of the diffusions."""
+        found = np.zeros((len(P), self._n))
+        for share, t in zip(self._mixture.shares, self._mixture.times.tolist(), strict=True):
+            heat = FactorRealisation(self._torus, t, self._n, normalized=True)
+            found += heat.column_parts(P, Q, share * self._factor * weights)
+        return of_columns(found, exact=False)
 
     def pair_similarities(
         self, P: Any, max_rows: int, rng: np.random.Generator

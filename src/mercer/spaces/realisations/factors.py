@@ -12,6 +12,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from mercer._arrays import constant_rows
+from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.base import FactorRows, Products, Term
 from mercer.engine.equal import row_keys
@@ -158,6 +159,20 @@ class FactorRealisation(Realisation):
             rise *= K
             found.append(rise)
         return K, found
+
+    def contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:
+        """See :class:`Realisation`."""
+        return of_columns(self.column_parts(P, Q, weights), exact=False)
+
+    def column_parts(self, P: Any, Q: Any, weights: Array) -> Array:
+        """The slope of the kernel by a factor's invariant, times each column's part of that."""
+        weights, factor = weights * self.gram(P, Q), self._space.factor
+        found = []
+        for x, y in zip(self._space.factors(P), self._space.factors(Q), strict=True):
+            left, right = factor.embed(x, y)
+            invariants = engine_for(x).gram(left, right, PowerProfile(), GramOptions(False))
+            found.append(factor.column_sums(x, y, weights * self._part.log_slope(invariants)))
+        return np.hstack(found)
 
     def pair_similarities(
         self, P: Any, max_rows: int, rng: np.random.Generator
