@@ -13,6 +13,7 @@ from mercer.kernels import Gaussian
 from mercer.machines import SVC, SVR, OneClassSVM, solver, svm
 from mercer.machines.blocks import solve_by_blocks
 from mercer.machines.classifier import separation
+from mercer.machines.points import Points
 from mercer.machines.program import certify
 from mercer.machines.rows import ComputedBlocks, MatrixRows
 from mercer.machines.solver import solve
@@ -23,16 +24,17 @@ def noisy():
     return make_classification(700, 10, n_informative=6, flip_y=0.1, random_state=0)
 
 
-def computed(K: np.ndarray, rows: int, calls: list) -> ComputedBlocks:
-    """Blocks of a matrix as if each had to be computed, and a list of their sizes."""
+class Blocks(ComputedBlocks):
+    """Blocks of a matrix as if each had to be computed, with a list of their sizes."""
 
-    def block(index):
-        calls.append(len(index))
-        return K[np.ix_(index, index)]
+    def __init__(self, K: np.ndarray, rows: int, **options) -> None:
+        points = Points(lambda A, B: K[np.ix_(A[:, 0], B[:, 0])], np.arange(len(K))[:, None])
+        super().__init__(points, room=8.0 * rows * rows, **options)
+        self.sizes: list[int] = []
 
-    return ComputedBlocks(
-        block, lambda used, b: K[:, used] @ b, np.diagonal(K).copy(), room=8.0 * rows * rows
-    )
+    def block(self, rows):
+        self.sizes.append(len(rows))
+        return super().block(rows)
 
 
 @pytest.mark.parametrize(("C", "rows"), [(0.1, 40), (1.0, 40), (10.0, 300), (1000.0, 300)])
@@ -41,23 +43,40 @@ def test_blocks_reach_the_same_optimum(noisy, C, rows) -> None:
     K = Gaussian(3.0)(X)
     program = separation(y > 0, np.full(len(y), C))
     whole = solve(program, MatrixRows(K), 1e-8)
-    calls: list[int] = []
-    source = computed(K, rows, calls)
+    source = Blocks(K, rows)
     parts = solve_by_blocks(program, source, 1e-4)
     assert parts.reached
     assert parts.objective >= whole.objective * (1 - 1e-4)
     again = certify(program, parts.b, K @ parts.b, np.diagonal(K).copy())
     assert again.relative_gap == pytest.approx(parts.relative_gap, rel=1e-6)
-    assert max(calls) <= rows
+    assert max(source.sizes) <= rows
 
 
 def test_few_blocks_if_the_support_vectors_fit(noisy) -> None:
     X, y = noisy
     K = Gaussian(3.0)(X)
-    calls: list[int] = []
-    found = solve_by_blocks(separation(y > 0, np.ones(len(y))), computed(K, 500, calls), 1e-3)
+    source = Blocks(K, 500)
+    found = solve_by_blocks(separation(y > 0, np.ones(len(y))), source, 1e-3)
     assert np.count_nonzero(found.b) < 500
-    assert len(calls) <= 6
+    assert len(source.sizes) <= 6
+
+
+def test_newton_steps_spare_blocks() -> None:
+    # Nearly all coefficients are inside their boxes, and a block has few of them.
+    X, y = make_classification(900, 40, n_informative=20, n_clusters_per_class=8, random_state=0)
+    K = Gaussian(1.0).scaled_to(X, 0.3)(X)
+    program = separation(y > 0, np.full(len(y), 100.0))
+    whole = solve(program, MatrixRows(K), 1e-8)
+    sizes = []
+    for worth in (0.0, 8.0):
+        source = Blocks(K, 64, rank=50, worth=worth)
+        found = solve_by_blocks(program, source, 1e-4)
+        assert found.reached
+        assert found.objective == pytest.approx(whole.objective, rel=1e-4)
+        assert abs(found.b.sum()) < 1e-9 * np.abs(found.b).sum()
+        np.testing.assert_allclose(found.values, K @ found.b, atol=1e-8 * np.abs(found.b).sum())
+        sizes.append(len(source.sizes))
+    assert sizes[1] < 0.5 * sizes[0]
 
 
 @pytest.mark.parametrize(

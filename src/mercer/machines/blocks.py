@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.machines.newton import LargeNewton
 from mercer.machines.program import Array, Index, Program, Solution, certify
 from mercer.machines.rows import ComputedBlocks, MatrixRows
 from mercer.machines.solver import Watch, improved, solve
@@ -39,8 +40,9 @@ def solve_by_blocks(
 ) -> Solution:
     """Solve a program by blocks, as large as fit, of the coefficients that violate optimality most.
 
-    A block is a program of its own, with the others held.  Its Gram matrix is in single precision, which
-    later blocks make up for: values at all points are in double precision.
+    A block is a program of its own, with the others held; Newton steps now and then move the
+    coefficients of many blocks together.  Gram matrices of blocks are in single precision, which later
+    blocks make up for: values at all points are in double precision.
 
     Parameters are those of :func:`mercer.machines.solver.solve`.
     """
@@ -48,7 +50,7 @@ def solve_by_blocks(
     b = np.zeros_like(program.p) if start is None else start.copy()
     solution = certify(program, b, rows.values(b), diagonal)
     most, random = math.inf if max_steps is None else max_steps, np.random.default_rng(0)
-    block = np.empty(0, dtype=np.intp)
+    block, newton = np.empty(0, dtype=np.intp), LargeNewton(program, rows)
     while solution.relative_gap > tol and steps < most:
         if watch is not None and watch(solution.relative_gap):
             break
@@ -62,6 +64,8 @@ def solve_by_blocks(
         used = moved != 0
         values = solution.values + rows.product(block[used], moved[used])
         solution = certify(program, b, values, diagonal)
+        if solution.relative_gap > tol:
+            solution = newton.after(int(used.sum()), solution)
     solution.steps, solution.reached = steps, solution.relative_gap <= tol
     return solution
 

@@ -1,4 +1,4 @@
-"""Newton steps on the coefficients inside their boxes, where single pairs make slow progress."""
+"""Newton steps on the coefficients inside their boxes, where pairs and blocks make slow progress."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import math
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
+from scipy.optimize import brentq
 
+from mercer._arrays import on_cpu, placed
 from mercer._threads import blas_in_one_thread
+from mercer.machines.conjugate import conjugate_gradients
+from mercer.machines.pivots import Preconditioner
 from mercer.machines.program import Array, Index, Program, Solution, certify, kinks
-from mercer.machines.rows import MatrixRows
+from mercer.machines.rows import ComputedBlocks, MatrixRows
 
 #: Most coefficients that are moved together, whatever it is worth: their matrix is held and factorised.
 _MOST = 5000
@@ -18,6 +22,9 @@ _REPEATS = 50
 #: Ridge that makes the matrix of equal rows invertible, relative to its largest entry.
 _RIDGE = 1e-13
 _TINY = 1e-300
+#: Conjugate gradients: residual relative to that at their start, most iterations, and how many are
+#: expected the first time.
+_RESIDUAL, _ITERATIONS, _EXPECTED = 0.3, 10, 5
 
 
 def newton_step(program: Program, rows: MatrixRows, solution: Solution, most: int = _MOST) -> Solution:
@@ -26,13 +33,10 @@ def newton_step(program: Program, rows: MatrixRows, solution: Solution, most: in
     Returns the solution itself if that gains nothing, or if more than ``most`` coefficients would have
     to be moved together.
     """
-    rise, fall = kinks(program, solution.b)
-    free = np.flatnonzero((rise == fall) & (program.lower < program.upper))
+    free, slope, low, high = _inside(program, solution)
     if not 2 <= len(free) <= min(most, _MOST):
         return solution
-    H = rows.between(free)
-    b, slope = solution.b[free], (program.p - solution.values + rise)[free]
-    low, high = _pieces(program, b, free)
+    H, b = rows.between(free), solution.b[free]
     with blas_in_one_thread():  # small factorisations, perhaps beside others
         moved = _ascend(H, b, slope, low, high)
     if np.array_equal(moved, b):
@@ -41,6 +45,72 @@ def newton_step(program: Program, rows: MatrixRows, solution: Solution, most: in
     full[free] = moved
     better = certify(program, full, rows.values(full), rows.diagonal())
     return better if better.objective > solution.objective or better.gap < solution.gap else solution
+
+
+class LargeNewton:
+    """Newton steps of a program whose matrix is not held, between blocks of it.
+
+    A step solves ``K d = slope + c`` on the coefficients inside their boxes, with ``sum d = 0``, by
+    conjugate gradients.  What leaves its box is projected, and a line search follows.  There are none
+    while all these coefficients fit into a block, and none takes longer than the blocks since the last.
+    """
+
+    def __init__(self, program: Program, rows: ComputedBlocks) -> None:
+        self._program, self._rows = program, rows
+        self._since, self._iterations = 0.0, _EXPECTED
+
+    def after(self, moved: int, solution: Solution) -> Solution:
+        """The solution after a block that moved so many coefficients, perhaps improved by a step."""
+        self._since += moved
+        free, slope, low, high = _inside(self._program, solution)
+        columns = len(free) * (1 + (self._iterations + 1) * len(free) / len(self._program.p))
+        if len(free) <= self._rows.most or columns > self._rows.worth * self._since:
+            return solution
+        self._since, b = 0.0, solution.b[free]
+        target = _projected(b + self._direction(free, slope), float(b.sum()), low, high)
+        moves = target - b
+        product = self._rows.product(free, moves)
+        gain, curvature = float(moves @ slope), float(moves @ product[free])
+        if not (gain > 0 and curvature > 0):
+            return solution
+        length = min(1.0, gain / curvature)
+        full = solution.b.copy()
+        full[free] = _balanced(b + length * moves, math.fsum(b), low, high)
+        return certify(self._program, full, solution.values + length * product, self._rows.diagonal())
+
+    def _direction(self, free: Index, slope: Array) -> Array:
+        """The Newton step, or zero if the matrix is not positive definite."""
+        points, factor = self._rows.part(free)
+        left = float(np.mean(self._rows.diagonal()[free])) - float(on_cpu((factor**2).sum())) / len(free)
+        right = np.column_stack([slope - slope.mean(), np.ones(len(free))])
+        goals = _RESIDUAL * np.linalg.norm(right, axis=0)
+        precondition = Preconditioner(factor, max(left, _RIDGE * len(free)))
+        try:
+            found, _, self._iterations = conjugate_gradients(
+                points.times, placed(right, points.X), precondition, goals, _ITERATIONS
+            )
+        except LinAlgError:
+            return np.zeros_like(slope)
+        step, constant = on_cpu(found).T
+        return np.asarray(step - constant * (step.sum() / constant.sum()))
+
+
+def _inside(program: Program, solution: Solution) -> tuple[Index, Array, Array, Array]:
+    """Coefficients inside their boxes, their slopes, and the ends of the pieces that they are on."""
+    rise, fall = kinks(program, solution.b)
+    free = np.flatnonzero((rise == fall) & (program.lower < program.upper))
+    slope = (program.p - solution.values + rise)[free]
+    return free, slope, *_pieces(program, solution.b[free], free)
+
+
+def _projected(b: Array, total: float, low: Array, high: Array) -> Array:
+    """The nearest point between both ends with this sum."""
+
+    def excess(shift: float) -> float:
+        return float(np.clip(b - shift, low, high).sum()) - total
+
+    ends = float((b - high).min()), float((b - low).max())
+    return np.clip(b - brentq(excess, *ends), low, high)
 
 
 def _ascend(H: Array, b: Array, slope: Array, low: Array, high: Array) -> Array:

@@ -85,17 +85,26 @@ def sampled_pivots(points: Points, rank: int, rng: np.random.Generator) -> tuple
     return sample[pivots], F[pivots]
 
 
-def nystroem_factor(points: Points, rank: int, rng: np.random.Generator) -> Any:
-    """A factor F with ``F F' ~ K`` where the points are, from pivots among some of them.
+class NystroemFactor:
+    """A factor F with ``F F' ~ K``, from pivots among some of the points; it is computed where they are.
 
-    Returns
-    -------
-    array of shape (m, at most rank), of the library of the points
+    Parameters
+    ----------
+    points : Points
+    rank : int
+        Most pivots, and columns of F.
+    rng : Generator
     """
-    pivots, L = sampled_pivots(points, rank, rng)
-    columns = points.kernel(points.X, taken(points.X, pivots))
-    inverse = dtrtri(L, lower=1)[0].T.astype(on_cpu(columns[:0, :0]).dtype)
-    return columns @ placed(inverse, columns)
+
+    def __init__(self, points: Points, rank: int, rng: np.random.Generator) -> None:
+        pivots, L = sampled_pivots(points, rank, rng)
+        self._kernel, self._pivots = points.kernel, taken(points.X, pivots)
+        self._inverse = dtrtri(L, lower=1)[0].T
+
+    def __call__(self, X: Any) -> Any:
+        """F at points, an array of their library, of shape (m, at most rank)."""
+        columns = self._kernel(X, self._pivots)
+        return columns @ placed(self._inverse.astype(on_cpu(columns[:0, :0]).dtype), columns)
 
 
 class Preconditioner:

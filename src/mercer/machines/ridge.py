@@ -22,7 +22,7 @@ from mercer.kernels.base import BLOCK, Kernel
 from mercer.machines.certificate import rounded_up
 from mercer.machines.compression import check_compress, compressed
 from mercer.machines.conjugate import conjugate_gradients
-from mercer.machines.pivots import Preconditioner, nystroem_factor, pivoted_cholesky
+from mercer.machines.pivots import NystroemFactor, Preconditioner, pivoted_cholesky
 from mercer.machines.points import (
     Points,
     check_points,
@@ -298,7 +298,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         bytes_of_row = (4 if device and is_single(points.X) else 8) * len(points)
         rank = max(1, int(min(_RANK, _PART * 1e9 * self.max_memory / bytes_of_row)))
         if device:
-            factor = nystroem_factor(points, rank, rng)
+            factor = NystroemFactor(points, rank, rng)(points.X)
         else:
             factor, _ = pivoted_cholesky(points, diagonal, rank, rng)
         factor *= placed(roots.astype(on_cpu(factor[:0]).dtype)[:, None], factor)

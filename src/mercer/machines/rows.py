@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from mercer._arrays import taken
+from mercer.machines.pivots import NystroemFactor
+from mercer.machines.points import Points, in_single, products
 from mercer.machines.program import Array, Index
 
 #: Rows of a block whatever the room.
@@ -85,29 +89,29 @@ class ComputedBlocks:
 
     Parameters
     ----------
-    gram : callable
-        ``gram(rows)`` is the Gram matrix of so many rows.
-    product : callable
-        ``product(rows, b)`` is K times b at all rows, in double precision; b belongs to the rows named.
-    diagonal : array of shape (m,)
+    points : Points
     room : float
         Bytes for a block, and for the rows that are gathered from it.
+    rank : int
+        Columns of factors that approximate parts of the matrix.
+    worth : float
+        Columns of a product with the matrix that take as long as a column of a block.
     """
 
-    def __init__(
-        self,
-        gram: Callable[[Index], Any],
-        product: Callable[[Index, Array], Array],
-        diagonal: Array,
-        room: float,
-    ) -> None:
-        self._gram, self.product, self._diagonal = gram, product, diagonal
+    def __init__(self, points: Points, room: float, rank: int = 1, worth: float = 1.0) -> None:
+        self._points, self._single = points, replace(points, X=in_single(points.X))
+        self._diagonal, self._rank, self.worth = points.diagonal(), rank, worth
         #: Rows of the largest block.
-        self.most = min(max(_LEAST_ROWS, int(np.sqrt(room / 8))), len(diagonal))
+        self.most = min(max(_LEAST_ROWS, int(np.sqrt(room / 8))), len(points))
 
     def diagonal(self) -> Array:
         """Diagonal of K."""
         return self._diagonal
+
+    def product(self, rows: Index, b: Array) -> Array:
+        """K times b at all rows, in double precision; b belongs to the rows named."""
+        points = self._points
+        return products(points.kernel, points.X, taken(points.X, rows), b)
 
     def values(self, b: Array) -> Array:
         """``Kb`` in double precision."""
@@ -116,4 +120,14 @@ class ComputedBlocks:
 
     def block(self, rows: Index) -> MatrixRows:
         """Gram matrix of some rows, with their own diagonal."""
-        return MatrixRows(self._gram(rows).astype(np.float32, copy=False), diagonal=self._diagonal[rows])
+        K = self._single.gram_of(rows).astype(np.float32, copy=False)
+        return MatrixRows(K, diagonal=self._diagonal[rows])
+
+    @cached_property
+    def _nystroem(self) -> NystroemFactor:
+        return NystroemFactor(self._single, self._rank, np.random.default_rng(0))
+
+    def part(self, rows: Index) -> tuple[Points, Any]:
+        """Some of the points, in single precision, and a factor of their Gram matrix, approximately."""
+        some = self._single.take(rows)
+        return some, self._nystroem(some.X)

@@ -6,7 +6,6 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -22,7 +21,7 @@ from mercer._validation import is_whole
 from mercer.exceptions import IndefiniteKernelWarning
 from mercer.machines.blocks import solve_with
 from mercer.machines.compression import check_compress, compressed
-from mercer.machines.points import Points, check_points, in_single, products
+from mercer.machines.points import Points, check_points, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
 from mercer.machines.rows import ComputedBlocks, MatrixRows
 from mercer.machines.solver import Batch, can_be_together, solve_paths
@@ -31,8 +30,11 @@ from mercer.machines.solver import Batch, can_be_together, solve_paths
 _LEAST_ROOM = 2.0**26
 #: Part of the memory for a block and its rows; the rest is for what is computed along the way.
 _KEPT = 0.7
-#: Bytes for a block of points on a device.
-_DEVICE_ROOM = 8.0 * 2048**2
+#: Most columns of the factor that preconditions Newton steps, and its part of the memory.
+_RANK, _FACTOR = 500, 0.1
+#: Bytes for a block of points on a device, whose products are cheap: so many columns of them take as
+#: long as one of a block.
+_DEVICE_ROOM, _DEVICE_WORTH = 8.0 * 2048**2, 4.0
 #: Parts into which programs are dealt, for each thread.
 _PARTS = 4
 #: Entries of the Gram matrices of programs that are tried in one thread first.
@@ -250,15 +252,10 @@ def _limited(points: Points, index: Index | None, limit: float) -> MatrixRows | 
     if 12.0 * len(some) ** 2 <= limit:
         K = some.gram()
         return MatrixRows(K, room=limit - K.nbytes)
-    single = replace(some, X=in_single(some.X))
-
-    def product(used: Index, b: Array) -> Array:
-        return products(some.kernel, some.X, taken(some.X, used), b)
-
-    room = _KEPT * limit
-    if is_on_device(some.X):  # products are cheap there
-        room = min(room, _DEVICE_ROOM)
-    return ComputedBlocks(single.gram_of, product, some.diagonal(), room)
+    room, rank = _KEPT * limit, max(1, int(min(_RANK, _FACTOR * limit / (8 * len(some)))))
+    if is_on_device(some.X):
+        return ComputedBlocks(some, min(room, _DEVICE_ROOM), rank, _DEVICE_WORTH)
+    return ComputedBlocks(some, room, rank)
 
 
 def solved_in_turn(
