@@ -50,6 +50,7 @@ LAZY = {
     "torch": "optional",
     "mercer.engine.autograd": "imports torch",
     "mercer.engine.fused": "imports triton",
+    "mercer.engine.tensors": "imports torch",
     "mercer.gp.scales": "imports torch",
     "mercer.compiled": "imports numba, which takes longer than all the rest",
     "flint": "0.02 s, for the few profiles that need exact sums",

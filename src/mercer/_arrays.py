@@ -174,6 +174,13 @@ def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
     return xp.full(shape, value, dtype=like.dtype, device=device(like))
 
 
+def with_diagonal(K: Any, values: Any) -> Any:
+    """Return a matrix of any library with another diagonal, in place."""
+    i = np.arange(K.shape[0])
+    K[i, i] = values
+    return K
+
+
 def has_overflowed(values: Any) -> bool:
     """Tell whether an array of another library than NumPy, which raises itself, is not finite."""
     if not is_foreign(values):

@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from array_api_compat import array_namespace, device, is_torch_array
 from numpy.typing import NDArray
 
+from mercer._arrays import is_foreign, on_cpu, to_double
 from mercer._threads import run
+from mercer.engine.base import engine_for
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -27,7 +30,7 @@ class Clouds:
 
     Attributes
     ----------
-    points : array of shape (N, d), or list of N points of another kind
+    points : array or tensor of shape (N, d), or list of N points of another kind
     weights : array of shape (N,)
     starts : array of shape (m + 1,)
         Cloud i holds the points ``starts[i]`` to ``starts[i + 1]``.
@@ -48,11 +51,16 @@ class Clouds:
         """Number of points in each cloud."""
         return np.diff(self.starts)
 
+    @property
+    def owners(self) -> Index:
+        """Number of the cloud of each point."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
     def take(self, index: Index) -> Any:
         """Points by their numbers."""
-        if isinstance(self.points, np.ndarray):
-            return self.points[index]
-        return [self.points[i] for i in index.tolist()]
+        if isinstance(self.points, list):
+            return [self.points[i] for i in index.tolist()]
+        return self.points[index]
 
     def select(self, group: Index) -> Clouds:
         """Some of the clouds."""
@@ -68,17 +76,21 @@ class Clouds:
         starts = np.append(np.repeat(self.starts[:-1], counts) + limit * steps, self.starts[-1])
         return replace(self, starts=starts), owners
 
-    def groups(self, limit: int, most: int | None = None) -> list[Index]:
+    def groups(self, limit: int, most: int | None = None, spread: float | None = None) -> list[Index]:
         """Groups of clouds of similar size, by their numbers.
 
         A group has at most ``limit`` points, unless it is a single cloud, and at most ``most`` clouds.
+        The largest cloud is at most ``spread`` times as large as the smallest, if that is given.
         """
         order = np.argsort(self.sizes, kind="stable")
-        ends = np.cumsum(self.sizes[order])
+        sizes = self.sizes[order]
+        ends = np.cumsum(sizes)
         found, first, done = [], 0, 0
         while first < len(order):
             last = max(int(np.searchsorted(ends, done + limit, side="right")), first + 1)
             last = last if most is None else min(last, first + most)
+            if spread is not None:
+                last = min(last, int(np.searchsorted(sizes, spread * sizes[first], side="right")))
             found.append(order[first:last])
             first, done = last, int(ends[last - 1])
         return found
@@ -100,8 +112,16 @@ class Clouds:
         index = self.starts[group, None] + np.where(place < sizes, place, 0)
         return index, np.where(place < sizes, self.weights[index], 0.0)
 
-    def sums(self, values: Array) -> Array:
+    def in_main_memory(self) -> Clouds:
+        """The clouds as NumPy knows them."""
+        return replace(self, points=on_cpu(self.points))
+
+    def sums(self, values: Any) -> Any:
         """Weighted sum of the values of its points, for each cloud."""
+        if is_foreign(values):
+            from mercer.engine.tensors import clouds
+
+            return clouds.sums(self, values)
         weighted = values * self.weights.reshape(-1, *[1] * (values.ndim - 1))
         return np.add.reduceat(weighted, self.starts[:-1], axis=0)
 
@@ -109,13 +129,46 @@ class Clouds:
 class Base(Protocol):
     """Gram matrix of a base kernel between two sets of points."""
 
-    def __call__(self, X: Any, Y: Any, out: Array | None = None) -> Array:
+    def __call__(self, X: Any, Y: Any, out: Array | None = None) -> Any:
         """Values, written to ``out`` or not."""
 
 
-def inner_products(X: Array, Y: Array, out: Array | None = None) -> Array:
+def inner_products(X: Any, Y: Any, out: Array | None = None) -> Any:
     """The base kernel of points that are features."""
-    return np.matmul(X, Y.T, out=out)
+    return X @ Y.T if out is None else np.matmul(X, Y.T, out=out)
+
+
+def as_points(values: Any) -> Any:
+    """Numbers in single or double precision, as the tensor that they are or else in a NumPy array.
+
+    Raises a TypeError if they are not real numbers.
+    """
+    values = engine_for(values).borrow(values)
+    values = values if is_torch_array(values) else np.asarray(values)
+    xp = array_namespace(values)
+    if values.dtype in (xp.float32, xp.float64):
+        return values
+    if not xp.isdtype(values.dtype, ("bool", "integral", "real floating")):
+        raise TypeError(f"{values.dtype} is not a type of real numbers")
+    return to_double(values)
+
+
+def home(points: Any) -> str:
+    """Where points are, in words."""
+    return f"a tensor on {device(points)}" if is_foreign(points) else "in main memory"
+
+
+def at_least_zero(values: Any) -> Any:
+    """Values without those below zero; NumPy's in place."""
+    return values.clamp(min=0) if is_foreign(values) else np.maximum(values, 0, out=values)
+
+
+def exponentials(values: Any) -> Any:
+    """Exponentials, which may overflow; NumPy's in place."""
+    if is_foreign(values):
+        return values.exp()
+    with np.errstate(over="ignore", under="ignore"):
+        return np.exp(values, out=values)
 
 
 class Scratch(threading.local):
@@ -135,11 +188,11 @@ class Scratch(threading.local):
 def matrix(
     P: Clouds,
     Q: Clouds | None,
-    job: Callable[[Index, Index], Array],
+    job: Callable[[Index, Index], Any],
     what: str,
     channels: int | None = None,
     most: int | None = None,
-) -> Array:
+) -> Any:
     """Matrix with one element per pair of clouds; symmetric, between P and P, if Q is None.
 
     Parameters
@@ -154,6 +207,10 @@ def matrix(
     most : int, optional
         Largest number of clouds in the rows and in the columns of a tile.
     """
+    if is_foreign(P.points):
+        from mercer.engine.tensors import clouds
+
+        return clouds.matrix(P, Q, job, what, clouds.side(P, clouds.TILE), most)
     other = P if Q is None else Q
     out = np.empty((len(P), len(other), *([] if channels is None else [channels])))
     rows, columns = P.groups(ROWS, most), other.groups(COLUMNS, most)
@@ -186,8 +243,12 @@ def own_grams(P: Clouds, base: Base, job: Callable[[int, Array], None], what: st
     run(blocks, [(group,) for group in P.groups(_OWN)], what=what)
 
 
-def mean_products(P: Clouds, Q: Clouds | None, base: Base) -> Array:
+def mean_products(P: Clouds, Q: Clouds | None, base: Base) -> Any:
     """Inner products ``a' K b`` of the mean embeddings of clouds."""
+    if is_foreign(P.points):
+        from mercer.engine.tensors import clouds
+
+        return clouds.mean_products(P, Q, base)
     # A large cloud is the sum of its pieces: no tile has to hold all of it.
     left, owners = P.pieces(COLUMNS)
     right, others = (left, owners) if Q is None else Q.pieces(COLUMNS)
@@ -209,8 +270,12 @@ def mean_products(P: Clouds, Q: Clouds | None, base: Base) -> Array:
     return np.add.reduceat(K, others, axis=1) if len(right) > len(others) else K
 
 
-def mean_squares(P: Clouds, base: Base) -> Array:
+def mean_squares(P: Clouds, base: Base) -> Any:
     """Squared lengths ``a' K a`` of the mean embeddings of clouds."""
+    if is_foreign(P.points):
+        from mercer.engine.tensors import clouds
+
+        return clouds.mean_squares(P, base)
     out = np.empty(len(P))
     small = np.flatnonzero(P.sizes <= ROWS)
     for i in np.flatnonzero(P.sizes > ROWS):

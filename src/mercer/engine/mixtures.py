@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, NoReturn, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
+from mercer._arrays import is_foreign
 from mercer._threads import run
 from mercer.engine.clouds import COLUMNS, ROWS, Array, Base, Clouds, Index, Scratch, own_grams
 
 #: Error of an eigenvalue of a centred Gram matrix, relative to the values that were centred.
-_ROUNDING = 1e-13
-_TOO_SMALL = "a covariance is not positive semidefinite; eta is too small for its rounding"
+ROUNDING = 1e-13
+TOO_SMALL = "a covariance is not positive semidefinite; eta is too small for its rounding"
 
 
 class Mixtures(Protocol):
@@ -32,8 +33,11 @@ class Mixtures(Protocol):
     #: Largest number of clouds in the rows and in the columns of a tile, if there is one.
     most: int | None
 
-    def log_determinants(self, left: Index, right: Index) -> Array:
+    def log_determinants(self, left: Index, right: Index) -> Any:
         """``log |I + S / eta|``."""
+
+    def own_log_determinants(self) -> Any:
+        """``log |I + Sx / eta|`` of each cloud on the left."""
 
     def resolvent_traces(self, left: Index, right: Index) -> Array:
         """``tr S (S + eta I)^-1``, the derivative of ``-log |I + S / eta|`` by log eta."""
@@ -41,8 +45,19 @@ class Mixtures(Protocol):
     def matrices(self, left: Index, right: Index) -> Array:
         """Symmetric matrices with the non-zero eigenvalues of ``S / eta``; two more axes."""
 
-    def own_log_determinants(self) -> Array:
-        """``log |I + Sx / eta|`` of each cloud on the left."""
+
+def mixtures_of(P: Clouds, Q: Clouds | None, base: Base | None, eta: Any) -> Any:
+    """:class:`Mixtures` of clouds under a base kernel; of points in R^D themselves if that is None.
+
+    Those of tensors have determinants only.
+    """
+    if is_foreign(P.points):
+        from mercer.engine.tensors import mixtures
+
+        if base is None:
+            return mixtures.ExplicitMixtures(P, Q, eta)
+        return mixtures.KernelMixtures(P, Q, base, eta)
+    return ExplicitMixtures(P, Q, eta) if base is None else KernelMixtures(P, Q, base, eta)
 
 
 class ExplicitMixtures:
@@ -144,7 +159,7 @@ class _Sides:
             G = K - means - (means[:, None] - square)
             G *= roots[own]
             G *= roots[own, None]
-            values = _checked_eigenvalues(G, _ROUNDING * float(np.abs(K).max()) / eta, i)
+            values = _checked_eigenvalues(G, ROUNDING * float(np.abs(K).max()) / eta, i)
             halves[i], wholes[i] = np.log1p(values).sum(), np.log1p(2 * values).sum()
             grams[place] = G.ravel()
             inverses[place] = dtrtri(np.linalg.cholesky(_plus_one(G)), lower=1)[0].ravel()
@@ -194,7 +209,7 @@ class KernelMixtures:
             y.grams, out,
         )  # fmt: skip
         if np.isnan(out).any():
-            raise ValueError(_TOO_SMALL)
+            raise ValueError(TOO_SMALL)
         out += x.halves[left, None]
         return out
 
@@ -260,13 +275,18 @@ def _checked_eigenvalues(gram: Array, rounding: float, i: int) -> Array:
     values = eigenvalues(gram)
     trace = np.abs(values).sum()
     if values[0] < -1e-8 * trace - rounding:
-        raise ValueError(
-            f"the base kernel is not positive semidefinite on cloud {i}: "
-            f"it has the eigenvalue {values[0] / trace:.2g} relative to the trace"
-        )
+        not_definite(values, i)
     if values[0] <= -0.5:
-        raise ValueError(_TOO_SMALL)
+        raise ValueError(TOO_SMALL)
     return values
+
+
+def not_definite(values: Array, i: int) -> NoReturn:
+    """Raise for the eigenvalues of the Gram matrix of cloud i."""
+    raise ValueError(
+        f"the base kernel is not positive semidefinite on cloud {i}: "
+        f"it has the eigenvalue {values[0] / np.abs(values).sum():.2g} relative to the trace"
+    )
 
 
 def _plus_one(matrices: Array) -> Array:

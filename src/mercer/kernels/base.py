@@ -101,7 +101,8 @@ class Kernel(sk.Kernel):
         for rows, block, lacking in _blocks(self, X, Y):
             product = _product(block, v)
             if lacking is not None:
-                product = product + (lacking if v.ndim == 1 else lacking[:, None]) * v[rows, ...]
+                own = placed(v[rows, ...], lacking)
+                product = product + (lacking if v.ndim == 1 else lacking[:, None]) * own
             products.append(product)
         return array_namespace(products[0]).concat(products)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._memory import check_room
-from mercer._validation import check_choice
+from mercer._validation import check_choice, refuse_foreign
 from mercer.contributions import Contributions
 from mercer.engine import engine_for
 from mercer.kernels.base import Kernel
@@ -63,6 +63,8 @@ class StructuredKernel(Kernel):
         P, Q = self._check(X, None if Y is X else Y)
         check_room(X, Y)
         K = self._gram(P, Q)
+        if eval_gradient:
+            refuse_foreign(K, "eval_gradient is for points in main memory; tensors have autograd")
         squares = None
         if self.normalized:
             K, squares = normalised(K, P, Q, self._diagonal)
@@ -96,4 +98,4 @@ class StructuredKernel(Kernel):
         self.validate()
         P, _ = self._check(X, None)
         values = self._diagonal(P)
-        return np.ones_like(positive(values, "X")) if self.normalized else values
+        return 0 * positive(values, "X") + 1 if self.normalized else values

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from array_api_compat import array_namespace
 from scipy import sparse
 
+from mercer._arrays import finite_rows, is_single, is_sparse_tensor, is_watched, on_cpu, to_double
 from mercer._validation import refuse_complex
-from mercer.engine.clouds import Array, Clouds, Index
+from mercer.engine.clouds import Array, Clouds, Index, as_points, home
 
 #: Weights must sum to 1 up to this, or up to some roundings of their own precision.
 _TOLERANCE = 1e-9
@@ -25,8 +26,8 @@ def check_clouds(X: Any, name: str, *, vectors: bool, rescale: bool) -> Clouds:
 
     Parameters
     ----------
-    X : list of clouds, or array of shape (m, k, d)
-        A cloud is its points, or a tuple ``(points, weights)``.
+    X : list of clouds, or array or tensor of shape (m, k, d)
+        A cloud is its points, or a tuple ``(points, weights)``.  Tensors stay on their device.
     name : str
         What to call it in messages.
     vectors : bool
@@ -56,23 +57,25 @@ def check_clouds(X: Any, name: str, *, vectors: bool, rescale: bool) -> Clouds:
     if not vectors:
         return Clouds([p for inside in points for p in inside], np.concatenate(weights), starts)
     _check_columns(points, name)
-    single = all(p.dtype == np.float32 for p in points)
-    together = np.concatenate(points).astype(np.float64, copy=False)
+    single = all(map(is_single, points))
+    xp = array_namespace(points[0])
+    # Where they are in two precisions, so are the parts of some array libraries.
+    together = to_double(xp.concat(points if single else [to_double(part) for part in points]))
     _check_finite(together, starts, name)
     return Clouds(together, np.concatenate(weights), starts, single)
 
 
 def _sequence(X: Any, name: str) -> Any:
     """The clouds in X, with advice for other input."""
-    if isinstance(X, np.ndarray) and X.dtype != object and X.ndim != 3:
-        raise ValueError(
-            f"{name} is an array of shape {X.shape}; give a list of clouds, one array each "
-            "([cloud] if it is one cloud), or an array of shape (m, k, d)"
-        )
     if isinstance(X, str | bytes | dict) or not (hasattr(X, "__len__") and hasattr(X, "__getitem__")):
         raise TypeError(f"{name} must be a list of clouds, got {type(X).__name__}")
     if hasattr(X, "columns") or sparse.issparse(X):
         raise TypeError(f"{name} is one table; give a list of clouds, one array each")
+    if str(getattr(X, "dtype", "object")) != "object" and X.ndim != 3:
+        raise ValueError(
+            f"{name} is an array of shape {tuple(X.shape)}; give a list of clouds, one array each "
+            "([cloud] if it is one cloud), or an array of shape (m, k, d)"
+        )
     if len(X) == 0:
         raise ValueError(f"{name} holds no clouds")
     return X
@@ -100,22 +103,20 @@ def _refuse_masked(inside: Any, where: str) -> None:
         raise ValueError(f"{where} has masked values; drop these points")
 
 
-def _rows(inside: Any, where: str) -> NDArray[Any]:
+def _rows(inside: Any, where: str) -> Any:
     """Points as rows of floating numbers."""
     _refuse_masked(inside, where)
     if sparse.issparse(inside):
         raise TypeError(f"{where} is a sparse matrix; give a dense array, as by toarray()")
+    if is_sparse_tensor(inside):
+        raise TypeError(f"{where} is a sparse tensor; give a dense one, as by to_dense()")
     try:
-        rows = np.asarray(inside)
-        if rows.dtype != np.float32:
-            if rows.dtype.kind not in "fiub":
-                raise TypeError
-            rows = rows.astype(np.float64, copy=False)
+        rows = as_points(inside)
     except (TypeError, ValueError):
         raise ValueError(f"{where} is not an array of real numbers of shape (k, d)") from None
     if rows.ndim != 2:
         raise ValueError(
-            f"{where} has points of shape {rows.shape}; k points are an array of shape (k, d)"
+            f"{where} has points of shape {tuple(rows.shape)}; k points are an array of shape (k, d)"
         )
     if rows.shape[1] == 0:
         raise ValueError(f"{where} has points without coordinates")
@@ -136,15 +137,17 @@ def _items(inside: Any, where: str) -> list[Any]:
             f"{where} is a {type(inside).__name__}; a cloud is a list of points, "
             "or a tuple of such a list and its weights"
         )
-    return list(inside)
+    return list(on_cpu(inside))
 
 
 def _weights(given: Any, size: int, where: str, rescale: bool) -> Array:
     if given is None:
         return np.full(size, 1 / size)
     _refuse_masked(given, where)
+    if is_watched(given):
+        raise TypeError(f"{where} has weights that require a gradient; there is none: detach them")
     try:
-        weights = np.asarray(given)
+        weights = np.asarray(on_cpu(given))
         refuse_complex(weights, where)
         tolerance = _TOLERANCE
         if weights.dtype.kind == "f":
@@ -169,9 +172,13 @@ def _weights(given: Any, size: int, where: str, rescale: bool) -> Array:
     return weights / total
 
 
-def _check_columns(points: list[NDArray[Any]], name: str) -> None:
-    columns = points[0].shape[1]
+def _check_columns(points: list[Any], name: str) -> None:
+    columns, place = points[0].shape[1], home(points[0])
     for i, rows in enumerate(points):
+        if home(rows) != place:
+            raise TypeError(
+                f"row {i} of {name} is {home(rows)}, row 0 {place}; bring all clouds to one place"
+            )
         if rows.shape[1] != columns:
             raise ValueError(
                 f"row {i} of {name} has points of dimension {rows.shape[1]}, row 0 of {columns}; "
@@ -179,8 +186,17 @@ def _check_columns(points: list[NDArray[Any]], name: str) -> None:
             )
 
 
-def _check_finite(points: Array, starts: Index, name: str) -> None:
-    bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
+def check_one_place(P: Clouds, Q: Clouds) -> None:
+    """Raise unless the points of X and of Y are tensors on one device, or both in main memory."""
+    if home(P.points) != home(Q.points):
+        raise TypeError(
+            f"the points of X are {home(P.points)}, those of Y {home(Q.points)}; bring all clouds to "
+            "one place"
+        )
+
+
+def _check_finite(points: Any, starts: Index, name: str) -> None:
+    bad = np.flatnonzero(~on_cpu(finite_rows(points)))
     if bad.size:
         i, place = locate(int(bad[0]), starts)
         raise ValueError(f"row {i} of {name} contains NaN or infinity, in its point {place}; drop it")

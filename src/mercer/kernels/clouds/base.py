@@ -7,17 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
+from scipy import sparse
 
-from mercer._arrays import number
+from mercer._arrays import filled, is_watched, number, squared_lengths, to_double, to_single
 from mercer._validation import check_choice
 from mercer.contributions import Contributions
-from mercer.engine.clouds import Base, Clouds, mean_products, mean_squares
+from mercer.engine import engine_for
+from mercer.engine.clouds import Base, Clouds, exponentials, mean_products, mean_squares
 from mercer.kernels import scale
 from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.euclidean import Gaussian
 from mercer.kernels.structured import StructuredKernel
-from mercer.spaces.clouds import check_clouds, naming_clouds
+from mercer.spaces.clouds import check_clouds, check_one_place, naming_clouds
 from mercer.spaces.realisations import sampling
 
 Array = NDArray[np.float64]
@@ -34,7 +37,8 @@ class CloudKernel(StructuredKernel):
     ``(points, weights)``; an array of shape (m, k, d) is m clouds.  For a base kernel on strings, graph
     nodes or other objects a cloud is a list of these.  Weights are uniform by default; they must be
     non-negative and sum to 1.  Computations are in double precision; if all clouds are in single
-    precision, so are the results.
+    precision, so are the results.  Of tensors they are tensors on the same device, with derivatives by
+    points and hyperparameters.
 
     Parameters of the base kernel have nested names such as ``base__length_scale``.  They can be
     searched, but they are not part of ``theta``, and gradients do not include them.
@@ -66,11 +70,11 @@ class CloudKernel(StructuredKernel):
         return clouds
 
     @abstractmethod
-    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
+    def _pairs(self, P: Clouds, Q: Clouds | None) -> Any:
         """(Logarithms of) the values; if Q is None, with :meth:`_own` on the diagonal."""
 
     @abstractmethod
-    def _own(self, P: Clouds) -> Array:
+    def _own(self, P: Clouds) -> Any:
         """(Logarithm of) each k(x, x)."""
 
     def range_parameter(self) -> str | None:
@@ -97,7 +101,8 @@ class CloudKernel(StructuredKernel):
         if Y is None:
             return P, None
         Q = self._check_one(Y, "Y")
-        if isinstance(P.points, np.ndarray) and P.points.shape[1] != Q.points.shape[1]:
+        check_one_place(P, Q)
+        if not isinstance(P.points, list) and P.points.shape[1] != Q.points.shape[1]:
             raise ValueError(
                 f"clouds of X have points of dimension {P.points.shape[1]}, those of Y have "
                 f"dimension {Q.points.shape[1]}; they must agree"
@@ -112,7 +117,18 @@ class CloudKernel(StructuredKernel):
         P = check_clouds(X, name, vectors=vectors, rescale=bool(self.rescale_weights))
         with naming_clouds(X=(name, P)):
             self.base.diag(P.points)
+        watched = [each for each in self.continuous() if is_watched(getattr(self, each))]
+        if watched and not engine_for(P.points).differentiable:
+            raise TypeError(
+                f"{watched[0]} is a tensor that requires a gradient, but the clouds are not tensors; "
+                "give tensors for both, or detach it"
+            )
         return P
+
+    def value(self, name: str) -> Any:
+        """A hyperparameter: a number, or a tensor if it is one that requires a gradient."""
+        found = getattr(self, name)
+        return found if is_watched(found) else number(found)
 
     def all_points(self, X: Any) -> Any:
         """The points of all clouds, checked, one after the other."""
@@ -123,7 +139,7 @@ class CloudKernel(StructuredKernel):
     ) -> tuple[scale.Similarities, int]:
         """See :class:`Kernel`."""
         self.validate()
-        P, most = self._check_one(X, "X"), min(max_rows, self._range_rows)
+        P, most = self._check_one(X, "X").in_main_memory(), min(max_rows, self._range_rows)
         rows, keys = sampling.distinct_sample(len(P), lambda rows: _cloud_keys(P, rows), most, rng)
         P = P.select(rows)
         pairs = sampling.different_pairs(keys)
@@ -145,7 +161,8 @@ class CloudKernel(StructuredKernel):
         """A function that computes the Gram matrix of the base kernel between points of clouds."""
         base = self.base
         plain = type(base) is Gaussian and base.column_scales is None
-        if plain and P.points.shape[1] <= _FEW_COORDINATES:
+        engine = engine_for(P.points)
+        if plain and engine.takes_operands and P.points.shape[1] <= _FEW_COORDINATES:
             rate = 0.5 * base.inverse_square()
 
             def gram(X: Array, Y: Array, out: Array | None = None) -> Array:
@@ -156,12 +173,12 @@ class CloudKernel(StructuredKernel):
                 return out
 
             return gram
-        return lambda X, Y, out=None: np.asarray(base(X, Y), dtype=np.float64)
+        return lambda X, Y, out=None: to_double(engine.like_rows(base(X, Y), X))
 
     def _featured(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:
         """The clouds in explicit features; None if the base kernel has none."""
         features = self.base.explicit_features(P.points)
-        if not isinstance(features, np.ndarray):
+        if features is None or sparse.issparse(features):
             return None
         if Q is None:
             return replace(P, points=features), None
@@ -177,13 +194,12 @@ class CloudKernel(StructuredKernel):
         assert others is not None
         return np.asarray(points.points @ others.sums(others.points).T)
 
-    def squared_norms(self, P: Clouds) -> Array:
+    def squared_norms(self, P: Clouds) -> Any:
         """Squared lengths of mean embeddings."""
         featured = self._featured(P, None)
         if featured is None:
             return mean_squares(P, self.points_gram(P))
-        means = featured[0].sums(featured[0].points)
-        return np.vecdot(means, means)
+        return squared_lengths(featured[0].sums(featured[0].points))
 
     def of_points(self, P: Clouds, sums: Array, exact: bool) -> tuple[Contributions, ...]:
         """Contributions of the points of each cloud, by their places in it."""
@@ -198,7 +214,7 @@ class CloudKernel(StructuredKernel):
         if featured is None:
             return None
         F, G = featured
-        shift = (F if G is None else G).points.mean(axis=0)
+        shift = array_namespace(F.points).mean((F if G is None else G).points, axis=0)
         return replace(F, points=F.points - shift), G and replace(G, points=G.points - shift)
 
     def check_variance(
@@ -208,8 +224,8 @@ class CloudKernel(StructuredKernel):
         if featured is None:
             squares = [self.base.diag(Z.points) for Z in (P, Q) if Z is not None]
         else:
-            squares = [np.vecdot(F.points, F.points) for F in featured if F is not None]
-        largest = max(float(np.max(part)) for part in squares)
+            squares = [squared_lengths(F.points) for F in featured if F is not None]
+        largest = max(number(part.max()) for part in squares)
         least = _LEAST_VARIANCE * largest
         if not variance > least:
             raise ValueError(
@@ -222,16 +238,16 @@ class CloudKernel(StructuredKernel):
         name = self.continuous()[0]
         return f"{name} of {type(self).__name__} must be above {least:.3g}, got {getattr(self, name)!r}"
 
-    def _gram(self, P: Clouds, Q: Clouds | None) -> Array:
+    def _gram(self, P: Clouds, Q: Clouds | None) -> Any:
         values = self._pairs(P, Q)
         if self._logarithmic and self.normalized:
-            own = np.diagonal(values).copy() if Q is None else self._own(P)
-            values -= own[:, None] / 2 + (own if Q is None else self._own(Q)) / 2
+            own = values.diagonal() / 2 if Q is None else self._own(P) / 2
+            values -= own[:, None] + (own if Q is None else self._own(Q) / 2)
         return in_precision(self._plain(values), P, Q)
 
-    def _diagonal(self, P: Clouds) -> Array:
+    def _diagonal(self, P: Clouds) -> Any:
         if self._logarithmic and self.normalized:
-            return in_precision(np.ones(len(P)), P, None)
+            return in_precision(filled((len(P),), 1.0, P.points), P, None)
         return in_precision(self._plain(self._own(P)), P, None)
 
     def _slope(self, P: Clouds, name: str) -> Array:
@@ -242,12 +258,11 @@ class CloudKernel(StructuredKernel):
         slope *= self._gram(P, None)
         return in_precision(slope, P, None)
 
-    def _plain(self, values: Array) -> Array:
-        """Values from their logarithms, computed in place."""
+    def _plain(self, values: Any) -> Any:
+        """Values from their logarithms; NumPy's are computed in place."""
         if self._logarithmic:
-            with np.errstate(over="ignore", under="ignore"):
-                np.exp(values, out=values)
-        if not np.isfinite(values).all():
+            values = exponentials(values)
+        if not array_namespace(values).isfinite(values).all():
             raise ValueError(f"values of {self!r} overflow; use normalized=True or other parameters")
         return values
 
@@ -263,7 +278,6 @@ def _cloud_keys(P: Clouds, rows: NDArray[np.intp]) -> NDArray[Any]:
     return np.array(found)
 
 
-def in_precision(values: Array, P: Clouds, Q: Clouds | None) -> Array:
+def in_precision(values: Any, P: Any, Q: Any) -> Any:
     """Values in single precision if all clouds are in single precision."""
-    single = P.single and (Q is None or Q.single)
-    return values.astype(np.float32) if single else values
+    return to_single(values) if P.single and (Q is None or Q.single) else values

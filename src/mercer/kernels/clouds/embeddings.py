@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy.special import xlogy
 
-from mercer._arrays import number
+from mercer._arrays import filled, number, placed, squared_lengths, to_double, with_diagonal
 from mercer._validation import check_choice
 from mercer.contributions import Contributions
-from mercer.engine.clouds import Clouds, mean_products, mean_squares
+from mercer.engine.clouds import Clouds, at_least_zero, mean_products, mean_squares
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import Array, CloudKernel
 
@@ -55,18 +56,16 @@ class MeanEmbedding(CloudKernel):
 
     _logarithmic = False
 
-    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
+    def _pairs(self, P: Clouds, Q: Clouds | None) -> Any:
         featured = self._featured(P, Q)
         if featured is None:
             K = mean_products(P, Q, self.points_gram(P))
         else:
             means = featured[0].sums(featured[0].points)
             K = means @ (means if featured[1] is None else featured[1].sums(featured[1].points)).T
-        if Q is None:
-            np.fill_diagonal(K, self._own(P))
-        return K
+        return with_diagonal(K, self._own(P)) if Q is None else K
 
-    def _own(self, P: Clouds) -> Array:
+    def _own(self, P: Clouds) -> Any:
         return self.squared_norms(P)
 
     def _contributions(self, P: Clouds, Q: Clouds, weights: Array) -> tuple[Contributions, ...]:
@@ -116,16 +115,16 @@ class GaussianEmbedding(CloudKernel):
     _range_power = -2.0
     _range_rows = 300
 
-    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
+    def _pairs(self, P: Clouds, Q: Clouds | None) -> Any:
         exponents = squared_distances(self, P, Q, number(self.length_scale) ** 2)
         with np.errstate(over="ignore"):
             exponents *= -0.5
-            exponents /= number(self.length_scale)
-            exponents /= number(self.length_scale)
+            exponents /= self.value("length_scale")
+            exponents /= self.value("length_scale")
         return exponents
 
-    def _own(self, P: Clouds) -> Array:
-        return np.zeros(len(P))
+    def _own(self, P: Clouds) -> Any:
+        return filled((len(P),), 0.0, P.points)
 
     def _pairs_slope(self, P: Clouds, name: str) -> Array:
         return -2 * self._pairs(P, None)
@@ -222,7 +221,7 @@ class TraceKernel(CloudKernel):
         if self.metric is not None:
             _metric_root(self.metric)
 
-    def variances(self, P: Clouds, Q: Clouds | None) -> Array:
+    def variances(self, P: Clouds, Q: Clouds | None) -> Any:
         """Matrix of ``tr S`` for checked clouds."""
         D = squared_distances(self, P, Q, number(self.t))
         D *= 0.25
@@ -230,16 +229,18 @@ class TraceKernel(CloudKernel):
         D += own[:, None] / 2 + (own if Q is None else self._traces(Q)) / 2
         return D
 
-    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
+    def _pairs(self, P: Clouds, Q: Clouds | None) -> Any:
         return self._logarithm(self.variances(P, Q))
 
-    def _own(self, P: Clouds) -> Array:
+    def _own(self, P: Clouds) -> Any:
         return self._logarithm(self._traces(P))
 
-    def _logarithm(self, variances: Array) -> Array:
+    def _logarithm(self, variances: Any) -> Any:
         with np.errstate(over="ignore"):
-            v, beta = variances / number(self.t), number(self.beta)
-            return -(v**beta) if self.decay == "exponential" else -beta * np.log1p(v)
+            v, beta = variances / self.value("t"), self.value("beta")
+            if self.decay == "exponential":
+                return -(v**beta)
+            return -beta * array_namespace(v).log1p(v)
 
     def _pairs_slope(self, P: Clouds, name: str) -> Array:
         v, beta = self.variances(P, None) / number(self.t), number(self.beta)
@@ -283,24 +284,26 @@ class TraceKernel(CloudKernel):
                 f"metric of TraceKernel has shape {root.shape}, but points have {size} coordinates"
             )
         F, G = featured
+        root = placed(root, F.points)
         return replace(F, points=F.points @ root), G and replace(G, points=G.points @ root)
 
-    def _traces(self, P: Clouds) -> Array:
+    def _traces(self, P: Clouds) -> Any:
         """Total variance of each cloud."""
         featured = self._featured(P, None)
         if featured is None:
             # Variances below zero are rounding errors.
-            return np.maximum(P.sums(self._squares(P)) - mean_squares(P, self.points_gram(P)), 0)
+            return at_least_zero(P.sums(self._squares(P)) - mean_squares(P, self.points_gram(P)))
         F = featured[0]
-        centred = F.points - np.repeat(F.sums(F.points), F.sizes, axis=0)
-        return F.sums(np.vecdot(centred, centred))
+        return F.sums(squared_lengths(F.points - F.sums(F.points)[F.owners]))
 
-    def _squares(self, P: Clouds) -> Array:
+    def _squares(self, P: Clouds) -> Any:
         """Squared lengths of the points of all clouds, in feature space."""
         featured = self._featured(P, None)
-        if featured is None:
-            return np.asarray(self.base.diag(P.points), dtype=np.float64)
-        return np.vecdot(featured[0].points, featured[0].points)
+        return (
+            to_double(self.base.diag(P.points))
+            if featured is None
+            else squared_lengths(featured[0].points)
+        )
 
 
 def _metric_root(metric: Any) -> Array:
@@ -334,7 +337,7 @@ def distance_parts(kernel: CloudKernel, P: Clouds, Q: Clouds, weights: Array) ->
     return P.weights * np.einsum("iy,iy->i", weights[owners], parts)
 
 
-def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance: float) -> Array:
+def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance: float) -> Any:
     """Squared distances between the mean embeddings of clouds; ``variance`` is their unit."""
     featured = kernel.centred(P, Q)
     kernel.check_variance(variance, P, Q, featured)
@@ -346,12 +349,9 @@ def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance
     else:
         means = featured[0].sums(featured[0].points)
         theirs = means if featured[1] is None else featured[1].sums(featured[1].points)
-        squares, others = np.vecdot(means, means), np.vecdot(theirs, theirs)
+        squares, others = squared_lengths(means), squared_lengths(theirs)
         D = means @ theirs.T
     D *= -2
     D += squares[:, None] + others
-    # Squares below zero are rounding errors.
-    np.maximum(D, 0, out=D)
-    if Q is None:
-        np.fill_diagonal(D, 0)
-    return D
+    D = at_least_zero(D)  # squares below zero are rounding errors
+    return with_diagonal(D, 0.0) if Q is None else D

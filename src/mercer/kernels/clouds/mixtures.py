@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._arrays import number
+from mercer._arrays import number, with_diagonal
 from mercer._validation import is_whole
 from mercer.engine.clouds import Clouds, Index, inner_products, matrix
-from mercer.engine.mixtures import ExplicitMixtures, KernelMixtures, Mixtures, eigenvalues
+from mercer.engine.mixtures import eigenvalues, mixtures_of
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import Array, CloudKernel
 from mercer.kernels.clouds.embeddings import TraceKernel
@@ -73,11 +73,11 @@ class InverseGeneralizedVariance(CloudKernel):
     rescale_weights: bool = False
     eta_bounds: Any = (1e-5, 1e5)
 
-    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
-        return determinant_logarithms(self, P, Q, number(self.eta))
+    def _pairs(self, P: Clouds, Q: Clouds | None) -> Any:
+        return determinant_logarithms(self, P, Q, self.value("eta"))
 
-    def _own(self, P: Clouds) -> Array:
-        return -0.5 * _mixtures(self, P, None, number(self.eta)).own_log_determinants()
+    def _own(self, P: Clouds) -> Any:
+        return -0.5 * _mixtures(self, P, None, self.value("eta")).own_log_determinants()
 
     def _pairs_slope(self, P: Clouds, name: str) -> Array:
         return determinant_slope(self, P, number(self.eta))
@@ -150,11 +150,11 @@ class MixtureMoment(CloudKernel):
 
     range_sense = -1
 
-    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
-        return determinant_logarithms(self, P, Q, 1 / number(self.delta))
+    def _pairs(self, P: Clouds, Q: Clouds | None) -> Any:
+        return determinant_logarithms(self, P, Q, 1 / self.value("delta"))
 
-    def _own(self, P: Clouds) -> Array:
-        return -0.5 * _mixtures(self, P, None, 1 / number(self.delta)).own_log_determinants()
+    def _own(self, P: Clouds) -> Any:
+        return -0.5 * _mixtures(self, P, None, 1 / self.value("delta")).own_log_determinants()
 
     def _pairs_slope(self, P: Clouds, name: str) -> Array:
         slope = determinant_slope(self, P, 1 / number(self.delta))
@@ -200,7 +200,7 @@ class MixtureMoment(CloudKernel):
             raise ValueError(f"max_terms must be 1, 2, 3, ..., got {max_terms!r}")
         if method not in ("eigenvalues", "traces"):
             raise ValueError(f"method must be 'eigenvalues' or 'traces', got {method!r}")
-        P, Q = self._check(X, None if Y is X else Y)
+        P, Q = self._in_main_memory(X, Y)
         mixtures = _mixtures(self, P, Q, 1 / number(self.delta))
 
         def tile(left: Index, right: Index) -> Array:
@@ -245,7 +245,7 @@ class MixtureMoment(CloudKernel):
         [2.699, 2.003, 0.083]
         """
         self.validate()
-        P, Q = self._check(X, None if Y is X else Y)
+        P, Q = self._in_main_memory(X, Y)
         both = [P] if Q is None else [P, Q]
         if rule not in ("spectrum", "variance", "weights"):
             raise ValueError(f"rule must be 'spectrum', 'variance' or 'weights', got {rule!r}")
@@ -261,6 +261,11 @@ class MixtureMoment(CloudKernel):
         else:
             largest = self._spectral_radii(P, Q, kappa).max()
         return float(1 / largest) if largest > 0 else np.inf
+
+    def _in_main_memory(self, X: Any, Y: Any) -> tuple[Clouds, Clouds | None]:
+        """Checked clouds; those of tensors are copied."""
+        P, Q = self._check(X, None if Y is X else Y)
+        return P.in_main_memory(), Q and Q.in_main_memory()
 
     def _spectral_radii(self, P: Clouds, Q: Clouds | None, unit: float) -> Array:
         """Largest eigenvalue of S for each pair of clouds, computed in a unit of its size."""
@@ -334,32 +339,29 @@ def _alternating_series(traces: Traces, size: int, tolerance: float, most: int) 
     return np.stack([values, left_out + rounding, terms], axis=-1)
 
 
-def determinant_logarithms(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta: float) -> Array:
+def determinant_logarithms(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta: Any) -> Any:
     """Matrix of ``-log |I + S / eta| / 2``."""
     mixtures = _mixtures(kernel, P, Q, eta)
     out = matrix(P, Q, mixtures.log_determinants, "determinants", most=mixtures.most)
     out *= -0.5
-    if Q is None:
-        np.fill_diagonal(out, -0.5 * mixtures.own_log_determinants())
-    return out
+    return with_diagonal(out, -0.5 * mixtures.own_log_determinants()) if Q is None else out
 
 
 def determinant_slope(kernel: CloudKernel, P: Clouds, eta: float) -> Array:
     """Derivative of :func:`determinant_logarithms` by log eta."""
     mixtures = _mixtures(kernel, P, None, eta)
-    out = matrix(P, None, mixtures.resolvent_traces, "gradients", most=mixtures.most)
+    out: Array = matrix(P, None, mixtures.resolvent_traces, "gradients", most=mixtures.most)
     out *= 0.5
     return out
 
 
-def _mixtures(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta: float) -> Mixtures:
+def _mixtures(kernel: CloudKernel, P: Clouds, Q: Clouds | None, eta: Any) -> Any:
     """Covariances of mixtures: explicit ones if they are smaller than the clouds."""
     featured = kernel.centred(P, Q)
-    kernel.check_variance(eta, P, Q, featured)
+    kernel.check_variance(number(eta), P, Q, featured)
     if featured is None:
-        return KernelMixtures(P, Q, kernel.points_gram(P), eta)
+        return mixtures_of(P, Q, kernel.points_gram(P), eta)
     points = len(P.weights) + (0 if Q is None else len(Q.weights))
     clouds = len(P) + (0 if Q is None else len(Q))
-    if featured[0].points.shape[1] * clouds <= points:
-        return ExplicitMixtures(*featured, eta)
-    return KernelMixtures(*featured, inner_products, eta)
+    explicit = featured[0].points.shape[1] * clouds <= points
+    return mixtures_of(*featured, None if explicit else inner_products, eta)

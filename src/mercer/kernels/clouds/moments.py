@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer._arrays import number
+from mercer._arrays import is_watched, number, on_cpu, placed, with_diagonal
 from mercer._validation import is_whole
 from mercer.engine.clouds import Clouds, Index, matrix
-from mercer.engine.mixtures import ExplicitMixtures
+from mercer.engine.mixtures import mixtures_of
 from mercer.kernels.base import Kernel
 from mercer.kernels.clouds.base import Array, CloudKernel
 from mercer.kernels.euclidean import Linear
@@ -47,7 +47,8 @@ class RegularizedMoment(CloudKernel):
 
     Directions without variance have the eigenvalue eps, so that the number D of coordinates matters.
     Unlike the other kernels between clouds, this one needs explicit coordinates: those of R^d, or the
-    explicit features of the base kernel.  A pair costs about D^3 operations.
+    explicit features of the base kernel.  A pair costs about D^3 operations.  Of tensors, eigenvalues
+    are computed on their device, and their moments in main memory.
 
     Parameters
     ----------
@@ -115,16 +116,16 @@ class RegularizedMoment(CloudKernel):
         """Least number of columns."""
         return 1 if is_whole(self.order) else len(self.order)
 
-    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
+    def _pairs(self, P: Clouds, Q: Clouds | None) -> Any:
         return _matrix(self._mixtures(P, Q), P, Q, self._logarithm)
 
-    def _own(self, P: Clouds) -> Array:
-        return self._logarithm(self._mixtures(P, None).own_spectra())
+    def _own(self, P: Clouds) -> Any:
+        return _of_spectra(self._logarithm, self._mixtures(P, None).own_spectra())
 
     def _pairs_slope(self, P: Clouds, name: str) -> Array:
         return _matrix(self._mixtures(P, None), P, None, self._logarithm_slope)
 
-    def _mixtures(self, P: Clouds, Q: Clouds | None) -> ExplicitMixtures:
+    def _mixtures(self, P: Clouds, Q: Clouds | None) -> Any:
         mixtures = _explicit_mixtures(self, P, Q, number(self.eps))
         if self._parts > mixtures.size:
             raise ValueError(
@@ -208,11 +209,11 @@ class SphericalAverage(CloudKernel):
 
     range_sense = -1
 
-    def _pairs(self, P: Clouds, Q: Clouds | None) -> Array:
+    def _pairs(self, P: Clouds, Q: Clouds | None) -> Any:
         return _matrix(self._mixtures(P, Q), P, Q, self._logarithm)
 
-    def _own(self, P: Clouds) -> Array:
-        return self._logarithm(self._mixtures(P, None).own_spectra())
+    def _own(self, P: Clouds) -> Any:
+        return _of_spectra(self._logarithm, self._mixtures(P, None).own_spectra())
 
     def _pairs_slope(self, P: Clouds, name: str) -> Array:
         def slope(spectra: Array) -> Array:
@@ -220,7 +221,7 @@ class SphericalAverage(CloudKernel):
 
         return _matrix(self._mixtures(P, None), P, None, slope)
 
-    def _mixtures(self, P: Clouds, Q: Clouds | None) -> ExplicitMixtures:
+    def _mixtures(self, P: Clouds, Q: Clouds | None) -> Any:
         return _explicit_mixtures(self, P, Q, 1 / number(self.t))
 
     def _logarithm(self, spectra: Array, step: float = 0.0) -> Any:
@@ -237,10 +238,14 @@ class SphericalAverage(CloudKernel):
         return f"t of SphericalAverage must be below {1 / least:.3g}, got {self.t!r}"
 
 
-def _explicit_mixtures(
-    kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance: float
-) -> ExplicitMixtures:
+def _explicit_mixtures(kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance: float) -> Any:
     """Covariances in the coordinates of the points; ``variance`` is their unit."""
+    watched = [kernel.value(name) for name in kernel.continuous()]
+    if any(map(is_watched, [*watched, P.points, *([] if Q is None else [Q.points])])):
+        raise TypeError(
+            f"functions of eigenvalues in {type(kernel).__name__} are computed in main memory and have "
+            "no derivatives: detach the tensors, or use InverseGeneralizedVariance"
+        )
     featured = kernel.centred(P, Q)
     if featured is None:
         raise ValueError(
@@ -248,18 +253,19 @@ def _explicit_mixtures(
             f"have; {kernel.base!r} has none"
         )
     kernel.check_variance(variance, P, Q, featured)
-    return ExplicitMixtures(*featured, 1.0)
+    return mixtures_of(*featured, None, 1.0)
 
 
-def _matrix(
-    mixtures: ExplicitMixtures, P: Clouds, Q: Clouds | None, function: Callable[[Array], Array]
-) -> Array:
+def _of_spectra(function: Callable[[Array], Array], spectra: Any) -> Any:
+    """A function of eigenvalues, which is computed in main memory."""
+    return placed(function(on_cpu(spectra)), spectra)
+
+
+def _matrix(mixtures: Any, P: Clouds, Q: Clouds | None, function: Callable[[Array], Array]) -> Any:
     """A function of the eigenvalues of the covariance, for each pair of clouds."""
 
-    def tile(left: Index, right: Index) -> Array:
-        return function(mixtures.spectra(left, right))
+    def tile(left: Index, right: Index) -> Any:
+        return _of_spectra(function, mixtures.spectra(left, right))
 
     out = matrix(P, Q, tile, "covariances", most=mixtures.most)
-    if Q is None:
-        np.fill_diagonal(out, function(mixtures.own_spectra()))
-    return out
+    return with_diagonal(out, _of_spectra(function, mixtures.own_spectra())) if Q is None else out

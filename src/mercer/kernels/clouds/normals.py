@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy.special import ndtri
 
-from mercer._arrays import number
-from mercer._validation import check_choice, check_positive, is_number, refuse_rows
+from mercer._arrays import number, placed, plain_lengths, squared_lengths
+from mercer._validation import (
+    check_choice,
+    check_positive,
+    is_number,
+    refuse_foreign,
+    refuse_rows,
+)
 from mercer.engine.clouds import Array, Clouds
 from mercer.engine.equal import row_keys
 from mercer.engine.posteriors import Sampler, log_gamma_quantile
@@ -21,7 +28,7 @@ from mercer.kernels.heat import Heat
 from mercer.kernels.scale import Similarities
 from mercer.kernels.structured import StructuredKernel
 from mercer.spaces import NormalFamily
-from mercer.spaces.clouds import check_clouds
+from mercer.spaces.clouds import check_clouds, check_one_place
 from mercer.spaces.realisations import sampling
 
 #: Groups from which the range is learnt.
@@ -45,6 +52,7 @@ def _check_pair(X: Any, Y: Any) -> tuple[Clouds, Clouds | None]:
     if Y is None:
         return P, None
     Q = check_groups(Y, "Y")
+    check_one_place(P, Q)
     if P.points.shape[1] != Q.points.shape[1]:
         raise ValueError(
             f"observations of X have {P.points.shape[1]} coordinates, those of Y have "
@@ -165,6 +173,10 @@ class PosteriorNormal(PosteriorKernel):
         return self._posteriors(P, "X"), None if Q is None else self._posteriors(Q, "Y")
 
     def _posteriors(self, P: Clouds, name: str) -> _Posteriors:
+        refuse_foreign(
+            P.points, "PosteriorNormal is computed in main memory: give groups in NumPy arrays, as by "
+            "group.cpu().numpy()",
+        )  # fmt: skip
         d, prior = P.points.shape[1], number(self.prior_degrees)
         means = P.sums(P.points)
         centred = P.points - np.repeat(means, P.sizes, axis=0)
@@ -285,7 +297,7 @@ class FisherNormal(StructuredKernel):
         """See :class:`Kernel`; mean and deviation of all observations, unless they are given."""
         if self.mean is not None or self.deviation is not None:
             return self
-        points = check_groups(X, "X").points
+        points = check_groups(X, "X").in_main_memory().points
         learnt = copy.copy(self)
         learnt.mean = points.mean(axis=0)
         learnt.deviation = float(np.sqrt(((points - learnt.mean) ** 2).mean()))
@@ -303,7 +315,7 @@ class FisherNormal(StructuredKernel):
         scores = self._scores(check_groups(X, "X"))
         if not self.normalized:
             return scores
-        lengths = np.sqrt(np.vecdot(scores, scores))
+        lengths = plain_lengths(scores)
         refuse_rows(lengths == 0, "X", "has a score of zero; drop it")
         return scores / lengths[:, None]
 
@@ -331,21 +343,21 @@ class FisherNormal(StructuredKernel):
         return in_precision(left @ (left if Q is None else self._scores(Q)).T, P, Q)
 
     def _diagonal(self, P: Any) -> Any:
-        scores = self._scores(P)
-        return in_precision(np.vecdot(scores, scores), P, None)
+        return in_precision(squared_lengths(self._scores(P)), P, None)
 
-    def _scores(self, P: Clouds) -> Array:
+    def _scores(self, P: Clouds) -> Any:
         mean, d = np.asarray(self.mean, dtype=float), P.points.shape[1]
         if len(mean) != d:
             raise ValueError(
                 f"mean of FisherNormal has {len(mean)} numbers, but observations have {d} coordinates"
             )
-        sigma = number(self.deviation)
+        sigma, xp = number(self.deviation), array_namespace(P.points)
+        mean = placed(mean, P.points)
         centred = (P.points - mean) / sigma
-        excess = np.vecdot(centred, centred) - d
+        excess = squared_lengths(centred) - d
         if self.information:
-            scores = np.concatenate([centred, excess[:, None] / math.sqrt(2 * d)], axis=1)
+            scores = xp.concat([centred, excess[:, None] / math.sqrt(2 * d)], axis=1)
         else:
             squares = sigma**2 * excess + 2 * sigma * centred @ mean
-            scores = np.concatenate([sigma * centred, squares[:, None]], axis=1)
-        return np.add.reduceat(scores, P.starts[:-1], axis=0)
+            scores = xp.concat([sigma * centred, squares[:, None]], axis=1)
+        return replace(P, weights=np.ones(len(P.weights))).sums(scores)

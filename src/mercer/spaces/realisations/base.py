@@ -9,10 +9,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import constant_rows, is_single, to_double
+from mercer._arrays import constant_rows, is_single, is_watched, to_double, with_diagonal
+from mercer._validation import refuse_rows
 from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.base import Parameter, Products, Term
@@ -362,14 +364,13 @@ def _diagonal(embedding: Embedding, P: Any, profile: Profile, parameters: Sequen
     return values if scale is None else values * scale * scale
 
 
-def normalised(K: Array, P: Any, Q: Any, diagonal: Callable[[Any], Array]) -> tuple[Array, Array]:
-    """Normalise a Gram matrix in place; returns it and the squared lengths of P."""
-    squares = positive(np.diagonal(K).copy() if Q is None else diagonal(P), "X")
+def normalised(K: Any, P: Any, Q: Any, diagonal: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Normalise a Gram matrix, in place unless it is being differentiated; and squared lengths of P."""
+    xp = array_namespace(K)
+    squares = positive(1.0 * K.diagonal() if Q is None else diagonal(P), "X")
     others = squares if Q is None else positive(diagonal(Q), "Y")
-    divide(K, np.sqrt(squares), np.sqrt(others))
-    if Q is None:
-        np.fill_diagonal(K, 1.0)
-    return K, squares
+    K = divide(K, xp.sqrt(squares), xp.sqrt(others))
+    return with_diagonal(K, 1.0) if Q is None else K, squares
 
 
 def normalised_slope(slope: Array, K: Array, squares: Array) -> Array:
@@ -380,20 +381,20 @@ def normalised_slope(slope: Array, K: Array, squares: Array) -> Array:
     return slope
 
 
-def positive(squares: Array, name: str) -> Array:
+def positive(squares: Any, name: str) -> Any:
     """Check that every point has a length to divide by."""
-    zero = np.flatnonzero(~(squares > 0))
-    if zero.size:
-        more = f" (and {zero.size - 1} more)" if zero.size > 1 else ""
-        raise ValueError(
-            f"row {zero[0]} of {name}{more} has k(x, x) = 0 and cannot be normalised; "
-            "drop it, or use normalized=False"
-        )
+    refuse_rows(
+        ~(squares > 0), name,
+        "has k(x, x) = 0 and cannot be normalised; drop it, or use normalized=False",
+    )  # fmt: skip
     return squares
 
 
-def divide(K: Array, left: Array, right: Array) -> None:
-    """Divide rows and columns by lengths, in place and without losing symmetry."""
+def divide(K: Any, left: Any, right: Any) -> Any:
+    """Divide rows and columns by lengths, without losing symmetry; in place if nothing is recorded."""
+    if is_watched(K):
+        return K / (left[:, None] * right)
     for start in range(0, len(K), _ROWS):
         part = slice(start, start + _ROWS)
         K[part] /= left[part, None] * right
+    return K

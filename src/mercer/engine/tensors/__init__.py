@@ -1,0 +1,1 @@
+"""Clouds and graphs of tensors, on their device."""

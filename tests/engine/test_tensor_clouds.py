@@ -1,0 +1,170 @@
+"""Clouds of tensors against main memory, on a device if there is one."""
+
+import numpy as np
+import pytest
+import torch
+
+from mercer.kernels import (
+    Cosine,
+    FisherNormal,
+    Gaussian,
+    GaussianEmbedding,
+    Heat,
+    InverseGeneralizedVariance,
+    Linear,
+    Matern,
+    MeanEmbedding,
+    MixtureMoment,
+    PosteriorNormal,
+    RegularizedMoment,
+    SphericalAverage,
+    TraceKernel,
+)
+from mercer.spaces import Euclidean, Graph, Sphere
+from tests.helpers.clouds import random_clouds
+from tests.helpers.device import DEVICE, tensor
+
+BASE = Gaussian(length_scale=0.4)
+KERNELS = [
+    MeanEmbedding(BASE),
+    MeanEmbedding(Heat(Sphere(), t=0.2), normalized=True),
+    MeanEmbedding(Cosine()),
+    GaussianEmbedding(Matern(Euclidean(), nu=1.5, length_scale=0.5), length_scale=0.5),
+    GaussianEmbedding(Linear(), length_scale=0.7, normalized=True),
+    TraceKernel(BASE, t=0.3),
+    TraceKernel(BASE, t=0.3, decay="rational", beta=2.0, normalized=True),
+    TraceKernel(Linear(), metric=np.diag([1.0, 0.0, 2.0]), normalized=True),
+    InverseGeneralizedVariance(BASE, eta=0.05),
+    InverseGeneralizedVariance(Heat(Sphere(), t=0.2), eta=0.05, normalized=True),
+    InverseGeneralizedVariance(Linear(), eta=0.2),
+    MixtureMoment(BASE, delta=2.0),
+    RegularizedMoment(order=2, eps=0.2),
+    SphericalAverage(t=0.5, normalized=True),
+    FisherNormal(mean=np.full(3, 0.2), deviation=1.5),
+    FisherNormal(mean=np.full(3, 0.2), deviation=1.5, information=False, normalized=True),
+]
+each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+
+
+def tensors(clouds, dtype=torch.float64, **options):
+    """The same clouds, as tensors."""
+    return [
+        (tensor(c[0], dtype, **options), tensor(c[1]))
+        if isinstance(c, tuple)
+        else tensor(c, dtype, **options)
+        for c in clouds
+    ]
+
+
+def clouds_of(kernel, sizes, seed=0):
+    rng = np.random.default_rng(seed)
+    return random_clouds(rng, sizes, d=3, weighted=not isinstance(kernel, FisherNormal))
+
+
+@each_kernel
+@pytest.mark.parametrize(("sizes", "others"), [((3,), (1, 2)), ((1, 2, *(4,) * 40, 9, 130), (300, 3))])
+def test_values(kernel, sizes, others) -> None:
+    X, Y = clouds_of(kernel, sizes), clouds_of(kernel, others, 1)
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 2e-5)):
+        A, B = tensors(X, dtype), tensors(Y, dtype)
+        for here, there in ((kernel(X), kernel(A)), (kernel(X, Y), kernel(A, B))):
+            assert (there.dtype, there.device.type, there.shape) == (dtype, DEVICE, here.shape)
+            assert np.abs(there.cpu().numpy() - here).max() <= tolerance * np.abs(here).max()
+        own = kernel.diag(A)
+        assert own.dtype == dtype
+        np.testing.assert_allclose(own.cpu(), kernel.diag(X), rtol=10 * tolerance)
+        np.testing.assert_allclose(own.cpu(), kernel(A).diagonal().cpu(), rtol=tolerance)
+
+
+def test_products_and_scales() -> None:
+    X = clouds_of(KERNELS[0], (2, 4, 3, 8))
+    v = np.arange(4.0)
+    product = (KERNELS[0] + 2 * KERNELS[-3]).matvec(tensors(X), None, v)
+    assert product.device.type == DEVICE
+    np.testing.assert_allclose(product.cpu(), (KERNELS[0] + 2 * KERNELS[-3])(X) @ v)
+    scaled = GaussianEmbedding(BASE).scaled_to(tensors(X))
+    assert scaled.length_scale == GaussianEmbedding(BASE).scaled_to(X).length_scale
+    assert MixtureMoment(BASE).safe_delta(tensors(X)) == MixtureMoment(BASE).safe_delta(X)
+
+
+def test_one_tensor_of_clouds() -> None:
+    X = np.random.default_rng(0).normal(size=(5, 4, 2))
+    np.testing.assert_allclose(KERNELS[0](tensor(X)).cpu(), KERNELS[0](X), rtol=1e-13)
+    with pytest.raises(ValueError, match=r"shape \(5, 4\).*list of clouds"):
+        KERNELS[0](tensor(X[:, :, 0]))
+
+
+MAKERS = {
+    "mean": lambda p, q: MeanEmbedding(Gaussian(p), normalized=True),
+    "gaussian": lambda p, q: GaussianEmbedding(Gaussian(p), q),
+    "linear": lambda p, q: GaussianEmbedding(Linear(), q),
+    "trace": lambda p, q: TraceKernel(Gaussian(p), t=q, decay="rational", normalized=True),
+    "variance": lambda p, q: InverseGeneralizedVariance(Gaussian(p), eta=q, normalized=True),
+    "moment": lambda p, q: MixtureMoment(Linear(), delta=q),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_derivatives(name) -> None:
+    rng = np.random.default_rng(0)
+    points = [tensor(rng.normal(size=(k, 2)) / 2, watched=True) for k in (1, 3, 2, 4)]
+    parameters = [tensor(value, watched=True) for value in (0.6, 0.5)]
+
+    def cross(p, q, *clouds):
+        return MAKERS[name](p, q)(list(clouds[:2]), list(clouds[2:]))
+
+    def own(p, q, *clouds):
+        return MAKERS[name](p, q)(list(clouds))
+
+    assert torch.autograd.gradcheck(cross, (*parameters, *points), fast_mode=True)
+    assert torch.autograd.gradcheck(own, (*parameters, *points[:3]), fast_mode=True)
+
+
+def test_what_is_refused() -> None:
+    X = clouds_of(KERNELS[0], (2, 3))
+    A = tensors(X)
+    with pytest.raises(TypeError, match="row 1 of X is in main memory, row 0 a tensor on"):
+        KERNELS[0]([A[0], X[1]])
+    with pytest.raises(TypeError, match=r"points of X are a tensor on .*, those of Y in main memory"):
+        KERNELS[0](A, X)
+    with pytest.raises(ValueError, match="row 1 of X contains NaN or infinity, in its point 2"):
+        KERNELS[0]([A[0], tensor([[0.0, 1.0, 2.0], [1.0, 1.0, 1.0], [0.0, np.nan, 1.0]])])
+    with pytest.raises(ValueError, match=r"row 0 of X is a cloud that .* point 1 of row 0 of X"):
+        MeanEmbedding(Heat(Sphere()))([tensor([[1.0, 2.0], [0.0, 0.0]])])
+    with pytest.raises(TypeError, match="row 0 of X is a sparse tensor"):
+        KERNELS[0]([A[0].to_sparse()])
+    with pytest.raises(ValueError, match="row 0 of X is not an array of real numbers"):
+        KERNELS[0]([A[0].to(torch.complex128)])
+    with pytest.raises(TypeError, match="weights that require a gradient"):
+        KERNELS[0]([(tensor([[1.0]]), tensor([1.0], watched=True))])
+    with pytest.raises(TypeError, match="tensors have autograd"):
+        GaussianEmbedding(BASE)(A, eval_gradient=True)
+    with pytest.raises(TypeError, match=r"length_scale is a tensor .* clouds are not tensors"):
+        GaussianEmbedding(BASE, length_scale=tensor(1.0, watched=True))(X)
+    with pytest.raises(TypeError, match="RegularizedMoment are computed in main memory"):
+        RegularizedMoment()(tensors(X, watched=True))
+    with pytest.raises(TypeError, match=r"PosteriorNormal is computed in main memory.*cpu\(\)"):
+        PosteriorNormal()([A[0], A[0]])
+
+
+def test_base_kernels_that_are_not_definite_are_refused() -> None:
+    class Wrong(Gaussian):
+        def __call__(self, X, Y=None, eval_gradient=False):
+            return -super().__call__(X, Y)
+
+    with pytest.raises(ValueError, match="not positive semidefinite on cloud 1"):
+        InverseGeneralizedVariance(Wrong())(tensors(clouds_of(KERNELS[0], (1, 3))))
+
+
+def test_clouds_of_nodes() -> None:
+    kernel = MeanEmbedding(Heat(Graph(np.ones((5, 5))), t=0.1))
+    np.testing.assert_array_equal(
+        kernel([torch.tensor([0, 1]), torch.tensor([2])]), kernel([[0, 1], [2]])
+    )
+
+
+@pytest.mark.usefixtures("fused")
+@pytest.mark.parametrize("kernel", [KERNELS[0], KERNELS[9]], ids=repr)
+def test_fused(kernel) -> None:
+    X = clouds_of(kernel, (1, 2, 5, 9))
+    np.testing.assert_allclose(kernel(tensors(X)).cpu(), kernel(X), rtol=1e-12)
