@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from itertools import islice
 from queue import SimpleQueue
 from typing import Any, ClassVar
 
@@ -56,11 +58,12 @@ def run(
             except BaseException as error:
                 results.put(error)
 
-        pool = ThreadPoolExecutor(min(threads, len(tasks)))
+        helpers = [_pool(threads).submit(work) for _ in range(min(threads, len(tasks)) - 1)]
         try:
-            for _ in range(min(threads, len(tasks))):
-                pool.submit(work)
             for _ in tasks:
+                for task in islice(left, 1):  # this thread lends a hand while there is something to do
+                    job(*task)
+                    results.put(None)
                 error = results.get()
                 if error is not None:
                     raise error
@@ -71,7 +74,18 @@ def run(
                 stop.set()
             raise
         finally:
-            pool.shutdown()
+            wait([helper for helper in helpers if not helper.cancel()])
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that help the one that runs tasks; to start them takes longer than a small run."""
+    return ThreadPoolExecutor(threads - 1)
+
+
+# A forked process has no threads but the one that forked it.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 @cache

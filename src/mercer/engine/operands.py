@@ -24,8 +24,14 @@ Write = Callable[[slice, slice, NDArray[Any]], None]
 #: and a dense matrix, of whole rows, and of compiled loops.
 _PRODUCT, _MIXED, _ROWS, _LOOP = (192, 2048), (256, 4096), (64, 2**62), (64, 1024)
 
+#: Least elements of a tile of known invariants: fewer take no longer than what comes with each tile.
+_APPLIED = 2**17
 #: Columns from which on large tiles pay, and the elements of one: some of them fit in the last cache.
 _LONG, _LARGE = 128, 2**20
+
+#: Columns of sparse rows up to which tiles may be multiplied as dense ones, and the time of a term of a
+#: sparse product in units of those that BLAS takes for a byte of a dense one.
+_WIDE, _GATHERED = 2048, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,22 +188,29 @@ def stored(values: NDArray[Any]) -> Invariants:
     def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
         out[:] = values[rows, columns]
 
-    return Invariants((values.shape[0], values.shape[1]), values.dtype, _ROWS, write)
+    rows, columns = values.shape
+    return Invariants(
+        (rows, columns), values.dtype, (max(_ROWS[0], _APPLIED // max(columns, 1)), columns), write
+    )
 
 
 def _product(L: Any, R: Any, symmetric: bool) -> Invariants:
-    """``L @ R.T``, at least one of them dense: a product per tile."""
+    """``L @ R.T``: a product by BLAS for each tile, unless one of both is sparse."""
 
     def multiply(rows: slice, columns: slice, out: NDArray[Any]) -> None:
-        np.matmul(L[rows], R[columns].T, out=out)
+        np.matmul(_dense(L[rows]), _dense(R[columns]).T, out=out)
 
     def multiply_mixed(rows: slice, columns: slice, out: NDArray[Any]) -> None:
         out[:] = L[rows] @ R[columns].T
 
     shape, dtype = (L.shape[0], R.shape[0]), np.result_type(L.dtype, R.dtype)
-    if sparse.issparse(L) or sparse.issparse(R):
+    if sparse.issparse(L) != sparse.issparse(R):
         return Invariants(shape, dtype, _MIXED, multiply_mixed)
     return Invariants(shape, dtype, _PRODUCT if symmetric else _shape(*shape, L.shape[1]), multiply)
+
+
+def _dense(X: Any) -> NDArray[Any]:
+    return X.toarray() if sparse.issparse(X) else X
 
 
 def _shape(rows: int, columns: int, length: int) -> tuple[int, int]:
@@ -225,6 +238,8 @@ def _sparse_product(L: sparse.csr_matrix, R: sparse.csr_matrix, symmetric: bool)
     """``L @ R.T`` of sparse matrices: every row of L gathers the columns of R that it touches."""
     from mercer.compiled.radial import scatter_rows
 
+    if _is_crowded(L, R):
+        return _product(L, R, symmetric)
     left, right = L.tocsr(), R.tocsc()
     entry = _diagonal_entries(L, R, right) if symmetric else right.indptr[left.indices]
 
@@ -235,6 +250,16 @@ def _sparse_product(L: sparse.csr_matrix, R: sparse.csr_matrix, symmetric: bool)
         )  # fmt: skip
 
     return Invariants((L.shape[0], R.shape[0]), np.result_type(L.dtype, R.dtype), _ROWS, write)
+
+
+def _is_crowded(L: sparse.csr_matrix, R: sparse.csr_matrix) -> bool:
+    """Whether the product of dense tiles is faster: where many of its terms are not zero."""
+    (rows, columns), others = L.shape, R.shape[0]
+    if not 0 < columns <= _WIDE:
+        return False
+    counts = np.bincount(L.indices, minlength=columns).astype(float)
+    terms = counts @ (counts if L is R else np.bincount(R.indices, minlength=columns))
+    return bool(terms * _GATHERED > rows * others * columns * np.result_type(L.dtype, R.dtype).itemsize)
 
 
 def _diagonal_entries(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import Any, Self
 
@@ -210,7 +212,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _with_settings(self, settings: Any) -> list[SVC]:
         """Machines for precomputed matrices with other parameters; clones would take long."""
-        own, models = self.get_params(deep=False), []
+        names = _parameter_names(type(self))  # type: ignore[arg-type]
+        own, models = {name: getattr(self, name) for name in names}, []
         for setting in settings:
             if not setting.keys() <= own.keys():
                 clone(self).set_params(**setting)  # which says what is wrong
@@ -313,7 +316,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _decisions(self, X: Any) -> Array:
         """Decision values of all pairs; positive for the first class of the pair."""
-        check_is_fitted(self)
+        if not hasattr(self, "dual_coef_"):  # the check takes longer than few decisions
+            check_is_fitted(self)
         if isinstance(self.kernel_, str) and len(self.classes_) > 2:
             return self._precomputed_decisions(check_points(self, X)[0])
         return self._values(X) + self.intercept_
@@ -323,7 +327,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         from mercer.compiled.machines.decisions import decide
 
         ends = np.cumsum([0, *self.n_support_])
-        values = np.tile(self.intercept_, (len(K), 1))
+        values = np.repeat(self.intercept_[None], len(K), axis=0)
         K, coefficients = np.ascontiguousarray(K), np.ascontiguousarray(self.dual_coef_)
         decide(K, self.support_.astype(np.uint64), ends, coefficients, values)
         return values
@@ -345,7 +349,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _votes(self, decisions: Array, break_ties: bool) -> Array:
         """Votes for each class; sums of decision values in its favour settle ties."""
-        first, second = np.eye(len(self.classes_))[np.transpose(self._pairs())]
+        first, second = _members(tuple(self._pairs()), len(self.classes_))
         won = decisions > 0
         votes = won @ first + ~won @ second
         if not break_ties:
@@ -438,6 +442,18 @@ class _Pairs:
         """A program for each pair, with coefficients up to the boxes of its rows."""
         joint = separation(self._positive, boxes[self.rows])
         return [Program(joint.p[part], joint.lower[part], joint.upper[part]) for part in self._parts]
+
+
+@cache
+def _parameter_names(kind: Any) -> tuple[str, ...]:
+    """Names of the parameters; to look at the signature takes as long as a small fit."""
+    return tuple(inspect.signature(kind).parameters)
+
+
+@cache
+def _members(pairs: tuple[tuple[int, int], ...], classes: int) -> Any:
+    """Matrices with a one for the first and for the second class of each pair."""
+    return np.eye(classes)[np.transpose(pairs)]
 
 
 def _numbered(y: Any, classes: Any) -> Index:

@@ -70,13 +70,15 @@ class Grams:
         self.dtype = np.dtype(dtype)
         self.kept = kept
         self.seconds = {"products": 0.0, "laws": 0.0}
-        self._invariants: OrderedDict[Hashable, Array] = OrderedDict()
+        self._operands: OrderedDict[Hashable, Operands] = OrderedDict()
+        self._invariants: dict[Hashable, Array] = {}
         self._checked: dict[Space, Any] = {}
 
     def __call__(self, kernel: sk.Kernel) -> Array:
         """Gram matrix of all points."""
         K = self._gram(kernel)
-        if not np.isfinite(K.sum(dtype=float)):
+        # A sum in single precision is quick, and may overflow.
+        if not np.isfinite(K.sum()) and not np.isfinite(K.sum(dtype=float)):
             row = int(np.argmin(np.isfinite(K).all(axis=1)))
             raise ValueError(
                 f"{kernel!r} gives values that are not finite in row {row} of X; rescale the rows or "
@@ -108,8 +110,7 @@ class Grams:
             K = on_cpu(kernel.realise(space.columns(rows)).gram(rows)).astype(self.dtype, copy=False)
             self.seconds["products"] += time.process_time() - start
             return K
-        operands = Operands(cast(Embedding, kernel.embedding), rows, None)
-        kept = self._invariants_of(sharing(kernel), operands) if self.kept else None
+        operands, kept = self._shared(kernel, rows)
         middle = time.process_time()
         profile = kernel.realise(space.columns(rows)).profile()
         if kept is None:
@@ -121,14 +122,22 @@ class Grams:
         self.seconds["laws" if self.kept else "products"] += time.process_time() - middle
         return K
 
-    def _invariants_of(self, key: Hashable, operands: Operands) -> Array:
-        """Invariants of all pairs, computed when the first kernel needs them."""
-        if key not in self._invariants:
-            while len(self._invariants) >= self.kept:
-                self._invariants.popitem(last=False)
+    def _shared(self, kernel: RealisedKernel, rows: Any) -> tuple[Operands, Array | None]:
+        """What kernels of an embedding share, computed when the first of them needs it.
+
+        That is the rows as they are multiplied, and the invariants of all pairs if they are kept.
+        """
+        key = sharing(kernel)
+        if key not in self._operands:
+            while len(self._operands) >= max(self.kept, 1):
+                oldest, _ = self._operands.popitem(last=False)
+                self._invariants.pop(oldest, None)
+            self._operands[key] = Operands(cast(Embedding, kernel.embedding), rows, None)
+        self._operands.move_to_end(key)
+        operands = self._operands[key].under(cast(Embedding, kernel.embedding))
+        if self.kept and key not in self._invariants:
             self._invariants[key] = operands.invariants()
-        self._invariants.move_to_end(key)
-        return self._invariants[key]
+        return operands, self._invariants.get(key)
 
 
 def _in_single(X: Any) -> Any:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.compiled.jit import jit
-from mercer.compiled.machines.certificates import certificate
+from mercer.compiled.machines.certificates import certificate, values_at
 from mercer.compiled.machines.smo import REACHED, Store, ascend
 
 #: Rounds that may end too early because of a coefficient that was left out.
 _ROUNDS = 4
 #: A solution serves as a start if less than this part of its coefficients are at ends of their boxes.
 _BOUND = 0.5
+#: Coefficients at the ends of their boxes serve as a start if the relative gap is at most this.
+_USEFUL = 0.5
 
 
 @jit()
@@ -34,13 +36,7 @@ def climb_path(
     number of settings that were solved; the one after them has as much as was reached in its steps
     """
     for s in range(len(lower)):
-        objective = 0.0
-        if s > 0 and _few_at_bounds(b[s - 1], lower[s - 1], upper[s - 1]):
-            factor = _stretched(p, b[s - 1], values[s - 1], lower[s], upper[s], epsilon)
-            for k in range(p.size):
-                b[s, k] = min(max(factor * b[s - 1, k], lower[s, k]), upper[s, k])
-                values[s, k] = factor * values[s - 1, k]
-            objective = certificate(p, b[s], values[s], lower[s], upper[s], epsilon, diagonal)[1]
+        objective = _begin(K, columns, diagonal, p, lower, upper, epsilon, s, b, values)
         taken, reached = 0, False
         for _ in range(_ROUNDS):
             reason, more, (bias, objective, gap, rounding) = ascend(
@@ -88,6 +84,28 @@ def climb_all(
 
 
 @jit()
+def _begin(K, columns, diagonal, p, lower, upper, epsilon, s, b, values):
+    """Write coefficients to start setting s from, and ``Kb``; returns their objective.
+
+    They are those of the setting before, or at the ends of boxes, or zero if these would not help.
+    """
+    few = False
+    if s == 0:
+        _go_to_bounds(K, columns, p, lower[0], upper[0], b[0], values[0])
+    else:
+        few = _few_at_bounds(b[s - 1], lower[s - 1], upper[s - 1])
+        factor = _stretched(p, b[s - 1], values[s - 1], lower[s], upper[s], epsilon, few)
+        for k in range(p.size):
+            b[s, k] = min(max(factor * b[s - 1, k], lower[s, k]), upper[s, k])
+            values[s, k] = factor * values[s - 1, k]
+    _, objective, gap, _ = certificate(p, b[s], values[s], lower[s], upper[s], epsilon, diagonal)
+    if few or gap <= _USEFUL * (objective + gap):
+        return objective
+    b[s], values[s] = 0.0, 0.0
+    return 0.0
+
+
+@jit()
 def _few_at_bounds(b, lower, upper):
     """Whether most coefficients that are not zero are inside their boxes."""
     used, bound = 0, 0
@@ -98,12 +116,39 @@ def _few_at_bounds(b, lower, upper):
 
 
 @jit()
-def _stretched(p, b, values, lower, upper, epsilon):
-    """The best factor of b, ``(p'b - epsilon |b|_1) / b'Kb``, as far as the boxes have grown, else 0."""
+def _stretched(p, b, values, lower, upper, epsilon, best):
+    """The best factor of b, ``(p'b - epsilon |b|_1) / b'Kb``, as far as the boxes have grown, else 0.
+
+    If the best is not asked for, it is as large as the boxes allow.
+    """
     gain, curvature, room = 0.0, 0.0, np.inf
     for k in range(b.size):
         gain += p[k] * b[k] - epsilon * abs(b[k])
         curvature += b[k] * values[k]
         if b[k] != 0.0:
             room = min(room, (upper[k] if b[k] > 0.0 else lower[k]) / b[k])
-    return max(1.0, min(gain / max(curvature, 1e-300), room)) if room >= 1.0 else 0.0
+    if not 1.0 <= room < np.inf:
+        return 0.0
+    return max(1.0, min(gain / max(curvature, 1e-300), room)) if best else room
+
+
+@jit()
+def _go_to_bounds(K, columns, p, lower, upper, b, values):
+    """Write coefficients at the ends of their boxes, where p draws them, and ``Kb``.
+
+    Their sum is zero: on the side with more room those are chosen that are most similar to the others.
+    """
+    rises, falls = 0.0, 0.0
+    for k in range(p.size):
+        b[k] = upper[k] if p[k] > 0.0 else lower[k]
+        rises, falls = rises + max(b[k], 0.0), falls - min(b[k], 0.0)
+    if rises != falls:
+        most, sign = min(rises, falls), 1.0 if rises > falls else -1.0
+        large = np.flatnonzero(sign * b > 0.0)
+        ends = b[large]
+        b[large] = 0.0
+        values_at(K, columns, b, values)
+        for k in np.argsort(sign * values[large]):
+            b[large[k]] = sign * max(min(sign * ends[k], most), 0.0)
+            most -= abs(b[large[k]])
+    values_at(K, columns, b, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -259,15 +260,23 @@ class Operands:
     """
 
     def __init__(self, embedding: Embedding, P: Any, Q: Any, factor: float = 1.0) -> None:
-        self._embedding, self._P, self._factor = embedding, P, factor
+        self._embedding, self._P, self._Q, self._factor = embedding, P, Q, factor
         self._symmetric = Q is None
         self._engine = engine_for(P)
         self.L, self.R = _embedded(embedding, P, Q)
         self.equal = self._equal(Q)
-        self.scales = self._scales(P, Q, factor)
+        self.scales = self._scales()
 
-    def _scales(self, P: Any, Q: Any, factor: float) -> tuple[Any, Any] | None:
+    def under(self, embedding: Embedding) -> Operands:
+        """The same under an embedding that has other factors of rows at most."""
+        other = copy.copy(self)
+        other._embedding = embedding
+        other.scales = other._scales()
+        return other
+
+    def _scales(self) -> tuple[Any, Any] | None:
         """Factors of rows and columns."""
+        P, Q, factor = self._P, self._Q, self._factor
         left = self._embedding.row_scale(P)
         if left is None and factor == 1:
             return None
