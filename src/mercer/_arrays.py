@@ -165,6 +165,11 @@ def sliceable(X: Any) -> Any:
 def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
     """Return an array of one number, perhaps a tensor, in the precision and place of another array."""
     if not is_foreign(like):
+        if is_watched(value):
+            raise TypeError(
+                "a factor is a tensor that requires a gradient, but the rows are not tensors; give "
+                "tensors for both, or detach it"
+            )
         single = getattr(like, "dtype", None) == np.float32
         return np.full(shape, value, dtype=np.float32 if single else np.float64)
     xp = array_namespace(like)

@@ -116,6 +116,30 @@ def test_numbers_in_front_of_a_kernel_are_multiplied_first(first: float, third: 
             values(X)
 
 
+@pytest.mark.parametrize("kernel", [RBF(2.0) + Gaussian(), Gaussian() + WhiteKernel(0.5)], ids=repr)
+def test_tensors_in_kernels_of_scikit_learn(kernel) -> None:
+    import torch
+
+    rows, v = torch.as_tensor(X), torch.arange(30.0, dtype=torch.float64)
+    value = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    whole, K = Constant(value) * kernel, kernel(X)
+    for found, expected in (
+        (whole(rows), 2 * K),
+        (whole(rows[:3], rows), 2 * kernel(X[:3], X)),
+        (whole.diag(rows), 2 * np.diag(K)),
+        (whole.matvec(rows, None, v), 2 * K @ v.numpy()),
+        (whole.weighted_sum(rows, None, torch.outer(v, v)), 2 * v.numpy() @ K @ v.numpy()),
+    ):
+        np.testing.assert_allclose(found.detach(), expected, rtol=1e-12)
+        (slope,) = torch.autograd.grad(found.sum(), value)
+        assert float(slope) == pytest.approx(expected.sum() / 2)
+    with pytest.raises(TypeError, match="of scikit-learn has no derivatives by rows"):
+        whole(rows.clone().requires_grad_())
+    for values in (whole, whole.diag, lambda X: whole.matvec(X, None, v.numpy())):
+        with pytest.raises(TypeError, match="requires a gradient, but the rows are not tensors"):
+            values(X)
+
+
 def test_labels_of_products_have_brackets() -> None:
     assert ((1 + Linear()) * (1 + Gaussian())).label == "(1.0 + Linear()) * (1.0 + Gaussian())"
 

@@ -28,7 +28,7 @@ from mercer._validation import check_positive, check_vector, is_whole
 from mercer.contributions import Contributions
 from mercer.engine import engine_for, joins
 from mercer.engine.base import Products, product_of_sums
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, diag_of, gram_of
 from mercer.kernels.identity import hashable
 from mercer.kernels.scale import check_similarity
 
@@ -109,7 +109,7 @@ def _finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
             values = combine()
         if not has_overflowed(values):
             return values
-    except FloatingPointError:
+    except (FloatingPointError, OverflowError):
         pass
     raise ValueError(_OVERFLOW.format(kernel))
 
@@ -118,7 +118,7 @@ def _multiple(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any) -
     """A number times a kernel of any kind, which is a part of the whole."""
     if not isinstance(kernel, Kernel):
         check_room(X, Y, matrices=2)
-        K = kernel(X, Y)
+        K = gram_of(kernel, X, Y)
         return _finite(whole, lambda: K * factor)
     with np.errstate(over="ignore", invalid="ignore"):
         K = kernel.multiple(factor, X, Y)
@@ -206,10 +206,6 @@ class _Pair(Kernel, sk.KernelOperator):
         single = is_single(X) and (v is None or is_single(v))
         return _finite(self, lambda: to_single(found) if single else found)
 
-    def _slopes(self, eval_gradient: bool) -> int:
-        """Number of derivatives to compute."""
-        return len(self.theta) if eval_gradient else 0
-
     def is_stationary(self) -> bool:
         """See :class:`Kernel`."""
         return bool(self.k1.is_stationary() and self.k2.is_stationary())
@@ -231,9 +227,9 @@ class Sum(_Pair):
         if not eval_gradient and (K := self._in_one_pass(X, Y)) is not None:
             return K
         # Both terms and the sum, and the derivatives of both twice.
-        check_room(X, Y, matrices=3 + 2 * self._slopes(eval_gradient))
+        check_room(X, Y, matrices=3 + 2 * len(self.theta) * eval_gradient)
         if not eval_gradient:
-            K1, K2 = self.k1(X, Y), self.k2(X, Y)
+            K1, K2 = gram_of(self.k1, X, Y), gram_of(self.k2, X, Y)
             return _finite(self, lambda: K1 + K2)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
@@ -254,7 +250,7 @@ class Sum(_Pair):
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
-        first, second = self.k1.diag(X), self.k2.diag(X)
+        first, second = diag_of(self.k1, X), diag_of(self.k2, X)
         return _finite(self, lambda: first + second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
@@ -274,11 +270,10 @@ class Product(_Pair):
             K = self._in_one_pass(X, Y)
             return self.multiple(1.0, X, Y) if K is None else K
         # Both factors and the product; derivatives are also multiplied by the other factor.
-        check_room(X, Y, matrices=3 + 3 * self._slopes(eval_gradient))
+        check_room(X, Y, matrices=3 + 3 * len(self.theta))
         constants, kernel = self._split()
         if constants:
-            K, G = kernel(X, Y, eval_gradient=True)
-            K, G = _finite(self, lambda: (_times(K, constants), _times(G, constants)))
+            K, G = (_times(self, part, constants) for part in kernel(X, Y, eval_gradient=True))
             return K, np.concatenate(self._columns(kernel, K, G), axis=2)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
@@ -294,15 +289,15 @@ class Product(_Pair):
             return product_of_sums([_products(k, X, Y) for k in self.parts])
         if any(is_watched(constant.value) for constant in constants):
             return None
-        return product_of_sums([[(_factor(constants), [])], _products(kernel, X, Y)])
+        return product_of_sums([[(_factor(self, constants), [])], _products(kernel, X, Y)])
 
     def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
         """See :class:`Kernel`; a kernel times a number is a multiple too."""
         constants, kernel = self._split()
         if constants and all(isinstance(constant.value, numbers.Real) for constant in constants):
-            return _multiple(self, _factor([Constant(factor), *constants]), kernel, X, Y)
+            return _multiple(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y)
         check_room(X, Y, matrices=3)
-        K1, K2 = self.k1(X, Y), self.k2(X, Y)
+        K1, K2 = gram_of(self.k1, X, Y), gram_of(self.k2, X, Y)
         K = _finite(self, lambda: K1 * K2)
         return K if factor == 1 else _finite(self, lambda: K * factor)
 
@@ -319,12 +314,10 @@ class Product(_Pair):
         """Derivatives by all hyperparameters, from those G by the ones of the factor with values."""
         found = []
         for part in self.parts:
-            if part is kernel:
-                found.append(G)
-            elif isinstance(part, Constant):
-                found.append(np.repeat(K[:, :, None], len(part.free()), axis=2))
-            else:
+            if isinstance(part, Product) and part is not kernel:
                 found += part._columns(kernel, K, G)
+            else:
+                found.append(G if part is kernel else np.repeat(K[:, :, None], len(part.theta), axis=2))
         return found
 
     def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
@@ -332,7 +325,8 @@ class Product(_Pair):
         constants, kernel = self._split()
         if not constants:
             return super().terms()
-        return tuple((_factor(constants) * weight, term) for weight, term in _terms(kernel))
+        factor = _factor(self, constants)
+        return tuple((factor * weight, term) for weight, term in _terms(kernel))
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; by the product rule, and exact if the other kernel is a number."""
@@ -347,41 +341,33 @@ class Product(_Pair):
         """See :class:`Kernel`."""
         constants, kernel = self._split()
         if constants:
-            values = kernel.diag(X)
-            return _finite(self, lambda: _times(values, constants))
-        first, second = self.k1.diag(X), self.k2.diag(X)
+            return _times(self, diag_of(kernel, X), constants)
+        first, second = diag_of(self.k1, X), diag_of(self.k2, X)
         return _finite(self, lambda: first * second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
         constants, kernel = self._split()
         if constants:
-            product = _matvec(kernel, X, Y, v)
-            return _finite(self, lambda: _times(product, constants))
+            return _times(self, _matvec(kernel, X, Y, v), constants)
         v = check_vector(v, count(X if Y is None else Y))
         found = self._in_one_pass(X, X if Y is None else Y, v)
         return super().matvec(X, Y, v) if found is None else found
 
 
-def _factor(constants: Sequence[Constant]) -> float:
+def _factor(whole: Kernel, constants: Sequence[Constant]) -> float:
     """The product of numbers, which is finite even if that of some of them is not."""
     parts = [math.frexp(number(constant.value)) for constant in constants]
-    try:
-        return math.ldexp(math.prod(mantissa for mantissa, _ in parts), sum(e for _, e in parts))
-    except OverflowError:
-        return math.inf
+    mantissa, exponent = math.prod(part for part, _ in parts), sum(part for _, part in parts)
+    return float(_finite(whole, lambda: math.ldexp(mantissa, exponent)))
 
 
-def _times(values: Any, constants: Sequence[Constant]) -> Any:
-    """Values times numbers, which may be tensors; an infinite factor is an overflow."""
-    factor = _factor([c for c in constants if isinstance(c.value, numbers.Real)])
-    if factor == math.inf:
-        raise FloatingPointError
-    values = values * filled((), factor, values)
-    for constant in constants:
-        if not isinstance(constant.value, numbers.Real):
-            values = values * filled((), constant.value, values)
-    return values
+def _times(whole: Kernel, values: Any, constants: Sequence[Constant]) -> Any:
+    """Values times numbers, some of which may be tensors; raise where they overflow."""
+    factor = _factor(whole, [c for c in constants if isinstance(c.value, numbers.Real)])
+    tensors = [c.value for c in constants if not isinstance(c.value, numbers.Real)]
+    factors = [filled((), value, values) for value in (factor, *tensors)]
+    return _finite(whole, lambda: math.prod(factors, start=values))
 
 
 class Exponentiation(Kernel, sk.Exponentiation):
@@ -415,7 +401,7 @@ class Exponentiation(Kernel, sk.Exponentiation):
         self.validate()
         check_room(X, Y, matrices=2 + (2 * len(self.theta) + 1 if eval_gradient else 0))
         if not eval_gradient:
-            K = self.kernel(X, Y)
+            K = gram_of(self.kernel, X, Y)
             return _finite(self, lambda: K**self.exponent)
         K, G = self.kernel(X, Y, eval_gradient=True)
         return _finite(self, lambda: (K**self.exponent, G * self._slope(K)[:, :, None]))
@@ -431,7 +417,7 @@ class Exponentiation(Kernel, sk.Exponentiation):
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
-        values = self.kernel.diag(X)
+        values = diag_of(self.kernel, X)
         return _finite(self, lambda: values**self.exponent)
 
     def scaled_to(
@@ -465,8 +451,8 @@ def elementwise(kernel: sk.Kernel, gram: Callable[[sk.Kernel], Any]) -> Any:
     """Gram matrix of a sum, product or power, in place of those of its parts; None for other kernels."""
     constants, scaled = kernel._split() if isinstance(kernel, Product) else ([], kernel)
     if constants:
-        K, factor = gram(scaled), _factor(constants)
-        return _finite(kernel, lambda: np.multiply(K, factor, out=K))
+        K = gram(scaled)
+        return _finite(kernel, lambda: np.multiply(K, _factor(kernel, constants), out=K))
     if isinstance(kernel, sk.KernelOperator):
         K = gram(kernel.k1)
         combine, other = np.add if isinstance(kernel, Sum | sk.Sum) else np.multiply, gram(kernel.k2)

@@ -13,14 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import (
-    count,
-    is_sparse_tensor,
-    number,
-    on_cpu,
-    placed,
-    sliceable,
-)
+from mercer._arrays import count, is_sparse_tensor, is_watched, number, on_cpu, placed, sliceable
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_vector, check_weights, is_number
 from mercer.contributions import Contributions
@@ -413,13 +406,33 @@ def _blocks(kernel: sk.Kernel, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any
     size = max(1, BLOCK // max(count(Y), 1))
     if kernel.requires_vector_input:
         size = engine_for(X).rows_at_once(X, size, count(Y))
-    diagonal = kernel.diag(X) if same else None
+    diagonal = diag_of(kernel, X) if same else None
     for start in range(0, max(count(X), 1), size):  # empty points are refused by the kernel
         rows, lacking = slice(start, min(start + size, count(X))), None
-        block = kernel(_rows(X, rows), Y)
+        block = gram_of(kernel, _rows(X, rows), Y)
         if diagonal is not None:
             lacking = diagonal[rows] - array_namespace(block).linalg.diagonal(block[:, rows])
         yield rows, block, lacking
+
+
+def gram_of(kernel: sk.Kernel, X: Any, Y: Any = None) -> Any:
+    """Gram matrix of any kernel where X is; scikit-learn's compute in main memory."""
+    if isinstance(kernel, Kernel):
+        return kernel(X, Y)
+    return placed(kernel(_plain(kernel, X), None if Y is None else _plain(kernel, Y)), X)
+
+
+def diag_of(kernel: sk.Kernel, X: Any) -> Any:
+    """Diagonal of the Gram matrix of any kernel, where X is."""
+    return kernel.diag(X) if isinstance(kernel, Kernel) else placed(kernel.diag(_plain(kernel, X)), X)
+
+
+def _plain(kernel: sk.Kernel, X: Any) -> Any:
+    if is_watched(X):
+        raise TypeError(
+            f"{kernel!r} of scikit-learn has no derivatives by rows; detach them, or use mercer.kernels"
+        )
+    return on_cpu(X)
 
 
 def _product(K: Any, v: Any) -> Any:
