@@ -1,4 +1,6 @@
-"""Processes, sparse counts, searches and borrowed arrays on a device: ``python -m benchmarks.gpu_more``.
+"""More than rows of numbers on a device: ``python -m benchmarks.gpu_more``.
+
+Processes, sparse counts, searches, borrowed arrays, clouds and graphs; a name prints its figures alone.
 
 Each figure has the difference from main memory beside it.  Without a device everything is a hundredth of
 the size, on the CPU, to see that it runs.
@@ -20,9 +22,16 @@ from scipy import sparse
 from mercer.engine import devices, engine_for
 from mercer.engine.devices import shared_gram, shared_matvec
 from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
-from mercer.kernels import Heat, Matern
+from mercer.kernels import (
+    Gaussian,
+    GaussianEmbedding,
+    Heat,
+    InverseGeneralizedVariance,
+    Matern,
+    MeanEmbedding,
+)
 from mercer.selection.gram_cache import Grams
-from mercer.spaces import Simplex, Sphere
+from mercer.spaces import Graph, Simplex, Sphere
 from mercer.spaces.realisations.base import Operands
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -183,6 +192,58 @@ def borrowed() -> list[Row]:
     return [(f"{name} in and out, {len(X)} rows", f"{spent:.3f} s", f"{off:.1e}")]
 
 
+def clouds() -> list[Row]:
+    """Gram matrices of clouds of 30 to 60 points in R^16, beside the CPU on some of them."""
+    rng, found = np.random.default_rng(0), []
+    sizes = rng.integers(30, 61, size=2000 // PART)
+    X = [rng.normal(size=(k, 16)) + rng.normal(size=16) / 2 for k in sizes]
+    base = Gaussian(length_scale=4.0)
+    plans = (
+        (MeanEmbedding(base), 1, 10),
+        (GaussianEmbedding(base), 1, 10),
+        (InverseGeneralizedVariance(base, eta=0.1), 4, 10),
+    )
+    for kernel, share, fewer in plans:
+        some = X[:: share if PART == 1 else 1]
+        few = some[:: fewer if PART == 1 else 1]
+        near, expected = seconds(lambda k=kernel, Z=few: k(Z))
+        for dtype in (torch.float64, torch.float32):
+            A = [torch.as_tensor(cloud, dtype=dtype, device=DEVICE) for cloud in some]
+            B = [torch.as_tensor(cloud, dtype=dtype, device=DEVICE) for cloud in few]
+            off = np.abs(kernel(B).double().cpu().numpy() - expected).max() / expected.max()  # warms up
+            spent, _ = seconds(lambda k=kernel, A=A: k(A))
+            name = f"{len(some)} clouds of 30 to 60 points, {kernel}, {dtype}"
+            beside = f"CPU {near:.2f} s for {len(few)} clouds"
+            found.append((name, f"{spent:.2f} s", f"{off:.1e}, {peak()}; {beside}"))
+    return found
+
+
+def graphs() -> list[Row]:
+    """Columns and products of the heat kernel of a large graph, and of a small one, decomposed."""
+    rng, found = np.random.default_rng(0), []
+    for size, degree in ((500_000 // PART, 16), (1500, 16)):
+        ends = rng.integers(size, size=(2, size * degree // 2))
+        half = sparse.coo_array((np.ones(ends.shape[1]), ends), shape=(size, size))
+        A = sparse.csr_array(half + half.T)
+        nodes = rng.choice(size, 64, replace=False)
+        kernels = [
+            Heat(Graph(matrix, laplacian="normalized"), t=5.0, normalized=False)
+            for matrix in (A, as_tensor(A, torch.float64))
+        ]
+        v = rng.normal(size=len(nodes))
+        for what, call in (
+            ("64 nodes, first call", lambda k, n=nodes: k(n)),
+            ("64 nodes", lambda k, n=nodes: k(n)),
+            ("matvec", lambda k, n=nodes, v=v: k.matvec(n, None, v)),
+        ):
+            near, expected = seconds(lambda call=call, k=kernels[0]: call(k))
+            spent, values = seconds(lambda call=call, k=kernels[1]: call(k))
+            off = np.abs(values.cpu().numpy() - expected).max() / np.abs(expected).max()
+            name = f"Heat on a graph of {size} nodes, {A.nnz // 2} edges, {what}"
+            found.append((name, f"{spent:.3f} s", f"{off:.1e}, {peak()}; CPU {near:.3f} s"))
+    return found
+
+
 class Lent:
     """An array that offers its memory, and no arithmetic."""
 
@@ -203,7 +264,9 @@ def from_dlpack(values: Any) -> Lent:
 
 def main() -> None:
     """Print all figures, or those of the named functions."""
-    parts = {f.__name__: f for f in (processes, sparse_counts, searches, shared, borrowed)}
+    parts = {
+        f.__name__: f for f in (processes, sparse_counts, searches, shared, borrowed, clouds, graphs)
+    }
     chosen = sys.argv[1:] or list(parts)
     name = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU, a hundredth of the size"
     table = Table("work", "time", "difference", title=f"{time.strftime('%Y-%m-%d')}, {name}")

@@ -301,7 +301,7 @@ def test_graphs_that_are_not_decomposed(monkeypatch) -> None:
     y = np.sin(nodes / 20)
     options = {"optimize": False, "normalize_y": False, "max_features": 60}
     exact = SphericalGPRegressor(Heat(path, t=30.0, normalized=False), **options).fit(nodes, y)
-    monkeypatch.setattr("mercer.spaces.graph.DECOMPOSED", 100)
+    monkeypatch.setattr("mercer.spaces.realisations.operators.DECOMPOSED", 100)
     large = Graph(path.adjacency)
     model = SphericalGPRegressor(Heat(large, t=30.0, normalized=False), **options).fit(nodes, y)
     np.testing.assert_allclose(model.predict(nodes), exact.predict(nodes), atol=1e-6)
@@ -312,7 +312,7 @@ def test_graphs_that_are_not_decomposed(monkeypatch) -> None:
         Heat(path, t=1.0, normalized=False), optimize=False, normalize_y=False
     ).fit(nodes, y)
     assert rough.elbo_ <= whole.elbo_
-    monkeypatch.setattr("mercer.spaces.graph.DECOMPOSED", 100)
+    monkeypatch.setattr("mercer.spaces.realisations.operators.DECOMPOSED", 100)
     with pytest.raises(ValueError, match="weights that fall"):
         SphericalGPRegressor(Spectral(large, lambda v: v + 1)).fit(nodes, y)
 

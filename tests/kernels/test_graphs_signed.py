@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from mercer.kernels import Exponential, Heat, Matern, Power, VonNeumann
 from mercer.spaces import Graph
-from mercer.spaces import graph as graph_module
+from mercer.spaces.realisations import operators
 from mercer.testing import check_kernel
 
 
@@ -16,7 +16,7 @@ from mercer.testing import check_kernel
 def road(request, monkeypatch) -> None:
     """Both ways to compute, on matrices small enough to compare."""
     if request.param == "series":
-        monkeypatch.setattr(graph_module, "DECOMPOSED", 0)
+        monkeypatch.setattr(operators, "DECOMPOSED", 0)
 
 
 def signed(n: int = 12) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Functions of large sparse symmetric matrices, applied to blocks of vectors.
 
 ``f(M) B`` is a Chebyshev series in M: each term costs one pass over the edges, and the error of the
-scalar series on an interval that holds the eigenvalues bounds the error of every entry.
+scalar series on an interval that holds the eigenvalues bounds the error of every entry.  Matrices are
+SciPy's, multiplied in threads, or sparse tensors, multiplied on their device.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from array_api_compat import device
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.fft import dct
 
+from mercer._arrays import is_foreign, is_watched, on_cpu
 from mercer._progress import progress
 from mercer._threads import run, threads_in_use
 
@@ -30,8 +33,45 @@ _ROUNDING = 2e-17
 MOST_TERMS = 2**17
 #: Bytes of one block of vectors; three are held at a time.
 _BLOCK_BYTES = 2**29
+#: Fraction of non-zero entries above which powers of a matrix are products of dense ones.
+_CROWDED = 0.05
 #: Widest block: each edge should fetch many consecutive cache lines.
 WIDTH = 64
+
+
+def from_tensor(matrix: Any) -> tuple[Any, str | None]:
+    """A matrix as NumPy and SciPy know it, and the device that it is on if it is a tensor."""
+    if not is_foreign(matrix):
+        return matrix, None
+    if is_watched(matrix):
+        raise TypeError("the matrix of a graph has no derivatives: detach it")
+    return on_cpu(matrix), str(device(matrix))
+
+
+def at(home: str | None, values: Any) -> Any:
+    """An array or a sparse matrix where a graph is: a tensor on its device, or in main memory."""
+    if home is None:
+        return on_cpu(values)
+    from mercer.engine.tensors import graphs
+
+    return graphs.brought(home, values)
+
+
+def beside(points: Any, block: Any) -> Any:
+    """A block of vectors where points are that it is multiplied with."""
+    return at(str(device(points)) if is_foreign(points) else None, block)
+
+
+def scattered(matrix: Any, nodes: NDArray[np.intp], values: Any) -> Any:
+    """A block of vectors on all nodes, with rows of values added at some; where the matrix is."""
+    if is_foreign(matrix):
+        from mercer.engine.tensors import graphs
+
+        return graphs.scattered(matrix, nodes, values)
+    values = on_cpu(values)
+    block = np.zeros((matrix.shape[0], *values.shape[1:]))
+    np.add.at(block, nodes, values)
+    return block
 
 
 class Series(Protocol):
@@ -41,7 +81,7 @@ class Series(Protocol):
     def passes(self) -> int:
         """Number of passes."""
 
-    def apply(self, matrix: sparse.csr_array, block: Array, advance: Callable[[], None]) -> Array:
+    def apply(self, matrix: Any, block: Any, advance: Callable[[], None]) -> Any:
         """The product of f(M) with a block of vectors, which is used as working space."""
 
 
@@ -59,15 +99,24 @@ class Expansion:
         """See :class:`Series`."""
         return len(self.coefficients) - 1
 
-    def apply(self, matrix: sparse.csr_array, block: Array, advance: Callable[[], None]) -> Array:
+    @property
+    def steps(self) -> tuple[float, float]:
+        """Factors of the matrix M and of one in ``2 x``, with x on [-1, 1]."""
+        width = self.high - self.low
+        return 4 / width, -2 * (self.high + self.low) / width
+
+    def apply(self, matrix: Any, block: Any, advance: Callable[[], None]) -> Any:
         """See :class:`Series`."""
+        if is_foreign(block):
+            from mercer.engine.tensors import graphs
+
+            return graphs.chebyshev(self, matrix, block, advance)
         from mercer.compiled.graphs import chebyshev_step
 
         total: Array = self.coefficients[0] * block
         if self.passes == 0:
             return total
-        width = self.high - self.low
-        slope, shift = 4 / width, -2 * (self.high + self.low) / width
+        slope, shift = self.steps
         parts = _row_parts(matrix)
         current, previous = block, np.zeros_like(block)
         for k, weight in enumerate(self.coefficients[1:]):
@@ -165,8 +214,12 @@ class WalkSeries:
         """See :class:`Series`."""
         return self.terms
 
-    def apply(self, matrix: sparse.csr_array, block: Array, advance: Callable[[], None]) -> Array:
+    def apply(self, matrix: Any, block: Any, advance: Callable[[], None]) -> Any:
         """See :class:`Series`."""
+        if is_foreign(block):
+            from mercer.engine.tensors import graphs
+
+            return graphs.walks(self, matrix, block, advance)
         from mercer.compiled.graphs import walk_step
 
         total = np.zeros_like(block) if self.slope else block.copy()
@@ -181,28 +234,40 @@ class WalkSeries:
         return total
 
 
-def columns(
-    matrix: sparse.csr_array, series: Series, chosen: NDArray[np.intp], keep: NDArray[np.intp]
-) -> Array:
-    """The entries of f(M) in the rows ``keep`` and the columns ``chosen``.
+def columns(matrix: Any, series: Series, chosen: NDArray[np.intp], keep: NDArray[np.intp]) -> Any:
+    """The entries of f(M) in the rows ``keep`` and the columns ``chosen``, where the matrix is.
 
     Nothing larger than the result and three blocks of :data:`_BLOCK_BYTES` bytes is held.
     """
     nodes = matrix.shape[0]
     widest = int(np.clip(_BLOCK_BYTES // (8 * nodes), 1, WIDTH))
     width = -(-len(chosen) // -(-len(chosen) // widest))  # equal parts
-    out = np.empty((len(keep), len(chosen)))
+    shape = len(keep), len(chosen)
+    out: Any = matrix.values().new_empty(shape) if is_foreign(matrix) else np.empty(shape)
     starts = range(0, len(chosen), width)
     with progress(series.passes * len(starts), "diffusing on the graph") as advance:
         for start in starts:
             part = chosen[start : start + width]
-            block = np.zeros((nodes, len(part)))
-            block[part, np.arange(len(part))] = 1.0
+            block = scattered(matrix, part, np.eye(len(part)))
             out[:, start : start + width] = series.apply(matrix, block, advance)[keep]
     return out
 
 
-def product(matrix: sparse.csr_array, series: Series, block: Array) -> Array:
+def half_powers(matrix: Any, nodes: NDArray[np.intp], exponent: int) -> tuple[Any, Any]:
+    """Rows of some nodes in two powers of a matrix, whose exponents add up to the one given."""
+    if is_foreign(matrix):
+        from mercer.engine.tensors import graphs
+
+        return graphs.half_powers(matrix, nodes, exponent)
+    size = matrix.shape[0]
+    step = matrix.toarray() if matrix.nnz > _CROWDED * size**2 else matrix
+    rows = step[nodes] if exponent > 1 else sparse.eye_array(size, format="csr")[nodes]
+    for _ in range(exponent // 2 - 1):
+        rows = rows @ step
+    return rows, rows @ step if exponent % 2 else rows
+
+
+def product(matrix: Any, series: Series, block: Any) -> Any:
     """The product of f(M) with a block of vectors, which is used as working space."""
     with progress(series.passes, "diffusing on the graph") as advance:
         return series.apply(matrix, block, advance)

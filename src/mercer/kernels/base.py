@@ -309,7 +309,7 @@ class Kernel(sk.Kernel):
         pairs = sampling.different_pairs(keys)
 
         def similarities(kernel: Any) -> scale.Array:
-            K, lengths = kernel(points), np.sqrt(kernel.diag(points))
+            K, lengths = on_cpu(kernel(points)), np.sqrt(on_cpu(kernel.diag(points)))
             return np.asarray(K[pairs] / (lengths[pairs[0]] * lengths[pairs[1]]), dtype=float)
 
         return similarities, len(keys)

@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from mercer._arrays import count, is_watched, on_cpu
 from mercer._memory import check_room
@@ -99,7 +100,8 @@ class RealisedKernel(Kernel):
         K, slopes = self.realise(n).slopes(P, [self.slope(n, name) for name in self.free()])
         if len(slopes) == 1:  # avoids a copy of the largest array
             return K, slopes[0][:, :, None]
-        return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0), dtype=K.dtype)
+        xp = array_namespace(K)
+        return K, xp.stack(slopes, axis=2) if slopes else xp.empty((*K.shape, 0), dtype=K.dtype)
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._arrays import on_cpu
 from mercer._memory import check_room
 from mercer._validation import check_choice, refuse_foreign
 from mercer.contributions import Contributions
@@ -85,7 +86,8 @@ class StructuredKernel(Kernel):
         self.validate()
         P, Q = self._check(X, Y)
         if self.normalized:
-            left, right = positive(self._diagonal(P), "X"), positive(self._diagonal(Q), "Y")
+            left = positive(on_cpu(self._diagonal(P)), "X")
+            right = positive(on_cpu(self._diagonal(Q)), "Y")
             weights = weights / np.sqrt(left)[:, None] / np.sqrt(right)
         return self._contributions(P, Q, weights)
 

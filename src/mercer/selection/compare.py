@@ -171,6 +171,9 @@ def compare(
     names = _get_feature_names(X)
     size, note = landmark_size(landmarks, len(target.y), max_memory)
     data = replace(data, notes=(*data.notes, note) if note else data.notes)
+    if device is not None and not data.kind.vectors:
+        note = f"kernels of {data.noun} are computed in main memory, not on {device}"
+        data = replace(data, notes=(*data.notes, note))
     search = KernelSearchCV(
         estimator=target.estimator(metric, solver, size), scoring=metric, n_jobs=n_jobs,
         max_memory=max_memory, cache=cache, device=device, random_state=random_state,

@@ -93,7 +93,7 @@ class Grams:
         if K is not None:
             return K
         start = time.process_time()
-        K = np.asarray(kernel(self.X)).astype(self.dtype, copy=False)
+        K = np.asarray(on_cpu(kernel(self.X))).astype(self.dtype, copy=False)
         self.seconds["products"] += time.process_time() - start
         return K
 

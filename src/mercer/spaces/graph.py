@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal
@@ -13,22 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
-from scipy.sparse.linalg import eigsh
 
-from mercer._validation import refuse_foreign
+from mercer._arrays import on_cpu
+from mercer.engine import matrix_functions
 from mercer.laws import Law
 from mercer.spaces.base import Space
 from mercer.spaces.realisations.eigenfunctions import LogWeights
 from mercer.spaces.realisations.graph_features import Eigenvectors
 from mercer.spaces.realisations.graphs import NodeFunction
+from mercer.spaces.realisations.operators import Operator
 
 Array = NDArray[np.float64]
 MatrixName = Literal["laplacian", "similarity"]
 
 LAPLACIANS = ("unnormalized", "normalized")
 SIMILARITIES = ("adjacency", "laplacian", "normalized", "matrix")
-#: Graphs up to this size are decomposed once; larger ones never are.
-DECOMPOSED = 4000
 #: Relative asymmetry that counts as rounding.
 _ROUNDING = 1e-12
 _FROM_EDGES = "make a graph of an edge list by networkx.Graph(edges) or networkx.from_pandas_edgelist"
@@ -46,9 +45,10 @@ class Graph(Space):
 
     Parameters
     ----------
-    graph : networkx graph, sparse or dense array of shape (n, n)
+    graph : networkx graph, sparse or dense array or tensor of shape (n, n)
         Of a networkx graph the labels are the points, and edges have the attribute ``weight``
-        (1 where they have none); of an adjacency matrix the points are the indices 0 .. n - 1.
+        (1 where they have none); of an adjacency matrix the points are the indices 0 .. n - 1.  Kernels
+        on the graph of a tensor are computed on its device, and are tensors there.
     laplacian : {"unnormalized", "normalized"}
         The Laplacian of ``Heat``, ``Matern`` and ``Spectral``.
     similarity : {"adjacency", "laplacian", "normalized", "matrix"}
@@ -87,6 +87,7 @@ class Graph(Space):
             graph = _from_networkx(graph)
         else:
             self._labels = None
+        graph, self._home = matrix_functions.from_tensor(graph)
         self._adjacency = _check_adjacency(graph, self._labels)
         if similarity != "matrix":
             self._refuse_negative(
@@ -104,7 +105,7 @@ class Graph(Space):
     ) -> Graph:
         """The same nodes and edges with another Laplacian and similarity."""
         other = Graph(self._adjacency, laplacian, similarity)
-        other._labels = self._labels
+        other._labels, other._home = self._labels, self._home
         return other
 
     def columns(self, P: Any) -> int:
@@ -194,10 +195,14 @@ class Graph(Space):
     def _laplacian_operator(self) -> Operator:
         self._refuse_negative("but a Laplacian needs weights that are not negative")
         normalized = self._laplacian == "normalized"
-        return self._normalized_laplacian() if normalized else self._plain_laplacian()
+        found = self._normalized_laplacian() if normalized else self._plain_laplacian()
+        return replace(found, home=self._home)
 
     @cached_property
     def _similarity_operator(self) -> Operator:
+        return replace(self._similarities(), home=self._home)
+
+    def _similarities(self) -> Operator:
         if self._similarity == "adjacency":
             first, second = self._edge_degrees()
             reach = float((np.sqrt(first) * np.sqrt(second)).max(initial=0.0))
@@ -287,9 +292,7 @@ class Graph(Space):
         """
         if isinstance(X, str | bytes):
             raise TypeError(f"{name} is one string; give a list of nodes")
-        refuse_foreign(X, f"{name} is a {type(X).__name__}; give nodes as a list or a NumPy array")
-        if hasattr(X, "to_numpy"):
-            X = X.to_numpy()
+        X = X.to_numpy() if hasattr(X, "to_numpy") else on_cpu(X)
         if not isinstance(X, Iterable) or getattr(X, "ndim", 1) == 0:
             raise ValueError(f"{name} is {X!r}; give a list of nodes, such as [{X!r}]")
         X = X if isinstance(X, np.ndarray) else list(X)
@@ -340,7 +343,7 @@ class Graph(Space):
             ) from None
 
     def _identity(self) -> tuple[Any, ...]:
-        return self._laplacian, self._similarity, self._digest
+        return self._laplacian, self._similarity, self._home, self._digest
 
     @cached_property
     def _digest(self) -> str:
@@ -357,7 +360,7 @@ class Graph(Space):
 
     def __getstate__(self) -> dict[str, Any]:
         # Matrices and decompositions are computed again where they are needed.
-        kept = ("_laplacian", "_similarity", "_labels", "_adjacency")
+        kept = ("_laplacian", "_similarity", "_labels", "_home", "_adjacency")
         return {name: self.__dict__[name] for name in kept}
 
     def __repr__(self) -> str:
@@ -368,59 +371,8 @@ class Graph(Space):
             for name, usual in (("laplacian", LAPLACIANS[0]), ("similarity", SIMILARITIES[0]))
             if getattr(self, name) != usual
         )
-        return f"Graph(<{self.size} nodes, {edges} edges>{options})"
-
-
-@dataclass(frozen=True, eq=False)
-class Operator:
-    """A symmetric matrix on the nodes, and an interval that holds its eigenvalues.
-
-    ``null`` holds, for a Laplacian, the entries of the vectors that it maps to zero: one vector for each
-    component, all in one array, with the number of the component of each node beside it.
-    """
-
-    matrix: sparse.csr_array
-    low: float
-    high: float
-    null: tuple[Array, NDArray[np.int32]] | None = None
-
-    @property
-    def nullity(self) -> int:
-        """Number of eigenvalues that are exactly zero: one for each component."""
-        return 0 if self.null is None else int(self.null[1].max()) + 1
-
-    @property
-    def decomposable(self) -> bool:
-        """Whether the matrix is small enough to be decomposed."""
-        return bool(self.matrix.shape[0] <= DECOMPOSED)
-
-    @cached_property
-    def decomposition(self) -> tuple[Array, Array]:
-        """All eigenvalues, ascending and within the interval, and eigenvectors in columns."""
-        values, vectors = np.linalg.eigh(self.matrix.toarray())
-        values = np.clip(values, self.low, self.high)
-        # As many are zero as there are components, whatever rounding says.
-        zeros = slice(0, self.nullity) if self.low == 0 else slice(len(values) - self.nullity, None)
-        values[zeros] = 0.0
-        return values, vectors
-
-    @cached_property
-    def top(self) -> float:
-        """Largest eigenvalue."""
-        return self._extreme("LA", -1)
-
-    @cached_property
-    def bottom(self) -> float:
-        """Least eigenvalue."""
-        return self._extreme("SA", 0)
-
-    def _extreme(self, which: str, position: int) -> float:
-        if self.decomposable or self.matrix.shape[0] < 3:
-            return float(self.decomposition[0][position])
-        if self.matrix.nnz == 0:
-            return 0.0
-        start = np.random.default_rng(0).uniform(0.5, 1.5, size=self.matrix.shape[0])
-        return float(eigsh(self.matrix, k=1, which=which, v0=start, return_eigenvectors=False)[0])
+        place = "" if self._home is None else f" on {self._home}"
+        return f"Graph(<{self.size} nodes, {edges} edges{place}>{options})"
 
 
 def _from_networkx(graph: Any) -> sparse.csr_array:
@@ -439,7 +391,6 @@ def _from_networkx(graph: Any) -> sparse.csr_array:
 def _check_adjacency(given: Any, labels: list[Any] | None) -> sparse.csr_array:
     """Adjacency matrix in canonical form, or an error that names an edge."""
     if not sparse.issparse(given):
-        refuse_foreign(given, "give the adjacency matrix as a NumPy or SciPy array, or a networkx graph")
         if isinstance(given, list | tuple) and any(isinstance(row, tuple) for row in given):
             raise ValueError(f"this is a list of tuples, not a matrix; {_FROM_EDGES}")
         given = np.asarray(given)

@@ -9,9 +9,9 @@ from mercer.kernels.base import log_derivative
 from mercer.kernels.realised import RealisedKernel
 from mercer.laws import Law
 from mercer.spaces import Graph, Space
-from mercer.spaces.graph import Operator
 from mercer.spaces.realisations.base import Slope
 from mercer.spaces.realisations.graphs import NodeFunction
+from mercer.spaces.realisations.operators import Operator
 
 
 class NodeKernel(RealisedKernel):

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
-from scipy import sparse
 
-from mercer._arrays import count, number, on_cpu
+from mercer._arrays import count, number, on_cpu, squared_lengths
 from mercer._validation import check_vector
 from mercer.contributions import Contributions, of_nodes
+from mercer.engine.matrix_functions import at, beside, scattered
 from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.structured import StructuredKernel
 from mercer.laws import Diffusion
 from mercer.spaces import Graph, Space
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.graphs import NodeFunction
+from mercer.spaces.realisations.operators import Operator
 
 Array = NDArray[np.float64]
 Nodes = NDArray[np.intp]
@@ -40,7 +42,8 @@ class Diffused(StructuredKernel):
 
     Positive semidefinite if the base kernel is, for every t > 0.  On graphs of more than 4000 nodes
     there is never an n x n matrix: columns are computed block by block, by Chebyshev series in L and
-    products with the base kernel.
+    products with the base kernel.  On the graph of a tensor they are computed on its device, and the
+    base kernel where the attributes are.
 
     The base kernel learns what it needs (:meth:`learnt_from`), such as weights of words, from the
     attributes of all nodes.  Its parameters have nested names such as ``base__length_scale``.  They can
@@ -127,9 +130,8 @@ class Diffused(StructuredKernel):
         self.validate()
         P, Q = self._check(X, None if Y is X else Y)
         Q = P if Q is None else Q
-        v = np.asarray(check_vector(on_cpu(v), len(Q)), dtype=float)
-        block = np.zeros((self.space.size, 1 if v.ndim == 1 else v.shape[1]))
-        np.add.at(block, Q, v.reshape(len(v), -1))
+        v = check_vector(v, len(Q))
+        block = scattered(self._operator.edges, Q, v.reshape(len(v), -1))
         heat = self._heat()
         found = heat.times(self._attribute_product()(heat.times(block)))[P]
         return found[:, 0] if v.ndim == 1 else found
@@ -157,41 +159,46 @@ class Diffused(StructuredKernel):
     def _features(self) -> Any:
         """Explicit features of the base kernel for all nodes; None if it has none."""
         base, points = self._base()
-        F = base.explicit_features(points)
-        if F is None:
-            return None
-        return sparse.csr_array(F) if sparse.issparse(F) else np.asarray(F, dtype=float)
+        return base.explicit_features(points)
 
     def _few_features(self) -> Any:
-        """The same if they are few enough to be smoothed, else None."""
+        """Features in rows, where the graph is, if they are few enough to be smoothed, else None."""
         F = self._features()
-        return F if F is not None and F.shape[1] <= _FEW_FEATURES else None
+        few = F is not None and F.shape[1] <= _FEW_FEATURES
+        return at(self._operator.home, F.T) if few else None
 
-    def _attribute_product(self) -> Callable[[Array], Array]:
+    def _attribute_product(self) -> Callable[[Any], Any]:
         """The product of K_base with a block of vectors."""
         F = self._features()
         if F is not None:
-            return lambda block: F @ (F.T @ block)
+            left, right = (at(self._operator.home, part) for part in (F, F.T))
+            return lambda block: left @ (right @ block)
         base, points = self._base()
-        if self.space.operator("laplacian").decomposable:
-            K = np.asarray(base(points), dtype=float)
+        home = self._operator.home
+        if self._operator.decomposable:
+            K = at(home, base(points))
             return lambda block: K @ block
-        return lambda block: np.asarray(base.matvec(points, None, block), dtype=float)
+        # The base kernel is computed where the attributes are.
+        return lambda block: at(home, base.matvec(points, None, beside(points, block)))
 
     def _parts(self, nodes: Nodes) -> Iterator[slice]:
         """Places of nodes whose distributions of heat are in memory together."""
         width = max(1, _BLOCK_BYTES // (8 * self.space.size))
         return (slice(start, start + width) for start in range(0, len(nodes), width))
 
-    def _smoothed(self, nodes: Nodes, F: Any) -> Array:
-        """Means of features under the heat of nodes."""
-        everywhere = np.arange(self.space.size)
-        heat, found = self._heat(), np.empty((len(nodes), F.shape[1]))
+    def _heated(self, nodes: Nodes, rate: float = 0.0) -> Iterator[Any]:
+        """Distributions of heat from some nodes in columns; with a rate, their slope."""
+        heat, everywhere = self._heat(), np.arange(self.space.size)
         for part in self._parts(nodes):
-            found[part] = heat.plain_gram(nodes[part], everywhere) @ F
-        return found
+            block = heat.plain_gram(everywhere, nodes[part])
+            yield -rate * (self._operator.edges @ block) if rate else block
 
-    def _gram(self, P: Nodes, Q: Nodes | None) -> Array:
+    def _smoothed(self, nodes: Nodes, features: Any, rate: float = 0.0) -> Any:
+        """Means of features under the heat of nodes."""
+        found = [features @ block for block in self._heated(nodes, rate)]
+        return array_namespace(found[0]).concat(found, axis=1).T
+
+    def _gram(self, P: Nodes, Q: Nodes | None) -> Any:
         F = self._few_features()
         if F is not None:
             G = self._smoothed(P, F)
@@ -199,56 +206,47 @@ class Diffused(StructuredKernel):
         if Q is None:
             few, where = np.unique(P, return_inverse=True)
             K = self._columns(few, few)
-            return ((K + K.T) / 2)[np.ix_(where, where)]
+            return ((K + K.T) / 2)[where[:, None], where]
         swap = len(P) < len(Q)
         few, where = np.unique(P if swap else Q, return_inverse=True)
         K = self._columns(few, Q if swap else P)[:, where]
         return K.T if swap else K
 
-    def _columns(self, few: Nodes, keep: Nodes, rate: float = 0.0) -> Array:
+    def _columns(self, few: Nodes, keep: Nodes, rate: float = 0.0) -> Any:
         """Entries of K in the rows ``keep``; with a rate, one of the two flows is differentiated."""
-        out, everywhere = np.empty((len(keep), len(few))), np.arange(self.space.size)
-        heat, product, laplacian = self._heat(), self._attribute_product(), self._laplacian
-        for part in self._parts(few):
-            block = heat.plain_gram(everywhere, few[part])
-            if rate:
-                block = -rate * (laplacian @ block)
-            out[:, part] = heat.times(product(block))[keep]
-        return out
+        heat, product = self._heat(), self._attribute_product()
+        found = [heat.times(product(block))[keep] for block in self._heated(few, rate)]
+        return array_namespace(found[0]).concat(found, axis=1)
 
     @property
-    def _laplacian(self) -> Any:
-        return self.space.operator("laplacian").matrix
+    def _operator(self) -> Operator:
+        return self.space.operator("laplacian")
 
-    def _diagonal(self, P: Nodes) -> Array:
+    def _diagonal(self, P: Nodes) -> Any:
         F = self._few_features()
         if F is not None:
-            G = self._smoothed(P, F)
-            return np.vecdot(G, G)
+            return squared_lengths(self._smoothed(P, F))
         few, where = np.unique(P, return_inverse=True)
-        heat, product, everywhere = self._heat(), self._attribute_product(), np.arange(self.space.size)
-        values = np.empty(len(few))
-        for part in self._parts(few):
-            block = heat.plain_gram(everywhere, few[part])
-            values[part] = (block * product(block)).sum(axis=0)
-        return values[where]
+        product = self._attribute_product()
+        values = [(block * product(block)).sum(axis=0) for block in self._heated(few)]
+        return array_namespace(values[0]).concat(values)[where]
 
     def _contributions(self, P: Nodes, Q: Nodes, weights: Array) -> tuple[Contributions, ...]:
         """Of nodes that heat from P reaches, and of attributes of the base kernel's features."""
-        heat, block = self._heat(), np.zeros((self.space.size, len(P)))
-        np.add.at(block, Q, weights.T)
+        heat, block = self._heat(), scattered(self._operator.edges, Q, weights.T)
         sums = self._attribute_product()(heat.times(block))
-        found = of_nodes(self.space.nodes, heat.plain_gram(P, np.arange(self.space.size)) * sums.T)
+        values = on_cpu(heat.plain_gram(P, np.arange(self.space.size)) * sums.T)
+        found = of_nodes(self.space.nodes, values)
         F, names = self._few_features(), self._attribute_names
-        if F is None or F.shape[1] != len(names):
+        if F is None or F.shape[0] != len(names):
             return found
-        means = self._smoothed(P, F) * (weights @ self._smoothed(Q, F))
+        means = on_cpu(self._smoothed(P, F)) * (weights @ on_cpu(self._smoothed(Q, F)))
         return (*found, Contributions("column", names, means, exact=True))
 
     def _slope(self, P: Nodes, name: str) -> Array:
         F, t = self._few_features(), number(self.t)
         if F is not None:
-            S = self._smoothed(P, -t * (self._laplacian @ F)) @ self._smoothed(P, F).T
+            S = self._smoothed(P, F, t) @ self._smoothed(P, F).T
             return S + S.T
         few, where = np.unique(P, return_inverse=True)
         S = self._columns(few, few, t)

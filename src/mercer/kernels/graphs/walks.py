@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import number
+from mercer._arrays import number, on_cpu, placed
 from mercer._validation import is_whole
-from mercer.engine.matrix_functions import WalkSeries
+from mercer.engine.matrix_functions import WalkSeries, half_powers
 from mercer.kernels.graphs.base import NodeKernel
 from mercer.laws import Law
 from mercer.spaces import Graph, Space
@@ -21,8 +22,6 @@ from mercer.spaces.realisations.graphs import LOG_MAX, Array, NodeFunction, Node
 
 #: A negative eigenvalue smaller than this fraction of the spectrum's width counts as zero.
 _ROUNDING = 1e-12
-#: Fraction of non-zero entries above which a matrix is multiplied as a dense one.
-_CROWDED = 0.05
 #: Exponents up to which exp(beta A) from an eigendecomposition is exact to 1e-11 everywhere.
 _SMALL_EXPONENT = 8.0
 #: Discount factors of VonNeumann relative to their limit: the usual one, and the largest for optimisers.
@@ -68,45 +67,41 @@ class _Products(NodeFunction):
 
     law: _PowerLaw
 
-    def plain_gram(self, P: Nodes, Q: Nodes | None) -> Array:
+    def plain_gram(self, P: Nodes, Q: Nodes | None) -> Any:
         """See :class:`NodeFunction`."""
         left, rest = self._half_way(P)
         right = left if Q is None else self._half_way(Q)[0]
         with np.errstate(over="ignore", invalid="ignore"):
             return self._in_range(rest @ right.T)
 
-    def plain_diagonal(self, P: Nodes) -> Array:
+    def plain_diagonal(self, P: Nodes) -> Any:
         """See :class:`NodeFunction`."""
         left, rest = self._half_way(P)
         with np.errstate(over="ignore", invalid="ignore"):
             products = left.multiply(rest) if sparse.issparse(left) else left * rest
             return self._in_range(products.sum(axis=1))
 
-    def times(self, block: Array) -> Array:
+    def times(self, block: Any) -> Any:
         """See :class:`NodeFunction`."""
         for _ in range(self.law.exponent):
-            block = self.operator.matrix @ block
+            block = self.operator.edges @ block
         return block
 
     def _met_half_way(self, P: Nodes, Q: Nodes, weights: Array) -> Array:
-        left, right = self._half_way(P)[1], weights @ self._half_way(Q)[0]
-        return left.multiply(right).toarray() if sparse.issparse(left) else left * right
+        left, right = self._half_way(P)[1], self._half_way(Q)[0]
+        right = placed(weights, right) @ right
+        return left.multiply(right).toarray() if sparse.issparse(left) else on_cpu(left * right)
 
     def _half_way(self, P: Nodes) -> tuple[Any, Any]:
         """Rows of two matrix powers whose product is the power."""
-        matrix, size = self.operator.matrix, self.graph.size
-        step = matrix.toarray() if matrix.nnz > _CROWDED * size**2 else matrix
-        rows = step[P] if self.law.exponent > 1 else sparse.eye_array(size, format="csr")[P]
         with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(self.law.exponent // 2 - 1):
-                rows = rows @ step
-            return rows, rows @ step if self.law.exponent % 2 else rows
+            return half_powers(self.operator.edges, P, self.law.exponent)
 
-    def _in_range(self, values: Any) -> Array:
-        values = values.toarray() if sparse.issparse(values) else np.asarray(values, dtype=float)
+    def _in_range(self, values: Any) -> Any:
+        values = values.toarray() if sparse.issparse(values) else values
         largest = max(abs(self.operator.low), abs(self.operator.high))
         vanishing = largest > 0 and self.law.exponent * math.log(largest) < -LOG_MAX
-        if vanishing or not np.isfinite(values).all():
+        if vanishing or not array_namespace(values).isfinite(values).all():
             raise ValueError(
                 f"S^{self.law.exponent} is out of the floating range; use a smaller exponent or "
                 "rescale the edge weights"

@@ -382,10 +382,10 @@ def normalised(K: Any, P: Any, Q: Any, diagonal: Callable[[Any], Any]) -> tuple[
     return with_diagonal(K, 1.0) if Q is None else K, squares
 
 
-def normalised_slope(slope: Array, K: Array, squares: Array) -> Array:
+def normalised_slope(slope: Any, K: Any, squares: Any) -> Any:
     """Derivative of a normalised Gram matrix from that of the plain one, which is overwritten."""
-    relative = np.diagonal(slope) / squares / 2
-    divide(slope, np.sqrt(squares), np.sqrt(squares))
+    relative = slope.diagonal() / squares / 2
+    slope = divide(slope, squares**0.5, squares**0.5)
     slope -= K * (relative[:, None] + relative)
     return slope
 

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from mercer._arrays import on_cpu
 from mercer._progress import progress
+from mercer.engine import matrix_functions
 from mercer.spaces.realisations.base import FeatureMap
 from mercer.spaces.realisations.eigenfunctions import USUAL, Eigenfunctions, LogWeights
 
 if TYPE_CHECKING:
-    from mercer.spaces.graph import Operator
     from mercer.spaces.realisations.graphs import NodeFunction
+    from mercer.spaces.realisations.operators import Operator
 
 Array = NDArray[np.float64]
 
@@ -30,11 +32,14 @@ _THIN, _SOON = 6, 10_000
 
 @dataclass(frozen=True, eq=False)
 class NodeFeatures(FeatureMap):
-    """``F_x = (sqrt(f(lambda_1)) u_1(x), ...)`` with the eigenpairs of the largest weights."""
+    """``F_x = (sqrt(f(lambda_1)) u_1(x), ...)`` with the eigenpairs of the largest weights.
+
+    Features of the graph of a tensor are on its device.
+    """
 
     eigenvalues: Array
     error: float
-    rows: Array
+    rows: Any
 
     @classmethod
     def of(cls, law: NodeFunction, size: int, seed: int) -> NodeFeatures:
@@ -44,7 +49,7 @@ class NodeFeatures(FeatureMap):
         order = np.argsort(-weights, kind="stable")
         factor = law.largest_weight()
         rows = vectors[:, order] * np.sqrt(factor * weights[order])
-        return cls(eigenvalues[order], factor * left_out, rows)
+        return cls(eigenvalues[order], factor * left_out, matrix_functions.at(law.operator.home, rows))
 
     def __call__(self, P: Any) -> Any:
         """See :class:`FeatureMap`."""
@@ -59,7 +64,7 @@ def _heaviest(law: NodeFunction, wanted: int, seed: int) -> tuple[Array, Array, 
         weights = law.relative_weights(eigenvalues)
         order = np.argsort(-weights, kind="stable")
         left_out = float(weights[order[wanted]]) if wanted < len(order) else 0.0
-        return eigenvalues[order[:wanted]], vectors[:, order[:wanted]], left_out
+        return eigenvalues[order[:wanted]], on_cpu(vectors)[:, order[:wanted]], left_out
     if wanted >= law.graph.size // 2:
         raise ValueError(
             f"n_components={wanted} of {law.graph.size} nodes is not a small part of the spectrum"
@@ -196,6 +201,7 @@ class Eigenvectors(Eigenfunctions):
         if not operator.decomposable:
             return cls._least(graph, USUAL if count is None else count, log_weights)
         values, vectors = operator.decomposition
+        vectors = on_cpu(vectors)
         kept = np.arange(len(values))
         if count is not None and count < len(values):
             kept = np.sort(np.argsort(-log_weights(values), kind="stable")[:count])

@@ -9,8 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
+from mercer._arrays import on_cpu, placed, squared_lengths
 from mercer.contributions import Contributions, of_nodes
 from mercer.engine import matrix_functions
 from mercer.laws import Law
@@ -27,7 +29,8 @@ from mercer.spaces.realisations.base import (
 from mercer.spaces.realisations.graph_features import NodeFeatures
 
 if TYPE_CHECKING:
-    from mercer.spaces.graph import Graph, Operator
+    from mercer.spaces.graph import Graph
+    from mercer.spaces.realisations.operators import Operator
 
 Array = NDArray[np.float64]
 Nodes = NDArray[np.intp]
@@ -58,7 +61,7 @@ class NodeFunction(Realisation):
     Graphs of up to 4000 nodes are decomposed once, and every further kernel is a matrix product.  On
     larger graphs there is never an n x n matrix: a column is computed for each node asked for, by a
     Chebyshev series of f with a bound on its error (:meth:`expansion`), at the cost of one pass over the
-    edges per term.
+    edges per term.  Results are where the matrix is multiplied.
 
     Parameters
     ----------
@@ -152,17 +155,17 @@ class NodeFunction(Realisation):
                 "shorter time or length scale, or drop the weakest or the strongest edges"
             )
 
-    def gram(self, P: Nodes, Q: Nodes | None = None, moving: Sequence[Moving] = ()) -> Array:
+    def gram(self, P: Nodes, Q: Nodes | None = None, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
         K = self.plain_gram(P, Q)
         return normalised(K, P, Q, self.plain_diagonal)[0] if self.normalized else K
 
-    def diagonal(self, P: Nodes, moving: Sequence[Moving] = ()) -> Array:
+    def diagonal(self, P: Nodes, moving: Sequence[Moving] = ()) -> Any:
         """See :class:`Realisation`."""
         values = self.plain_diagonal(P)
-        return np.ones_like(positive(values, "X")) if self.normalized else values
+        return 0 * positive(values, "X") + 1 if self.normalized else values
 
-    def slopes(self, P: Nodes, slopes: Sequence[Slope]) -> tuple[Array, list[Array]]:
+    def slopes(self, P: Nodes, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
         """See :class:`Realisation`."""
         K = self.plain_gram(P, None)
         plain = [self._slope(P, slope) for slope in slopes]
@@ -171,7 +174,7 @@ class NodeFunction(Realisation):
         K, squares = normalised(K, P, None, self.plain_diagonal)
         return K, [normalised_slope(slope, K, squares) for slope in plain]
 
-    def plain_gram(self, P: Nodes, Q: Nodes | None) -> Array:
+    def plain_gram(self, P: Nodes, Q: Nodes | None) -> Any:
         """Gram matrix that is not normalised."""
         self._check_resolved()
         if self._by_spectrum:
@@ -180,42 +183,41 @@ class NodeFunction(Realisation):
         series, factor = self._series()
         return factor * self._columns(series, P, Q)
 
-    def _features(self, P: Nodes) -> Array:
+    def _features(self, P: Nodes) -> Any:
         eigenvalues, vectors = self.operator.decomposition
-        return vectors[P] * np.sqrt(self.relative_weights(eigenvalues))
+        return vectors[P] * placed(np.sqrt(self.relative_weights(eigenvalues)), vectors)
 
-    def _columns(self, series: Series, P: Nodes, Q: Nodes | None) -> Array:
+    def _columns(self, series: Series, P: Nodes, Q: Nodes | None) -> Any:
         """Entries of the series, from columns for the smaller of two sets of nodes."""
-        matrix = self.operator.matrix
+        matrix = self.operator.edges
         few, where = np.unique(P if Q is None or len(P) < len(Q) else Q, return_inverse=True)
         if Q is None:
             K = matrix_functions.columns(matrix, series, few, few)
-            return ((K + K.T) / 2)[np.ix_(where, where)]
+            return ((K + K.T) / 2)[where[:, None], where]
         if len(P) < len(Q):
             return matrix_functions.columns(matrix, series, few, Q)[:, where].T
         return matrix_functions.columns(matrix, series, few, P)[:, where]
 
-    def plain_diagonal(self, P: Nodes) -> Array:
+    def plain_diagonal(self, P: Nodes) -> Any:
         """K(x, x) of each node."""
         self._check_resolved()
         if self._by_spectrum:
             features = self._features(P)
-            return self._factor() * np.vecdot(features, features)
+            return self._factor() * squared_lengths(features)
         few, where = np.unique(P, return_inverse=True)
         series, factor = self._series()
-        values = np.empty(len(few))
-        for start in range(0, len(few), matrix_functions.WIDTH):
-            part = few[start : start + matrix_functions.WIDTH]
-            values[start : start + len(part)] = np.diagonal(self._columns(series, part, None))
-        return factor * values[where]
+        starts = range(0, len(few), matrix_functions.WIDTH)
+        parts = [few[start : start + matrix_functions.WIDTH] for start in starts]
+        values = [self._columns(series, part, None).diagonal() for part in parts]
+        return factor * array_namespace(values[0]).concat(values)[where]
 
-    def _slope(self, P: Nodes, slope: Slope) -> Array:
+    def _slope(self, P: Nodes, slope: Slope) -> Any:
         if not self._by_spectrum:
             series, factor = self._series(slope)
             return factor * self._columns(series, P, None)
         eigenvalues, vectors = self.operator.decomposition
         chosen = vectors[P]
-        found = (chosen * self._weight_slopes(eigenvalues, slope)) @ chosen.T
+        found = (chosen * placed(self._weight_slopes(eigenvalues, slope), vectors)) @ chosen.T
         return self._factor() * (found + found.T) / 2
 
     def pair_similarities(
@@ -236,7 +238,7 @@ class NodeFunction(Realisation):
         i, j = i[joined], j[joined]
 
         def similarities(other: NodeFunction) -> Array:
-            K = other.plain_gram(nodes, None)
+            K = on_cpu(other.plain_gram(nodes, None))
             lengths = np.sqrt(np.diagonal(K))
             return K[i, j] / (lengths[i] * lengths[j])
 
@@ -248,8 +250,7 @@ class NodeFunction(Realisation):
             return None
         self._check_resolved()
         Q = P if Q is None else Q
-        block = np.zeros((self.graph.size, 1 if v.ndim == 1 else v.shape[1]))
-        np.add.at(block, Q, v.reshape(len(v), -1))
+        block = matrix_functions.scattered(self.operator.edges, Q, v.reshape(len(v), -1))
         result = self.times(block)[P]
         return result[:, 0] if v.ndim == 1 else result
 
@@ -260,7 +261,7 @@ class NodeFunction(Realisation):
         """
         if self.normalized:
             lengths = [
-                np.sqrt(positive(self.plain_diagonal(nodes), name))
+                np.sqrt(positive(on_cpu(self.plain_diagonal(nodes)), name))
                 for nodes, name in ((P, "X"), (Q, "Y"))
             ]
             weights = weights / lengths[0][:, None] / lengths[1]
@@ -269,23 +270,22 @@ class NodeFunction(Realisation):
     def _met_half_way(self, P: Nodes, Q: Nodes, weights: Array) -> Array:
         """Sums ``sum_q weights[p, q] R(p, u) R(q, u)`` for all nodes u."""
         root = self._root()
-        block = np.zeros((self.graph.size, len(P)))
-        np.add.at(block, Q, weights.T)
-        return root.plain_gram(P, np.arange(self.graph.size)) * root.times(block).T
+        block = matrix_functions.scattered(self.operator.edges, Q, weights.T)
+        return on_cpu(root.plain_gram(P, np.arange(self.graph.size)) * root.times(block).T)
 
     def _root(self) -> NodeFunction:
         """The square root of the plain kernel."""
         return NodeFunction(self.graph, self.operator, _SquareRoot(self.law), self.normalized)
 
-    def times(self, block: Array) -> Array:
+    def times(self, block: Any) -> Any:
         """Product of the plain kernel of all nodes with a block of vectors, which is used up."""
         self._check_resolved()
         if self._by_spectrum:
             eigenvalues, vectors = self.operator.decomposition
-            weights = self._factor() * self.relative_weights(eigenvalues)
+            weights = placed(self._factor() * self.relative_weights(eigenvalues), vectors)
             return vectors @ (weights[:, None] * (vectors.T @ block))
         series, factor = self._series()
-        return factor * matrix_functions.product(self.operator.matrix, series, block)
+        return factor * matrix_functions.product(self.operator.edges, series, block)
 
     def log(self, P: Any, Q: Any = None) -> Any:
         """See :class:`Realisation`."""
