@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -25,7 +26,7 @@ from mercer.machines.points import Points, learnt_kernel, products
 from mercer.machines.program import Array
 from mercer.rows import Block, ColumnCheck, RowSource, checkpoint_for, open_rows, source_for
 from mercer.rows.checkpoint import Checkpoint
-from mercer.rows.statistics import Statistics, collect
+from mercer.rows.statistics import Statistics, collect, weights_of
 
 #: Rows among which landmarks are chosen: so many of each, and at least so many.
 _PER_LANDMARK, _LEAST = 10, 10_000
@@ -129,7 +130,11 @@ class LandmarkMachine(BaseEstimator, ABC):
 
     def _alpha(self, sums: RidgeSums) -> float:
         """The alpha that was asked for, or the best by generalised cross-validation."""
-        return sums.best_alpha() if isinstance(self.alpha, str) else float(self.alpha)
+        if not isinstance(self.alpha, str):
+            return float(self.alpha)
+        size = len(self._whitening)
+        L = solve_triangular(self._whitening, np.eye(size), lower=True, check_finite=False)
+        return sums.best_alpha(L, *self._landmark_rows)
 
     def _validate(self) -> None:
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
@@ -174,13 +179,15 @@ class LandmarkMachine(BaseEstimator, ABC):
             size = kept.results["size"]
             features, sample = self._choose(rows, kept, size)
             self.statistics_ = collect(features, rows, kept, targets)
+            self._whitening = features.whitening
+            pivots = kept.results["landmarks"][0]
+            self._landmark_rows = targets(sample)[pivots], weights_of(sample)[pivots]
             if not auto or features.size < size or 2 * size > _LAST or not self._pays():
                 break
             kept.results["size"] = 2 * size
             for name in ("landmarks", "statistics"):
                 del kept.results[name]
         self.kernel_, self.landmarks_ = features.kernel, features.points
-        self._whitening = features.whitening
         return sample
 
     def _choose(self, rows: RowSource, kept: Checkpoint, size: int) -> tuple[LandmarkFeatures, Block]:

@@ -41,7 +41,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         takes a pass over the rows.
     alpha : float or "auto"
         Weight of the squared norm.  "auto" minimises the score of generalised cross-validation,
-        ``|y - f|^2 / (1 - df / m)^2`` with ``df`` degrees of freedom, which follows from the sums.
+        ``|y - f|^2 / (1 - df / m)^2`` with ``df`` degrees of freedom, over rows that are not landmarks;
+        it follows from the sums.
     scale : float, optional
         Scale the kernel to the sample: the median similarity of distinct points; see
         :meth:`~mercer.kernels.Kernel.scaled_to`.

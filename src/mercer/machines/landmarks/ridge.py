@@ -85,20 +85,33 @@ class RidgeSums:
         values, vectors, _ = self._decomposition
         return ((phi - self.means[0]) @ vectors) ** 2 @ (1 / (values + alpha))
 
-    def best_alpha(self) -> float:
+    def best_alpha(self, phi: Array, y: Array, w: Array) -> float:
         """The alpha of least generalised cross-validation, ``|y - f|^2 / (1 - df / m)^2``.
 
         ``df = sum v / (v + alpha)`` for eigenvalues v of the Gram matrix, and m is the sum of weights.
+        Landmarks are followed more closely than other rows: their parts of all three sums are left out,
+        unless they are most of the rows.
+
+        Parameters
+        ----------
+        phi, y, w : arrays of shape (M, M), (M, q) and (M,)
+            Features, targets and weights of the landmarks.
         """
-        values, _, linear = self._decomposition
+        values, vectors, linear = self._decomposition
         top = max(float(values[-1]), _TINY)
-        alphas = top * np.logspace(_LEAST, 1, _TRIED)[:, None]
-        squares = (linear**2).sum(axis=1)
-        explained = (squares * (values + 2 * alphas) / (values + alphas) ** 2).sum(axis=1)
-        residuals = np.maximum(self.squares.sum() - explained, 0.0)
-        freedom = (values / (values + alphas)).sum(axis=1)
-        left = np.maximum(1 - freedom / max(self.rows, _TINY), _EPS)
-        return float(alphas[np.argmin((residuals + _EPS * self.squares.sum()) / left**2), 0])
+        phi, y = (phi - self.means[0]) @ vectors, y - self.means[1]
+        w = w if 2 * w.sum() <= self.rows else np.zeros_like(w)
+        alphas = top * np.logspace(_LEAST, 1, _TRIED)
+        scores = []
+        for alpha in alphas:
+            shrunk = linear / (values + alpha)[:, None]
+            explained = (shrunk * (2 * linear - values[:, None] * shrunk)).sum()
+            own = float(w @ ((y - phi @ shrunk) ** 2).sum(axis=1))
+            residual = max(float(self.squares.sum() - explained) - own, 0.0)
+            freedom = (values / (values + alpha)).sum() - w @ (phi**2 @ (1 / (values + alpha)))
+            left = max(1 - float(freedom) / max(self.rows - float(w.sum()), _TINY), _EPS)
+            scores.append((residual + _EPS * float(self.squares.sum())) / left**2)
+        return float(alphas[np.argmin(scores)])
 
     def solve(self, alpha: float) -> RidgeSolution:
         """Minimise ``sum w (y - phi b - bias)^2 + alpha |b|^2``, for each output."""
