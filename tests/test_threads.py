@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 #: In a process of its own: what was limited before, and by whom, matters.
 SCRIPT = """
 import threading
@@ -59,8 +61,37 @@ end.set()
 thread.join(10)
 """
 
+#: Threads are kept from run to run; a forked process has none of them.
+FORK = """
+import os
+import threading
+import numpy
+from mercer._threads import run
 
-def test_any_thread_may_limit_blas() -> None:
+def threads_of_a_run():
+    met, seen = threading.Barrier(2, timeout=10), []
+    run(lambda k: seen.append((met.wait(), threading.get_ident())), [(0,), (1,)])
+    return {thread for _, thread in seen}
+
+first = threads_of_a_run()
+assert len(first) == 2 and threads_of_a_run() == first
+child = os.fork()
+if child == 0:
+    os._exit(0 if len(threads_of_a_run()) == 2 else 1)
+assert os.waitpid(child, 0)[1] == 0
+try:
+    run(lambda k: 1 // k, [(1,), (0,), (2,)])
+except ZeroDivisionError:
+    assert threads_of_a_run() == first
+else:
+    raise AssertionError
+"""
+
+
+@pytest.mark.parametrize("script", [SCRIPT, FORK], ids=["limits", "threads kept"])
+def test_in_a_process_of_two_threads(script: str) -> None:
     two = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
-    result = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=two)
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=two, timeout=60
+    )
     assert result.returncode == 0, result.stderr
