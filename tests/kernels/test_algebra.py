@@ -25,7 +25,10 @@ HEAT = Heat(Sphere(), t=0.3)
 )
 def test_matvec_knows_the_diagonal(kernel) -> None:
     v = np.arange(30.0)
-    np.testing.assert_allclose(kernel.matvec(X, None, v), kernel(X) @ v, rtol=1e-13)
+    for Y in (None, X):
+        np.testing.assert_allclose(kernel.matvec(X, Y, v), kernel(X) @ v, rtol=1e-13)
+        found = kernel.weighted_sum(X, Y, np.outer(v, v))
+        np.testing.assert_allclose(found, v @ kernel(X) @ v, rtol=1e-13)
 
 
 def test_matvec_of_frames_and_sparse_formats() -> None:

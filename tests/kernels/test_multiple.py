@@ -39,7 +39,7 @@ def shares(kernel: MultipleKernel) -> np.ndarray:
     """Learnt weights, in units in which all parts have the same size."""
     learnt = kernel.learnt_from(TABLE, Y)
     H = np.eye(len(X)) - 1 / len(X)
-    sizes = [np.trace(H @ part(TABLE) @ H) / len(X) for part in learnt.kernels]
+    sizes = [np.trace(H @ part(TABLE) @ H) / (len(X) - 1) for part in learnt.kernels]
     return learnt.learnt_weights * sizes
 
 
@@ -139,6 +139,14 @@ def test_parts_are_added_if_they_help_beyond_noise() -> None:
     assert found[2] < 0.01
     constant = MultipleKernel(three, "loo").learnt_from(rows, rng.permutation(y)).learnt_weights
     assert np.count_nonzero(constant) == 1
+
+
+@pytest.mark.parametrize("objective", ["alignment", "ridge", "hinge", "loo"])
+def test_weights_of_parts_of_equal_size_sum_to_one(objective: str) -> None:
+    parts = [On([0], Gaussian()), On([1, 2], Gaussian()), On(slice(3, 6), Linear())]
+    X, y = load_wine(return_X_y=True)
+    learnt = MultipleKernel(parts, objective).learnt_from(X, y)
+    assert learnt.learnt_weights.sum() == pytest.approx(1.0, rel=1e-12)
 
 
 def test_the_kernel_is_the_weighted_sum() -> None:

@@ -86,7 +86,7 @@ class Kernel(sk.Kernel):
         Parameters
         ----------
         X, Y : m and p points
-            ``Y=None`` stands for X.
+            ``Y=None`` stands for X; for both, as for Y that is X itself, white noise is included.
         v : array of shape (p,) or (p, q)
         """
         v = check_vector(v, count(X if Y is None else Y))
@@ -107,7 +107,7 @@ class Kernel(sk.Kernel):
         Parameters
         ----------
         X, Y : m and p points
-            ``Y=None`` stands for X.
+            As in :meth:`matvec`.
         weights : array of shape (m, p)
 
         Examples

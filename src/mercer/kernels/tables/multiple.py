@@ -40,7 +40,8 @@ class MultipleKernel(Kernel):
     ``k(x, y) = sum_i w_i k_i(x, y)`` with ``w_i >= 0``.  Machines, searches and
     :class:`~mercer.features.GramTransformer` learn the weights from training points and their targets,
     anew in every training part of a cross-validation (:meth:`learnt_from`).  The parts learn what they
-    need first.  The total variance of the sum is then 1.
+    need first.  The total variance of the sum is then 1, and the weights of parts whose own is 1, such
+    as those of :class:`On`, sum to 1.
 
     With C_i the centred Gram matrices of the parts, divided by their total variance, and Y the centred
     targets (indicators of the classes, or numbers), the objectives are
@@ -88,7 +89,7 @@ class MultipleKernel(Kernel):
     >>> kernel = MultipleKernel([On([0, 1, 2], Gaussian(2.0)), On([6, 9, 11, 12], Gaussian(2.0))])
     >>> machine = SVC(kernel).fit(X[::2], y[::2])
     >>> machine.kernel_.learnt_weights.round(2)
-    array([0.24, 0.77])
+    array([0.24, 0.76])
     >>> machine.score(X[1::2], y[1::2]) > 0.9
     True
     """
@@ -284,7 +285,8 @@ class _Problem:
             variance = float(np.trace(C)) / len(some)
             variances.append(variance if variance > 0 else 1.0)
             matrices.append(C / variances[-1])
-        return cls(matrices, np.array(variances), _centred_targets(y[some]))
+        unbiased = len(some) / max(len(some) - 1, 1)  # over pairs of distinct points, as On has it
+        return cls(matrices, unbiased * np.array(variances), _centred_targets(y[some]))
 
     def weights(self, objective: str, alpha: float) -> Array:
         """Weights of the parts as they are."""
