@@ -168,3 +168,14 @@ def test_clouds_of_nodes() -> None:
 def test_fused(kernel) -> None:
     X = clouds_of(kernel, (1, 2, 5, 9))
     np.testing.assert_allclose(kernel(tensors(X)).cpu(), kernel(X), rtol=1e-12)
+
+
+def test_by_definition() -> None:
+    x, y = random_clouds(np.random.default_rng(0), (4, 7), d=3, weighted=False)
+    K = np.exp(-((np.vstack([x, y])[:, None] - np.vstack([x, y])) ** 2).sum(axis=2) / 0.32)
+    weights = np.repeat([1 / 8, 1 / 14], [4, 7])
+    centring = np.eye(11) - weights
+    roots = np.sqrt(weights / 0.05)
+    _, log = np.linalg.slogdet(np.eye(11) + roots * (centring @ K @ centring.T) * roots[:, None])
+    assert KERNELS[0](tensors([x]), tensors([y])).item() == pytest.approx(K[:4, 4:].mean(), rel=1e-13)
+    assert KERNELS[8](tensors([x]), tensors([y])).item() == pytest.approx(np.exp(-log / 2), rel=1e-12)

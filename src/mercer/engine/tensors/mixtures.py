@@ -72,8 +72,14 @@ class KernelMixtures:
 
     def log_determinants(self, left: Index, right: Index) -> torch.Tensor:
         """See :class:`~mercer.engine.mixtures.Mixtures`."""
-        # Indices: clouds g of k points on the left, clouds m of n points on the right.
-        x, y, z = self._left[int(left[0])], self._right[int(right[0])], self._z
+        x, y = self._left[int(left[0])], self._right[int(right[0])]
+        # What is left has the size of the clouds that are not eliminated: the smaller ones.
+        swap = y.weights.shape[1] > x.weights.shape[1]
+        return self._eliminated(y, x).T if swap else self._eliminated(x, y)
+
+    def _eliminated(self, x: _Side, y: _Side) -> torch.Tensor:
+        """Values for g clouds x of k points, which are eliminated, and m clouds y of n points."""
+        z = self._z
         K = self._base(x.points, y.points).reshape(*x.weights.shape, *y.weights.shape)
         with_y = torch.einsum("gkmn,mn->gkm", K, y.weights)
         with_x = torch.einsum("gkmn,gk->gmn", K, x.weights)
@@ -85,7 +91,7 @@ class KernelMixtures:
         W = (x.inverses @ C.flatten(2)).reshape(C.shape).transpose(1, 2)
         border = z * (y.roots * from_mean - y.with_mean)
         corner = z**2 * (x.squares[:, None] + y.squares - 2 * both)
-        upper = torch.cat([y.grams.expand(len(left), -1, -1, -1), border[..., None]], dim=3)
+        upper = torch.cat([y.grams.expand(len(x.group), -1, -1, -1), border[..., None]], dim=3)
         lower = torch.cat([border, corner[..., None]], dim=2)
         J = torch.cat([upper, lower[..., None, :]], dim=2)
         return x.halves[:, None] + _log_determinants(J - W.mT @ W)
