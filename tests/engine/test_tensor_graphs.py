@@ -24,6 +24,7 @@ from mercer.spaces import Graph
 from mercer.spaces.realisations import operators
 from tests.helpers.device import DEVICE, tensor
 
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 RNG = np.random.default_rng(0)
 ADJACENCY = nx.to_scipy_sparse_array(nx.random_geometric_graph(90, 0.2, seed=1), dtype=float).tocsr()
 ADJACENCY.data *= RNG.uniform(0.5, 2.0)
@@ -63,7 +64,6 @@ def close(there, here, tolerance=1e-12) -> None:
     assert np.abs(there.cpu().numpy() - here).max() <= tolerance * np.abs(here).max()
 
 
-@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @pytest.mark.usefixtures("size")
 @pytest.mark.parametrize("name", MAKERS)
 def test_values(name) -> None:

@@ -6,15 +6,19 @@ from html import unescape
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import polars.selectors as cs
 import pytest
+from sklearn.compose import make_column_selector
 from sklearn.datasets import load_wine
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GroupKFold
 from typer.testing import CliRunner
 
 from mercer.cli import app
-from mercer.kernels import Gaussian, Heat, On
-from mercer.selection import KernelSearchCV, compare, load_model
+from mercer.kernels import Gaussian, Heat, MultipleKernel, On
+from mercer.machines import SVC
+from mercer.selection import KernelSearchCV, SavedModel, compare, load_model
 from mercer.selection.kinds.columns import recognised
 from mercer.selection.kinds.mixed import typed
 from mercer.selection.target import sample_rows
@@ -319,3 +323,27 @@ def test_a_search_on_some_rows_keeps_groups_together() -> None:
     assert len(seen) == 3
     for groups in seen:
         assert set(np.unique(groups, return_counts=True)[1]) == {4}
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [cs.numeric(), make_column_selector(dtype_include="number"), lambda X: ["a", "b"]],
+    ids=["polars", "scikit-learn", "function"],
+)
+def test_models_with_selectors_are_saved_by_names(chosen, tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=30), "b": rng.normal(size=30), "c": ["x", "y", "z"] * 10})
+    y = np.where(table.a > 0, "high", "low")
+    frames = {"pandas": table, "polars": pl.from_pandas(table)}
+    fitted_to = frames["polars" if hasattr(chosen, "meta") else "pandas"]
+    numbers = On(chosen, Gaussian())
+    for kernel in (numbers + On("c", Heat(Categories())), MultipleKernel([numbers])):
+        model = SVC(kernel).fit(fitted_to, y)
+        SavedModel(model, kind="mixed").save(tmp_path / "model.skops")
+        loaded = load_model(tmp_path / "model.skops")
+        for frame in frames.values():
+            np.testing.assert_array_equal(loaded.predict(frame), model.predict(fitted_to))
+        assert "['a', 'b']" in repr(loaded.model.kernel)
+    if hasattr(chosen, "meta"):
+        with pytest.raises(ValueError, match="selects columns of polars, and X is no such"):
+            SVC(kernel).fit(table, y)

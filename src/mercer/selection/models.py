@@ -27,6 +27,7 @@ from mercer._files import DAMAGE, DamagedFile, atomic_write, one_line, seal, uns
 from mercer.datasets import Table
 from mercer.features import GramTransformer
 from mercer.kernels.tables.frames import is_frame
+from mercer.kernels.tables.on import with_names
 from mercer.machines import (
     SVC,
     SVR,
@@ -220,8 +221,8 @@ class SavedModel(BaseEstimator):
         try:
             kind_called(self.kind)
             _check_model(self.model, self.calibration)
-            refuse_local_functions(self.model)
             model, tables = _without_frames(self.model)
+            refuse_local_functions(model)
             parts = {"model": model, "calibration": self.calibration, "tables": tables}
             content = dumps({"about": json.dumps(about), **parts})
         except ValueError as error:
@@ -392,12 +393,15 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
 def _without_frames(model: Any) -> tuple[Any, dict[str, Any]]:
     """A model without points that are data frames and without what predictions do not need; the frames.
 
+    Columns have names in place of selectors.
+
     The frames are made of arrays, by the name of the attribute.
     """
     frames = {name: frame_parts(frame) for name, frame in _frames(model).items()}
     bare = copy(_holder(model))
     for name in (*frames, "_solutions"):
         vars(bare).pop(name, None)
+    bare.kernel = with_names(bare.kernel, bare.kernel_)
     if isinstance(model, Pipeline):
         bare = Pipeline([(model.steps[0][0], bare), *model.steps[1:]])
     return bare, frames

@@ -34,6 +34,11 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "to_numpy") and hasattr(X, "shape")
 
 
+def is_selector(columns: Any) -> bool:
+    """Tell whether columns are chosen by a function, or by an expression of polars."""
+    return callable(columns) or hasattr(columns, "meta")
+
+
 def find(columns: Any, X: Any, name: str) -> tuple[list[Any], bool]:
     """Names of columns of a data frame, or positions in an array; and whether one is meant."""
     if callable(columns):
@@ -42,6 +47,10 @@ def find(columns: Any, X: Any, name: str) -> tuple[list[Any], bool]:
                 f"a selector of columns needs a data frame, and {name} is none; give positions"
             )
         columns = columns(X)
+    elif hasattr(columns, "meta"):  # an expression of polars
+        if not hasattr(X, "with_columns"):
+            raise ValueError(f"{columns!r} selects columns of polars, and {name} is no such frame")
+        columns = X.select(columns).columns
     names = list(X.columns) if is_frame(X) else None
     places = None if names is None else {n: i for i, n in reversed(list(enumerate(names)))}
     single = isinstance(columns, str) or is_whole(columns)

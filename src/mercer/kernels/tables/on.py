@@ -21,7 +21,7 @@ from mercer._validation import check_choice, check_positive, check_vector, named
 from mercer.contributions import Contributions
 from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.tables import frames
-from mercer.kernels.tables.frames import Block
+from mercer.kernels.tables.frames import Block, is_selector
 from mercer.spaces.simplex import with_uniform_rows
 
 #: Rows from which the size of a kernel is learnt, and the least share of it that is not rounding.
@@ -62,7 +62,8 @@ class On(Kernel):
     ----------
     columns : str, int, list of these, slice, mask or callable
         As in scikit-learn's ``ColumnTransformer``: names of a data frame, positions, slices (of names
-        both ends count), or a selector such as ``make_column_selector``.  Names need a data frame.
+        both ends count), or a selector such as ``make_column_selector``, of polars ``cs.numeric()``.
+        Names need a data frame.
     kernel : Kernel
         A kernel on rows of numbers or labels or, if ``columns`` is a single column, on strings, nodes or
         clouds.
@@ -403,6 +404,16 @@ class On(Kernel):
                     f"column {key!r} of {block.name} holds {kind}, not dates; give it an On of its own"
                 )
         return self.dates
+
+
+def with_names(kernel: Any, learnt: Any) -> Any:
+    """A kernel with the names of the columns that selectors have chosen, in place of the selectors."""
+    if not isinstance(kernel, Kernel):
+        return kernel
+    params = kernel.get_params()
+    chosen = [key for key in params if key.split("__")[-1] == "columns" and is_selector(params[key])]
+    found = learnt.get_params()
+    return clone(kernel).set_params(**{key: found[key] for key in chosen}) if chosen else kernel
 
 
 def _scaler(kernel: Any, with_mean: bool) -> StandardScaler | None:
