@@ -16,6 +16,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from mercer.exceptions import DegenerateKernelWarning
 from mercer.features import GramTransformer
 from mercer.gp import SphericalGPRegressor
 from mercer.kernels import Cosine, Gaussian, Heat, Linear, MeanEmbedding, On, Spectrum, TfIdf
@@ -271,3 +272,19 @@ def test_rows_of_zeros_stay_errors_where_no_words_are_counted() -> None:
         On(["a", "b"], Heat(Simplex())).learnt_from(table)
     with pytest.raises(ValueError, match="row 0 of X is all zeros"):
         On(["a", "b"], TfIdf()).learnt_from(table[::2])(table[1:])
+
+
+@pytest.mark.parametrize(
+    "kernel", [On("same", Gaussian()), On("label", Heat(Categories())), On("text", TfIdf())], ids=repr
+)
+def test_columns_from_which_nothing_can_be_learnt_are_named(kernel) -> None:
+    y, x = np.arange(6) % 2, np.arange(6.0)
+    table = pd.DataFrame({"same": 3.0, "label": "red", "text": "red wine", "x": x})
+    with pytest.warns(DegenerateKernelWarning, match=f"all training rows of {kernel.columns} for the"):
+        machine = SVC(kernel + On("x", Gaussian())).fit(table, y)
+    assert machine.kernel_.k1.factor == pytest.approx(1.0)
+    # A constant part changes no decision.
+    alone = SVC(On("x", Gaussian())).fit(table, y)
+    np.testing.assert_allclose(
+        machine.decision_function(table), alone.decision_function(table), atol=1e-2
+    )

@@ -19,6 +19,7 @@ from sklearn.utils import _safe_indexing
 from mercer._arrays import count, on_cpu, row_maxima
 from mercer._validation import check_choice, check_positive, check_vector, named_rows
 from mercer.contributions import Contributions
+from mercer.exceptions import DegenerateKernelWarning
 from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.tables import frames
 from mercer.kernels.tables.frames import Block, is_selector
@@ -48,6 +49,7 @@ class On(Kernel):
     - what the kernel itself learns, such as weights of words;
     - the factor, one over the total variance of the kernel (the mean of k(x, x) minus the mean of
       k(x, y)), so that parts of a sum are of comparable size, and weights in front of them are shares.
+      If all rows are the same to the kernel, as in a constant column, a warning says so.
 
     Before that it is the kernel on the columns as they are, and the factor is 1.
 
@@ -278,7 +280,16 @@ class On(Kernel):
         """The kernel with the factor that the points give it; it is a copy already."""
         if self.size is None:
             return self
-        self.factor = 1 / total_variance(self.kernel, points)
+        size, variance = _size_and_variance(self.kernel, points)
+        if variance <= _LEAST * size:
+            warnings.warn(
+                f"{self.kernel!r} takes all training rows of {self.label} for the same; nothing can be "
+                "learnt from these columns: leave them out, or use another kernel",
+                DegenerateKernelWarning,
+                stacklevel=5,
+            )
+            variance = size
+        self.factor = 1 / variance if 0 < variance < np.inf else 1.0
         return self
 
     def _prepared_by(self, X: Any, y: Any) -> tuple[On, Block, Any]:
@@ -440,8 +451,8 @@ def _takes_zeros(kernel: Any, row: Any) -> bool:
     return True
 
 
-def total_variance(kernel: Any, points: Any) -> float:
-    """The mean of k(x, x) minus that of k(x, y), over pairs of some of the points; never zero."""
+def _size_and_variance(kernel: Any, points: Any) -> tuple[float, float]:
+    """The mean of k(x, x), and what it exceeds that of k(x, y) by, over pairs of some of the points."""
     m = count(points)
     some = np.unique(np.linspace(0, m - 1, min(m, _ROWS)).astype(np.intp))
     with warnings.catch_warnings():  # of empty rows, which the Gram matrix names by their own numbers
@@ -449,5 +460,4 @@ def total_variance(kernel: Any, points: Any) -> float:
         K = np.asarray(on_cpu(kernel(_safe_indexing(points, some))), dtype=float)
     diagonal, pairs = float(np.trace(K)), max(len(some) * (len(some) - 1), 1)
     mean = diagonal / len(some)
-    variance = max(mean - (float(K.sum()) - diagonal) / pairs, _LEAST * mean)
-    return variance if 0 < variance < np.inf else 1.0
+    return mean, mean - (float(K.sum()) - diagonal) / pairs
