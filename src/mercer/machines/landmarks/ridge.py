@@ -102,6 +102,7 @@ class RidgeSums:
         phi, y = (phi - self.means[0]) @ vectors, y - self.means[1]
         w = w if 2 * w.sum() <= self.rows else np.zeros_like(w)
         alphas = top * np.logspace(_LEAST, 1, _TRIED)
+        rounding = 10 * len(values) * _EPS * float(self.squares.sum())
         scores = []
         for alpha in alphas:
             shrunk = linear / (values + alpha)[:, None]
@@ -110,7 +111,7 @@ class RidgeSums:
             residual = max(float(self.squares.sum() - explained) - own, 0.0)
             freedom = (values / (values + alpha)).sum() - w @ (phi**2 @ (1 / (values + alpha)))
             left = max(1 - float(freedom) / max(self.rows - float(w.sum()), _TINY), _EPS)
-            scores.append((residual + _EPS * float(self.squares.sum())) / left**2)
+            scores.append((residual + rounding) / left**2)
         return float(alphas[np.argmin(scores)])
 
     def solve(self, alpha: float) -> RidgeSolution:
