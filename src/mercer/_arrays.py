@@ -175,7 +175,8 @@ def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
     xp = array_namespace(like)
     if hasattr(value, "detach"):
         return xp.ones(shape, dtype=like.dtype, device=device(like)) * value
-    value = float(np.float32(value) if is_single(like) else value)
+    with np.errstate(over="ignore"):  # infinity is refused where it is used
+        value = float(np.float32(value) if is_single(like) else value)
     return xp.full(shape, value, dtype=like.dtype, device=device(like))
 
 

@@ -281,7 +281,7 @@ class On(Kernel):
         if self.size is None:
             return self
         size, variance = _size_and_variance(self.kernel, points)
-        if variance <= _LEAST * size:
+        if 0 < size and variance <= _LEAST * size:
             warnings.warn(
                 f"{self.kernel!r} takes all training rows of {self.label} for the same; nothing can be "
                 "learnt from these columns: leave them out, or use another kernel",
