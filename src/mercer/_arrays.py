@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar
 
@@ -111,7 +112,9 @@ def detached(X: Any) -> Any:
 
 
 def on_cpu(X: Any) -> Any:
-    """Return an array as NumPy and SciPy know it."""
+    """Return an array, or a list of clouds of points, as NumPy and SciPy know it."""
+    if first_tensor(X) is not None:
+        return _with_points(on_cpu, X)
     if not is_foreign(X):
         return X
     if is_sparse_tensor(X):
@@ -129,6 +132,32 @@ def placed(values: Any, like: Any) -> Any:
     if not is_foreign(like):
         return values
     return array_namespace(like).asarray(values, device=device(like))
+
+
+def first_tensor(X: Any) -> Any:
+    """Return the points of the first of a list of clouds, if they are an array of another library."""
+    if not isinstance(X, list | tuple) or len(X) == 0:
+        return None
+    points = X[0][0] if isinstance(X[0], tuple) and X[0] else X[0]
+    return points if is_foreign(points) else None
+
+
+def _with_points(change: Callable[[Any], Any], X: Any) -> list[Any]:
+    """Clouds with their points changed; weights are in main memory."""
+    return [
+        (change(cloud[0]), *map(on_cpu, cloud[1:])) if isinstance(cloud, tuple) else change(cloud)
+        for cloud in X
+    ]
+
+
+def beside(Y: Any, X: Any) -> Any:
+    """Return arrays or clouds in main memory where X is, if X is elsewhere."""
+    like = X if is_on_device(X) else first_tensor(X)
+    if like is None or is_on_device(Y):
+        return Y
+    if like is X:
+        return placed(on_cpu(Y), X)
+    return _with_points(lambda points: placed(on_cpu(points), like), Y)
 
 
 def taken(X: Any, index: Any) -> Any:

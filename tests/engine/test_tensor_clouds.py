@@ -20,6 +20,7 @@ from mercer.kernels import (
     SphericalAverage,
     TraceKernel,
 )
+from mercer.machines import SVC, KernelRidge
 from mercer.spaces import Euclidean, Graph, Sphere
 from tests.helpers.clouds import random_clouds
 from tests.helpers.device import DEVICE, tensor
@@ -179,3 +180,20 @@ def test_by_definition() -> None:
     _, log = np.linalg.slogdet(np.eye(11) + roots * (centring @ K @ centring.T) * roots[:, None])
     assert KERNELS[0](tensors([x]), tensors([y])).item() == pytest.approx(K[:4, 4:].mean(), rel=1e-13)
     assert KERNELS[8](tensors([x]), tensors([y])).item() == pytest.approx(np.exp(-log / 2), rel=1e-12)
+
+
+def test_machines_keep_arrays_and_predict_either() -> None:
+    rng, y = np.random.default_rng(5), np.arange(18) % 2
+    clouds = [rng.normal(size=(4 + i % 3, 3)) + y[i] for i in range(18)]
+    weighted = [(c, np.full(len(c), 1 / len(c))) for c in clouds]
+    here = SVC(MeanEmbedding(BASE)).fit(clouds, y)
+    expected = here.decision_function(clouds)
+    for there in (tensors(clouds), tensors(weighted)):
+        machine = SVC(MeanEmbedding(BASE)).fit(there, y)
+        kept = machine.support_vectors_[0]
+        assert type(kept[0] if isinstance(kept, tuple) else kept) is np.ndarray
+        for new in (clouds, weighted, there):
+            np.testing.assert_allclose(machine.decision_function(new), expected, atol=1e-9)
+        np.testing.assert_allclose(here.decision_function(there), expected, atol=1e-9)
+    ridge = KernelRidge(MeanEmbedding(BASE)).fit(tensors(clouds), y)
+    np.testing.assert_allclose(ridge.predict(clouds), ridge.predict(tensors(clouds)), atol=1e-12)

@@ -178,6 +178,9 @@ def test_names_in_a_table():
     assert found[0].names == ["bad", "day", "film", "good", "old"]
     assert [str(name) for name in found[1].names] == ["site = a", "site = b"]
     assert [list(own.names) for own in found[2:]] == [["size"], ["site_a", "site_b"]]
+    single = kernel.k1.k2.kernels[1]  # one column is a term of the value, and no slope is needed
+    assert found[2].exact
+    np.testing.assert_allclose(found[2].values[:, 0], (weights * single(table, table)).sum(axis=1))
     weighted = [weight for weight, _ in kernel.terms()]
     assert weighted == [1.0, 2.0, 1.0, 1.0]
     total = sum(w * term(table, table) for w, term in kernel.terms())

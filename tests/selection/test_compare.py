@@ -147,7 +147,9 @@ def test_groups_are_not_split(tmp_path) -> None:
     result = run("compare", path, "--target", "y", "--groups", "who", "--folds", 2, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["groups"] == 24
-    with pytest.raises(ValueError, match="2 groups are too few for 3 folds"):
+    with pytest.raises(ValueError, match="3 groups are too few for 3 folds"):
+        compare(X, y, groups=np.arange(96) % 3, folds=3)
+    with pytest.raises(ValueError, match="at least 3 different values, got 2"):
         compare(X, y, groups=y, folds=3)
     with pytest.raises(ValueError, match="row 5 of groups is missing"):
         compare(X, y, groups=[None if i == 5 else i for i in range(96)], folds=3)

@@ -14,7 +14,17 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import kernels as sk
 from sklearn.utils.validation import _check_n_features, _check_sample_weight, _check_y, validate_data
 
-from mercer._arrays import count, is_on_device, on_cpu, placed, taken, to_double
+from mercer._arrays import (
+    beside,
+    count,
+    first_tensor,
+    in_main_memory,
+    is_on_device,
+    on_cpu,
+    placed,
+    taken,
+    to_double,
+)
 from mercer._validation import refuse_complex
 from mercer.kernels import Gaussian, Linear
 from mercer.kernels.base import BLOCK, Kernel, has_range
@@ -97,7 +107,7 @@ class Points:
 
     def with_others(self, Y: Any) -> Any:
         """Gram matrix with other points."""
-        return as_floats(on_cpu(self.kernel(self.X, Y)))
+        return as_floats(on_cpu(self.kernel(self.X, beside(Y, self.X))))
 
     @cached_property
     def indefinite(self) -> bool:
@@ -122,11 +132,7 @@ def products(kernel: Any, X: Any, Y: Any, v: Array) -> Array:
     It is computed where X is.
     """
     if isinstance(kernel, Kernel):
-        if is_on_device(X):
-            Y, v = (
-                None if Y is None else placed(on_cpu(Y), X) if not is_on_device(Y) else Y,
-                placed(v, X),
-            )
+        Y, v = None if Y is None else beside(Y, X), placed(v, X)
         return np.asarray(on_cpu(kernel.matvec(X, Y, v)), dtype=float)
     Y = X if Y is None else Y
     size = max(1, BLOCK // max(count(Y), 1))
@@ -235,13 +241,14 @@ def check_points(
 ) -> tuple[Any, Any]:
     """Points as an array if they are rows of numbers, with their columns counted and named.
 
-    Dense arrays outside main memory stay there, for kernels of :mod:`mercer.kernels`.
+    Dense arrays and clouds outside main memory stay there, for kernels of :mod:`mercer.kernels`.
     """
     kernel = machine.kernel
     if is_on_device(X) and (kernel in ("rbf", "linear") or isinstance(kernel, Kernel)):
         _check_n_features(machine, X, reset=reset)
         return X, y if isinstance(y, str) else _check_y(on_cpu(y), multi_output=True, estimator=machine)
-    X = on_cpu(X)
+    tensor = first_tensor(X)
+    X = X if tensor is not None and not in_main_memory(tensor) else on_cpu(X)
     if not isinstance(kernel, str) and not getattr(kernel, "requires_vector_input", False):
         return columns_by_name(machine, X, reset), y
     if not reset and get_config()["assume_finite"] and _is_plain(X, machine.n_features_in_):

@@ -62,7 +62,8 @@ class SupportVectorMachine(BaseEstimator):
         check_compress(self.compress, self.kernel)
         for name, value in {**positive, "tol": self.tol, "max_memory": self.max_memory}.items():
             if not (isinstance(value, int | float | np.number) and 0 < value < math.inf):
-                raise ValueError(f"{name} must be a positive number, got {value!r}")
+                unit = " of gigabytes" if name == "max_memory" else ""
+                raise ValueError(f"{name} must be a positive number{unit}, got {value!r}")
         if not is_whole(self.max_iter) or self.max_iter < -1:
             raise ValueError(
                 f"max_iter must be a whole number, or -1 for no limit, got {self.max_iter!r}"

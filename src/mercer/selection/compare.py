@@ -222,6 +222,8 @@ def _check_groups(groups: Any, target: Target, data: Candidates, folds: int) -> 
         raise ValueError(f"row {int(np.argmax(pd.isna(values)))} of groups is missing; name its group")
     parts: np.ndarray = np.unique(values.astype(str), return_inverse=True)[1][target.known]
     number = len(np.unique(parts))
+    if number < 3:
+        raise ValueError(f"groups must have at least 3 different values, got {number}")
     if number < folds + 1:
         raise ValueError(f"{number} groups are too few for {folds} folds; use fewer folds")
     return parts

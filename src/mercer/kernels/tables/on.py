@@ -225,24 +225,33 @@ class On(Kernel):
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; those of the kernel, with the names of columns, words or labels.
 
-        Columns that the kernel does not tell apart are one contribution, all together.
+        Columns that the kernel does not tell apart are one contribution, all together; so is a single
+        column, where that of first order is not needed.
         """
         self.validate()
         P, Q = self.points(X, "X"), self.points(Y, "Y")
         weights = self._factor * weights
         found = self.kernel.contributions(P, Q, weights)
-        if not found:
+        transformer: Any = getattr(self.prepare, "estimator", None)
+        has_words = hasattr(transformer, "vocabulary_")
+        rough = (
+            len(self._keys) == 1
+            and not has_words
+            and any(own.kind == "column" and not own.exact for own in found)
+        )
+        if rough or not found:
             whole = np.einsum("xy,xy->x", weights, np.asarray(on_cpu(self.kernel(P, Q))))
             return (Contributions("column", [self.label], whole[:, None], exact=True),)
         names, kind = self._keys, None
-        if isinstance(self.prepare, FrozenEstimator):
-            transformer = self.prepare.estimator
-            if hasattr(transformer, "vocabulary_"):
-                names, kind = transformer.get_feature_names_out(), "word"
-            elif P.shape[1] != len(names) and hasattr(transformer, "get_feature_names_out"):
-                names = transformer.get_feature_names_out([str(key) for key in names])
-            elif P.shape[1] != len(names):
-                names = range(P.shape[1])
+        if has_words:
+            names, kind = transformer.get_feature_names_out(), "word"
+        elif transformer is not None and P.shape[1] != len(names):
+            named = hasattr(transformer, "get_feature_names_out")
+            names = (
+                range(P.shape[1])
+                if not named
+                else transformer.get_feature_names_out([str(key) for key in names])
+            )
         return tuple(own.renamed(names, kind) for own in found)
 
     @property
@@ -281,7 +290,7 @@ class On(Kernel):
         if self.size is None:
             return self
         size, variance = _size_and_variance(self.kernel, points)
-        if 0 < size and variance <= _LEAST * size:
+        if size > 0 and variance <= _LEAST * size:
             warnings.warn(
                 f"{self.kernel!r} takes all training rows of {self.label} for the same; nothing can be "
                 "learnt from these columns: leave them out, or use another kernel",
