@@ -66,6 +66,7 @@ FORK = """
 import os
 import threading
 import numpy
+from mercer import _threads
 from mercer._threads import run
 
 def threads_of_a_run():
@@ -78,6 +79,24 @@ assert len(first) == 2 and threads_of_a_run() == first
 child = os.fork()
 if child == 0:
     os._exit(0 if len(threads_of_a_run()) == 2 else 1)
+assert os.waitpid(child, 0)[1] == 0
+# A process that is forked while another thread limits BLAS has neither its lock nor its limit.
+inside, done = threading.Event(), threading.Event()
+
+def limited():
+    with _threads.blas_in_one_thread():
+        inside.set()
+        done.wait()
+
+other = threading.Thread(target=limited)
+other.start()
+inside.wait()
+with _threads._BlasLimit.lock:
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if len(threads_of_a_run()) == 2 and _threads.threads_in_use() == 2 else 1)
+done.set()
+other.join()
 assert os.waitpid(child, 0)[1] == 0
 try:
     run(lambda k: 1 // k, [(1,), (0,), (2,)])

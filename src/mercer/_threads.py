@@ -83,11 +83,6 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads - 1)
 
 
-# A forked process has no threads but the one that forked it.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()  # slow: it looks through all libraries that are loaded
@@ -106,6 +101,19 @@ class _BlasLimit:
     users = 0
     #: Threads of each library before.
     before: ClassVar[list[int]] = []
+
+
+def _forget_threads() -> None:
+    """A forked process has no threads but the one that forked it: others use and hold nothing."""
+    _pool.cache_clear()
+    _BlasLimit.lock = threading.Lock()
+    if _BlasLimit.users:
+        _BlasLimit.users = 0
+        _set_blas_threads(_BlasLimit.before)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 class _Spared(threading.local):
@@ -130,7 +138,8 @@ def blas_in_one_thread() -> Iterator[int]:
         yield threads
     finally:
         with _BlasLimit.lock:
-            _BlasLimit.users -= 1
+            # A forked process has forgotten the users there were.
+            _BlasLimit.users = max(_BlasLimit.users - 1, 0)
             if _BlasLimit.users == 0:
                 _set_blas_threads(_BlasLimit.before)
 

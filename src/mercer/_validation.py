@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from array_api_compat import array_namespace
+from pandas.api.extensions import ExtensionArray
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
@@ -191,9 +192,9 @@ def check_labels(y: Any) -> None:
 
     Targets of other libraries, which may not be in memory, are left to those who read them.
     """
-    if not isinstance(y, list | tuple | np.ndarray | pd.Series):
+    if not isinstance(y, list | tuple | np.ndarray | pd.Series | ExtensionArray):
         return
-    labels = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
+    labels = np.asarray(y, dtype=None if isinstance(y, np.ndarray | pd.Series) else object)
     if labels.dtype.kind in "biuSU" or not labels.size:
         return
     absent = np.asarray(pd.isna(labels)).reshape(len(labels), -1).any(axis=1)

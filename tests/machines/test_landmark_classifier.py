@@ -296,3 +296,10 @@ def test_uneven_weights_and_little_regularisation(loss: str) -> None:
     y, w = (X[:, 0] + 0.5 * rng.normal(size=80) > 0).astype(int), rng.choice([0, 1, 3.0, 100.0], 80)
     model = LandmarkClassifier(Gaussian(0.8), 80, 1e-4, loss=loss, random_state=0)
     assert model.fit(X, y, sample_weight=w).dual_gap_ <= model.tol  # a warning is an error
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-12, 1e-9])
+def test_rows_that_differ_by_rounding_have_no_scale_of_their_own(apart: float) -> None:
+    rows = 1 + apart * np.random.default_rng(0).normal(size=(10, 2))
+    model = LandmarkClassifier(Gaussian(), alpha="auto").fit(rows, list("abbab") * 2)
+    assert np.abs(model.decision_function([[1.0, 1.0], [0.0, 0.0]])).max() < 1

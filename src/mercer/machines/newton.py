@@ -76,7 +76,9 @@ class LargeNewton:
         length = min(1.0, gain / curvature)
         full = solution.b.copy()
         full[free] = _balanced(b + length * moves, math.fsum(b), low, high)
-        return certify(self._program, full, solution.values + length * product, self._rows.diagonal())
+        values = solution.values + length * product
+        found = certify(self._program, full, values, self._rows.diagonal())
+        return found if found.objective > solution.objective else solution
 
     def _direction(self, free: Index, slope: Array) -> Array:
         """The Newton step, or zero if the matrix is not positive definite."""

@@ -95,10 +95,11 @@ class ComputedBlocks:
     rank : int
         Columns of factors that approximate parts of the matrix.
     worth : float
-        Columns of a product with the matrix that take as long as a column of a block.
+        Columns of a product with the matrix that take as long as a column of a block; zero for no
+        Newton steps.
     """
 
-    def __init__(self, points: Points, room: float, rank: int = 1, worth: float = 1.0) -> None:
+    def __init__(self, points: Points, room: float, rank: int = 1, worth: float = 0.0) -> None:
         self._points, self._single = points, replace(points, X=in_single(points.X))
         self._diagonal, self._rank, self.worth = points.diagonal(), rank, worth
         #: Rows of the largest block.

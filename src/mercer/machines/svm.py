@@ -256,7 +256,7 @@ def _limited(points: Points, index: Index | None, limit: float) -> MatrixRows | 
     room, rank = _KEPT * limit, max(1, int(min(_RANK, _FACTOR * limit / (8 * len(some)))))
     if is_on_device(some.X):
         return ComputedBlocks(some, min(room, _DEVICE_ROOM), rank, _DEVICE_WORTH)
-    return ComputedBlocks(some, room, rank)
+    return ComputedBlocks(some, room)
 
 
 def solved_in_turn(

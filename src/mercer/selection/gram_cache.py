@@ -99,6 +99,7 @@ class Grams:
 
     def _radial(self, kernel: RealisedKernel) -> Array:
         start = time.process_time()
+        kernel.validate()
         space = kernel.space
         if space not in self._checked:
             found = space.check(self.X)

@@ -98,10 +98,13 @@ class RidgeSums:
             Features, targets and weights of the landmarks.
         """
         values, vectors, linear = self._decomposition
-        top = max(float(values[-1]), _TINY)
+        # Rows that are (nearly) all equal differ by rounding, which must not be taken for a scale.
+        common = self.rows * float(self.means[0] @ self.means[0])
+        top = max(float(values[-1]), _EPS**0.5 * common, _TINY)
         phi, y = (phi - self.means[0]) @ vectors, y - self.means[1]
         w = w if 2 * w.sum() <= self.rows else np.zeros_like(w)
-        alphas = top * np.logspace(_LEAST, 1, _TRIED)
+        # Of equally good ones the largest is taken.
+        alphas = np.geomspace(10 * top, 10.0**_LEAST * max(top, common), _TRIED)
         rounding = 10 * len(values) * _EPS * float(self.squares.sum())
         scores = []
         for alpha in alphas:
