@@ -87,9 +87,12 @@ def climb_all(
 def _begin(K, columns, diagonal, p, lower, upper, epsilon, s, b, values):
     """Write coefficients to start setting s from, and ``Kb``; returns their objective.
 
-    They are those of the setting before, or at the ends of boxes, or zero if these would not help.
+    They are those of the setting before, or at the ends of boxes, or zero if these would not help.  The
+    ends are tried at the beginning of a path, where boxes are small: a setting alone does not repay it.
     """
     few = False
+    if len(lower) == 1:
+        return 0.0
     if s == 0:
         _go_to_bounds(K, columns, p, lower[0], upper[0], b[0], values[0])
     else:
