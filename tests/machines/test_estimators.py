@@ -382,3 +382,10 @@ def test_misspelt_classes_in_class_weight_are_named(machine) -> None:
         machine(Gaussian(), class_weight={"ham": 1, "Spam": 2}).fit(X, y)
     # A class may be missing from a part of the rows.
     machine(Gaussian(), class_weight={"ham": 1, "spam": 2, "news": 3}).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["string", "category", "Int64"])
+def test_missing_labels_of_pandas_arrays_are_named(kind: str) -> None:
+    labels = pd.array([*([1, 2] * 5), None] if kind == "Int64" else [*("ab" * 5), None], dtype=kind)
+    with pytest.raises(ValueError, match="row 10 of y has no value"):
+        SVC(Gaussian()).fit(np.random.default_rng(0).normal(size=(11, 2)), labels)

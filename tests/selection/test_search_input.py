@@ -12,10 +12,10 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
-from mercer.kernels import Heat, Linear, Spectrum
+from mercer.kernels import Heat, Linear, Matern, Spectrum
 from mercer.machines import SVC
 from mercer.selection import KernelSearchCV, compare
-from mercer.spaces import Simplex
+from mercer.spaces import Euclidean, Simplex
 from tests.helpers import words
 
 RNG = np.random.default_rng(0)
@@ -176,3 +176,9 @@ def test_errors_of_fits_say_where() -> None:
 def test_leave_one_out() -> None:
     search = KernelSearchCV(words.HEATS[:1], param_grid={"C": [1.0]}, cv=LeaveOneOut())
     assert search.fit(words.COUNTS[:20], words.LABELS[:20]).n_splits_ == 20
+
+
+def test_kernels_without_a_scale_say_so() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="give Matern the length scale"):
+        KernelSearchCV([Matern(Euclidean(), nu=1.5)]).fit(rng.normal(size=(20, 3)), np.arange(20) % 2)
