@@ -101,8 +101,7 @@ def variance_unit(K: Any, rows: Index | None = None) -> float:
     It is that of all rows, or of the matrix of some of them, which is not cut out.
     """
     if rows is None:
-        # Sums of rows in single precision are quick, and exact enough.
-        diagonal, mean = np.diagonal(K).mean(dtype=float), K.sum(axis=1).sum(dtype=float) / K.size
+        diagonal, mean = np.diagonal(K).mean(dtype=float), K.mean(dtype=float)
     else:
         sums = sum((K[i] for i in rows), start=np.zeros(len(K)))
         diagonal, mean = np.diagonal(K)[rows].mean(dtype=float), sums[rows].sum() / len(rows) ** 2
