@@ -46,3 +46,13 @@ def test_python_in_documents_runs(path: Path, tmp_path, monkeypatch) -> None:
 
 def test_readme_has_examples() -> None:
     assert (ROOT / "README.md").read_text().count("```python") >= 3
+
+
+def test_every_card_of_the_front_page_has_a_link() -> None:
+    docs = ROOT / "docs"
+    cards = (docs / "index.md").read_text().split(":::{grid-item-card} ")[1:]
+    assert len(cards) >= 12
+    for card in cards:
+        link = re.match(r".+\n:link: (\S+)\n:link-type: doc\n", card)
+        assert link is not None, card
+        assert (docs / f"{link[1]}.md").exists(), card
