@@ -9,7 +9,7 @@ from mercer._arrays import constant_rows
 from mercer.kernels.euclidean import decay_profile
 from mercer.kernels.parametrix import ORTHOGONAL_HALF
 from mercer.kernels.radial import RadialKernel
-from mercer.kernels.time import DiffusionTime
+from mercer.kernels.realised import DiffusionTime
 from mercer.profiles import PowerProfile, ProductProfile, Profile
 from mercer.spaces import Space
 from mercer.spaces.realisations.base import Operands

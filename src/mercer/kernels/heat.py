@@ -7,8 +7,8 @@ from typing import Any
 
 from mercer._arrays import is_watched
 from mercer.kernels.base import check_spherical
+from mercer.kernels.realised import DiffusionTime
 from mercer.kernels.spectral import LawKernel
-from mercer.kernels.time import DiffusionTime
 from mercer.laws import Diffusion
 from mercer.spaces import Projective, Space, SphericalSpace
 

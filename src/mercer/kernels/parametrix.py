@@ -12,7 +12,7 @@ import numpy as np
 from mercer._validation import check_choice, is_whole
 from mercer.kernels.euclidean import decay_profile
 from mercer.kernels.radial import RadialKernel
-from mercer.kernels.time import DiffusionTime
+from mercer.kernels.realised import DiffusionTime
 from mercer.profiles import PowerProfile, ProductProfile, Profile, TableProfile, compile_profile
 from mercer.spaces import RadialSpace, Space
 from mercer.special import heat_expansion

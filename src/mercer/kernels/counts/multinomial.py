@@ -21,8 +21,8 @@ from mercer.engine.dirichlet import (
 )
 from mercer.engine.posteriors import Sampler
 from mercer.kernels.counts.sampled import PosteriorKernel
+from mercer.kernels.realised import DiffusionTime
 from mercer.kernels.scale import Similarities
-from mercer.kernels.time import DiffusionTime
 from mercer.spaces import Simplex
 from mercer.spaces.simplex import Counts
 
