@@ -174,7 +174,7 @@ def test_classes_have_weights(loss: str, monkeypatch) -> None:
             assert model.certify(*rows, n_rows=50).lower == pytest.approx(certificate.lower, rel=1e-6)
     for wrong, message in (
         ({"dog": 1.0}, "class_weight names 'dog', .* classes: 'ant', 'bee', 'cat'"),
-        ({"ant": -1.0}, "class_weight must be positive numbers"),
+        ({"ant": -1.0}, "class_weight of the class 'ant' must be a positive number, got -1.0"),
     ):
         with pytest.raises(ValueError, match=message):
             model.set_params(class_weight=wrong).fit(X, y)
