@@ -76,7 +76,6 @@ class NewtonSolution:
 def minimise(
     evaluate: Callable[[NewtonState], LossSums],
     state: NewtonState,
-    hinge: bool,
     alpha: float,
     tol: float,
     max_iter: int,
@@ -84,14 +83,14 @@ def minimise(
 ) -> NewtonSolution:
     """Minimise ``sum w loss + alpha |b|^2`` for each output.
 
+    A loss that is smoothed is made sharper on the way, until that costs less than ``tol``.
+
     Parameters
     ----------
     evaluate : callable
         From a state to sums over rows: one pass.
     state : NewtonState
         Where to start.
-    hinge : bool
-        Hinge loss, which is made sharper on the way, or logistic loss.
     alpha : float
     tol : float
         Largest relative duality gap.
@@ -112,7 +111,7 @@ def minimise(
         better = still & ~worse
         step, promised = _newton_step(sums, state.b, alpha, better)
         wide = sums.excess > 0.5 * tol * found.dual.reached
-        sharper = hinge & better & wide & (promised < sums.excess)
+        sharper = better & wide & (promised < sums.excess)
         state = replace(
             state,
             origin=np.where(worse, state.origin, state.b),
@@ -157,7 +156,7 @@ class RowsInMemory:
     phi: Array
     y: Array
     w: Array
-    hinge: bool
+    loss: type[MarginLoss]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -166,7 +165,7 @@ class RowsInMemory:
 
     def sums(self, state: NewtonState) -> LossSums:
         """Sums over these rows."""
-        loss = MarginLoss(self.hinge, state.width)
+        loss = self.loss(state.width)
         return loss_sums(loss, self.phi, self.y, self.w, state.b, state.open_outputs)
 
     def search(self, state: NewtonState, step: Array, alpha: float) -> Array:
@@ -194,5 +193,5 @@ class RowsInMemory:
 
     def _slopes(self, width: Array, z: Array, along: Array) -> tuple[Array, Array]:
         """First and second derivatives of the sum of losses, where margins move along a direction."""
-        terms = MarginLoss(self.hinge, width).terms(z)
+        terms = self.loss(width).terms(z)
         return -self.w @ (terms.slope * along), self.w @ (terms.curvature * along**2)
