@@ -26,7 +26,8 @@ class Terms(NamedTuple):
     """A loss at margins z: its value, and what is minimised in its place, with derivatives.
 
     ``slope`` is minus the first derivative, a dual coefficient; ``dual`` is what it adds to the dual
-    objective, and ``excess`` to the duality gap at the minimum.
+    objective, and ``excess`` to the duality gap at the minimum.  ``drift`` is the derivative of the
+    slope by the logarithm of the width.
     """
 
     value: Any
@@ -35,6 +36,7 @@ class Terms(NamedTuple):
     curvature: Any
     dual: Any
     excess: Any
+    drift: Any
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class LogisticLoss(MarginLoss):
     def terms(self, z: Any) -> Terms:
         """The loss at an array of margins."""
         smooth, slope, curvature = _softplus(-z)
-        return Terms(smooth, smooth, slope, curvature, smooth + slope * z, 0 * z)
+        return Terms(smooth, smooth, slope, curvature, smooth + slope * z, 0 * z, 0 * z)
 
 
 class HingeLoss(MarginLoss):
@@ -69,9 +71,10 @@ class HingeLoss(MarginLoss):
     def terms(self, z: Any) -> Terms:
         """The loss at an array of margins."""
         width = placed(self.width, z)
-        smooth, slope, curvature = _softplus((1 - z) / width)
-        value = _positive(1 - z)
-        return Terms(value, width * smooth, slope, curvature / width, slope, value - slope * (1 - z))
+        u, value = (1 - z) / width, _positive(1 - z)
+        smooth, slope, curvature = _softplus(u)
+        excess, drift = value - slope * (1 - z), -curvature * u
+        return Terms(value, width * smooth, slope, curvature / width, slope, excess, drift)
 
 
 class SquaredHingeLoss(MarginLoss):
@@ -81,7 +84,7 @@ class SquaredHingeLoss(MarginLoss):
         """The loss at an array of margins."""
         short = _positive(1 - z)
         value, curvature = short**2, 2 * array_namespace(z).astype(short > 0, z.dtype)
-        return Terms(value, value, 2 * short, curvature, 2 * short - value, 0 * z)
+        return Terms(value, value, 2 * short, curvature, 2 * short - value, 0 * z, 0 * z)
 
 
 #: Losses that take Newton steps.
@@ -118,6 +121,8 @@ class LossSums:
         Of the dual terms and of squared slopes, for positive and for negative rows.
     linear : array of shape (2, M + 1, q)
         Of slopes times phi, for positive and for negative rows.
+    drift : array of shape (M + 1, q)
+        Of derivatives by the logarithm of the width, of slopes times ``y phi``.
     hessian : array of shape (q, M + 1, M + 1)
         Of curvatures times ``phi phi'``, of the outputs that are still open.
     """
@@ -128,6 +133,7 @@ class LossSums:
     dual: Array
     squares: Array
     linear: Array
+    drift: Array
     hessian: Array
 
     def __add__(self, other: LossSums) -> LossSums:
@@ -175,6 +181,7 @@ def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, open_outputs: 
         xp.stack([(side * terms.dual).sum(axis=0) for side in sides]),
         xp.stack([(side * terms.slope**2).sum(axis=0) for side in sides]),
         xp.stack([phi.T @ (side * terms.slope) for side in sides]),
+        phi.T @ (w[:, None] * y * terms.drift),
         hessian,
     )
 

@@ -109,9 +109,10 @@ def minimise(
         value = sums.objective(state.b, alpha)
         worse = still & (value > state.value + _JITTER * np.abs(value))
         better = still & ~worse
-        step, promised = _newton_step(sums, state.b, alpha, better)
+        step, path, promised = _newton_step(sums, state.b, alpha, better)
         wide = sums.excess > 0.5 * tol * found.dual.reached
         sharper = better & wide & (promised < sums.excess)
+        step += np.where(sharper, (_SHARPER - 1) * path, 0.0)
         state = replace(
             state,
             origin=np.where(worse, state.origin, state.b),
@@ -127,17 +128,19 @@ def minimise(
 
 def _newton_step(
     sums: LossSums, b: Array, alpha: float, outputs: NDArray[np.bool_]
-) -> tuple[Array, Array]:
-    """The step of some outputs, and what it promises to improve."""
+) -> tuple[Array, Array, Array]:
+    """The step of some outputs, how their minima move with log(width), and what the step promises."""
     gradient = sums.gradient(b, alpha)
-    step = np.zeros_like(b)
+    both = np.zeros((2, *b.shape))
     for k in np.flatnonzero(outputs):
         A = regular_hessian(sums.hessian[k], alpha)
+        right = np.column_stack([-gradient[:, k], sums.drift[:, k]])
         try:
-            step[:, k] = -cho_solve(cho_factor(A, check_finite=False), gradient[:, k])
+            both[:, :, k] = cho_solve(cho_factor(A, check_finite=False), right).T
         except LinAlgError:  # no row is near its margin, and the bias is free
-            step[:, k] = -np.linalg.lstsq(A, gradient[:, k], rcond=None)[0]
-    return step, -0.5 * (gradient * step).sum(axis=0)
+            both[:, :, k] = np.linalg.lstsq(A, right, rcond=None)[0].T
+    step, path = both
+    return step, path, -0.5 * (gradient * step).sum(axis=0)
 
 
 def regular_hessian(hessian: Array, alpha: float) -> Array:
