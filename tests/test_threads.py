@@ -107,7 +107,29 @@ else:
 """
 
 
-@pytest.mark.parametrize("script", [SCRIPT, FORK], ids=["limits", "threads kept"])
+#: Handlers that run when Python ends, after all pools of threads are shut.
+AT_EXIT = """
+import atexit
+import os
+import numpy as np
+from mercer._progress import Work, watched
+from mercer._threads import run
+
+def last():
+    done = []
+    run(done.append, [(k,) for k in range(3)])
+    if watched(lambda: sorted(done), Work(total=1), "last") == [0, 1, 2]:
+        os._exit(0)
+
+run(lambda k: None, [(0,), (1,)])
+atexit.register(os._exit, 1)  # errors in handlers are not told otherwise; the last to run
+atexit.register(last)
+"""
+
+
+@pytest.mark.parametrize(
+    "script", [SCRIPT, FORK, AT_EXIT], ids=["limits", "threads kept", "when Python ends"]
+)
 def test_in_a_process_of_two_threads(script: str) -> None:
     two = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
     result = subprocess.run(

@@ -80,6 +80,9 @@ def watched(call: Callable[[], T], work: Work, what: str) -> T:
     with ThreadPoolExecutor(1) as pool, _LateBar(what) as bar:
         try:
             future = pool.submit(context.run, call)
+        except RuntimeError:  # while Python shuts down no thread can be started
+            return call()
+        try:
             while True:
                 try:
                     return future.result(timeout=_LOOK)

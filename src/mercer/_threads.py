@@ -6,8 +6,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from itertools import islice
 from queue import SimpleQueue
@@ -58,7 +58,9 @@ def run(
             except BaseException as error:
                 results.put(error)
 
-        helpers = [_pool(threads).submit(work) for _ in range(min(threads, len(tasks)) - 1)]
+        helpers: list[Future[None]] = []
+        with suppress(RuntimeError):  # while Python shuts down no thread can be started
+            helpers.extend(_pool(threads).submit(work) for _ in range(min(threads, len(tasks)) - 1))
         try:
             for _ in tasks:
                 for task in islice(left, 1):  # this thread lends a hand while there is something to do

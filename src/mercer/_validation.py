@@ -188,22 +188,27 @@ def _foreign_rows(X: Any, name: str) -> Any:
 
 
 def check_labels(y: Any) -> None:
-    """Raise for missing labels, and for text among others, which NumPy would turn into text.
-
-    Targets of other libraries, which may not be in memory, are left to those who read them.
-    """
-    if not isinstance(y, list | tuple | np.ndarray | pd.Series | ExtensionArray):
-        return
-    labels = np.asarray(y, dtype=None if isinstance(y, np.ndarray | pd.Series) else object)
-    if labels.dtype.kind in "biuSU" or not labels.size:
-        return
-    absent = np.asarray(pd.isna(labels)).reshape(len(labels), -1).any(axis=1)
-    refuse_rows(absent, "y", "has no value; drop such rows")
+    """Raise for missing labels, and for text among others, which NumPy would turn into text."""
+    labels = refuse_missing(y)
     if labels.dtype.kind == "O" and len({isinstance(label, str) for label in labels.flat}) > 1:
         types = " and ".join(sorted({type(label).__name__ for label in labels.flat}))
         raise ValueError(
             f"labels must be of one type, and y holds {types}; convert all of them to text or to numbers"
         )
+
+
+def refuse_missing(y: Any) -> np.ndarray:
+    """Raise for rows of a target that have no value; return those that were looked at.
+
+    Targets that may not be in memory are left to those who read them.
+    """
+    if not isinstance(y, list | tuple | np.ndarray) and not hasattr(y, "to_numpy"):
+        return np.empty(0)
+    values = np.asarray(y, dtype=object if isinstance(y, list | tuple | ExtensionArray) else None)
+    if values.ndim and values.size and values.dtype.kind not in "biuSU":
+        absent = np.asarray(pd.isna(values)).reshape(len(values), -1).any(axis=1)
+        refuse_rows(absent, "y", "has no value; drop such rows")
+    return values
 
 
 def _sparse_tensor(X: Any, name: str) -> Any:

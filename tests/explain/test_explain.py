@@ -16,6 +16,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from mercer.explain import explain
 from mercer.features import GramTransformer
+from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, SphericalGPRegressor
 from mercer.kernels import (
     Diffused,
     Gaussian,
@@ -322,6 +323,41 @@ def test_rows_without_columns():
     assert len(found.table())
     with pytest.raises(ValueError, match="does not tell its columns apart"):
         found.columns()
+
+
+def test_points_that_share_nothing_with_training_rows():
+    genes, table = ["ACGT", "GGTT", "ACGA", "TTTT"], pd.DataFrame({"gene": ["ZZZZ"]})
+    alone = SVC(Spectrum(2)).fit(genes, [0, 1, 0, 1])
+    column = SVC(On("gene", Spectrum(2))).fit(pd.DataFrame({"gene": genes}), [0, 1, 0, 1])
+    for model, points in ((alone, ["ZZZZ"]), (column, table)):
+        found = explain(model, points)
+        for method in (found.columns, found.typical):
+            with pytest.warns(UserWarning, match="nothing in common with the training rows"):
+                frame = method()
+            assert not len(frame)
+            assert "contribution" in frame
+        np.testing.assert_array_equal(found.values[0], found.intercept)
+
+
+def test_gaussian_processes():
+    table, y = mixed_table()
+    kernel = On(["length", "width"], Gaussian(2.0)) + 0.5 * On("text", TfIdf())
+    process = SphericalGPRegressor(kernel).fit(table, table.length)
+    found = explain(process, table)
+    np.testing.assert_allclose(found.values[:, 0], process.predict(table), atol=1e-9)
+    assert found.part_names == ["length, width", "text"]
+    assert {"length", "car"} <= set(found.columns()["name"])
+    classifier = SphericalGPClassifier(kernel).fit(table, y)
+    found = explain(classifier, table)
+    assert found.outputs == ("no", "yes")
+    np.testing.assert_array_equal(classifier.predict(table) == "yes", found.values[:, 1] > 0)
+    counts = SphericalGPPoissonRegressor(kernel).fit(table, 3 * (y == "yes"))
+    # The mean and the variance of counts whose rate is log-normal determine its logarithm's mean.
+    mean, std = counts.predict(table, return_std=True)
+    expected = np.log(mean) - 0.5 * np.log1p((std**2 - mean) / mean**2)
+    np.testing.assert_allclose(explain(counts, table).values[:, 0], expected, atol=1e-8)
+    with pytest.raises(TypeError, match=r"Gaussian processes of mercer.gp with a kernel of tables"):
+        explain(SphericalGPRegressor().fit(SCALED, CLASSES), FEW)
 
 
 def test_searches():

@@ -6,8 +6,10 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LinearRegression
 
 from mercer.explain import importance
+from mercer.gp import SphericalGPRegressor
 from mercer.kernels import Gaussian, Heat, Linear, On
 from mercer.machines import SVC, KernelRidge
 from mercer.spaces import Simplex
@@ -55,6 +57,11 @@ def test_arrays(rows):
     found = importance(model, rows(X), Y, blocks={"first": [0, 1], "last": [2, 3]})
     named = importance(KernelRidge(Linear()).fit(X, Y), X, Y, blocks={"first": [0, 1], "last": [2, 3]})
     pd.testing.assert_frame_equal(found, named)
+
+
+def test_models_that_are_no_sums_over_rows_have_their_columns_shuffled():
+    for model in (SphericalGPRegressor(), LinearRegression()):
+        assert set(importance(model.fit(X, Y), X, Y, n_repeats=1)["block"]) == set("abcd")
 
 
 def test_what_is_refused():

@@ -143,6 +143,17 @@ def test_points_of_clouds_add_up(base, normalized: bool) -> None:
     assert not found.values[0, 3:].any()
 
 
+def test_points_of_clouds_are_not_typical() -> None:
+    clouds = [rng.normal(k % 2, 1.0, size=(5, 2)) for k in range(12)]
+    table, y = pd.DataFrame({"cloud": clouds, "x": np.arange(12.0)}), np.arange(12) % 2
+    found = explain(SVC(MeanEmbedding(Gaussian())).fit(clouds, y), clouds)
+    assert set(found.columns(3)["kind"]) == {"point"}
+    with pytest.raises(ValueError, match="nothing in common but their places"):
+        found.typical()
+    both = On("cloud", MeanEmbedding(Gaussian())) + On("x", Linear())
+    assert set(explain(SVC(both).fit(table, y), table).typical()["kind"]) == {"column"}
+
+
 def test_points_of_clouds_to_first_order() -> None:
     (points, own), theirs = WEIGHTED[1], MEANS[3]
     parts = own * ((points - theirs) @ (MEANS[1] - theirs))

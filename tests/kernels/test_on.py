@@ -7,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import polars as pl
+import polars.selectors as cs
 import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_selector
@@ -218,18 +219,41 @@ def test_counts_that_are_stored_sparse() -> None:
         (On("age", Linear(), prepare="log"), TABLE, "prepare of On must be one of 'auto'"),
         (On("when", Linear(), dates="years"), TABLE, "dates of On must be one of 'days', 'hours'"),
         (On("age", "rbf"), TABLE, "kernel of On must be one of mercer.kernels"),
+        (
+            On(make_column_selector(dtype_include="timedelta"), Gaussian()),
+            TABLE,
+            r"the selector make_column_selector\(dtype_include='timedelta'\) chooses no column of X",
+        ),
+        (On(lambda X: [], Gaussian()), TABLE, r"the selector <lambda>\(\) chooses no column of X"),
+        (On(cs.temporal(), Gaussian()), FRAMES["polars"].drop("when"), "the selector .*temporal"),
+        (
+            On("site", TfIdf()),
+            TABLE.assign(site=TABLE.site.str[0]),
+            r"column site: empty vocabulary.* use Heat\(Categories\(\)\)",
+        ),
+        (On("gene", Spectrum(3)), TABLE.assign(gene=["", *TABLE.gene[1:]]), "gene: row 0 of X is empty"),
     ],
-    ids=range(18),
+    ids=range(23),
 )
 def test_refusals(kernel, table, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         kernel.learnt_from(table)
 
 
+def test_rows_of_large_tables_are_named_by_their_numbers() -> None:
+    many = pd.DataFrame({"gene": ["ACGT"] * 900})
+    many.loc[700:, "gene"] = ""
+    with pytest.raises(ValueError, match="column gene: row 700 of X is empty"):
+        On("gene", Spectrum(3)).learnt_from(many)
+
+
 def test_refusals_after_learning() -> None:
     kernel = On(["age", "income"], Gaussian()).learnt_from(TABLE)
     with pytest.raises(ValueError, match="column 'income' of Y has a missing value in row 3"):
         kernel(TABLE, TABLE.assign(income=TABLE.income.where(TABLE.index != 3)))
+    genes = On("gene", Spectrum(3)).learnt_from(TABLE)
+    with pytest.raises(ValueError, match="column gene: row 2 of Y is empty"):
+        genes(TABLE, TABLE.assign(gene=["AC", "GT", "", *TABLE.gene[3:]]))
     with pytest.raises(ValueError, match="words of column 'note' have not been counted yet"):
         On("note", TfIdf())(TABLE)
     with pytest.raises(ValueError, match="has not been fitted to training rows"):

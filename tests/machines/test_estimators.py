@@ -162,7 +162,7 @@ def test_an_indefinite_matrix_has_no_certificate(digits) -> None:
         (OneClassSVM(nu=0), "nu must be above 0"),
         (SVC("precomputed"), "must be square"),
         (SVC("precomputed", scale=0.5), "the matrix is precomputed"),
-        (SVC(class_weight=dict.fromkeys(range(10), -1.0)), "class_weight must not be negative"),
+        (SVC(class_weight=dict.fromkeys(range(10), -1.0)), "class_weight of the class 0 must be zero or"),
         (SVR(epsilon="wide"), "epsilon must be zero or a positive number"),
         (OneClassSVM(nu="few"), "nu must be above 0"),
         (SVC(lambda A, B: np.ones(3)), r"600 points returned an array of shape \(3,\)"),
@@ -201,8 +201,10 @@ def test_matrices_that_are_refused(machine) -> None:
 @pytest.mark.parametrize("machine", [SVR, KernelRidge])
 def test_targets_of_strings_are_checked_too(machine) -> None:
     words = ["banana", "bandana", "kitten"]
-    with pytest.raises(ValueError, match="row 1 of y contains NaN"):
+    with pytest.raises(ValueError, match="row 1 of y has no value"):
         machine(Spectrum(length=2)).fit(words, [1.0, np.nan, 2.0])
+    with pytest.raises(ValueError, match="row 1 of y contains NaN or infinity"):
+        machine(Spectrum(length=2)).fit(words, [1.0, np.inf, 2.0])
     for wrong in ([1.0, 2.0], 3.0):
         with pytest.raises(ValueError, match="X has 3 points, and y has the shape"):
             machine(Spectrum(length=2)).fit(words, wrong)
@@ -382,6 +384,24 @@ def test_misspelt_classes_in_class_weight_are_named(machine) -> None:
         machine(Gaussian(), class_weight={"ham": 1, "Spam": 2}).fit(X, y)
     # A class may be missing from a part of the rows.
     machine(Gaussian(), class_weight={"ham": 1, "spam": 2, "news": 3}).fit(X, y)
+
+
+@pytest.mark.parametrize("machine", [SVC, LandmarkClassifier])
+@pytest.mark.parametrize("factor", [np.nan, np.inf, -1.0, "2", None, [1.0]], ids=str)
+def test_weights_of_classes_that_make_no_sense(machine, factor) -> None:
+    X, y = np.eye(4), ["ham", "spam", "ham", "spam"]
+    with pytest.raises(ValueError, match=r"class_weight of the class 'spam' must be .*number, got "):
+        machine(Gaussian(), class_weight={"spam": factor}).fit(X, y)
+    for wrong in ("balansed", 2.0, [1.0, 2.0]):
+        with pytest.raises(ValueError, match="class_weight must be 'balanced', None or a dict"):
+            machine(Gaussian(), class_weight=wrong).fit(X, y)
+
+
+@pytest.mark.parametrize("machine", [SVR, KernelRidge])
+@pytest.mark.parametrize("y", [pd.Series([1, None, 2], dtype="Int64"), [1.0, np.nan, 2.0]], ids=type)
+def test_rows_without_a_target_are_named(machine, y) -> None:
+    with pytest.raises(ValueError, match="row 1 of y has no value"):
+        machine(Gaussian()).fit(np.eye(3), y)
 
 
 @pytest.mark.parametrize("kind", ["string", "category", "Int64"])

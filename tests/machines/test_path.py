@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn import svm as libsvm
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from mercer.kernels import Gaussian
@@ -99,3 +100,20 @@ def test_pairs_solved_together_are_those_solved_alone(digits, C) -> None:
         bounds.append(alone.objective_)
     assert model.objective_ == pytest.approx(sum(bounds), rel=1e-6)
     assert model.dual_gap_ <= 1e-6
+
+
+@pytest.mark.parametrize("weights", [None, "balanced"])
+def test_a_path_takes_the_bias_of_a_single_fit_where_many_are_optimal(digits, weights) -> None:
+    """At small C all coefficients may be at the ends of their boxes, all but rounding."""
+    K, y = digits
+    machine = SVC("precomputed", tol=1e-8, class_weight=weights, decision_function_shape="ovo")
+    settings = [{"C": C} for C in (1e-3, 1e-2, 1e-1)]
+    for model, setting in zip(machine.fit_path(K, y, np.arange(300), settings), settings, strict=True):
+        alone = clone(machine).set_params(**setting).fit(K, y)
+        np.testing.assert_allclose(model.intercept_, alone.intercept_, atol=1e-4)
+        np.testing.assert_array_equal(model.predict(K), alone.predict(K))
+    if weights == "balanced":  # the middle of what leaves all rows of both classes inside the margin
+        values = alone.set_params(C=1e-3).fit(K, y).decision_function(K)[:, 0]
+        low, high = values[y == 1].min() + 1, values[y == 0].max() - 1
+        assert low - high == pytest.approx(2, abs=0.1)
+        assert low + high == pytest.approx(0, abs=1e-6)

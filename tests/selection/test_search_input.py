@@ -39,6 +39,29 @@ def test_frames_keep_their_names(frame) -> None:
     assert compare(table, LABELS, kernels=[Heat(Simplex())], folds=3).rows == 30
 
 
+MISSING = [*(["ham", "spam"] * 5), None]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        pd.Series(MISSING, dtype="string"),
+        pd.array(MISSING, dtype="string"),
+        pd.Series(MISSING, dtype="category"),
+        pd.Series([*([0, 1] * 5), None], dtype="Int64"),
+        pd.array([*([True, False] * 5), None], dtype="boolean"),
+        pd.DataFrame({"y": [*([0, 1] * 5), None]}),
+        pl.Series(MISSING),
+        np.array([*([0, 1] * 5), np.nan]),
+        [*MISSING[:-1], np.nan],
+    ],
+    ids=["text", "text array", "category", "Int64", "boolean", "frame", "polars", "NaN", "list"],
+)
+def test_points_without_a_label_are_named(y) -> None:
+    with pytest.raises(ValueError, match="row 10 of y has no value; drop such rows"):
+        search().fit(COUNTS[:11], y)
+
+
 def test_folds_may_be_masks() -> None:
     masks = search(cv=[(HALVES, ~HALVES)]).fit(COUNTS, LABELS)
     numbers = search(cv=[(np.flatnonzero(HALVES), np.flatnonzero(~HALVES))]).fit(COUNTS, LABELS)
@@ -115,7 +138,7 @@ def test_a_rare_class_is_counted_in_words() -> None:
 
 BAD = [
     ({}, words.COUNTS, np.zeros(90), "one class only"),
-    ({}, words.COUNTS, words.LABELS[:80], "inconsistent numbers of samples"),
+    ({}, words.COUNTS, words.LABELS[:80], "X has 90 points, y has 80"),
     ({"kernels": Spectrum(2)}, ["ab"] * 5, [0, 1], "X has 5 points, y has 2"),
     ({"kernels": Spectrum(2)}, ["ab"] * 5, None, "y"),
     ({"cv": 100}, words.COUNTS, words.LABELS, "n_splits=100"),

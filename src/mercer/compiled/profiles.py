@@ -121,40 +121,101 @@ _double_exp, _single_exp = _exponential(single=False), _exponential(single=True)
 
 
 @cache
-def polynomial_loop(degree, root, exponential, separation, single):
+def polynomial_loop(degree, root, exponential, separation, single, products=False):
     """Compile the loop for a polynomial, of a degree that is a constant to the compiler.
 
-    Equal points get their exact value.  Other compiled functions are names of this module: a loop that
-    held one in a variable of its own would never be found on disk again.
+    Equal points get their exact value.  With ``products`` the invariants are those of rows ``left`` and
+    columns ``right`` from ``begin`` on, a few at a time, which the tile has room for and which never
+    leave the nearest cache.  Else they are those of the tile.
+
+    Other compiled functions are names of this module: a loop that held one in a variable of its own
+    would never be found on disk again.
     """
     real = np.float32 if single else np.float64
     inverted = separation != "invariant"
     one, zero = real(1.0), real(0.0)
-    first, second = min(degree, _STEPS), min(degree, 2 * _STEPS)
+    # Even and odd powers apart: half as many steps have to wait for one another.
+    half = degree // 2
+    first = min(half, _STEPS)
 
     @jit(fastmath={"contract"})
     def loop(
-        tile, step, out, stride, rows, columns, coefficients, scale, shift, least, own, floor
+        tile, step, out, stride, rows, columns, coefficients, scale, shift, least, own, floor,
+        left=None, right=None, begin=0,
     ):  # fmt: skip
-        for i in range(rows):
-            line = tile[i * step : i * step + columns]
-            values = out[i * stride : i * stride + columns]
-            for j in range(columns):
-                w = line[j]
-                u = one - w if inverted else w
-                x = real(math.sqrt(max(u, zero))) if root else w
-                x = x * scale + shift
-                # NaN stays what it is.
-                x = least if x < least else one if x > one else x
-                y = coefficients[degree]
-                for k in range(first):
-                    y = y * x + coefficients[degree - 1 - k]
-                for k in range(first, second):
-                    y = y * x + coefficients[degree - 1 - k]
-                for k in range(second, degree):
-                    y = y * x + coefficients[degree - 1 - k]
-                if exponential:
-                    y = _single_exp(y) if single else _double_exp(y)
-                values[j] = own if u <= zero else floor if y < floor else y
+        height, width = (4, step) if products else (max(rows, 1), max(columns, 1))
+        for start in range(0, columns, width):
+            wide = min(width, columns - start)
+            for top in range(0, rows, height):
+                many = min(height, rows - top)
+                if products:
+                    multiply(tile, step, left[top : top + many], right, begin + start, wide)
+                for i in range(many):
+                    line = tile[i * step : i * step + wide]
+                    values = out[(top + i) * stride + start :][:wide]
+                    for j in range(wide):
+                        w = line[j]
+                        u = one - w if inverted else w
+                        x = real(math.sqrt(max(u, zero))) if root else w
+                        x = x * scale + shift
+                        # NaN stays what it is.
+                        x = least if x < least else x
+                        x = one if x > one else x
+                        z = x * x
+                        y = coefficients[degree]
+                        if degree:
+                            odd = coefficients[degree - 1]
+                            for k in range(1, first):
+                                y = y * z + coefficients[degree - 2 * k]
+                                odd = odd * z + coefficients[degree - 2 * k - 1]
+                            for k in range(first, half):
+                                y = y * z + coefficients[degree - 2 * k]
+                                odd = odd * z + coefficients[degree - 2 * k - 1]
+                            y = odd * x + (y * z + coefficients[0])
+                        if exponential:
+                            y = _single_exp(y) if single else _double_exp(y)
+                        values[j] = own if u <= zero else floor if y < floor else y
 
     return loop
+
+
+@jit(fastmath={"contract"})
+def multiply(tile, step, rows, columns, start, width):
+    """Products of at most four rows with some columns, from ``start`` on.
+
+    Coordinates are a multiple of four.  Four rows, of fewer the last one again, advance by four
+    coordinates at a time, which stay in registers.  The tile is one line of memory.
+    """
+    a, b, c, d = tile[:width], tile[step:][:width], tile[2 * step :][:width], tile[3 * step :][:width]
+    last = len(rows) - 1
+    for k in range(0, rows.shape[1], 4):
+        p, q = _coordinates(rows[0], k), _coordinates(rows[min(1, last)], k)
+        r, s = _coordinates(rows[min(2, last)], k), _coordinates(rows[last], k)
+        first, second = columns[k][start:], columns[k + 1][start:]
+        third, fourth = columns[k + 2][start:], columns[k + 3][start:]
+        if k == 0:
+            for j in range(width):
+                x = first[j], second[j], third[j], fourth[j]
+                a[j], b[j], c[j], d[j] = _dot(p, x), _dot(q, x), _dot(r, x), _dot(s, x)
+        else:
+            for j in range(width):
+                x = first[j], second[j], third[j], fourth[j]
+                a[j] = _with_products(a[j], p, x)
+                b[j] = _with_products(b[j], q, x)
+                c[j] = _with_products(c[j], r, x)
+                d[j] = _with_products(d[j], s, x)
+
+
+@jit()
+def _coordinates(point, k):
+    return point[k], point[k + 1], point[k + 2], point[k + 3]
+
+
+@jit(fastmath={"contract"})
+def _dot(p, x):
+    return ((p[0] * x[0] + p[1] * x[1]) + p[2] * x[2]) + p[3] * x[3]
+
+
+@jit(fastmath={"contract"})
+def _with_products(total, p, x):
+    return (((total + p[0] * x[0]) + p[1] * x[1]) + p[2] * x[2]) + p[3] * x[3]

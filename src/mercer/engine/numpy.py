@@ -198,17 +198,18 @@ class Tiles:
 
         options = self.options
         on_diagonal = options.symmetric and rows.start == columns.start
-        tabulated = isinstance(self.profile, TableProfile)
-        # Invariants of their own stay in cache, unlike the result.
-        invariants = np.empty(tile.shape, dtype=tile.dtype) if tabulated else tile
-        self.source.write(rows, columns, invariants)
-        if on_diagonal and options.diagonal is not None:
-            # Exact values come later: the invariant of another pair keeps the range narrow till then.
-            np.fill_diagonal(invariants[:, : len(tile)], invariants[0, -1])
-        if isinstance(self.profile, TableProfile):
-            self.profile.apply(invariants, tile)
-        else:
-            self.profile.apply(tile)
+        if not self._written_at_once(rows, columns, tile):
+            tabulated = isinstance(self.profile, TableProfile)
+            # Invariants of their own stay in cache, unlike the result.
+            invariants = np.empty(tile.shape, dtype=tile.dtype) if tabulated else tile
+            self.source.write(rows, columns, invariants)
+            if on_diagonal and options.diagonal is not None:
+                # Exact values come later: the invariant of another pair keeps the range narrow till then.
+                np.fill_diagonal(invariants[:, : len(tile)], invariants[0, -1])
+            if isinstance(self.profile, TableProfile):
+                self.profile.apply(invariants, tile)
+            else:
+                self.profile.apply(tile)
         if options.scales is not None:
             left, right = options.scales
             scale(*line_of(tile), *tile.shape, left[rows], right[columns])
@@ -218,6 +219,13 @@ class Tiles:
                 mirror(square, 0, len(square), 0, len(square))
             if options.diagonal is not None:
                 np.fill_diagonal(square, options.diagonal[rows])
+
+    def _written_at_once(self, rows: slice, columns: slice, tile: NDArray[Any]) -> bool:
+        """Compute products and their profile in one pass, if there is a way."""
+        if self.source.factors is None or not isinstance(self.profile, TableProfile):
+            return False
+        left, right = self.source.factors()
+        return self.profile.apply_to_products(left[rows], right, columns.start, tile)
 
     def matrix(self) -> NDArray[Any]:
         """The whole matrix."""

@@ -29,6 +29,9 @@ _APPLIED = 2**17
 #: Columns from which on large tiles pay, and the elements of one: some of them fit in the last cache.
 _LONG, _LARGE = 128, 2**20
 
+#: Columns up to which products are computed faster on the way to a profile than by BLAS.
+_SHORT = 16
+
 #: Columns of sparse rows up to which tiles may be multiplied as dense ones, and the time of a term of a
 #: sparse product in units of those that BLAS takes for a byte of a dense one.
 _WIDE, _GATHERED = 2048, 256
@@ -36,12 +39,17 @@ _WIDE, _GATHERED = 2048, 256
 
 @dataclass(frozen=True, eq=False)
 class Invariants:
-    """The invariants of all pairs of rows, which are written tile by tile."""
+    """The invariants of all pairs of rows, which are written tile by tile.
+
+    Those of short rows are products that are computed on the way to a profile: ``factors`` gives rows,
+    and others in columns.
+    """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     tile: tuple[int, int]
     write: Write
+    factors: Callable[[], tuple[NDArray[Any], NDArray[Any]]] | None = None
 
 
 class Operand(ABC):
@@ -70,14 +78,10 @@ class Differences(Operand):
         p, q, s, r = self.points, other.points, self.scales, other.scales
         shape, dtype, length = (len(p), len(q)), np.result_type(p, q), p.shape[1]
 
-        @cache
-        def coordinates() -> tuple[NDArray[Any], NDArray[Any]]:
-            """Points in rows, and others in columns, with zeros up to what the loop takes at a time."""
-            missing = (0, 0), (0, -length % 4)
-            return np.pad(p, missing), np.ascontiguousarray(np.pad(q, missing).T)
+        factors = _coordinates(p, q)
 
         def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
-            left, right = coordinates()
+            left, right = factors()
             mine, theirs = (left[rows], s[rows]), (right, columns.start, r[columns])
             scaled_differences(*line_of(out), *out.shape, *mine, *theirs)
 
@@ -206,7 +210,22 @@ def _product(L: Any, R: Any, symmetric: bool) -> Invariants:
     shape, dtype = (L.shape[0], R.shape[0]), np.result_type(L.dtype, R.dtype)
     if sparse.issparse(L) != sparse.issparse(R):
         return Invariants(shape, dtype, _MIXED, multiply_mixed)
-    return Invariants(shape, dtype, _PRODUCT if symmetric else _shape(*shape, L.shape[1]), multiply)
+    length = L.shape[1]
+    factors = None if length > _SHORT or sparse.issparse(L) else _coordinates(L, R)
+    return Invariants(shape, dtype, _PRODUCT if symmetric else _shape(*shape, length), multiply, factors)
+
+
+def _coordinates(p: Any, q: Any) -> Callable[[], tuple[NDArray[Any], NDArray[Any]]]:
+    """Points in rows, and others in columns, with zeros up to what loops take at a time."""
+
+    @cache
+    def coordinates() -> tuple[NDArray[Any], NDArray[Any]]:
+        length = p.shape[1] + -p.shape[1] % 4
+        left, right = np.zeros((len(p), length), p.dtype), np.zeros((length, len(q)), q.dtype)
+        left[:, : p.shape[1]], right[: p.shape[1]] = p, q.T
+        return left, right
+
+    return coordinates
 
 
 def _dense(X: Any) -> NDArray[Any]:

@@ -190,8 +190,9 @@ def _of_machine(machine: Any) -> Expansion:
         return _retransformed(_of_machine(machine.regressor_), machine.transformer_)
     if not hasattr(machine, "dual_coef_"):
         raise TypeError(
-            "explain takes machines of mercer.machines, or a pipeline of a GramTransformer and an "
-            f"estimator with dual_coef_ such as SVC, SVR and KernelRidge, got {machine!r}"
+            "explain takes machines of mercer.machines, Gaussian processes of mercer.gp with a kernel "
+            "of tables, strings or clouds, or a pipeline of a GramTransformer and an estimator with "
+            f"dual_coef_ such as SVC, SVR and KernelRidge, got {machine!r}"
         )
     kernel = getattr(machine, "kernel_", getattr(machine, "kernel", None))
     precomputed = isinstance(kernel, str) and kernel == "precomputed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 #: Most rows whose columns are looked at together.
 _ROWS = 64
+#: The kind of features that have a place in their cloud, and no name.
+_POINT = "point"
 #: Contributions below this share of the sum of all sizes are rounding.
 _ROUNDING = 8 * float(np.finfo(float).eps)
 
@@ -33,11 +36,15 @@ def explain(model: Any, X: Any) -> Explanation:
     Otherwise it is of first order: the slope of the kernel times the column's part of the inner product
     or squared distance, which is what changes if that part grows or shrinks by a small percentage.
 
+    Of a Gaussian process of :mod:`mercer.gp` the mean is explained: of a classifier's process the
+    logarithm of the odds, of counts that of the rate.
+
     Parameters
     ----------
     model : fitted estimator
-        A machine of :mod:`mercer.machines`, a :class:`~mercer.selection.KernelSearchCV`, a saved model,
-        or a pipeline that ends in a machine or in a :class:`~mercer.features.GramTransformer` and an
+        A machine of :mod:`mercer.machines`, a Gaussian process of :mod:`mercer.gp` with a kernel of
+        tables, strings or clouds, a :class:`~mercer.selection.KernelSearchCV`, a saved model, or a
+        pipeline that ends in a machine or in a :class:`~mercer.features.GramTransformer` and an
         estimator such as scikit-learn's ``SVC(kernel="precomputed")``.
     X : points
         As the model takes them.
@@ -198,9 +205,14 @@ class Explanation:
 
     @property
     def tells_columns(self) -> bool:
-        """Whether the kernel tells columns or other features apart, for :meth:`columns`."""
+        """Whether the kernel tells features apart that points have in common, for :meth:`typical`."""
+        return bool(self._kinds - {_POINT})
+
+    @property
+    def _kinds(self) -> set[str]:
+        """Kinds of features that the kernel tells apart."""
         first = np.arange(min(1, count(self._X)))
-        return any(True for _ in self._features(first, self._chosen[first]))
+        return {own.kind for _, own in self._features(first, self._chosen[first])}
 
     @property
     def blocks(self) -> dict[str, list[Any]]:
@@ -211,7 +223,8 @@ class Explanation:
     def typical(self, *, top: int = 10) -> pd.DataFrame:
         """What speaks for each class: mean contributions over the points that are predicted as it.
 
-        For regressions, the mean size of the contributions to each output over all points.
+        For regressions, the mean size of the contributions to each output over all points.  Points of
+        clouds are left out: they have places in their clouds, which nothing connects.
 
         Returns
         -------
@@ -219,6 +232,11 @@ class Explanation:
             ``output``, ``part``, ``kind``, ``name``, ``exact``, ``contribution`` (the mean) and ``size``
             (the mean of its absolute value), the largest of each output first.
         """
+        if self._kinds == {_POINT}:
+            raise ValueError(
+                "points of clouds have nothing in common but their places, so that none are typical; "
+                "columns(row) explains one cloud"
+            )
         by, frames = "size" if self._expansion.classes is None else "contribution", []
         for output, name in enumerate(self.outputs):
             everywhere = self._expansion.classes is None
@@ -320,6 +338,12 @@ class Explanation:
         """Contributions of features, or an error that says why there are none."""
         if len(found) or not len(self._expansion.rows):
             return found
+        if self._kinds:
+            warnings.warn(
+                "no column contributes: these points have nothing in common with the training rows",
+                stacklevel=3,
+            )
+            return found
         if isinstance(self._expansion.kernel, Kernel):
             raise ValueError(
                 f"{self._expansion.kernel!r} does not tell its columns apart; rows() and parts() explain"
@@ -360,6 +384,8 @@ class Explanation:
         totals: dict[tuple[str, str, str, bool], Array] = {}
         for block in self._blocks(rows):
             for part, own in self._features(block, np.full(len(block), output)):
+                if own.kind == _POINT:
+                    continue
                 sums = np.stack([own.values.sum(axis=0), np.abs(own.values).sum(axis=0)], axis=1)
                 for k in np.flatnonzero(sums[:, 1]):
                     key = (part, own.kind, str(own.names[k]), own.exact)

@@ -117,7 +117,10 @@ def _places(model: Any, X: Any, blocks: Mapping[str, Any] | None) -> dict[str, l
     """Positions of the columns of each block."""
     names = list(X.columns) if frames.is_frame(X) else None
     if blocks is None:
-        kernel = expansion_of(model).kernel
+        try:
+            kernel = expansion_of(model).kernel
+        except TypeError:  # not a sum over training rows
+            kernel = None
         blocks = kernel.column_blocks() if isinstance(kernel, Kernel) else {}
     if not blocks:
         return {str(j if names is None else names[j]): [j] for j in range(X.shape[1])}

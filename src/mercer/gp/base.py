@@ -220,6 +220,12 @@ class SparseGP(BaseEstimator, ABC):
             )
         return kernel
 
+    def _expand(self, weights: Array, intercept: Array) -> None:
+        """Keep the mean as a sum over inducing points, ``b + sum_j c_j k(x, z_j)``, if they are rows."""
+        if isinstance(self.features_, InducingRows):
+            self.landmarks_, self.intercept_ = self.features_.points, intercept
+            self.dual_coef_ = self.features_.landmarks.whitening.T @ weights
+
     def _points(self, X: Any) -> Any:
         """Rows to predict at, checked and mapped."""
         check_is_fitted(self)
@@ -378,6 +384,7 @@ class VariationalGP(SparseGP):
             )
         self._latents = [ascent.accepted for ascent in ascents]
         self.elbo_ = sum(ascent.bound for ascent in ascents)
+        self._expand(np.hstack([z.posterior.mean for z in self._latents]), self.likelihood_.offset)
         self.kernels_ = [latent.kernel for latent in self._latents]
         self.amplitudes_ = np.array([np.exp(latent.theta[0]) for latent in self._latents])
         self._warn_if_degenerate(self._few_rows(rows), self.kernels_[0], float(self.amplitudes_[0]))

@@ -98,6 +98,9 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     features_ : HarmonicFeatures, InducingFeatures, InducingRows or EigenFeatures
         Harmonics or inducing points with their input map, inducing points among the training rows, or
         eigenfunctions.
+    landmarks_, dual_coef_, intercept_ : points, arrays
+        With inducing points among the training rows: these, and coefficients of the mean,
+        ``b + sum_j c_j k(x, z_j)``.
     input_scales_ : array of shape (d,)
         With ``ard``: factors of the standardised columns.
 
@@ -306,6 +309,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self.amplitude_, self.noise_, self.kernel_ = self._evidence.split(theta)
         self._posterior, self._prior, left = self._evidence.solve(theta)
         self.elbo_ = self._posterior.value(left) - self._log_scale()
+        self._expand(self._posterior.mean * self._scale_y, self._mean_y)
         return self
 
     def _log_scale(self) -> float:

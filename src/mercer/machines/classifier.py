@@ -262,13 +262,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _class_weights(self, labels: Index, weights: Array) -> Array:
         """Factors of C; a row of weight two is balanced as two rows."""
-        if self.class_weight is None:
-            return np.ones(len(self.classes_))
-        if self.class_weight != "balanced":
-            factors = given_factors(self.class_weight, self.classes_)
-            if not ((factors >= 0) & (factors < np.inf)).all():
-                raise ValueError(f"class_weight must not be negative, got {self.class_weight!r}")
-            return factors
+        if not isinstance(self.class_weight, str) or self.class_weight != "balanced":
+            return given_factors(self.class_weight, self.classes_, zero=True)
         totals = np.bincount(labels, weights)
         used = totals > 0
         return np.divide(weights.sum(), used.sum() * totals, out=np.ones(len(totals)), where=used)

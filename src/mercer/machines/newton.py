@@ -25,6 +25,8 @@ _TINY = 1e-300
 #: Conjugate gradients: residual relative to that at their start, most iterations, and how many are
 #: expected the first time.
 _RESIDUAL, _ITERATIONS, _EXPECTED = 0.3, 10, 5
+#: How much longer steps wait after one that did not pay.
+_RARER = 2.0
 
 
 def newton_step(program: Program, rows: MatrixRows, solution: Solution, most: int = _MOST) -> Solution:
@@ -53,20 +55,33 @@ class LargeNewton:
     A step solves ``K d = slope + c`` on the coefficients inside their boxes, with ``sum d = 0``, by
     conjugate gradients.  What leaves its box is projected, and a line search follows.  There are none
     while all these coefficients fit into a block, and none takes longer than the blocks since the last.
+    A step that gained less in its time than the last block makes others rarer.
     """
 
     def __init__(self, program: Program, rows: ComputedBlocks) -> None:
         self._program, self._rows = program, rows
         self._since, self._iterations = 0.0, _EXPECTED
+        self._patience, self._objective = 1.0, -math.inf
 
     def after(self, moved: int, solution: Solution) -> Solution:
         """The solution after a block that moved so many coefficients, perhaps improved by a step."""
         self._since += moved
+        by_block = (solution.objective - self._objective) / max(moved, 1)
+        self._objective = solution.objective
         free, slope, low, high = _inside(self._program, solution)
         columns = len(free) * (1 + (self._iterations + 1) * len(free) / len(self._program.p))
-        if len(free) <= self._rows.most or columns > self._rows.worth * self._since:
+        worth = self._rows.worth
+        if len(free) <= self._rows.most or self._patience * columns > worth * self._since:
             return solution
-        self._since, b = 0.0, solution.b[free]
+        found = self._step(free, slope, low, high, solution)
+        pays = worth * (found.objective - solution.objective) > columns * by_block
+        self._patience = 1.0 if pays else _RARER * self._patience
+        self._since, self._objective = 0.0, found.objective
+        return found
+
+    def _step(self, free: Index, slope: Array, low: Array, high: Array, solution: Solution) -> Solution:
+        """The solution after a step, if that is better."""
+        b = solution.b[free]
         target = _projected(b + self._direction(free, slope), float(b.sum()), low, high)
         moves = target - b
         product = self._rows.product(free, moves)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import OutlierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from mercer._validation import refuse_complex
+from mercer._validation import refuse_complex, refuse_missing
 from mercer.machines.points import Points, check_targets, check_weights, open_points
 from mercer.machines.program import Array, Program, Solution
 from mercer.machines.svm import SupportVectorMachine
@@ -126,6 +126,7 @@ class SVR(RegressorMixin, _OneProgram):
         if not isinstance(self.epsilon, int | float | np.number) or not 0 <= self.epsilon < np.inf:
             raise ValueError(f"epsilon must be zero or a positive number, got {self.epsilon!r}")
         refuse_complex(y, "y")
+        refuse_missing(y)
         points, y = open_points(self, X, y, sample_weight)
         y = column_or_1d(check_targets(y, len(points)), warn=True)
         boxes = self.C * _weights(points, sample_weight)

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._arrays import count, is_on_device, is_single, on_cpu, placed, taken, to_double
-from mercer._validation import check_positive, is_whole, refuse_complex
+from mercer._validation import check_positive, is_whole, refuse_complex, refuse_missing
 from mercer.kernels.base import BLOCK, Kernel
 from mercer.machines.certificate import rounded_up
 from mercer.machines.compression import check_compress, compressed
@@ -236,6 +236,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if not is_whole(self.max_iter) or self.max_iter < 1:
             raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
         refuse_complex(y, "y")
+        refuse_missing(y)
         points, y = open_points(self, X, y, sample_weight)
         Y = check_targets(y, len(points))
         self._one_output = Y.ndim == 1

@@ -20,6 +20,8 @@ Separation = Literal["invariant", "one-sided", "folded"]
 MOST = {np.dtype(np.float32): 16, np.dtype(np.float64): 28}
 #: Elements of a tile that are copied at a time.
 _COPIED = 2**16
+#: Products of a row at a time: those of four rows stay in the nearest cache.
+_LINE = 256
 #: Logarithms below this are those of zero, and smaller values are as good as zero.
 _NOTHING, _LEAST = -800.0, 1e-290
 #: Values from this share of the largest on are of the same size as it.
@@ -95,6 +97,16 @@ class Polynomial:
         single = tile.dtype == np.float32
         loop = polynomial_loop(self.degree, self.root, self.exponential, self.separation, single)
         in_lines(loop, tile, out, self._single if single else self._double)
+
+    def apply_to_products(self, left: Any, right: Any, begin: int, out: NDArray[Any]) -> None:
+        """Write the values at products of rows with columns from one on, of a multiple of four terms."""
+        from mercer.compiled.profiles import polynomial_loop
+
+        single = out.dtype == np.float32
+        loop = polynomial_loop(self.degree, self.root, self.exponential, self.separation, single, True)
+        arguments = self._single if single else self._double
+        few = np.empty((4, _LINE), dtype=out.dtype)
+        loop(*line_of(few), *line_of(out), *out.shape, *arguments, left, right, begin)
 
     def evaluate(self, w: Any) -> Any:
         """Values at an array of invariants, of any array-API library."""

@@ -195,6 +195,13 @@ class TableProfile:
         else:
             found.apply(tile, out)
 
+    def apply_to_products(self, left: Any, right: Any, begin: int, out: NDArray[Any]) -> bool:
+        """Write values at products, see :class:`Polynomial`; False without one of the whole profile."""
+        found = None if out.size < _WORTH else self._on(*self._domain, out.dtype)
+        if found is not None:
+            found.apply_to_products(left, right, begin, out)
+        return found is not None
+
     def polynomial(self, dtype: Any) -> Polynomial | None:
         """One polynomial that gives the profile to the precision of a type, if there is one.
 

@@ -86,8 +86,7 @@ def _contributions(found: Explanation, number: str, only_exact: bool) -> pd.Data
     if not found.tells_columns:
         return pd.DataFrame(columns=["output", "kind", "name", "exact", number])
     frame = found.typical(top=sys.maxsize if only_exact else _FEATURES)
-    # Points of clouds have places only, which mean nothing from one cloud to the next.
-    frame = frame[(frame["kind"] != "point") & (frame[number] > 0) & (frame["exact"] | (not only_exact))]
+    frame = frame[(frame[number] > 0) & (frame["exact"] | (not only_exact))]
     return frame.groupby("output", sort=False).head(_FEATURES)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.class_weight import compute_class_weight
 
+from mercer._validation import is_number
 from mercer.rows.base import RowSource
 from mercer.rows.blocks import Block
 
@@ -70,28 +70,41 @@ class LabelTally:
 
     def factors(self, class_weight: Any) -> Array:
         """What the rows of each class are multiplied by; a row of weight two is balanced as two rows."""
-        if class_weight is None:
-            return np.ones(len(self.labels))
         if isinstance(class_weight, str) and class_weight == "balanced":
             return self.weight / (len(self.labels) * self.weights)
-        found = given_factors(class_weight, self.labels)
-        if not ((found > 0) & (found < np.inf)).all():
-            raise ValueError(f"class_weight must be positive numbers, got {class_weight!r}")
-        return found
+        return given_factors(class_weight, self.labels)
 
 
-def given_factors(class_weight: Any, classes: NDArray[Any]) -> Array:
-    """Factors of classes from a dict, 1 for those that it leaves out; or raise for misspelt ones."""
-    if isinstance(class_weight, dict):
-        known = classes.tolist()
-        strange = [label for label in class_weight if label not in known]
-        if strange and not set(known) <= class_weight.keys():
-            raise ValueError(
-                f"class_weight names {', '.join(map(repr, strange))}, which is not among the classes: "
-                f"{', '.join(map(repr, known))}"
-            )
-    factors: Array = compute_class_weight(class_weight, classes=classes, y=classes)
-    return factors
+def given_factors(class_weight: Any, classes: NDArray[Any], zero: bool = False) -> Array:
+    """Factors of classes from a dict, 1 for those that it leaves out; or raise for what is wrong.
+
+    Parameters
+    ----------
+    class_weight : dict, optional
+    classes : array of labels
+    zero : bool
+        Whether a class may have no weight.
+    """
+    if class_weight is None:
+        return np.ones(len(classes))
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            "class_weight must be 'balanced', None or a dict with the factor of each class, got "
+            f"{class_weight!r}"
+        )
+    known = classes.tolist()
+    strange = [label for label in class_weight if label not in known]
+    if strange and not set(known) <= class_weight.keys():
+        raise ValueError(
+            f"class_weight names {', '.join(map(repr, strange))}, which is not among the classes: "
+            f"{', '.join(map(repr, known))}"
+        )
+    factors = [class_weight.get(label, 1.0) for label in known]
+    for label, factor in zip(known, factors, strict=True):
+        if not (is_number(factor) and 0 <= factor < np.inf and (zero or factor)):
+            allowed = "zero or a positive number" if zero else "a positive number"
+            raise ValueError(f"class_weight of the class {label!r} must be {allowed}, got {factor!r}")
+    return np.array(factors, dtype=float)
 
 
 class ClassWeightedRows(RowSource):

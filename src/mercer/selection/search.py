@@ -340,12 +340,11 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         else:
             named = named_templates(self.kernels, self.similarities)
             self._rows = any(template.kernel.requires_vector_input for _, template in named)
-        refuse_complex(y, "y")
         if self._rows:
             refuse_complex(X, "X")
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
-                ensure_all_finite=False, ensure_min_samples=2, multi_output=True,
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=[np.float64, np.float32],
+                ensure_all_finite=False, ensure_min_samples=2,
             )  # fmt: skip
         y = check_target(y, count(X), get_tags(self))
         check_memory(self.max_memory)

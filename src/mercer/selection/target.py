@@ -178,6 +178,7 @@ def check_target(y: Any, rows: int, tags: Any) -> Any:
     if y is None:
         raise ValueError("the search requires y to be passed, but the target y is None")
     classifier = tags.estimator_type == "classifier"
+    refuse_complex(y, "y")
     check_labels(y)
     y = check_array(
         y, ensure_2d=False, dtype=None if classifier else np.float64, input_name="y",

@@ -9,6 +9,8 @@ from mercer.compiled.jit import chosen, jit, larger
 
 #: Relative rounding of a number.
 _ROUNDING = 2e-16
+#: Coefficients this near to the end of a box, relative to the largest of them, are at the end.
+_AT_END = 1e-12
 #: Sums may be taken in any order, which vectorises them.
 _SUMS = {"reassoc", "nsz"}
 
@@ -95,13 +97,18 @@ def objective_of(p, b, slope, epsilon):
 
 @jit()
 def certificate(p, b, values, lower, upper, epsilon, diagonal):
-    """Bias, dual objective, gap and its rounding, at a point b with ``values = Kb``."""
+    """Bias, dual objective, gap and its rounding, at a point b with ``values = Kb``.
+
+    If all coefficients are at the ends of their boxes, an interval of biases is optimal, and rounding
+    must not decide which of them it is: one that is all but at an end counts as being there.
+    """
     m = b.size
     slope, rise, fall = np.empty(m), np.empty(m), np.empty(m)
+    near = _AT_END * np.abs(b).max()
     for k in range(m):
         slope[k] = p[k] - values[k]
-        rise[k] = -np.inf if b[k] >= upper[k] else (-epsilon if b[k] >= 0.0 else epsilon)
-        fall[k] = np.inf if b[k] <= lower[k] else (-epsilon if b[k] > 0.0 else epsilon)
+        rise[k] = -np.inf if b[k] >= upper[k] - near else (-epsilon if b[k] >= -near else epsilon)
+        fall[k] = np.inf if b[k] <= lower[k] + near else (-epsilon if b[k] > near else epsilon)
     bias = bias_of(b, slope, lower, upper, rise, fall)
     gap = gap_of(b, slope, lower, upper, epsilon, bias)
     noise = rounding_of(b, lower, upper, diagonal)

@@ -63,8 +63,9 @@ def _profile(w, FORM, HOW):
         x = x * tl.load(C) + tl.load(C + 1)
         if CLAMPED:
             x = tl.minimum(tl.maximum(x, tl.load(C + 2)), 1.0)
-        value = x * 0.0 + tl.load(D + DEGREE)
-        for k in tl.static_range(DEGREE):
+        first: tl.constexpr = 1 if DEGREE > 0 else 0
+        value = x * (tl.load(D + DEGREE) if first else 0.0) + tl.load(D + DEGREE - first)
+        for k in tl.static_range(first, DEGREE):
             value = value * x + tl.load(D + DEGREE - 1 - k)
     if EXPONENTIAL:
         value = tl.exp(value)

@@ -41,7 +41,7 @@ _WIDE_PULL = (64, 32, 4)
 #: Sizes of tiles that were measured to be good on an H200.
 _LARGE = {"HEIGHT": 128, "WIDTH": 128, "num_warps": 8, "num_stages": 3}
 _SMALL = {"HEIGHT": 64, "WIDTH": 64, "num_warps": 4, "num_stages": 3}
-_DOUBLE = {"HEIGHT": 128, "WIDTH": 64, "num_warps": 4, "num_stages": 3}
+_DOUBLE = {"HEIGHT": 64, "WIDTH": 128, "num_warps": 4, "num_stages": 3}
 _DOUBLE_SQUARE = {"HEIGHT": 64, "WIDTH": 64, "num_warps": 4, "num_stages": 4}
 #: Columns of a matrix that are multiplied with vectors before sums are in double precision.
 _COLUMNS = 8192
@@ -95,9 +95,12 @@ def form_of(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form 
     found = profile.polynomial(kind)
     if found is not None:
         head = [found.scale, found.shift, found.least, found.floor]
+        # Products of unit vectors leave the range by rounding only, where the polynomial goes on.
+        everywhere = found.separation == "folded" and found.scale == 1.0 and not found.root
         constants = _constants(
-            found.degree, found.root, found.exponential, _SEPARATIONS[found.separation]
-        )
+            found.degree, found.root, found.exponential, _SEPARATIONS[found.separation],
+            clamped=not everywhere,
+        )  # fmt: skip
         return Form((tensor(head, found.coefficients), 0, 0, 1), constants, found.largest)
     rows = profile.pieces.single_rows if kind == np.float32 else profile.pieces.rows
     mantissa, bias = (23, 127) if kind == np.float32 else (52, 1023)

@@ -9,6 +9,15 @@ import triton
 import triton.language as tl
 
 
+@triton.jit
+def _block(X, rows, start, m, N: tl.constexpr, BLOCK: tl.constexpr):
+    """Some columns of rows, with their places in memory and which of them there are."""
+    k = start + tl.arange(0, BLOCK)
+    place = rows[:, None].to(tl.int64) * N + k[None, :]
+    inside = (rows[:, None] < m) & (k[None, :] < N)
+    return tl.load(X + place, mask=inside, other=0.0), place, inside
+
+
 @triton.jit(do_not_specialize=["m"])
 def extent_kernel(
     X, OUT, m, N: tl.constexpr, MASK: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
@@ -23,9 +32,7 @@ def extent_kernel(
         rows = first + tl.arange(0, ROWS)
         top = tl.zeros((ROWS,), dtype=whole)
         for start in range(0, N, BLOCK):
-            k = start + tl.arange(0, BLOCK)
-            inside = (rows[:, None] < m) & (k[None, :] < N)
-            x = tl.load(X + rows[:, None].to(tl.int64) * N + k[None, :], mask=inside, other=0.0)
+            x, _, _ = _block(X, rows, start, m, N, BLOCK)
             top = tl.maximum(top, tl.max(x.to(whole, bitcast=True) & MASK, axis=1))
             negative = tl.maximum(negative, tl.max((x < 0.0).to(whole), axis=1))
         largest = tl.maximum(largest, top)
@@ -34,6 +41,32 @@ def extent_kernel(
     tl.atomic_max(OUT, tl.max(largest, axis=0), sem="relaxed")
     tl.atomic_max(OUT + 1, tl.max(flattest, axis=0), sem="relaxed")
     tl.atomic_max(OUT + 2, tl.max(negative, axis=0), sem="relaxed")
+
+
+@triton.jit
+def _exponents(x):
+    """The bits of the largest power of two that is in a number of each row."""
+    return tl.max(x.to(tl.int64, bitcast=True) & 0x7FF0000000000000, axis=1)
+
+
+@triton.jit
+def _inverse_power(top):
+    """One by such a power, within the range of normal numbers."""
+    top = tl.minimum(tl.maximum(top, 0x0010000000000000), 0x7FD0000000000000)
+    return (0x7FE0000000000000 - top).to(tl.float64, bitcast=True)
+
+
+@triton.jit
+def _summed(x, inverse, SHARES: tl.constexpr):
+    x = x.to(tl.float64) * inverse[:, None]
+    return tl.sum(x if SHARES else x * x, axis=1)
+
+
+@triton.jit
+def _divided(x, inverse, total, SHARES: tl.constexpr):
+    total = tl.where(total > 0.0, total if SHARES else tl.sqrt(total), 1.0)
+    x = x.to(tl.float64) * inverse[:, None] / total[:, None]
+    return tl.sqrt(x) if SHARES else x
 
 
 @triton.jit(do_not_specialize=["m"])
@@ -46,30 +79,28 @@ def unit_kernel(
     that no square leaves the floating range.
     """
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    place = rows[:, None].to(tl.int64) * N
-    double: tl.constexpr = X.dtype.element_ty == tl.float64
-    power = tl.full((ROWS,), 1.0, dtype=tl.float64)
-    if double:
-        top = tl.full((ROWS,), 0x0010000000000000, dtype=tl.int64)  # the least normal number
+    inverse = tl.full((ROWS,), 1.0, dtype=tl.float64)
+    if N <= BLOCK:  # rows are read once
+        x, place, inside = _block(X, rows, 0, m, N, BLOCK)
+        if x.dtype == tl.float64:
+            inverse = _inverse_power(_exponents(x))
+        unit = _divided(x, inverse, _summed(x, inverse, SHARES), SHARES)
+        tl.store(OUT + place, unit.to(x.dtype), mask=inside)
+    else:
+        if X.dtype.element_ty == tl.float64:
+            top = tl.zeros((ROWS,), dtype=tl.int64)
+            for start in range(0, N, BLOCK):
+                x, _, _ = _block(X, rows, start, m, N, BLOCK)
+                top = tl.maximum(top, _exponents(x))
+            inverse = _inverse_power(top)
+        total = tl.zeros((ROWS,), dtype=tl.float64)
         for start in range(0, N, BLOCK):
-            k = start + tl.arange(0, BLOCK)
-            x = tl.load(X + place + k[None, :], mask=(rows[:, None] < m) & (k[None, :] < N), other=0.0)
-            top = tl.maximum(top, tl.max(x.to(tl.int64, bitcast=True) & 0x7FF0000000000000, axis=1))
-        power = top.to(tl.float64, bitcast=True)
-    total = tl.zeros((ROWS,), dtype=tl.float64)
-    for start in range(0, N, BLOCK):
-        k = start + tl.arange(0, BLOCK)
-        x = tl.load(X + place + k[None, :], mask=(rows[:, None] < m) & (k[None, :] < N), other=0.0)
-        x = x.to(tl.float64) / power[:, None]
-        total += tl.sum(x if SHARES else x * x, axis=1)
-    total = tl.where(total > 0.0, total if SHARES else tl.sqrt(total), 1.0)
-    for start in range(0, N, BLOCK):
-        k = start + tl.arange(0, BLOCK)
-        inside = (rows[:, None] < m) & (k[None, :] < N)
-        x = tl.load(X + place + k[None, :], mask=inside, other=0.0)
-        x = x.to(tl.float64) / power[:, None] / total[:, None]
-        x = tl.sqrt(x) if SHARES else x
-        tl.store(OUT + place + k[None, :], x.to(OUT.dtype.element_ty), mask=inside)
+            x, _, _ = _block(X, rows, start, m, N, BLOCK)
+            total += _summed(x, inverse, SHARES)
+        for start in range(0, N, BLOCK):
+            x, place, inside = _block(X, rows, start, m, N, BLOCK)
+            unit = _divided(x, inverse, total, SHARES)
+            tl.store(OUT + place, unit.to(x.dtype), mask=inside)
 
 
 @triton.jit(do_not_specialize=["m"])
@@ -112,8 +143,7 @@ def keys_kernel(
     key = tl.zeros((ROWS,), dtype=tl.int64)
     for start in range(0, N, BLOCK):
         k = start + tl.arange(0, BLOCK)
-        inside = (rows[:, None] < m) & (k[None, :] < N)
-        x = tl.load(X + rows[:, None].to(tl.int64) * N + k[None, :], mask=inside, other=0.0)
+        x, _, _ = _block(X, rows, start, m, N, BLOCK)
         x = tl.where(x == 0.0, 0.0, x)  # no minus zero
         bits = x.to(whole, bitcast=True).to(tl.int64)
         bits = (bits ^ (bits >> 32)) * 0x3F58476D1CE4E5B9

@@ -46,11 +46,11 @@ def find(columns: Any, X: Any, name: str) -> tuple[list[Any], bool]:
             raise ValueError(
                 f"a selector of columns needs a data frame, and {name} is none; give positions"
             )
-        columns = columns(X)
+        columns = _chosen(columns, list(columns(X)), name)
     elif hasattr(columns, "meta"):  # an expression of polars
         if not hasattr(X, "with_columns"):
             raise ValueError(f"{columns!r} selects columns of polars, and {name} is no such frame")
-        columns = X.select(columns).columns
+        columns = _chosen(columns, X.select(columns).columns, name)
     names = list(X.columns) if is_frame(X) else None
     places = None if names is None else {n: i for i, n in reversed(list(enumerate(names)))}
     single = isinstance(columns, str) or is_whole(columns)
@@ -63,6 +63,18 @@ def find(columns: Any, X: Any, name: str) -> tuple[list[Any], bool]:
             if names.count(own) > 1:
                 raise ValueError(f"{name} has several columns {own!r}; give them different names")
     return found, single
+
+
+def _chosen(selector: Any, columns: list[Any], name: str) -> list[Any]:
+    """What a selector has chosen, which is at least one column."""
+    if columns:
+        return columns
+    shown = repr(selector)
+    if callable(selector):  # its options, not its address
+        options = getattr(selector, "__dict__", {}).items()
+        shown = getattr(selector, "__name__", type(selector).__name__)
+        shown += f"({', '.join(f'{key}={value!r}' for key, value in options if value is not None)})"
+    raise ValueError(f"the selector {shown} chooses no column of {name}; leave this part out")
 
 
 def _positions(columns: Any, width: int, places: Places, name: str) -> list[int]:
@@ -198,12 +210,13 @@ class Block:
             if wanted and found.any():
                 others = int(found.sum()) - 1
                 more = f" (and {others} more row{'s' if others > 1 else ''})" if others else ""
-                how = "" if _is_float(column.dtype) else "strategy='constant', fill_value='unknown'"
-                which = "numbers" if _is_float(column.dtype) else "labels"
+                how, which = "SimpleImputer(strategy='constant', fill_value='unknown')", "labels"
+                if _is_float(column.dtype):
+                    how, which = "make_pipeline(SimpleImputer(), StandardScaler())", "numbers"
                 raise ValueError(
                     f"column {key!r} of {self.name} has a missing value in row {int(found.argmax())}"
                     f"{more}; drop such rows or write a value; a kernel of {which} with "
-                    f"prepare=SimpleImputer({how}) fills them in itself"
+                    f"prepare={how} fills them in itself"
                 )
 
     def refuse_identifiers(self, labels: bool) -> None:

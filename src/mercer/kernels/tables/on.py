@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,6 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import kernels as sk
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
 from mercer._arrays import count, on_cpu, row_maxima
@@ -21,7 +22,7 @@ from mercer._validation import check_choice, check_positive, check_vector, named
 from mercer.contributions import Contributions
 from mercer.exceptions import DegenerateKernelWarning
 from mercer.kernels.base import Kernel, nested_params
-from mercer.kernels.tables import frames
+from mercer.kernels.tables import frames, preparation
 from mercer.kernels.tables.frames import Block, is_selector
 from mercer.spaces.simplex import with_uniform_rows
 
@@ -164,7 +165,8 @@ class On(Kernel):
     def learnt_from(self, X: Any, y: Any = None) -> On:
         """See :class:`Kernel`; columns, preparation and factor, and what the kernel learns."""
         learnt, block, points = self._prepared_by(X, y)
-        learnt.kernel = learnt.kernel.learnt_from(points, y)
+        with learnt._named_in_errors():
+            learnt.kernel = learnt.kernel.learnt_from(points, y)
         return learnt if self.factor is not None else learnt._sized_by(learnt._filled(block, points)[0])
 
     def scaled_to(
@@ -172,11 +174,12 @@ class On(Kernel):
     ) -> On:
         """See :class:`Kernel`; the kernel is scaled on its columns."""
         learnt, block, points = self._prepared_by(X, None)
-        learnt.kernel = learnt.kernel.learnt_from(points)
-        points, _ = learnt._filled(block, points)
-        learnt.kernel = learnt.kernel.scaled_to(
-            points, similarity, max_rows=max_rows, random_state=random_state
-        )
+        with learnt._named_in_errors():
+            learnt.kernel = learnt.kernel.learnt_from(points)
+            points, _ = learnt._filled(block, points)
+            learnt.kernel = learnt.kernel.scaled_to(
+                points, similarity, max_rows=max_rows, random_state=random_state
+            )
         return learnt._sized_by(points)
 
     def points(self, X: Any, name: str = "X") -> Any:
@@ -196,7 +199,9 @@ class On(Kernel):
         if not eval_gradient:
             return self.multiple(1.0, X, Y)
         self.validate()
-        K, gradient = self.kernel(*self._pair(X, Y), eval_gradient=True)
+        P, Q = self._pair(X, Y)
+        with self._named_in_errors():
+            K, gradient = self.kernel(P, Q, eval_gradient=True)
         return self._sized(K), self._sized(gradient)
 
     def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
@@ -204,18 +209,23 @@ class On(Kernel):
         self.validate()
         P, Q = self._pair(X, Y)
         factor *= self._factor
-        return self.kernel(P, Q) if factor == 1 else self.kernel.multiple(factor, P, Q)
+        with self._named_in_errors():
+            return self.kernel(P, Q) if factor == 1 else self.kernel.multiple(factor, P, Q)
 
     def diag(self, X: Any) -> Any:
         """See :class:`Kernel`."""
         self.validate()
-        return self._sized(self.kernel.diag(self.points(X)))
+        points = self.points(X)
+        with self._named_in_errors():
+            return self._sized(self.kernel.diag(points))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         """See :class:`Kernel`."""
         self.validate()
         P, Q = self._pair(X, Y)
-        return self._sized(self.kernel.matvec(P, Q, check_vector(v, count(P if Q is None else Q))))
+        v = check_vector(v, count(P if Q is None else Q))
+        with self._named_in_errors():
+            return self._sized(self.kernel.matvec(P, Q, v))
 
     def explicit_features(self, X: Any) -> Any:
         """See :class:`Kernel`."""
@@ -289,7 +299,8 @@ class On(Kernel):
         """The kernel with the factor that the points give it; it is a copy already."""
         if self.size is None:
             return self
-        size, variance = _size_and_variance(self.kernel, points)
+        with self._named_in_errors():
+            size, variance = _size_and_variance(self.kernel, points)
         if size > 0 and variance <= _LEAST * size:
             warnings.warn(
                 f"{self.kernel!r} takes all training rows of {self.label} for the same; nothing can be "
@@ -313,10 +324,22 @@ class On(Kernel):
         learnt.columns = block.keys[0] if block.single else block.keys
         transformer = self._transformer(block)
         if transformer is not None and not isinstance(transformer, FrozenEstimator):
-            raw = self._raw(block, lenient=_takes_missing(transformer))
-            transformer = FrozenEstimator(clone(transformer).fit(raw, y))
+            raw = self._raw(block, lenient=preparation.takes_missing(transformer))
+            with learnt._named_in_errors():
+                transformer = preparation.fitted(transformer, raw, y)
         learnt.prepare = transformer
         return learnt, block, learnt._points(block)
+
+    @contextmanager
+    def _named_in_errors(self) -> Iterator[None]:
+        """Name the columns where points are refused, of which the kernel knows rows alone."""
+        try:
+            yield
+        except (ValueError, TypeError) as error:
+            if type(error) not in (ValueError, TypeError):
+                raise
+            noun = "column" if len(self._keys) == 1 else "columns"
+            raise type(error)(f"{noun} {self.label}: {error}") from error
 
     def _transformer(self, block: Block) -> Any:
         """The preparation of columns; "auto" asks what they hold and what the kernel takes."""
@@ -326,7 +349,7 @@ class On(Kernel):
             return None
         if self.dates is None and not block.numeric and "text" in block.kinds.values():
             return CountVectorizer()
-        return _scaler(self.kernel, with_mean=not sparse.issparse(block.table))
+        return preparation.scaler(self.kernel, with_mean=not sparse.issparse(block.table))
 
     def _refuse_identifiers(self, block: Block) -> None:
         """Refuse identifiers as numbers and labels; texts, nodes and strings have a right to differ."""
@@ -354,7 +377,10 @@ class On(Kernel):
                 f"{self.prepare!r} has not been fitted to training rows; call learnt_from(X) or "
                 f"scaled_to(X) first, or fit a machine with {self!r}"
             )
-        points = self._transformed(self._raw(block, lenient=_takes_missing(self.prepare.estimator)))
+        fitted = self.prepare.estimator
+        points = preparation.transformed(
+            fitted, self._raw(block, lenient=preparation.takes_missing(fitted))
+        )
         if getattr(getattr(points, "dtype", None), "kind", "") == "f" and np.isnan(points.sum()):
             left = np.isnan(points).any(axis=0)
             block.refuse_missing(left if len(left) == len(block.keys) else None)
@@ -369,17 +395,6 @@ class On(Kernel):
         if not empty.any() or _takes_zeros(self.kernel, points[[empty.argmax()]]):
             return points, none
         return with_uniform_rows(points, empty, int(empty.sum()), block.name), empty
-
-    def _transformed(self, raw: Any) -> Any:
-        """What the transformer makes of columns."""
-        fitted = self.prepare.estimator
-        if type(fitted) is StandardScaler and isinstance(raw, np.ndarray) and raw.dtype.kind == "f":
-            # What it does, without checks that take half the time of a small Gram matrix.
-            if fitted.with_mean:
-                raw = np.subtract(raw, fitted.mean_, dtype=raw.dtype)
-            return np.divide(raw, fitted.scale_, dtype=raw.dtype) if fitted.with_std else raw
-        points = fitted.transform(raw)
-        return points.to_numpy() if frames.is_frame(points) else points
 
     def _raw(self, block: Block, *, lenient: bool = False) -> Any:
         """Columns as a kernel or transformer takes them; missing values are refused unless lenient."""
@@ -436,19 +451,6 @@ def with_names(kernel: Any, learnt: Any) -> Any:
     return clone(kernel).set_params(**{key: found[key] for key in chosen}) if chosen else kernel
 
 
-def _scaler(kernel: Any, with_mean: bool) -> StandardScaler | None:
-    """What brings columns of numbers to a common scale, for kernels of flat space."""
-    if kernel.parts:
-        return next((s for s in (_scaler(part, with_mean) for part in kernel.parts) if s), None)
-    space = kernel.point_space
-    return None if space is None else space.column_scaler(with_mean)
-
-
-def _takes_missing(transformer: Any) -> bool:
-    """Tell whether missing values may be left to a transformer; documents cannot be missing."""
-    return not isinstance(transformer, CountVectorizer)
-
-
 def _takes_zeros(kernel: Any, row: Any) -> bool:
     """Tell whether a kernel has a value for a row of zeros."""
     try:
@@ -466,7 +468,11 @@ def _size_and_variance(kernel: Any, points: Any) -> tuple[float, float]:
     some = np.unique(np.linspace(0, m - 1, min(m, _ROWS)).astype(np.intp))
     with warnings.catch_warnings():  # of empty rows, which the Gram matrix names by their own numbers
         warnings.filterwarnings("ignore", message=".* taken as uniform")
-        K = np.asarray(on_cpu(kernel(_safe_indexing(points, some))), dtype=float)
+        try:
+            K = np.asarray(on_cpu(kernel(_safe_indexing(points, some))), dtype=float)
+        except ValueError:
+            kernel.diag(points)  # names the row by its place among all
+            raise
     diagonal, pairs = float(np.trace(K)), max(len(some) * (len(some) - 1), 1)
     mean = diagonal / len(some)
     return mean, mean - (float(K.sum()) - diagonal) / pairs

@@ -1,4 +1,4 @@
-"""Classification on landmarks, by squared, logistic or hinge loss."""
+"""Classification on landmarks, by squared loss or losses of margins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._validation import check_choice, check_positive, is_whole
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.machines.landmarks.features import LandmarkFeatures
-from mercer.machines.landmarks.losses import LossPass, LossSums, MarginLoss, with_bias
+from mercer.machines.landmarks.losses import MARGIN_LOSSES, LossPass, LossSums, MarginLoss, with_bias
 from mercer.machines.landmarks.newton import (
     NewtonSolution,
     NewtonState,
@@ -49,12 +49,14 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     :class:`LandmarkRegressor`.
 
     The squared loss ``(1 - z)^2`` takes one pass for all classes.  The logistic loss,
-    ``log(1 + exp(-z))``, and the hinge loss, ``max(0, 1 - z)``, take further ones: Newton steps, each
-    of which sums up a matrix for each class, first on the sample of landmarks and then on all rows
-    (if these are more), until the relative duality gap among functions of the landmarks is at most
-    ``tol``.  The matrices need only rows near their margin, which few are for hinge loss.
+    ``log(1 + exp(-z))``, the squared hinge loss, ``max(0, 1 - z)^2``, and the hinge loss,
+    ``max(0, 1 - z)``, take further ones: Newton steps, each of which sums up a matrix for each class,
+    first on the sample of landmarks and then on all rows (if these are more), until the relative duality
+    gap among functions of the landmarks is at most ``tol``.  The matrices need only rows within their
+    margin for squared hinge loss, and only those near it, which are few, for hinge loss.
     The hinge loss is smoothed by ``h log(1 + exp((1 - z) / h))`` with a width h that shrinks on the way;
-    the gap is that of the hinge loss itself.  ``SVC(kernel, C)`` has ``alpha = 1 / (2 C)``.
+    the gap is that of the hinge loss itself.  ``SVC(kernel, C)``, and with squared hinge loss
+    scikit-learn's ``LinearSVC(C)``, have ``alpha = 1 / (2 C)``.
 
     Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in the
     first pass, at most ``O(q m M^2)`` in each further one; memory for ``q M^2`` numbers and blocks of M
@@ -66,14 +68,14 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     n_landmarks : int or "auto"
     alpha : float or "auto"
         Weight of the squared norm; "auto" with squared loss only.
-    loss : "squared", "logistic" or "hinge"
+    loss : "squared", "logistic", "squared_hinge" or "hinge"
     scale : float, optional
     class_weight : dict or "balanced", optional
         Factors of the weights of rows, as in scikit-learn; probabilities are those of the weighted rows.
     tol : float
-        Largest relative duality gap, of logistic and hinge loss.
+        Largest relative duality gap, of losses other than the squared one.
     max_iter : int
-        Most Newton steps on all rows, for logistic and hinge loss.
+        Most Newton steps on all rows, for losses other than the squared one.
     random_state : int, RandomState or None
         See :class:`LandmarkRegressor` for parameters that are not described here.
 
@@ -137,10 +139,10 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
 
     def _validate(self) -> None:
         super()._validate()
-        check_choice(self, "loss", ("squared", "logistic", "hinge"))
+        check_choice(self, "loss", ("squared", *MARGIN_LOSSES))
         check_positive(self, "tol")
         if isinstance(self.alpha, str) and self.loss != "squared":
-            raise ValueError(f"alpha='auto' goes with squared loss, not with {self.loss} loss")
+            raise ValueError(f"alpha='auto' goes with loss='squared', not with loss={self.loss!r}")
         if not is_whole(self.max_iter) or self.max_iter < 1:
             raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
 
@@ -173,6 +175,10 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     @property
     def _bias(self) -> bool:
         return True
+
+    @property
+    def _margin_loss(self) -> type[MarginLoss]:
+        return MARGIN_LOSSES[self.loss]
 
     @property
     def _signs(self) -> Callable[[Block], Array]:
@@ -210,7 +216,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         )
         hessians = [regular_hessian(H, self.alpha_) for H in rows.sums(wide).hessian]
         own, w = rows.phi @ state.b, weights_of(sample)[:, None]
-        terms = MarginLoss(True, wide.width).terms(rows.y * own)
+        terms = rows.loss(wide.width).terms(rows.y * own)
         inverse = [solve(H, rows.phi.T, assume_a="pos") for H in hessians]
         h = np.column_stack([np.einsum("ij,ji->i", rows.phi, part) for part in inverse])
         left = np.maximum(1 - w * terms.curvature * h, 1e-6)
@@ -224,13 +230,12 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
 
     def _solve_margins(self, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
         """Newton steps: first on the sample, then on all rows."""
-        features, hinge = self._features, self.loss == "hinge"
-        options = (hinge, self.alpha_, float(self.tol))
+        features, options = self._features, (self.alpha_, float(self.tol))
         few = self._in_memory(features, sample)
 
         def one_pass(state: NewtonState) -> LossSums:
             kept.results["state"] = state
-            loss = MarginLoss(hinge, state.width)
+            loss = self._margin_loss(state.width)
             job = LossPass(features, self._signs, loss, state.b, state.open_outputs)
             sums: LossSums = rows.total(job, "rows", kept, "sums")
             del kept.results["sums"]
@@ -244,10 +249,10 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
                 kept.keep("state", self._begun(few, options))
             solution = minimise(one_pass, kept.results["state"], *options, int(self.max_iter))
         self._finish(solution)
-        if hinge:
+        if self.loss != "logistic":
             self._calibrate_margins(solution.state, few, sample)
 
-    def _begun(self, few: RowsInMemory, options: tuple[bool, float, float]) -> NewtonState:
+    def _begun(self, few: RowsInMemory, options: tuple[float, float]) -> NewtonState:
         """The minimum on the sample, from which the passes over all rows start."""
         start = NewtonState.start(*few.shape)
         found = minimise(few.sums, start, *options, _STEPS, few.search).state
@@ -258,7 +263,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         """Features of the sample, whose weights stand for those of all rows."""
         parts = list(with_bias(features, sample, self._signs))
         phi, y, w = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return RowsInMemory(phi, y, w * (self.statistics_.weight / w.sum()), self.loss == "hinge")
+        return RowsInMemory(phi, y, w * (self.statistics_.weight / w.sum()), self._margin_loss)
 
     def _finish(self, found: NewtonSolution) -> None:
         self._keep(found.state.b[:-1], found.state.b[-1])
@@ -279,7 +284,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         values = self._values(block.X) + self.intercept_
         if self.loss == "squared":
             return w * (y - values) / self.alpha_
-        slopes = MarginLoss(self.loss == "hinge", self._width).terms(y * values).slope
+        slopes = self._margin_loss(self._width).terms(y * values).slope
         return w * y * slopes * np.where(y > 0, *self._sides)
 
     def decision_function(self, X: Any) -> Any:
@@ -304,9 +309,9 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes, shape (m, q).
 
-        Of logistic loss those of the model; of squared and hinge loss a sigmoid of decision values,
-        fitted to rows of the sample as they are decided without them: exactly for squared loss, by one
-        Newton step for hinge loss.  Those of several classes are divided by their sum.
+        Of logistic loss those of the model; of other losses a sigmoid of decision values, fitted to
+        rows of the sample as they are decided without them: exactly for squared loss, by one Newton
+        step for hinge losses.  Those of several classes are divided by their sum.
         """
         check_is_fitted(self)
         return self._apply("_probabilities", X, (float, len(self.classes_)))

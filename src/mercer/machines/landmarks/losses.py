@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
@@ -17,15 +18,16 @@ from mercer.rows import Block
 from mercer.rows.blocks import taken
 from mercer.rows.statistics import weights_of
 
-#: Rows whose slope is nearer to 0 or 1 are far from the bend of the loss: the Hessian leaves them out.
+#: Rows of less curvature times width are far from the bend of the loss: the Hessian leaves them out.
 _NEAR = 1e-12
 
 
 class Terms(NamedTuple):
     """A loss at margins z: its value, and what is minimised in its place, with derivatives.
 
-    ``slope`` is minus the first derivative, a dual coefficient between 0 and 1; ``dual`` is what it adds
-    to the dual objective, and ``excess`` to the duality gap at the minimum.
+    ``slope`` is minus the first derivative, a dual coefficient; ``dual`` is what it adds to the dual
+    objective, and ``excess`` to the duality gap at the minimum.  ``drift`` is the derivative of the
+    slope by the logarithm of the width.
     """
 
     value: Any
@@ -34,32 +36,77 @@ class Terms(NamedTuple):
     curvature: Any
     dual: Any
     excess: Any
+    drift: Any
 
 
 @dataclass(frozen=True)
-class MarginLoss:
-    """The logistic loss ``log(1 + exp(-z))``, or the hinge loss ``max(0, 1 - z)``, smoothed.
+class MarginLoss(ABC):
+    """A convex loss of margins, with a width h, which may be one of each output.
 
-    Both are ``h log(1 + exp((c - z) / h))``: the former with ``c = 0`` and ``h = 1``, the latter with
-    ``c = 1`` in the limit of small h.  The width h may be one of each output.
+    Parameters
+    ----------
+    width : float or array of shape (q,)
+        How far a loss with a kink is smoothed around it; others do not look at it.
     """
 
-    hinge: bool
     width: Any = 1.0
+
+    @abstractmethod
+    def terms(self, z: Any) -> Terms:
+        """The loss at an array of margins."""
+
+
+class LogisticLoss(MarginLoss):
+    """``log(1 + exp(-z))``."""
 
     def terms(self, z: Any) -> Terms:
         """The loss at an array of margins."""
-        xp = array_namespace(z)
+        smooth, slope, curvature = _softplus(-z)
+        return Terms(smooth, smooth, slope, curvature, smooth + slope * z, 0 * z, 0 * z)
+
+
+class HingeLoss(MarginLoss):
+    """``max(0, 1 - z)``, smoothed by ``h log(1 + exp((1 - z) / h))``."""
+
+    def terms(self, z: Any) -> Terms:
+        """The loss at an array of margins."""
         width = placed(self.width, z)
-        u = (float(self.hinge) - z) / width
-        small = xp.exp(-xp.abs(u))
-        slope = xp.where(u >= 0, 1 / (1 + small), small / (1 + small))
-        smooth = width * (xp.where(u > 0, u, xp.zeros_like(u)) + xp.log1p(small))
-        curvature = small / (1 + small) ** 2 / width
-        if self.hinge:
-            value = xp.where(z < 1, 1 - z, xp.zeros_like(z))
-            return Terms(value, smooth, slope, curvature, slope, value - slope * (1 - z))
-        return Terms(smooth, smooth, slope, curvature, smooth - slope * u, xp.zeros_like(z))
+        u, value = (1 - z) / width, _positive(1 - z)
+        smooth, slope, curvature = _softplus(u)
+        excess, drift = value - slope * (1 - z), -curvature * u
+        return Terms(value, width * smooth, slope, curvature / width, slope, excess, drift)
+
+
+class SquaredHingeLoss(MarginLoss):
+    """``max(0, 1 - z)^2``, whose second derivative jumps at 1."""
+
+    def terms(self, z: Any) -> Terms:
+        """The loss at an array of margins."""
+        short = _positive(1 - z)
+        value, curvature = short**2, 2 * array_namespace(z).astype(short > 0, z.dtype)
+        return Terms(value, value, 2 * short, curvature, 2 * short - value, 0 * z, 0 * z)
+
+
+#: Losses that take Newton steps.
+MARGIN_LOSSES: dict[str, type[MarginLoss]] = {
+    "logistic": LogisticLoss,
+    "squared_hinge": SquaredHingeLoss,
+    "hinge": HingeLoss,
+}
+
+
+def _positive(u: Any) -> Any:
+    """The positive part."""
+    xp = array_namespace(u)
+    return xp.where(u > 0, u, xp.zeros_like(u))
+
+
+def _softplus(u: Any) -> tuple[Any, Any, Any]:
+    """``log(1 + exp(u))`` with its first and second derivative."""
+    xp = array_namespace(u)
+    small = xp.exp(-xp.abs(u))
+    slope = xp.where(u >= 0, 1 / (1 + small), small / (1 + small))
+    return _positive(u) + xp.log1p(small), slope, small / (1 + small) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +121,8 @@ class LossSums:
         Of the dual terms and of squared slopes, for positive and for negative rows.
     linear : array of shape (2, M + 1, q)
         Of slopes times phi, for positive and for negative rows.
+    drift : array of shape (M + 1, q)
+        Of derivatives by the logarithm of the width, of slopes times ``y phi``.
     hessian : array of shape (q, M + 1, M + 1)
         Of curvatures times ``phi phi'``, of the outputs that are still open.
     """
@@ -84,6 +133,7 @@ class LossSums:
     dual: Array
     squares: Array
     linear: Array
+    drift: Array
     hessian: Array
 
     def __add__(self, other: LossSums) -> LossSums:
@@ -121,7 +171,7 @@ def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, open_outputs: 
     terms = loss.terms(y * (phi @ b))
     sides = [xp.astype(sign * y > 0, phi.dtype) * w[:, None] for sign in (1, -1)]
     hessian = filled((y.shape[1], b.shape[0], b.shape[0]), 0.0, phi)
-    near = (terms.slope > _NEAR) & (terms.slope < 1 - _NEAR)
+    near = terms.curvature * placed(loss.width, phi) > _NEAR
     for k in np.flatnonzero(open_outputs):
         hessian[k] = _curved(phi, w * terms.curvature[:, k], near[:, k])
     return LossSums(
@@ -131,6 +181,7 @@ def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, open_outputs: 
         xp.stack([(side * terms.dual).sum(axis=0) for side in sides]),
         xp.stack([(side * terms.slope**2).sum(axis=0) for side in sides]),
         xp.stack([phi.T @ (side * terms.slope) for side in sides]),
+        phi.T @ (w[:, None] * y * terms.drift),
         hessian,
     )
 

@@ -76,7 +76,6 @@ class NewtonSolution:
 def minimise(
     evaluate: Callable[[NewtonState], LossSums],
     state: NewtonState,
-    hinge: bool,
     alpha: float,
     tol: float,
     max_iter: int,
@@ -84,14 +83,14 @@ def minimise(
 ) -> NewtonSolution:
     """Minimise ``sum w loss + alpha |b|^2`` for each output.
 
+    A loss that is smoothed is made sharper on the way, until that costs less than ``tol``.
+
     Parameters
     ----------
     evaluate : callable
         From a state to sums over rows: one pass.
     state : NewtonState
         Where to start.
-    hinge : bool
-        Hinge loss, which is made sharper on the way, or logistic loss.
     alpha : float
     tol : float
         Largest relative duality gap.
@@ -110,9 +109,10 @@ def minimise(
         value = sums.objective(state.b, alpha)
         worse = still & (value > state.value + _JITTER * np.abs(value))
         better = still & ~worse
-        step, promised = _newton_step(sums, state.b, alpha, better)
+        step, path, promised = _newton_step(sums, state.b, alpha, better)
         wide = sums.excess > 0.5 * tol * found.dual.reached
-        sharper = hinge & better & wide & (promised < sums.excess)
+        sharper = better & wide & (promised < sums.excess)
+        step += np.where(sharper, (_SHARPER - 1) * path, 0.0)
         state = replace(
             state,
             origin=np.where(worse, state.origin, state.b),
@@ -128,17 +128,19 @@ def minimise(
 
 def _newton_step(
     sums: LossSums, b: Array, alpha: float, outputs: NDArray[np.bool_]
-) -> tuple[Array, Array]:
-    """The step of some outputs, and what it promises to improve."""
+) -> tuple[Array, Array, Array]:
+    """The step of some outputs, how their minima move with log(width), and what the step promises."""
     gradient = sums.gradient(b, alpha)
-    step = np.zeros_like(b)
+    both = np.zeros((2, *b.shape))
     for k in np.flatnonzero(outputs):
         A = regular_hessian(sums.hessian[k], alpha)
+        right = np.column_stack([-gradient[:, k], sums.drift[:, k]])
         try:
-            step[:, k] = -cho_solve(cho_factor(A, check_finite=False), gradient[:, k])
+            both[:, :, k] = cho_solve(cho_factor(A, check_finite=False), right).T
         except LinAlgError:  # no row is near its margin, and the bias is free
-            step[:, k] = -np.linalg.lstsq(A, gradient[:, k], rcond=None)[0]
-    return step, -0.5 * (gradient * step).sum(axis=0)
+            both[:, :, k] = np.linalg.lstsq(A, right, rcond=None)[0].T
+    step, path = both
+    return step, path, -0.5 * (gradient * step).sum(axis=0)
 
 
 def regular_hessian(hessian: Array, alpha: float) -> Array:
@@ -157,7 +159,7 @@ class RowsInMemory:
     phi: Array
     y: Array
     w: Array
-    hinge: bool
+    loss: type[MarginLoss]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -166,7 +168,7 @@ class RowsInMemory:
 
     def sums(self, state: NewtonState) -> LossSums:
         """Sums over these rows."""
-        loss = MarginLoss(self.hinge, state.width)
+        loss = self.loss(state.width)
         return loss_sums(loss, self.phi, self.y, self.w, state.b, state.open_outputs)
 
     def search(self, state: NewtonState, step: Array, alpha: float) -> Array:
@@ -194,5 +196,5 @@ class RowsInMemory:
 
     def _slopes(self, width: Array, z: Array, along: Array) -> tuple[Array, Array]:
         """First and second derivatives of the sum of losses, where margins move along a direction."""
-        terms = MarginLoss(self.hinge, width).terms(z)
+        terms = self.loss(width).terms(z)
         return -self.w @ (terms.slope * along), self.w @ (terms.curvature * along**2)
