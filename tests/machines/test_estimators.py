@@ -409,3 +409,16 @@ def test_missing_labels_of_pandas_arrays_are_named(kind: str) -> None:
     labels = pd.array([*([1, 2] * 5), None] if kind == "Int64" else [*("ab" * 5), None], dtype=kind)
     with pytest.raises(ValueError, match="row 10 of y has no value"):
         SVC(Gaussian()).fit(np.random.default_rng(0).normal(size=(11, 2)), labels)
+
+
+@pytest.mark.parametrize("machine", [SVC, SVR, OneClassSVM])
+def test_certificates_in_words(machine) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = machine(Gaussian(), tol=1e-2, max_iter=-1).fit(X, X[:, 0] > 0)
+    stated = re.fullmatch(r"the objective is within (\S+) % of the optimum", model.certificate_)
+    assert model.dual_gap_ <= float(stated[1]) / 100 <= 1e-2
+    assert not hasattr(machine(), "certificate_")
+    K = X[:, :1] @ X[:, 1:].T
+    with pytest.warns(IndefiniteKernelWarning):
+        model = machine("precomputed").fit(K + K.T, X[:, 0] > 0)
+    assert model.certificate_ == "none: the Gram matrix has negative eigenvalues"
