@@ -196,15 +196,20 @@ def warn_at_bounds(bounded: Any, found: list[Any]) -> None:
     for kernel in found:
         values = kernel.get_params()
         for h in bounded.hyperparameters:
-            ends = [] if h.fixed else np.broadcast_to(h.bounds, (h.n_elements, 2))
-            for value, pair in zip(np.atleast_1d(values[h.name]), ends, strict=False):
-                for side, way, end in zip(("lower", "upper"), ("lower", "raise"), pair, strict=True):
-                    if (h.name, side) not in told and np.isclose(np.log(value), np.log(end)):
-                        told.add((h.name, side))
-                        warnings.warn(
-                            f"the optimal value found for {h.name}, {value:.3g}, is close to its {side} "
-                            f"bound, {end:.3g}: {way} it by {h.name}_bounds=(..., ...), or keep the "
-                            f"hyperparameter where it is by {h.name}_bounds='fixed'",
-                            ConvergenceWarning,
-                            stacklevel=4,
-                        )
+            if h.fixed:
+                continue
+            for side, change, ends in zip(
+                ("lower", "upper"), ("lower", "raise"), h.bounds.T, strict=True
+            ):
+                close = np.isclose(np.log(values[h.name]), np.log(ends))
+                if not close.any() or (h.name, side) in told:
+                    continue
+                told.add((h.name, side))
+                end = ends[close.argmax()]
+                warnings.warn(
+                    f"the optimal value found for {h.name} is close to its {side} bound, {end:.3g}; "
+                    f"{change} it by {h.name}_bounds=(..., ...), or keep the hyperparameter where it is "
+                    f"by {h.name}_bounds='fixed'",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
