@@ -31,6 +31,7 @@ def frame(X: np.ndarray, y: np.ndarray, partitions: int = 5) -> dd.DataFrame:
     return dd.from_pandas(whole, npartitions=partitions)
 
 
+@pytest.mark.filterwarnings("ignore:the optimal value found for t_star")
 @pytest.mark.parametrize("kernel", [None, Heat(Sphere()), Matern(Sphere(), nu=1.5)], ids=repr)
 def test_regression_is_that_in_memory(kernel) -> None:
     X, y = uneven_table(900)

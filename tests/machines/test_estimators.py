@@ -1,5 +1,6 @@
 """Machines as estimators: scikit-learn's contract, kernels of all kinds, warnings and errors."""
 
+import re
 import warnings
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
+from mercer.exceptions import IndefiniteKernelWarning
 from mercer.kernels import Gaussian, Heat, Linear, Spectrum
 from mercer.machines import SVC, SVR, KernelRidge, LandmarkClassifier, OneClassSVM
 from mercer.selection import KernelSearchCV
@@ -162,7 +164,7 @@ def test_an_indefinite_matrix_has_no_certificate(digits) -> None:
         (OneClassSVM(nu=0), "nu must be above 0"),
         (SVC("precomputed"), "must be square"),
         (SVC("precomputed", scale=0.5), "the matrix is precomputed"),
-        (SVC(class_weight=dict.fromkeys(range(10), -1.0)), "class_weight of the class 0 must be zero or"),
+        (SVC(class_weight=dict.fromkeys(range(10), -1.0)), "class_weight of the class 0 must be"),
         (SVR(epsilon="wide"), "epsilon must be zero or a positive number"),
         (OneClassSVM(nu="few"), "nu must be above 0"),
         (SVC(lambda A, B: np.ones(3)), r"600 points returned an array of shape \(3,\)"),
@@ -409,3 +411,16 @@ def test_missing_labels_of_pandas_arrays_are_named(kind: str) -> None:
     labels = pd.array([*([1, 2] * 5), None] if kind == "Int64" else [*("ab" * 5), None], dtype=kind)
     with pytest.raises(ValueError, match="row 10 of y has no value"):
         SVC(Gaussian()).fit(np.random.default_rng(0).normal(size=(11, 2)), labels)
+
+
+@pytest.mark.parametrize("machine", [SVC, SVR, OneClassSVM])
+def test_certificates_in_words(machine) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = machine(Gaussian(), tol=1e-2, max_iter=-1).fit(X, X[:, 0] > 0)
+    stated = re.fullmatch(r"the objective is within (\S+) % of the optimum", model.certificate_)
+    assert model.dual_gap_ <= float(stated[1]) / 100 <= 1e-2
+    assert not hasattr(machine(), "certificate_")
+    K = X[:, :1] @ X[:, 1:].T
+    with pytest.warns(IndefiniteKernelWarning):
+        model = machine("precomputed").fit(K + K.T, X[:, 0] > 0)
+    assert model.certificate_ == "none: the Gram matrix has negative eigenvalues"

@@ -19,6 +19,7 @@ from mercer._validation import is_whole, refuse_complex
 from mercer.gp.eigenfunctions import EigenFeatures
 from mercer.gp.elbo import Prior, Solution
 from mercer.gp.features import USUAL, Features, Functions, HarmonicFeatures
+from mercer.gp.hyperparameters import FLAT, warn_at_bounds
 from mercer.gp.inducing.features import InducingFeatures, with_fixed_parameters
 from mercer.gp.inducing.rows import InducingRows
 from mercer.gp.input_map import InputMap, looks_like_table, reads_table
@@ -136,6 +137,11 @@ class SparseGP(BaseEstimator, ABC):
         """Some of the first rows, if they are at hand, to look at their kernel matrix."""
         first = rows.first()
         return None if first is None else on_cpu(first.X[:_LOOKED_AT])
+
+    def _warn_of_bounds(self, kernels: list[Any], amplitudes: Array) -> None:
+        """Warn of hyperparameters at their bounds, unless all is noise and they do not matter."""
+        if self.optimize and amplitudes.max() > FLAT:
+            warn_at_bounds(self._validate(), kernels)
 
     def _warn_if_degenerate(self, X: Any, kernel: Any, amplitude: float) -> None:
         """Warn if the kernel that was found tells no rows apart, or finds nothing in common."""
@@ -358,9 +364,11 @@ class VariationalGP(SparseGP):
         kept = self._start(rows, checkpoint)
         tally = rows.total(self.likelihood.tally, "targets", kept, "targets")
         self.likelihood_ = self.likelihood.fitted(tally)
-        return self._infer(rows, tally, kept)
+        self._infer(rows, tally, kept)
+        self._warn_of_bounds(self.kernels_, self.amplitudes_)
+        return self
 
-    def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> Self:
+    def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> None:
         """Find the posterior of each process."""
         tol = self.tol * max(tally.weight, 100.0)
         ascents = [
@@ -388,7 +396,6 @@ class VariationalGP(SparseGP):
         self.kernels_ = [latent.kernel for latent in self._latents]
         self.amplitudes_ = np.array([np.exp(latent.theta[0]) for latent in self._latents])
         self._warn_if_degenerate(self._few_rows(rows), self.kernels_[0], float(self.amplitudes_[0]))
-        return self
 
     def _latent_moments(self, X: Any) -> tuple[Array, Array]:
         """Means and variances of the processes at rows, offset included."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,10 +120,10 @@ class SphericalGPClassifier(ClassifierMixin, VariationalGP):
         )  # fmt: skip
         self.class_prior = class_prior
 
-    def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> Self:
+    def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> None:
         self.classes_ = tally.labels
         self._ratio = self._prior_ratio(self.likelihood_.frequencies)
-        return super()._infer(rows, tally, checkpoint)
+        super()._infer(rows, tally, checkpoint)
 
     def _prior_ratio(self, frequencies: Array) -> Array:
         """Odds by which the classes are more frequent in use than in training."""

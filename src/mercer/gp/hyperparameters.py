@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer._threads import blas_in_one_thread, run
 from mercer.gp.elbo import Bound, Prior, Solution
@@ -22,6 +24,8 @@ Array = NDArray[np.float64]
 #: Ranges of the amplitude and of the noise, both variances in units of the targets'.
 AMPLITUDES = (1e-6, 1e9)
 NOISES = (1e-7, 1e2)
+#: Amplitudes up to this one are those of processes that found noise alone.
+FLAT = 10 * AMPLITUDES[0]
 #: How far restarts stray from the start, as a factor.
 _STRAY = 10.0
 #: Steps of Newton's method, and of the differences that it takes the curvature from.
@@ -181,3 +185,31 @@ def descending(
         return -value / scale, -gradient / scale
 
     return descent
+
+
+def warn_at_bounds(bounded: Any, found: list[Any]) -> None:
+    """Warn of hyperparameters that ended at their bounds, those of a kernel before they were learnt.
+
+    Each is named once, however many of the kernels that were found have it there.
+    """
+    told = set()
+    for kernel in found:
+        values = kernel.get_params()
+        for h in bounded.hyperparameters:
+            if h.fixed:
+                continue
+            for side, change, ends in zip(
+                ("lower", "upper"), ("lower", "raise"), h.bounds.T, strict=True
+            ):
+                close = np.isclose(np.log(values[h.name]), np.log(ends))
+                if not close.any() or (h.name, side) in told:
+                    continue
+                told.add((h.name, side))
+                end = ends[close.argmax()]
+                warnings.warn(
+                    f"the optimal value found for {h.name} is close to its {side} bound, {end:.3g}; "
+                    f"{change} it by {h.name}_bounds=(..., ...), or keep the hyperparameter where it is "
+                    f"by {h.name}_bounds='fixed'",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )

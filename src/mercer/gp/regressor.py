@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._arrays import count, on_cpu
 from mercer.gp.base import SparseGP
-from mercer.gp.hyperparameters import AMPLITUDES, Evidence
+from mercer.gp.hyperparameters import FLAT, Evidence
 from mercer.gp.inducing import search as inducing_search
 from mercer.gp.inducing.features import with_fixed_parameters
 from mercer.gp.inducing.rows import with_evidence
@@ -202,6 +202,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self._flat = self.statistics_.shift.size == 1 if rows.flat is None else rows.flat
         self._finish(self._theta(), self.n_restarts, rows.where)
         kept.remove()
+        self._warn_of_bounds([self.kernel_], np.array([self.amplitude_]))
         self._warn_if_degenerate(few, self.kernel_, self.amplitude_)
         return self
 
@@ -264,7 +265,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         rows = self._rows(X, y, sample_weight, reset=False, multi_output=True, y_numeric=True)
         self.statistics_ = self.statistics_ + collect(self.features_, rows)
         # Few rows may have looked like noise alone; from there no step leads back.
-        flat = self.amplitude_ <= 10 * AMPLITUDES[0]
+        flat = self.amplitude_ <= FLAT
         return self._finish(self._theta() if flat else self.theta_, 0, rows.where)
 
     def refit(self, kernel: Any = None, **params: Any) -> Self:
@@ -289,7 +290,9 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         if kernel is not None:
             self.kernel = kernel
         self.kernel_ = fresh
-        return self._finish(self._theta(), self.n_restarts)
+        self._finish(self._theta(), self.n_restarts)
+        self._warn_of_bounds([self.kernel_], np.array([self.amplitude_]))
+        return self
 
     def _theta(self) -> Array:
         """Where optimisation starts."""

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+#: Of a machine whose kernel is not positive semidefinite.
+NO_CERTIFICATE = "none: the Gram matrix has negative eigenvalues"
 _WORDS = {
     "safe": "more landmarks would improve the objective by at most {} %",
     "sampled": "more landmarks would improve the objective by at most about {} % (standard error {} %)",

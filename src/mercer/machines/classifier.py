@@ -77,6 +77,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         Dual objective, summed over pairs.
     converged_ : bool
         Whether all gaps are at most ``tol``.
+    certificate_ : str
+        What the gap says about the objective, in words.
     kernel_ : Kernel
         The kernel, with what it learnt from the training points.
     landmarks_, landmark_coef_
@@ -95,6 +97,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     >>> model = SVC(Heat(Simplex()), C=10, scale=0.1).fit(X[:1000], y[:1000])
     >>> bool(model.score(X[1000:], y[1000:]) > 0.95), model.dual_gap_ <= 1e-3
     (True, True)
+    >>> model.certificate_  # doctest: +ELLIPSIS
+    'the objective is within 0... % of the optimum'
     """
 
     def __init__(

@@ -70,7 +70,7 @@ class SVR(RegressorMixin, _OneProgram):
     ----------
     support_, support_vectors_, n_support_, dual_coef_, intercept_, n_iter_
         As in :class:`sklearn.svm.SVR`.
-    dual_gap_, dual_gaps_, objective_, converged_, kernel_
+    dual_gap_, dual_gaps_, objective_, converged_, certificate_, kernel_
         As in :class:`SVC`; there is one gap.
     landmarks_, landmark_coef_
         What predictions are made of, with ``compress``.
@@ -169,7 +169,7 @@ class OneClassSVM(OutlierMixin, _OneProgram):
     ----------
     support_, support_vectors_, n_support_, dual_coef_, intercept_, offset_, n_iter_
         As in :class:`sklearn.svm.OneClassSVM`.
-    dual_gap_, dual_gaps_, objective_, converged_, kernel_
+    dual_gap_, dual_gaps_, objective_, converged_, certificate_, kernel_
         As in :class:`SVC`; there is one gap.
     landmarks_, landmark_coef_
         What predictions are made of, with ``compress``.

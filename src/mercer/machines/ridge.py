@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._arrays import count, is_on_device, is_single, on_cpu, placed, taken, to_double
 from mercer._validation import check_positive, is_whole, refuse_complex, refuse_missing
 from mercer.kernels.base import BLOCK, Kernel
-from mercer.machines.certificate import rounded_up
+from mercer.machines.certificate import NO_CERTIFICATE, rounded_up
 from mercer.machines.compression import check_compress, compressed
 from mercer.machines.conjugate import conjugate_gradients
 from mercer.machines.pivots import NystroemFactor, Preconditioner, pivoted_cholesky
@@ -311,7 +311,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Say how exact predictions are; the residual was computed to a relative precision."""
         self.residual_ = float(np.linalg.norm(r, axis=0).max())
         if points.indefinite:
-            self.certificate_ = "none: the Gram matrix has negative eigenvalues"
+            self.certificate_ = NO_CERTIFICATE
             warnings.warn(
                 f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the system is solved, "
                 "and no residual certifies predictions",

@@ -20,6 +20,7 @@ from mercer._threads import run, threads_in_use
 from mercer._validation import is_whole
 from mercer.exceptions import IndefiniteKernelWarning
 from mercer.machines.blocks import solve_with
+from mercer.machines.certificate import NO_CERTIFICATE, rounded_up
 from mercer.machines.compression import check_compress, compressed
 from mercer.machines.points import Points, check_points, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
@@ -182,6 +183,13 @@ class SupportVectorMachine(BaseEstimator):
             gaps = np.full_like(gaps, np.nan)
         self.dual_gaps_ = gaps
         self.dual_gap_ = float(gaps.max())
+
+    @property
+    def certificate_(self) -> str:
+        """What the duality gap says about the objective, in words."""
+        if math.isnan(self.dual_gap_):
+            return NO_CERTIFICATE
+        return f"the objective is within {float(rounded_up(100 * self.dual_gap_)):g} % of the optimum"
 
     def _warn_of_gaps(self, solutions: list[Solution], interrupted: bool = False) -> None:
         """Tell of a gap above tol."""
