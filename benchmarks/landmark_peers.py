@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.landmark_peers [--landmarks 200 500] [--seeds 3] [--slow]``: three data sets,
 drawn anew for each seed. All machines have the Gaussian kernel scaled to similarity 0.3; those of
-scikit-learn stand behind ``Nystroem``. The strength of regularisation is chosen on a third of the training
-rows among the same three, and all are fitted to all training rows; ``alpha="auto"`` needs no choice.
+scikit-learn stand behind ``Nystroem``. The strength of regularisation is chosen on a third of the
+training rows among the same three, and all are fitted to all of them; ``alpha="auto"`` has no choice.
 ``--slow`` adds machines on all rows: scikit-learn's ``SVC``, and GPyTorch's exact Gaussian process with
 its own kernel, which regresses signs of the classes.
 Accuracy is that on other rows, with the standard error over seeds; seconds are those of processors, for

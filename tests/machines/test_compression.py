@@ -28,6 +28,7 @@ def values(machine, points) -> np.ndarray:
     return getattr(machine, "decision_function", machine.predict)(points)
 
 
+@pytest.mark.filterwarnings("ignore:compress")  # few landmarks, on purpose
 @pytest.mark.parametrize(("machine", "target"), CASES.values(), ids=CASES)
 def test_values_are_as_near_as_stated(machine, target) -> None:
     expected, errors = values(machine.fit(X, target), NEW), []
@@ -42,6 +43,19 @@ def test_values_are_as_near_as_stated(machine, target) -> None:
     assert not hasattr(machine, "landmarks_")
 
 
+@pytest.mark.parametrize("machine", [SVC(KERNEL), SVR(KERNEL), KernelRidge(KERNEL)], ids=repr)
+def test_errors_as_large_as_the_values_are_told(machine) -> None:
+    expected = machine.set_params(compress=None).fit(X, y)
+    typical = np.sqrt(np.mean((values(expected, X) - getattr(expected, "intercept_", 0)) ** 2))
+    with pytest.warns(UserWarning, match=r"compress: 2 landmarks .* up to .*; raise compress") as told:
+        machine.set_params(compress=2).fit(X, y)
+    assert len(told) == 1
+    assert machine.compression_error_ > 0.5 * typical
+    machine.set_params(compress=200).fit(X, y)  # a warning is an error
+    assert machine.compression_error_ < typical
+
+
+@pytest.mark.filterwarnings("ignore:compress")
 def test_the_error_is_the_distance_of_functions() -> None:
     machine = SVR(KERNEL, compress=10).fit(X, X[:, 0])
     both = np.vstack([machine.support_vectors_, machine.landmarks_])

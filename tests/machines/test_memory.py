@@ -52,6 +52,24 @@ def test_blocks_reach_the_same_optimum(noisy, C, rows) -> None:
     assert max(source.sizes) <= rows
 
 
+@pytest.mark.parametrize("rows", [20, 120])
+@pytest.mark.parametrize(
+    ("kernel", "shift", "max_iter"),
+    [
+        (lambda A, B: A @ B.T, 1000.0, 10_000),  # single precision does not tell such rows apart
+        (lambda A, B: (1 + A @ B.T / 5) ** 3, 0.0, 3000),
+    ],
+    ids=["far from the origin", "few steps"],
+)
+def test_callables_by_blocks_converge_where_matrices_do(kernel, shift, max_iter, rows) -> None:
+    X, y = make_classification(600, 5, n_informative=4, n_redundant=0, flip_y=0.1, random_state=0)
+    whole = SVC(kernel, max_iter=max_iter).fit(X + shift, y)
+    room = 1e-9 * 8 * rows**2 / svm._KEPT
+    parts = SVC(kernel, max_iter=max_iter, max_memory=room).fit(X + shift, y)  # a warning is an error
+    assert parts.n_iter_.max() <= max_iter
+    assert parts.objective_ == pytest.approx(whole.objective_, rel=2e-3)
+
+
 def test_few_blocks_if_the_support_vectors_fit(noisy) -> None:
     X, y = noisy
     K = Gaussian(3.0)(X)

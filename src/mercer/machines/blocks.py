@@ -14,6 +14,8 @@ from mercer.machines.solver import Watch, improved, solve
 
 #: A block is solved until its gap is this part of what it was, or after so many steps per coefficient.
 _INNER, _STEPS = 0.1, 50
+#: Part of what a block promises that it must gain, for its matrix to be precise enough.
+_TRUSTED = 0.5
 #: Parts of a block that are taken over from the last one, and drawn from those inside their boxes.
 _KEPT, _DRAWN = 0.3, 0.3
 #: One of so many values is in the sample that tells how large the largest are.
@@ -42,11 +44,13 @@ def solve_by_blocks(
 
     A block is a program of its own, with the others held; Newton steps now and then move the
     coefficients of many blocks together.  Gram matrices of blocks are in single precision, which later
-    blocks make up for: values at all points are in double precision.
+    blocks make up for: values at all points are in double precision.  Once a block gains much less than
+    its own matrix promised, matrices are in double precision, too.
 
-    Parameters are those of :func:`mercer.machines.solver.solve`.
+    Parameters are those of :func:`mercer.machines.solver.solve`.  A step on a part of the coefficients
+    counts as that part of one.
     """
-    diagonal, steps = rows.diagonal(), 0
+    diagonal, steps = rows.diagonal(), 0.0
     b = np.zeros_like(program.p) if start is None else start.copy()
     solution = certify(program, b, rows.values(b), diagonal)
     most, random = math.inf if max_steps is None else max_steps, np.random.default_rng(0)
@@ -55,18 +59,23 @@ def solve_by_blocks(
         if watch is not None and watch(solution.relative_gap):
             break
         block = _next_block(program, solution, block, rows.most, random)
-        found = _solve_block(program, rows, solution, block, watch)
+        part = len(block) / len(program.p)
+        found, promised = _solve_block(program, rows, solution, block, (most - steps) / part, watch)
         moved = found.b - solution.b[block]
-        if not moved.any():
-            break
-        b, steps = solution.b.copy(), steps + found.steps
+        used, steps = moved != 0, steps + part * found.steps
+        b, last = solution.b.copy(), solution
         b[block] = found.b
-        used = moved != 0
         values = solution.values + rows.product(block[used], moved[used])
         solution = certify(program, b, values, diagonal)
-        if solution.relative_gap > tol:
+        gained = solution.objective - last.objective
+        if rows.single and gained <= _TRUSTED * promised:
+            rows.turn_double()
+            solution = solution if gained > 0 else last
+        elif not used.any():
+            break
+        elif solution.relative_gap > tol:
             solution = newton.after(int(used.sum()), solution)
-    solution.steps, solution.reached = steps, solution.relative_gap <= tol
+    solution.steps, solution.reached = math.ceil(steps), solution.relative_gap <= tol
     return solution
 
 
@@ -113,9 +122,14 @@ def _largest(values: Array, number: int) -> Index:
 
 
 def _solve_block(
-    program: Program, rows: ComputedBlocks, solution: Solution, block: Index, watch: Watch | None
-) -> Solution:
-    """Where the coefficients of the block end."""
+    program: Program,
+    rows: ComputedBlocks,
+    solution: Solution,
+    block: Index,
+    most: float,
+    watch: Watch | None,
+) -> tuple[Solution, float]:
+    """Where the coefficients of the block end, after at most so many steps, and what that gains."""
     matrix, b = rows.block(block), solution.b[block]
     values = matrix.values(b)
     part = program._replace(
@@ -124,4 +138,6 @@ def _solve_block(
         upper=program.upper[block],
     )
     before = certify(part, b, values, matrix.diagonal())
-    return improved(part, matrix, before, _INNER * before.relative_gap, _STEPS * len(block), watch)
+    most = int(min(most, _STEPS * len(block)))
+    found = improved(part, matrix, before, _INNER * before.relative_gap, most, watch)
+    return found, found.objective - before.objective

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,24 @@ def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any
     ridge = _RIDGE * len(K) * max(float(diagonal.max(initial=0.0)), np.finfo(float).tiny)
     c = cho_solve(cho_factor(K + ridge * np.eye(len(K))), values)
     # A product with itself has an exact diagonal.
-    length = (columns * products(kernel, X, None, columns)).sum(axis=0)
+    exact = products(kernel, X, None, columns)
+    length = (columns * exact).sum(axis=0)
     left = length - 2 * (c * values).sum(axis=0) + (c * (K @ c)).sum(axis=0)
     # Terms that cancel leave some rounding.
     left = np.maximum(left, 0.0) + len(points) * np.finfo(float).eps * np.abs(length)
-    error = float(np.sqrt(left.max(initial=0.0) * diagonal.max(initial=0.0)))
-    return on_cpu(landmarks), c.reshape(len(c), *coefficients.shape[1:]), error
+    errors = np.sqrt(left * diagonal.max(initial=0.0))
+    _warn_of_errors(errors, np.sqrt((exact**2).mean(axis=0)), len(c))
+    return on_cpu(landmarks), c.reshape(len(c), *coefficients.shape[1:]), float(errors.max(initial=0.0))
+
+
+def _warn_of_errors(errors: Array, typical: Array, size: int) -> None:
+    """Tell of an output whose error may be as large as its values."""
+    wide = np.flatnonzero(errors > typical)
+    if len(wide):
+        worst = wide[np.argmax(errors[wide])]
+        warnings.warn(
+            f"compress: {size} landmarks change sums over the kernel by up to {errors[worst]:.2g}, and "
+            f"these are about {typical[worst]:.2g} at the points of the fit; raise compress, or leave "
+            "it out",
+            stacklevel=4,
+        )

@@ -89,11 +89,11 @@ class Points:
         parts = taken(self.X, rows), taken(self.X, columns)
         return as_floats(on_cpu(self.kernel(*parts)))
 
-    def gram_of(self, index: Index) -> Any:
-        """Gram matrix of some of the points, in single precision."""
+    def gram_of(self, index: Index, dtype: Any) -> Any:
+        """Gram matrix of some of the points, in single or double precision."""
         if isinstance(self.kernel, Kernel):
-            return self.take(index).gram().astype(np.float32, copy=False)
-        K = np.empty((len(index), len(index)), dtype=np.float32)
+            return self.take(index).gram().astype(dtype, copy=False)
+        K = np.empty((len(index), len(index)), dtype=dtype)
         for start in range(0, len(index), _LOOKED_AT):
             part = slice(start, start + _LOOKED_AT)
             K[part] = self.between(index[part], index)

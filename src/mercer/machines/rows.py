@@ -85,7 +85,7 @@ def room_for_rows(size: int, dtype: Any, room: float) -> Any:
 
 
 class ComputedBlocks:
-    """Blocks of a Gram matrix that is too large to be held, in single precision.
+    """Blocks of a Gram matrix that is too large to be held, in single precision or, later, in double.
 
     Parameters
     ----------
@@ -102,6 +102,8 @@ class ComputedBlocks:
     def __init__(self, points: Points, room: float, rank: int = 1, worth: float = 0.0) -> None:
         self._points, self._single = points, replace(points, X=in_single(points.X))
         self._diagonal, self._rank, self.worth = points.diagonal(), rank, worth
+        #: Whether blocks are in single precision.
+        self.single = True
         #: Rows of the largest block.
         self.most = min(max(_LEAST_ROWS, int(np.sqrt(room / 8))), len(points))
 
@@ -119,9 +121,16 @@ class ComputedBlocks:
         used = np.flatnonzero(b)
         return self.product(used, b[used]) if len(used) else np.zeros_like(b)
 
+    def turn_double(self) -> None:
+        """Have further blocks in double precision, which are smaller in the same room."""
+        self.single, self.most = False, max(min(_LEAST_ROWS, self.most), int(self.most / np.sqrt(2)))
+
     def block(self, rows: Index) -> MatrixRows:
         """Gram matrix of some rows, with their own diagonal."""
-        K = self._single.gram_of(rows).astype(np.float32, copy=False)
+        if self.single:
+            K = self._single.gram_of(rows, np.float32)
+        else:
+            K = self._points.gram_of(rows, np.float64)
         return MatrixRows(K, diagonal=self._diagonal[rows])
 
     @cached_property
