@@ -124,21 +124,25 @@ class NumpyEngine(Engine):
         return Extent(negative, flattest, largest)
 
     def unit_rows(self, X: Any) -> Any:
-        """See :class:`Engine`; dense rows by a compiled loop, in threads."""
+        """See :class:`Engine`; dense rows by a compiled loop, in threads.
+
+        A row is divided the same whatever rows it is among.
+        """
         from mercer.compiled.rows import divide_by_lengths
 
         if sparse.issparse(X):
             return unit_rows(X)
-        limits, out = _SQUARES[X.dtype], np.empty_like(X)
-        usual: list[bool] = []
+        out, usual = np.empty_like(X), np.empty(len(X), dtype=bool)
 
         def divide(start: int) -> None:
             rows = slice(start, start + height)
-            usual.append(divide_by_lengths(X[rows], *limits, out[rows]))
+            divide_by_lengths(X[rows], *_SQUARES[X.dtype], out[rows], usual[rows])
 
-        height = max(1, _NUMBERS // X.shape[1])
+        height = max(1, _NUMBERS // max(1, X.shape[1]))
         run(divide, [(start,) for start in range(0, len(X), height)])
-        return out if all(usual) else unit_rows(X)
+        if not usual.all():
+            out[~usual] = unit_rows(X[~usual])
+        return out
 
     def evaluate(self, functions: Functions, points: Any) -> NDArray[Any]:
         """See :class:`Engine`; block by block of rows."""
