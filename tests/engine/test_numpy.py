@@ -36,10 +36,8 @@ def test_tile_edges(m: int) -> None:
 def test_short_rows(m: int, p: int, n: int, dtype: type) -> None:
     X, Y = points(m, n).astype(dtype), points(p, n, seed=1).astype(dtype)
     kernel, tolerance = Heat(Sphere(), t=0.4), 1e-14 if dtype == np.float64 else 1e-6
-    left, right = (
-        Z / np.linalg.norm(Z, axis=1, keepdims=True) for Z in (X.astype(float), Y.astype(float))
-    )
-    expected = unit[0] @ unit[1].T
+    left, right = (Z.astype(float) / np.linalg.norm(Z.astype(float), axis=1)[:, None] for Z in (X, Y))
+    expected = left @ right.T
     kernel.profile(n).look_up(expected)
     np.testing.assert_allclose(kernel(X, Y), expected, atol=tolerance)
     np.testing.assert_allclose(3.0 * kernel(X, Y), (3.0 * kernel)(X, Y), atol=10 * tolerance)
