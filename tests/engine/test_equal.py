@@ -8,7 +8,8 @@ import pytest
 import torch
 from scipy import sparse
 
-from mercer.engine.equal import equal_rows, row_keys
+from mercer.engine import engine_for
+from mercer.engine.equal import equal_or_opposite_rows, equal_rows, row_keys
 from mercer.kernels import ArcCosine, Gaussian, Heat, Matern, Parametrix
 from mercer.selection.gram_cache import Grams
 from mercer.spaces import Hyperbolic, Simplex, Sphere
@@ -214,3 +215,27 @@ def test_parts_have_the_columns_of_their_tile() -> None:
             assert part.columns.max() < whole[tile].shape[1]
             np.testing.assert_array_equal(part.mask(whole[tile].shape), whole[tile])
     assert 0 < found < 6 * 14
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_equal_rows_next_to_a_row_of_zeros(n: int) -> None:
+    X = np.random.default_rng(0).normal(size=(500, n))
+    K = ArcCosine(order=1, normalized=False)(np.vstack([X, np.zeros(n)]), X)
+    np.testing.assert_allclose(np.diagonal(K), (X * X).sum(axis=1), rtol=1e-13)
+    assert not K[-1].any()
+    rows = engine_for(X).unit_rows(np.vstack([X, 1e-200 * X[:3]]))
+    np.testing.assert_array_equal(rows[:500], engine_for(X).unit_rows(X))
+    np.testing.assert_allclose(rows[500:], rows[:3], rtol=1e-15)
+
+
+def test_rows_that_differ_in_few_columns() -> None:
+    X = np.tile(np.random.default_rng(0).normal(size=(6, 1, 100)), (1, 2, 1)).reshape(12, 100)
+    X[1::2, 1:4] *= 1 + 1e-15
+    assert equal_rows(X, None, 1.0) is None
+    assert equal_or_opposite_rows(X, None, 1.0) is None
+    known = equal_or_opposite_rows(X, np.vstack([-X[:4], X[4:8]]), 1.0)
+    W = np.zeros((12, 8))
+    known.write(slice(0, 12), slice(0, 8), W)
+    expected = np.zeros((12, 8))
+    expected[range(8), range(8)] = [-1.0] * 4 + [1.0] * 4
+    np.testing.assert_array_equal(W, expected)

@@ -30,6 +30,23 @@ def test_tile_edges(m: int) -> None:
     np.testing.assert_array_equal(np.diag(K), 1)
 
 
+@pytest.mark.parametrize("n", [2, 3, 4, 13, 16, 17])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("m", "p"), [(131, 700), (35, 2001)])
+def test_short_rows(m: int, p: int, n: int, dtype: type) -> None:
+    X, Y = points(m, n).astype(dtype), points(p, n, seed=1).astype(dtype)
+    kernel, tolerance = Heat(Sphere(), t=0.4), 1e-14 if dtype == np.float64 else 1e-6
+    left, right = (Z.astype(float) / np.linalg.norm(Z.astype(float), axis=1)[:, None] for Z in (X, Y))
+    expected = left @ right.T
+    kernel.profile(n).look_up(expected)
+    np.testing.assert_allclose(kernel(X, Y), expected, atol=tolerance)
+    np.testing.assert_allclose(3.0 * kernel(X, Y), (3.0 * kernel)(X, Y), atol=10 * tolerance)
+    both = kernel(np.vstack([Y, X]))
+    np.testing.assert_array_equal(both, both.T)
+    np.testing.assert_allclose(both[p:, :p], expected, atol=tolerance)
+    np.testing.assert_allclose(kernel.matvec(X, Y, np.ones(p)), expected.sum(axis=1), atol=p * tolerance)
+
+
 @pytest.mark.parametrize(("m", "p"), [(1, 900), (900, 1), (500, 777), (777, 500)])
 @pytest.mark.parametrize("left", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("right", [np.asarray, sparse.csr_matrix])

@@ -26,19 +26,6 @@ _SINGLE_EXP = (
 )  # fmt: skip
 
 
-@jit()
-def bounds(tile, step, rows, columns):
-    """Least and largest element of a tile; NaN where the first row has one."""
-    low, high = tile[:columns].copy(), tile[:columns].copy()
-    for i in range(1, rows):
-        line = tile[i * step : i * step + columns]
-        for j in range(columns):
-            w = line[j]
-            low[j] = w if w < low[j] else low[j]
-            high[j] = w if w > high[j] else high[j]
-    return low.min(), high.max()
-
-
 @cache
 def table_loop(separation, logarithmic, single):
     """Compile the loop for a table.

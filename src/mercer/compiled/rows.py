@@ -33,19 +33,17 @@ def extent(bits, mask):
 
 
 @jit(fastmath={"reassoc", "contract"})
-def divide_by_lengths(X, least, most, out):
-    """Write rows divided by their lengths; False if the square of a length is not inside the limits."""
+def divide_by_lengths(X, least, most, out, usual):
+    """Write rows divided by their lengths, and whether the squares of these are inside the limits."""
     for i in range(X.shape[0]):
         square = 0.0
         for j in range(X.shape[1]):
             x = np.float64(X[i, j])
             square += x * x
-        if not least < square < most:
-            return False
-        length = X.dtype.type(math.sqrt(square))
+        usual[i] = least < square < most
+        length = X.dtype.type(math.sqrt(square)) if usual[i] else X.dtype.type(1.0)
         for j in range(X.shape[1]):
             out[i, j] = X[i, j] / length
-    return True
 
 
 @jit()

@@ -13,6 +13,8 @@ from scipy import sparse
 from mercer._arrays import in_main_memory, on_cpu
 
 Index = NDArray[np.int64]
+#: Columns of dense rows that are compared first: most rows differ there.
+_FEW = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,18 +109,41 @@ def equal_rows(X: Any, Y: Any, value: float) -> Equal | NumberedRows | None:
         from mercer.engine.autograd import row_numbers
 
         return numbered_rows(row_numbers(X, Y), value)
+    return None if _all_differ(X, Y) else _equal_rows(X, Y, value)
+
+
+def equal_or_opposite_rows(X: Any, Y: Any, value: float) -> Known | None:
+    """The same in main memory, and rows of which one is minus the other, with minus the value."""
+    if _all_differ(X, Y):
+        return None
+    opposite = _equal_rows(X, -(X if Y is None else Y), -value)
+    known = tuple(pairs for pairs in (_equal_rows(X, Y, value), opposite) if pairs is not None)
+    return Known(known) if known else None
+
+
+def _all_differ(X: Any, Y: Any) -> bool:
+    """Whether magnitudes, of dense rows in a few columns, tell that no rows are equal or opposite."""
+    parts = [part for part in (X, Y) if part is not None]
+    step = 1 if any(map(sparse.issparse, parts)) else X.shape[1] // _FEW + 1
+    some = [part if sparse.issparse(part) else on_cpu(part)[:, ::step] for part in parts]
+    return not _have_equals(np.concatenate([row_keys(abs(part)) for part in some]))
+
+
+def _equal_rows(X: Any, Y: Any, value: float) -> Equal | None:
     keys = row_keys(X)
     others = keys if Y is None else row_keys(Y)
-    together = np.sort(keys if Y is None else np.concatenate([keys, others]))
-    if not np.any(together[1:] == together[:-1]):
+    if Y is None and not _have_equals(keys):
         return None
     order = np.argsort(others, kind="stable")
     ordered = others[order]
     starts = np.searchsorted(ordered, keys, side="left")
     stops = np.searchsorted(ordered, keys, side="right")
-    if not np.any(starts < stops):
-        return None
-    return Equal(starts, stops, order, value)
+    return Equal(starts, stops, order, value) if np.any(starts < stops) else None
+
+
+def _have_equals(keys: NDArray[Any]) -> bool:
+    ordered = np.sort(keys)
+    return bool(np.any(ordered[1:] == ordered[:-1]))
 
 
 def row_keys(X: Any) -> NDArray[Any]:

@@ -124,21 +124,25 @@ class NumpyEngine(Engine):
         return Extent(negative, flattest, largest)
 
     def unit_rows(self, X: Any) -> Any:
-        """See :class:`Engine`; dense rows by a compiled loop, in threads."""
+        """See :class:`Engine`; dense rows by a compiled loop, in threads.
+
+        A row is divided the same whatever rows it is among.
+        """
         from mercer.compiled.rows import divide_by_lengths
 
         if sparse.issparse(X):
             return unit_rows(X)
-        limits, out = _SQUARES[X.dtype], np.empty_like(X)
-        usual: list[bool] = []
+        out, usual = np.empty_like(X), np.empty(len(X), dtype=bool)
 
         def divide(start: int) -> None:
             rows = slice(start, start + height)
-            usual.append(divide_by_lengths(X[rows], *limits, out[rows]))
+            divide_by_lengths(X[rows], *_SQUARES[X.dtype], out[rows], usual[rows])
 
-        height = max(1, _NUMBERS // X.shape[1])
+        height = max(1, _NUMBERS // max(1, X.shape[1]))
         run(divide, [(start,) for start in range(0, len(X), height)])
-        return out if all(usual) else unit_rows(X)
+        if not usual.all():
+            out[~usual] = unit_rows(X[~usual])
+        return out
 
     def evaluate(self, functions: Functions, points: Any) -> NDArray[Any]:
         """See :class:`Engine`; block by block of rows."""
@@ -198,18 +202,7 @@ class Tiles:
 
         options = self.options
         on_diagonal = options.symmetric and rows.start == columns.start
-        if not self._written_at_once(rows, columns, tile):
-            tabulated = isinstance(self.profile, TableProfile)
-            # Invariants of their own stay in cache, unlike the result.
-            invariants = np.empty(tile.shape, dtype=tile.dtype) if tabulated else tile
-            self.source.write(rows, columns, invariants)
-            if on_diagonal and options.diagonal is not None:
-                # Exact values come later: the invariant of another pair keeps the range narrow till then.
-                np.fill_diagonal(invariants[:, : len(tile)], invariants[0, -1])
-            if isinstance(self.profile, TableProfile):
-                self.profile.apply(invariants, tile)
-            else:
-                self.profile.apply(tile)
+        self._evaluate(rows, columns, tile, on_diagonal and options.diagonal is not None)
         if options.scales is not None:
             left, right = options.scales
             scale(*line_of(tile), *tile.shape, left[rows], right[columns])
@@ -220,12 +213,24 @@ class Tiles:
             if options.diagonal is not None:
                 np.fill_diagonal(square, options.diagonal[rows])
 
-    def _written_at_once(self, rows: slice, columns: slice, tile: NDArray[Any]) -> bool:
-        """Compute products and their profile in one pass, if there is a way."""
-        if self.source.factors is None or not isinstance(self.profile, TableProfile):
-            return False
-        left, right = self.source.factors()
-        return self.profile.apply_to_products(left[rows], right, columns.start, tile)
+    def _evaluate(self, rows: slice, columns: slice, tile: NDArray[Any], spared: bool) -> None:
+        """Write values of the profile, of short rows in one pass; a diagonal may be spared."""
+        source, profile = self.source, self.profile
+        tabulated = isinstance(profile, TableProfile)
+        if isinstance(profile, TableProfile) and source.factors is not None:
+            left, right = source.factors()
+            if profile.apply_to_products(left[rows], right, columns.start, tile):
+                return
+        # Invariants of their own stay in cache, unlike the result.
+        invariants = np.empty(tile.shape, dtype=tile.dtype) if tabulated else tile
+        source.write(rows, columns, invariants)
+        if spared:
+            # Exact values come later: the invariant of another pair keeps the range narrow till then.
+            np.fill_diagonal(invariants[:, : len(tile)], invariants[0, -1])
+        if isinstance(profile, TableProfile):
+            profile.apply(invariants, tile)
+        else:
+            profile.apply(tile)
 
     def matrix(self) -> NDArray[Any]:
         """The whole matrix."""

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from mercer._arrays import row_lengths, row_maxima, to_double, unit_rows
+from mercer._arrays import row_lengths, row_maxima, to_double
 from mercer._validation import check_choice, is_whole, refuse_rows
+from mercer.engine import engine_for
 from mercer.kernels.base import check_spherical
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.spectral import LawKernel
@@ -157,7 +158,7 @@ class ArcCosine(RadialKernel):
         if self.radial_power == 0:
             refuse_rows(row_maxima(X) == 0, name, "is all zeros and has no direction; drop it")
         # A row of zeros stays zero: its factor |x|^p removes it from every product.
-        return unit_rows(X)
+        return engine_for(X).unit_rows(X)
 
     def self_invariant(self, X: Any) -> Any:
         """See :class:`~mercer.spaces.base.Embedding`."""

@@ -12,14 +12,7 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, resolve
-from mercer.profiles.polynomial import (
-    Polynomial,
-    Separation,
-    Smooth,
-    contiguous_rows,
-    in_lines,
-    line_of,
-)
+from mercer.profiles.polynomial import Polynomial, Separation, Smooth, in_lines
 
 Array = NDArray[np.float64]
 
@@ -257,9 +250,7 @@ class TableProfile:
 
     def _range(self, tile: NDArray[Any]) -> tuple[float, float]:
         """A range of few digits that holds the invariants of a tile: other tiles will have the same."""
-        from mercer.compiled.profiles import bounds
-
-        low, high = map(float, bounds(*line_of(contiguous_rows(tile)), *tile.shape))
+        low, high = float(tile.min()), float(tile.max())
         if not math.isfinite(high - low):
             return low, high
         width = max(high - low, abs(high) * 2.0**-10, 2.0**-1000)

@@ -19,7 +19,7 @@ from mercer._validation import refuse_rows
 from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.base import Parameter, Products, Term
-from mercer.engine.equal import Equal, Known, NumberedRows, row_keys
+from mercer.engine.equal import Equal, Known, NumberedRows, equal_or_opposite_rows, row_keys
 from mercer.engine.operands import Operand
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces.base import Embedding
@@ -293,12 +293,9 @@ class Operands:
         if value is None:
             value = float(self._embedding.self_invariant(self._P)[0])
         if self._embedding.embeds_alike and self._engine.rounds_alike:
-            equal = self._engine.equal_rows(self.L, None if self._symmetric else self.R, value)
-            if not (self._embedding.has_opposites and self._engine.takes_operands):
-                return equal
-            sets = (equal, self._engine.equal_rows(self.L, -self.R, -value))
-            known = tuple(pairs for pairs in sets if isinstance(pairs, Equal))
-            return Known(known) if known else None
+            opposites = self._embedding.has_opposites and self._engine.takes_operands
+            found = equal_or_opposite_rows if opposites else self._engine.equal_rows
+            return found(self.L, None if self._symmetric else self.R, value)
         return self._engine.equal_rows(self._P, Q, value)
 
     def options(
