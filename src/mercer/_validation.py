@@ -198,7 +198,7 @@ def check_labels(y: Any) -> None:
 
 
 def refuse_missing(y: Any) -> np.ndarray:
-    """Raise for rows of a target that have no value or an infinite one; return those that were looked at.
+    """Raise for rows of a target without a finite value; return what was looked at.
 
     Targets that may not be in memory are left to those who read them.
     """
