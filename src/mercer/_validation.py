@@ -198,7 +198,7 @@ def check_labels(y: Any) -> None:
 
 
 def refuse_missing(y: Any) -> np.ndarray:
-    """Raise for rows of a target that have no value; return those that were looked at.
+    """Raise for rows of a target without a finite value; return what was looked at.
 
     Targets that may not be in memory are left to those who read them.
     """
@@ -206,8 +206,11 @@ def refuse_missing(y: Any) -> np.ndarray:
         return np.empty(0)
     values = np.asarray(y, dtype=object if isinstance(y, list | tuple | ExtensionArray) else None)
     if values.ndim and values.size and values.dtype.kind not in "biuSU":
-        absent = np.asarray(pd.isna(values)).reshape(len(values), -1).any(axis=1)
-        refuse_rows(absent, "y", "has no value; drop such rows")
+        table = values.reshape(len(values), -1)
+        refuse_rows(np.asarray(pd.isna(table)).any(axis=1), "y", "has no value; drop such rows")
+        if table.dtype.kind in "fO":
+            infinite = (table == np.inf) | (table == -np.inf)
+            refuse_rows(infinite.any(axis=1), "y", "is infinite; drop such rows")
     return values
 
 

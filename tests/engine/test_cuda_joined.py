@@ -112,3 +112,15 @@ def test_weighted_sums_by_hyperparameters() -> None:
     (slope,) = torch.autograd.grad(total, t, create_graph=True)
     ends = [float(Heat(Sphere(), t=0.4 + d).weighted_sum(X, None, G)) for d in (1e-5, -1e-5)]
     assert abs(float(slope.detach()) - (ends[0] - ends[1]) / 2e-5) < 1e-7 * abs(float(slope.detach()))
+
+
+def test_products_below_single_precision_are_zero_as_on_the_cpu() -> None:
+    kernel = Gaussian(0.3) * Gaussian(0.4) * Gaussian(0.5) * Gaussian(0.6)
+    X, Y = (points(None, m, 5, seed) for seed, m in enumerate((20, 30)))
+    exact = kernel(X, Y)
+    assert (exact < 1e-50).any()
+    found = kernel(tensor(X, torch.float32), tensor(Y, torch.float32)).cpu().numpy()
+    assert not found[exact < 1e-50].any()
+    np.testing.assert_allclose(found, exact, rtol=1e-3, atol=1e-38)
+    double = kernel(tensor(X), tensor(Y)).cpu().numpy()
+    np.testing.assert_allclose(double, exact, rtol=1e-9)

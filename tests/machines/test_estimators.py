@@ -205,7 +205,7 @@ def test_targets_of_strings_are_checked_too(machine) -> None:
     words = ["banana", "bandana", "kitten"]
     with pytest.raises(ValueError, match="row 1 of y has no value"):
         machine(Spectrum(length=2)).fit(words, [1.0, np.nan, 2.0])
-    with pytest.raises(ValueError, match="row 1 of y contains NaN or infinity"):
+    with pytest.raises(ValueError, match="row 1 of y is infinite"):
         machine(Spectrum(length=2)).fit(words, [1.0, np.inf, 2.0])
     for wrong in ([1.0, 2.0], 3.0):
         with pytest.raises(ValueError, match="X has 3 points, and y has the shape"):
@@ -397,6 +397,19 @@ def test_weights_of_classes_that_make_no_sense(machine, factor) -> None:
     for wrong in ("balansed", 2.0, [1.0, 2.0]):
         with pytest.raises(ValueError, match="class_weight must be 'balanced', None or a dict"):
             machine(Gaussian(), class_weight=wrong).fit(X, y)
+
+
+@pytest.mark.parametrize("machine", [SVR, KernelRidge])
+@pytest.mark.parametrize("y", [["a", "b", "c"], np.arange(3).astype("M8[D]")], ids=["text", "dates"])
+def test_targets_that_are_no_numbers(machine, y) -> None:
+    with pytest.raises(ValueError, match="y must hold numbers: "):
+        machine(Gaussian()).fit(np.eye(3), y)
+
+
+@pytest.mark.parametrize("machine", [SVC, SVR, KernelRidge])
+def test_rows_with_an_infinite_target_are_named(machine) -> None:
+    with pytest.raises(ValueError, match="row 1 of y is infinite"):
+        machine(Gaussian()).fit(np.eye(3), [1.0, np.inf, 2.0])
 
 
 @pytest.mark.parametrize("machine", [SVR, KernelRidge])

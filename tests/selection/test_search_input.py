@@ -62,6 +62,22 @@ def test_points_without_a_label_are_named(y) -> None:
         search().fit(COUNTS[:11], y)
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"similarities": [0.5]}, {"max_rows": 25}, {"estimator": "regressor"}], ids=str
+)
+def test_points_that_are_wrong_are_named_as_they_were_given(options) -> None:
+    """Although machines see them sorted by class, and scales are learnt in parts of them."""
+    labels, wrong = np.arange(30) % 2, COUNTS.astype(float)
+    wrong[17, 1] = -1.0
+    grid = {"alpha": [1.0]} if "estimator" in options else {"C": [1.0]}
+    machine = search(param_grid=grid, **options)
+    for work in (machine.fit, machine.nested_scores):
+        with pytest.raises(ValueError, match="row 17 of X has negative entries"):
+            work(wrong, labels)
+    with pytest.raises(ValueError, match="row 17 of X has negative entries"):
+        compare(wrong, labels, kernels=[Heat(Simplex())], folds=3)
+
+
 def test_folds_may_be_masks() -> None:
     masks = search(cv=[(HALVES, ~HALVES)]).fit(COUNTS, LABELS)
     numbers = search(cv=[(np.flatnonzero(HALVES), np.flatnonzero(~HALVES))]).fit(COUNTS, LABELS)

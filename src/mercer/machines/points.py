@@ -271,7 +271,11 @@ def _is_plain(X: Any, columns: int) -> bool:
 
 def check_targets(y: Any, rows: int) -> Array:
     """Targets of rows as numbers, or raise, with the first row that is wrong."""
-    targets = np.asarray(y, dtype=float)
+    try:
+        targets = np.asarray(y)
+        targets = targets.astype(float, casting="safe" if targets.dtype.kind in "mM" else "unsafe")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y must hold numbers: {error}") from None
     if targets.ndim not in (1, 2) or len(targets) != rows:
         raise ValueError(f"X has {rows} points, and y has the shape {targets.shape}")
     wrong = np.flatnonzero(~np.isfinite(targets.reshape(rows, -1)).all(axis=1))

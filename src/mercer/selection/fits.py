@@ -24,7 +24,7 @@ from mercer._threads import blas_limited_to, run, threads_in_use
 from mercer.exceptions import IndefiniteKernelWarning
 from mercer.selection.gram_cache import Grams, fit_bytes, is_shared, plan, sharing
 from mercer.selection.journal import Journal, fingerprint
-from mercer.selection.scales import Relative, resolved, spread, variance_unit
+from mercer.selection.scales import Relative, naming_rows, resolved, spread, variance_unit
 
 Index = NDArray[np.intp]
 Split = tuple[Index, Index]
@@ -92,6 +92,7 @@ class Evaluation:
     )
 
     def __post_init__(self) -> None:
+        self._given = self.X, self.y
         self.has_path = hasattr(self.estimator, "fit_path")
         #: Where each point is among those of X, which are sorted by class for a machine with a path.
         self.places = np.arange(len(self.y))
@@ -113,7 +114,12 @@ class Evaluation:
         self.work.advance(len(tasks) - len(left))
         if left:
             moved = [(self.places[train], self.places[test]) for train, test in splits]
-            with blas_limited_to(self.threads), warnings.catch_warnings():
+            used = [self.kernels[k] for k in sorted({tasks[i].kernel for i in left})]
+            with (
+                blas_limited_to(self.threads),
+                warnings.catch_warnings(),
+                naming_rows(used, *self._given),
+            ):
                 warnings.simplefilter("ignore", IndefiniteKernelWarning)
                 self._fit(tasks, moved, left, keys, outcomes, predictions)
         return outcomes

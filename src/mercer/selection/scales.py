@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -115,6 +117,18 @@ def spread(y: Any) -> float:
     return found if 0 < found < np.inf else 1.0
 
 
+@contextmanager
+def naming_rows(kernels: Iterable[Any], X: Any, y: Any) -> Iterator[None]:
+    """Let errors name the row of X that is wrong; parts of X have it at another place."""
+    try:
+        yield
+    except ValueError:
+        for kernel in kernels:
+            if isinstance(kernel, Kernel):
+                kernel.learnt_from(X, y).diag(X)  # which raises in turn
+        raise
+
+
 class Scales:
     """Kernels of templates at similarities, scaled to training parts; equal kernels are stored once.
 
@@ -138,7 +152,8 @@ class Scales:
         part = None if rows is None else hash(rows.tobytes())
         asked = (template, similarity, part)
         if asked not in self._numbers:
-            kernel, known = self._kernel(template, similarity, rows, part)
+            with naming_rows([self.templates[template].kernel], self.X, self.y):
+                kernel, known = self._kernel(template, similarity, rows, part)
             if known not in self._numbers:
                 self._numbers[known] = len(self.kernels)
                 self.kernels.append(kernel)
