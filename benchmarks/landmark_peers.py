@@ -183,6 +183,10 @@ def run(name: str, make: Callable[[int], Any], options: argparse.Namespace) -> N
             if (mine, size) in accuracies and (peer, size) in accuracies:
                 less = accuracies[mine, size] - accuracies[peer, size]
                 differences.add_row(pair, str(size), with_error(less))
+    small, large = ("LinearSVC", sizes[0]), ("squared", sizes[-1])
+    if small in accuracies and large in accuracies:
+        less = accuracies[large] - accuracies[small]
+        differences.add_row("squared less LinearSVC", f"{large[1]}, {small[1]}", with_error(less))
     Console(width=100).print(table, differences)
 
 
