@@ -47,6 +47,8 @@ PAIRS = {
     "squared hinge less LinearSVC": ("squared_hinge", "LinearSVC"),
     "hinge less LinearSVC": ("hinge", "LinearSVC"),
     "logistic less LogisticRegression": ("logistic", "LogisticRegression"),
+    "squared on twice the landmarks less LinearSVC": ("squared, twice", "LinearSVC"),
+    "squared on twice the landmarks less RidgeClassifier": ("squared, twice", "RidgeClassifier"),
 }
 
 
@@ -140,9 +142,9 @@ def machines(size: int, kernel: Any, parts: list[Any]) -> dict[str, Callable[[],
         "LinearSVC": lambda s: LinearSVC(C=s),
         "LogisticRegression": lambda s: LogisticRegression(C=s, max_iter=300),
     }
-    return {loss: partial(ours, kernel, loss, size, ALPHAS, parts) for loss in LOSSES} | {
-        name: partial(theirs, gamma, make, size, parts) for name, make in peers.items()
-    }
+    found = {loss: partial(ours, kernel, loss, size, ALPHAS, parts) for loss in LOSSES}
+    found["squared, twice"] = partial(ours, kernel, "squared", 2 * size, ALPHAS, parts)
+    return found | {name: partial(theirs, gamma, make, size, parts) for name, make in peers.items()}
 
 
 def exact_machines(kernel: Any, parts: list[Any]) -> dict[str, Callable[[], float]]:
@@ -154,8 +156,9 @@ def exact_machines(kernel: Any, parts: list[Any]) -> dict[str, Callable[[], floa
     }
 
 
-def run(name: str, make: Callable[[int], Any], sizes: list[int], seeds: int, slow: bool) -> None:
+def run(name: str, make: Callable[[int], Any], options: argparse.Namespace) -> None:
     """All machines on one kind of data."""
+    sizes, seeds = options.landmarks, options.seeds
     found: dict[tuple[str, Any], list[tuple[float, float]]] = {}
     for seed in range(seeds):
         X, y = make(seed)
@@ -164,10 +167,11 @@ def run(name: str, make: Callable[[int], Any], sizes: list[int], seeds: int, slo
         parts = [(fit, own), (held, others), (X, y), (new, labels)]
         kernel = Gaussian(1.0).scaled_to(X[:1000], 0.3)
         calls = {(m, size): c for size in sizes for m, c in machines(size, kernel, parts).items()}
-        if slow:
+        if options.slow:
             calls |= {(m, "all"): c for m, c in exact_machines(kernel, parts).items()}
         for key, call in calls.items():
-            found.setdefault(key, []).append(processor(call))
+            if options.machines is None or key[0] in options.machines:
+                found.setdefault(key, []).append(processor(call))
     accuracies = {key: 100 * np.array(runs)[:, 0] for key, runs in found.items()}
     table = Table("machine", "landmarks", "accuracy", "processor seconds", title=name)
     for (machine, size), runs in found.items():
@@ -176,10 +180,13 @@ def run(name: str, make: Callable[[int], Any], sizes: list[int], seeds: int, slo
     differences = Table("difference", "landmarks", "points", title=name)
     for pair, (mine, peer) in PAIRS.items():
         for size in sizes:
-            less = accuracies[mine, size] - accuracies[peer, size]
-            differences.add_row(pair, str(size), with_error(less))
-    less = accuracies["squared", sizes[-1]] - accuracies["LinearSVC", sizes[0]]
-    differences.add_row("squared less LinearSVC", f"{sizes[-1]}, {sizes[0]}", with_error(less))
+            if (mine, size) in accuracies and (peer, size) in accuracies:
+                less = accuracies[mine, size] - accuracies[peer, size]
+                differences.add_row(pair, str(size), with_error(less))
+    small, large = ("LinearSVC", sizes[0]), ("squared", sizes[-1])
+    if small in accuracies and large in accuracies:
+        less = accuracies[large] - accuracies[small]
+        differences.add_row("squared less LinearSVC", f"{large[1]}, {small[1]}", with_error(less))
     Console(width=100).print(table, differences)
 
 
@@ -197,6 +204,7 @@ def main() -> None:
     parser.add_argument(
         "--sets", nargs="+", choices=("clusters", "texts", "pixels"), help="default: all"
     )
+    parser.add_argument("--machines", nargs="+", help="only these, by their names in the table")
     parser.add_argument("--slow", action="store_true", help="also SVC and GPyTorch on all rows")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -204,7 +212,7 @@ def main() -> None:
     for loss in LOSSES:  # compiles loops
         LandmarkClassifier(Gaussian(), 5, loss=loss).fit(np.eye(6), np.arange(6) % 2)
     for name in options.sets or sets:
-        run(name, sets[name], options.landmarks, options.seeds, options.slow)
+        run(name, sets[name], options)
 
 
 if __name__ == "__main__":
