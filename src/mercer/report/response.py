@@ -116,7 +116,10 @@ def _told_apart(labels: list[str], kernels: list[Any]) -> list[str]:
         differ = {
             name.split("__")[-1]: _short(value)
             for name, value in own.items()
-            if isinstance(value, int | float | tuple) and any(o.get(name) != value for o in same)
+            # Of the kernels in parts, not the factors that parts learn.
+            if "kernel__" in name
+            and isinstance(value, int | float | tuple)
+            and any(other.get(name) != value for other in same)
         }
         found.append(", ".join([label, *(f"{name} {value}" for name, value in differ.items())]))
     return found
