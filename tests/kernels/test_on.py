@@ -177,6 +177,12 @@ def test_transformers_of_ones_own() -> None:
     np.testing.assert_allclose(filled.learnt_from(holes)(holes), sized(expected), atol=1e-12)
 
 
+def test_parts_of_dates_say_what_they_are_taken_as() -> None:
+    days, hours = On("when", Gaussian(), dates="days"), On("when", Heat(Torus(period=24)), dates="hours")
+    assert (days + hours).label == "when (days) + when (hours)"
+    assert (days + hours).column_blocks() == {"when": ["when"]}
+
+
 def test_dates_as_numbers() -> None:
     days = (TABLE.when - pd.Timestamp(0)).dt.total_seconds().to_numpy()[:, None] / 86400
     expected = sized(Gaussian()(StandardScaler().fit_transform(days)))

@@ -90,6 +90,22 @@ def hover(page: Page, figure: str, mark: str) -> str | None:
     return tip(page)
 
 
+def test_labels_of_the_response_are_not_cut_off_on_phones(visit) -> None:
+    page = visit("counts", width=320)
+    for family in page.locator('input[name="family"]').all():
+        family.check(force=True)
+        assert page.locator('[data-plot="response"]').evaluate(
+            "p => [...p.querySelectorAll('text')].every(t => t.getBoundingClientRect().right"
+            " <= p.getBoundingClientRect().right + 1)"
+        )
+
+
+def test_a_shadow_says_that_there_is_more_to_scroll_to(visit) -> None:
+    scroll = visit("counts", width=400).locator(".scroll").first
+    assert scroll.evaluate("p => p.scrollWidth > p.clientWidth")
+    assert "local, scroll" in scroll.evaluate("p => getComputedStyle(p).backgroundAttachment")
+
+
 def test_pointer(visit) -> None:
     page = visit("counts")
     text = hover(page, "map", "path.point")

@@ -10,6 +10,7 @@ from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics import confusion_matrix
@@ -20,6 +21,8 @@ from mercer.kernels import (
     Gaussian,
     KullbackLeibler,
     Linear,
+    On,
+    Spectrum,
 )
 from mercer.report import write_report
 from mercer.report.capacity import capacities
@@ -92,9 +95,9 @@ def test_structure(kind: str) -> None:
     links = [a["href"] for a in read.all("a")]
     assert {"#scores", "#predictions", "#kernels", "#settings", "#repeat"} <= set(links)
     assert all(link.removeprefix("#") in ids for link in links)
-    for score in result.scores:
+    for score, choice in zip(result.scores, scoreboard(result).choices, strict=True):
         assert result.text(score.mean) in main
-        assert score.choice in main
+        assert choice in main
     assert result.call in main
     assert (
         " ".join(result.best.split()) in " ".join("".join(read.words["pre"]).split())
@@ -178,6 +181,8 @@ def test_the_leaderboard_says_what_the_comparison_found() -> None:
         assert (cells[6] == "\u2013") == (score.name in ("linear", "Gaussian"))
         assert 0 <= mark.left <= mark.mean <= mark.left + mark.width + 1e-9 <= 100 + 1e-6
         assert len(mark.folds) == 2
+        value = score.search.settings_[score.search.best_index_].params["C"].value
+        assert board.choices[result.scores.index(score)].endswith(f"C={value:g} / variance")
     assert "p-value" in page
     assert "p-value" not in render(comparison("one family"), "x")
     scores = [
@@ -304,6 +309,16 @@ def test_families_of_several_classes_show_whole_kernels() -> None:
     found = response(result, result.scores[0])
     assert found["parameter"] == ""
     assert found["rows"] == ["Gaussian(length_scale=2.0)", "Gaussian(length_scale=5.0)", "Linear()"]
+
+
+def test_kernels_of_columns_are_told_apart_by_their_parameters() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"gene": ["".join(rng.choice(list("ACGT"), 9)) for _ in range(30)]})
+    kernels = {"strings": [On("gene", Spectrum((1, 2))), On("gene", Spectrum((1, 4)))]}
+    result = compare(table, np.arange(30) % 2, kernels=kernels, folds=2, n_jobs=1)
+    found = response(result, result.scores[0])
+    assert found["parameter"] == "kernel"
+    assert found["rows"] == [f"Spectrum of gene, length 1 to {length}" for length in (2, 4)]
 
 
 def test_maps_are_kernel_pca() -> None:

@@ -126,8 +126,7 @@ def _places(model: Any, X: Any, blocks: Mapping[str, Any] | None) -> dict[str, l
         return {str(j if names is None else names[j]): [j] for j in range(X.shape[1])}
     found = {}
     for name, columns in blocks.items():
-        keys, _ = frames.find(columns, X, "X")
-        found[str(name)] = [k if names is None or is_whole(k) else names.index(k) for k in keys]
+        _, found[str(name)], _ = frames.find(columns, X, "X")
     return found
 
 

@@ -101,9 +101,28 @@ def _of_columns(table: dict[str, Any], kernels: list[Any], rows: list[int]) -> t
         table[_SIMILARITY][rows.index(i)] if _SIMILARITY in table else None for i in range(len(kernels))
     ]
     scales = ["" if s is None or s is np.ma.masked else _short(float(s)) for s in similarities]
-    if len(set(names)) == 1:
+    if len(set(names)) == 1 and len(set(scales)) == len(scales):
         return "similarity", scales
-    return "kernel, similarity", [f"{n}, {s}" if s else n for n, s in zip(names, scales, strict=True)]
+    labels = [f"{n}, {s}" if s else n for n, s in zip(names, scales, strict=True)]
+    return "kernel, similarity" if any(scales) else "kernel", _told_apart(labels, kernels)
+
+
+def _told_apart(labels: list[str], kernels: list[Any]) -> list[str]:
+    """Labels, with the parameters in which kernels of the same label differ."""
+    found = []
+    for label, kernel in zip(labels, kernels, strict=True):
+        own = kernel.get_params()
+        same = [k.get_params() for other, k in zip(labels, kernels, strict=True) if other == label]
+        differ = {
+            name.split("__")[-1]: _short(value)
+            for name, value in own.items()
+            # Of the kernels in parts, not the factors that parts learn.
+            if "kernel__" in name
+            and isinstance(value, int | float | tuple)
+            and any(other.get(name) != value for other in same)
+        }
+        found.append(", ".join([label, *(f"{name} {value}" for name, value in differ.items())]))
+    return found
 
 
 def _short(value: Any) -> str:

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from mercer.report.ticks import Axis, axis
 from mercer.selection import Comparison
 from mercer.selection.comparison import KernelScore, metric_name, shown
+from mercer.selection.scales import Relative
 from mercer.selection.yardstick import Yardstick
+
+#: Numbers in units of a Gram matrix or of the target, as text.
+_UNITS = {"C": "{:g} / variance", "alpha": "{:g} \u00d7 variance", "epsilon": "{:g} \u00d7 deviation"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Scoreboard:
     ticks: list[tuple[float, str]]
     #: Position and text of the score without any kernel, if it is on the axis.
     chance: tuple[float, str] | None
+    #: What was chosen for each family, with C or the ridge in units of the Gram matrix.
+    choices: list[str]
 
 
 def scoreboard(comparison: Comparison) -> Scoreboard:
@@ -48,12 +54,24 @@ def scoreboard(comparison: Comparison) -> Scoreboard:
         yardstick=None if other is None else _mark(other, line),
         ticks=[(line.share(tick), tick_text(comparison.metric, tick)) for tick in line.ticks],
         chance=_chance(comparison, line),
+        choices=[_choice(s) for s in scores],
     )
 
 
 def tick_text(metric: str, value: float) -> str:
     """A round score, in as few digits as it has."""
     return f"{100 * value:.6g}%" if shown(metric, 0.5).endswith("%") else f"{value:.6g}"
+
+
+def _choice(score: KernelScore) -> str:
+    own = score.search.settings_[score.search.best_index_].params
+    params = score.params | {
+        name.rsplit("__")[-1]: _UNITS[value.kind].format(value.value)
+        for name, value in own.items()
+        if isinstance(value, Relative)
+    }
+    shown = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in params.values())
+    return ", ".join(f"{name}={text}" for name, text in zip(params, shown, strict=True))
 
 
 def _mark(score: KernelScore | Yardstick, line: Axis) -> Mark | None:

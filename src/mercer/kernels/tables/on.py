@@ -271,11 +271,15 @@ class On(Kernel):
 
     def column_blocks(self) -> dict[str, list[Any]]:
         """See :class:`Kernel`; the columns."""
-        return {self.label: self._keys}
+        return {self._names: self._keys}
 
     @property
     def label(self) -> str:
-        """See :class:`Kernel`; the names of the columns."""
+        """See :class:`Kernel`; the names of the columns, and what dates are taken as."""
+        return self._names if self.dates is None else f"{self._names} ({self.dates})"
+
+    @property
+    def _names(self) -> str:
         keys = self._keys
         if len(keys) <= _NAMED:
             return ", ".join(map(str, keys))

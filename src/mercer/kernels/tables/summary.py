@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.kernels.algebra import Product
+from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.tables.multiple import MultipleKernel
 from mercer.kernels.tables.on import On
@@ -39,17 +39,30 @@ def in_short(kernel: Any, most: int = _NAMED) -> str:
     >>> from mercer.kernels.tables.summary import in_short
     >>> in_short(On(["a", "b"], Gaussian()) + On("c", Linear()))
     'Gaussian of 2 columns + Linear of c'
+    >>> in_short((1 + On("a", Gaussian())) * On("c", Linear()))
+    '(1.0 + Gaussian of a) * Linear of c'
     """
     found = terms(kernel)
     shares = shares_of(kernel)
     if shares is None and len(found) > most:
         return f"{len(found)} parts"
-    own = [f"{type(term.kernel).__name__} of {_columns(term.columns)}" for term in found]
     if shares is None:
-        return (" * " if isinstance(kernel, Product) else " + ").join(own)
-    shown = [f"{share:.0%} {name}" for share, name in zip(shares, own, strict=True) if share >= _LEAST]
+        return _formula(kernel)
+    own = zip(shares, map(_formula, found), strict=True)
+    shown = [f"{share:.0%} {name}" for share, name in own if share >= _LEAST]
     small = sum(0 < share < _LEAST for share in shares)
     return " + ".join(shown + [f"{small} smaller part{'s' * (small > 1)}"] * (small > 0))
+
+
+def _formula(kernel: Any) -> str:
+    """Sums and products of kernels of columns, by name."""
+    if isinstance(kernel, On):
+        return f"{type(kernel.kernel).__name__} of {_columns(kernel.columns)}"
+    parts = kernel.parts if isinstance(kernel, Kernel) else ()
+    if isinstance(kernel, Product):
+        shown = ((_formula(part), isinstance(part, Sum)) for part in parts)
+        return " * ".join(f"({text})" if is_sum else text for text, is_sum in shown)
+    return " + ".join(map(_formula, parts)) if parts else repr(kernel)
 
 
 def unweighted(kernel: Any) -> Any:

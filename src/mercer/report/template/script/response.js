@@ -32,8 +32,11 @@ const drawResponse = (place, family) => {
     const name = draw("text", { x: left - 10, y: y + height / 2 + 3, "text-anchor": "end" }, svg, clip(label, Math.floor((left - 14) / LETTER)));
     draw("title", {}, name, label);
     mean[i].forEach((value, j) => {
-      if (text[i][j] === null) return; // not tried
       const heat = share(value), x = left + j * cell;
+      if (text[i][j] === null) { // not tried
+        draw("text", { class: "soft", x: x + (cell - gap) / 2, y: y + height / 2 + 3, "text-anchor": "middle" }, svg, "–");
+        return;
+      }
       const box = draw("rect", { x, y, width: cell - gap, height: height - gap, rx: 3 }, svg);
       box.style.fill = `color-mix(in srgb, var(--heat-high) ${heat.toFixed(1)}%, var(--heat-low))`;
       const level = heat < 50 ? "h0" : heat < 72 ? "h1" : "h2";
@@ -45,10 +48,12 @@ const drawResponse = (place, family) => {
   });
   draw("rect", { class: "cursor", x: left + best[1] * cell - 1.5, y: top + best[0] * height - 1.5, width: cell - gap + 3, height: height - gap + 3, rx: 4, "stroke-width": 2.5 }, svg);
   const every = Math.ceil((LETTER * Math.max(...columns.map((label) => label.length)) + 4) / cell);
+  // In the middle, unless the text would be cut off on the right.
+  const centred = (x, label) => Math.max(Math.min(x, width - (LETTER * label.length) / 2), (LETTER * label.length) / 2);
   columns.forEach((label, j) => {
-    if (j % every === 0) draw("text", { class: "soft", x: left + j * cell + (cell - gap) / 2, y: bottom + 16, "text-anchor": "middle" }, svg, label);
+    if (j % every === 0) draw("text", { class: "soft", x: centred(left + j * cell + (cell - gap) / 2, label), y: bottom + 16, "text-anchor": "middle" }, svg, label);
   });
-  draw("text", { x: left + (width - left) / 2, y: bottom + 36, "text-anchor": "middle" }, svg, knob);
+  draw("text", { x: centred(left + (width - left) / 2, knob), y: bottom + 36, "text-anchor": "middle" }, svg, knob);
   const total = folds.flat().reduce((a, b) => a + b, 0);
   explore(svg, {
     count: cells.length, reach: Math.max(cell, height) / 1.6,
