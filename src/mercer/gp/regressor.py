@@ -290,9 +290,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         if kernel is not None:
             self.kernel = kernel
         self.kernel_ = fresh
-        self._finish(self._theta(), self.n_restarts)
-        self._warn_of_bounds([self.kernel_], np.array([self.amplitude_]))
-        return self
+        return self._finish(self._theta(), self.n_restarts)
 
     def _theta(self) -> Array:
         """Where optimisation starts."""
