@@ -44,13 +44,13 @@ def test_values_are_as_near_as_stated(machine, target) -> None:
 
 
 @pytest.mark.parametrize("machine", [SVC(KERNEL), SVR(KERNEL), KernelRidge(KERNEL)], ids=repr)
-def test_errors_as_large_as_the_values_are_told(machine) -> None:
+def test_errors_far_larger_than_the_values_are_told(machine) -> None:
     expected = machine.set_params(compress=None).fit(X, y)
     typical = np.sqrt(np.mean((values(expected, X) - getattr(expected, "intercept_", 0)) ** 2))
     with pytest.warns(UserWarning, match=r"compress: 2 landmarks .* up to .*; raise compress") as told:
         machine.set_params(compress=2).fit(X, y)
     assert len(told) == 1
-    assert machine.compression_error_ > 0.5 * typical
+    assert machine.compression_error_ > 2 * typical
     machine.set_params(compress=200).fit(X, y)  # a warning is an error
     assert machine.compression_error_ < typical
 

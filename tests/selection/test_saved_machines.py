@@ -29,6 +29,7 @@ MACHINES = [
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:compress")  # few landmarks, on purpose
 @pytest.mark.parametrize("machine", MACHINES, ids=repr)
 def test_machines_are_saved_with_all_kinds_of_points(machine, tmp_path) -> None:
     path, words = tmp_path / "m.skops", [site * 2 + "xyz" for site in TABLE.site]

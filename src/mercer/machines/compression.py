@@ -14,6 +14,8 @@ from mercer.machines.pivots import sampled_pivots
 from mercer.machines.points import Points, products
 from mercer.machines.program import Array
 
+#: Errors this many times as large as typical values are told; a few times are a bound that is wide.
+_WIDE = 3.0
 #: Relative rounding of Gram matrices that is added to their diagonal.
 _RIDGE = 1e-12
 
@@ -67,8 +69,8 @@ def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any
 
 
 def _warn_of_errors(errors: Array, typical: Array, size: int) -> None:
-    """Tell of an output whose error may be as large as its values."""
-    wide = np.flatnonzero(errors > typical)
+    """Tell of an output whose error may be larger than its values."""
+    wide = np.flatnonzero(errors > _WIDE * typical)
     if len(wide):
         worst = wide[np.argmax(errors[wide])]
         warnings.warn(
