@@ -18,6 +18,8 @@ from mercer.kernels.clouds.base import Array, CloudKernel
 
 #: Relative asymmetry of a metric, and size of negative eigenvalues, that count as rounding.
 _ROUNDING = 1e-12
+#: Squared distances below this share of the squared lengths are nothing but rounding.
+_ALIKE = 8 * np.finfo(float).eps
 
 
 @dataclass(eq=False, repr=False)
@@ -352,6 +354,7 @@ def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance
         squares, others = squared_lengths(means), squared_lengths(theirs)
         D = means @ theirs.T
     D *= -2
-    D += squares[:, None] + others
-    D = at_least_zero(D)  # squares below zero are rounding errors
+    sizes = squares[:, None] + others
+    D += sizes
+    D *= _ALIKE * sizes < D  # equal clouds have the distance zero, however BLAS rounds
     return with_diagonal(D, 0.0) if Q is None else D
