@@ -100,6 +100,26 @@ def test_fewer_inducing_points_bound_the_evidence(fitted) -> None:
     assert (model.predict(TEST, return_std=True)[1] > 0).all()
 
 
+@pytest.mark.filterwarnings(
+    "ignore::UserWarning"
+)  # noise that ends at its bound, nearly constant kernels
+@pytest.mark.parametrize(
+    "target", [lambda x: x, np.sin, lambda x: np.sin(3 * x)], ids=["line", "sine", "fast"]
+)
+def test_functions_without_noise_are_not_taken_for_noise(target) -> None:
+    x = np.arange(100) / 3.7
+    table = pd.DataFrame({"x": x})
+    model = SphericalGPRegressor(On("x", Gaussian())).fit(table[::2], target(x[::2]))
+    assert model.score(table[1:-1], target(x[1:-1])) > 0.99
+
+
+def test_noise_is_taken_for_noise() -> None:
+    table = pd.DataFrame({"x": np.arange(100) / 3.7})
+    y = np.random.default_rng(3).normal(size=100)
+    model = SphericalGPRegressor(On("x", Gaussian())).fit(table, y)
+    assert model.score(table, y) < 0.2
+
+
 def test_classes_and_counts() -> None:
     labels = np.where(Y.mean() < Y, "high", "low")
     several = MultipleKernel([On("age", Gaussian()), On("site", Heat(Categories()))])

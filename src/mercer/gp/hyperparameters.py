@@ -26,6 +26,8 @@ AMPLITUDES = (1e-6, 1e9)
 NOISES = (1e-7, 1e2)
 #: Amplitudes up to this one are those of processes that found noise alone.
 FLAT = 10 * AMPLITUDES[0]
+#: Amplitudes and noises from which the search begins anew if it found noise alone.
+_AGAIN = np.log([(a, s) for a in (1.0, 1e2, 1e4, 1e6) for s in (1e-1, 1e-3, 1e-5)])
 #: How far restarts stray from the start, as a factor.
 _STRAY = 10.0
 #: Steps of Newton's method, and of the differences that it takes the curvature from.
@@ -129,7 +131,16 @@ class Evidence:
             run(job, [(number,) for number in range(len(starts))], what="hyperparameters")
         best, value = max(results, key=lambda result: result[1])
         with blas_in_one_thread():
+            if best[0] <= math.log(FLAT):
+                best, value = max((best, value), self._anew(start, max_iter), key=lambda found: found[1])
             return self._polished(best, value)
+
+    def _anew(self, start: Array, max_iter: int) -> tuple[Array, float]:
+        """What L-BFGS finds from the best of other amplitudes and noises."""
+        own = 1 if self.fixed_noise else 2
+        starts = [np.concatenate([pair[:own], start[own:]]) for pair in _AGAIN]
+        descent = descending(self.value_and_gradient, 1.0)
+        return self._climb(min(starts, key=lambda theta: descent(theta)[0]), max_iter)
 
     def _polished(self, theta: Array, value: float) -> tuple[Array, float]:
         """The maximum near theta to working precision, by Newton's method.

@@ -21,6 +21,10 @@ Array = NDArray[np.float64]
 
 #: Rows whose exact evidence finds the hyperparameters, and steps of L-BFGS.
 _EVIDENCE, _STEPS = 500, 50
+#: Where the search begins anew if it found noise alone: factors of the hyperparameters, and noises.
+_FACTORS, _NOISES = 10.0 ** np.array([-3.0, -2.5, -2.0, -1.5, -1.0, -0.5, 0.5, 1.0]), (1e-1, 1e-3)
+#: Gains of evidence for each row that are none: a kernel that knows no neighbours is noise too.
+_NOTHING = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +133,23 @@ def with_evidence(kernel: Any, rows: Block, own: Array) -> Any:
 
     start = np.concatenate([own, kernel.theta])
     bounds = np.concatenate([np.log([AMPLITUDES, NOISES]), kernel.bounds])
-    found = minimize(
-        descending(value_and_gradient, y.size), np.clip(start, *bounds.T), jac=True, method="L-BFGS-B",
-        bounds=bounds, options={"maxiter": _STEPS},
-    )  # fmt: skip
+    descent = descending(value_and_gradient, y.size)
+
+    def climbed(start: Array) -> Any:
+        return minimize(
+            descent, np.clip(start, *bounds.T), jac=True, method="L-BFGS-B", bounds=bounds,
+            options={"maxiter": _STEPS},
+        )  # fmt: skip
+
+    found = climbed(start)
+    noise = math.log(max(float((y * y).mean()), NOISES[0]))
+    alone = descent(np.concatenate([[math.log(AMPLITUDES[0]), noise], kernel.theta]))[0]
+    if found.fun > alone - _NOTHING:
+        starts = [
+            np.concatenate([[own[0], math.log(noise)], kernel.theta + math.log(factor)])
+            for factor in _FACTORS
+            for noise in _NOISES
+        ]
+        again = climbed(min(starts, key=lambda start: descent(np.clip(start, *bounds.T))[0]))
+        found = again if again.fun < alone - _NOTHING else found
     return kernel.clone_with_theta(found.x[2:])
