@@ -339,6 +339,7 @@ def test_points_that_share_nothing_with_training_rows():
         np.testing.assert_array_equal(found.values[0], found.intercept)
 
 
+@pytest.mark.filterwarnings("ignore:the optimal value found")  # the text does not matter
 def test_gaussian_processes():
     table, y = mixed_table()
     kernel = On(["length", "width"], Gaussian(2.0)) + 0.5 * On("text", TfIdf())
