@@ -207,7 +207,7 @@ def test_gram_matrices_in_single_precision() -> None:
 
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_values_that_are_not_finite_are_refused() -> None:
-    with pytest.raises(ValueError, match="powers of degree 900 overflow in float(32|64); take a lower"):
+    with pytest.raises(ValueError, match=r"powers of degree 900 overflow in float(32|64); take a lower"):
         KernelSearchCV(Polynomial(degree=900), param_grid={"C": [1.0]}).fit(COUNTS + 10, LABELS)
 
 
