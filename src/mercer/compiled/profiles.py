@@ -176,8 +176,8 @@ def multiply(tile, step, rows, columns, start, width):
     a, b, c, d = tile[:width], tile[step:][:width], tile[2 * step :][:width], tile[3 * step :][:width]
     last = len(rows) - 1
     for k in range(0, rows.shape[1], 4):
-        p, q = _coordinates(rows[0], k), _coordinates(rows[min(1, last)], k)
-        r, s = _coordinates(rows[min(2, last)], k), _coordinates(rows[last], k)
+        p, q = coordinates(rows[0], k), coordinates(rows[min(1, last)], k)
+        r, s = coordinates(rows[min(2, last)], k), coordinates(rows[last], k)
         first, second = columns[k][start:], columns[k + 1][start:]
         third, fourth = columns[k + 2][start:], columns[k + 3][start:]
         if k == 0:
@@ -194,7 +194,8 @@ def multiply(tile, step, rows, columns, start, width):
 
 
 @jit()
-def _coordinates(point, k):
+def coordinates(point, k):
+    """Four coordinates of a point, from k on."""
     return point[k], point[k + 1], point[k + 2], point[k + 3]
 
 

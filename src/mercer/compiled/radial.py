@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.compiled.jit import jit
+from mercer.compiled.profiles import coordinates
 
 #: Nodes that advance together through a zonal series: enough to fill the vector units.
 _LANES = 32
@@ -135,8 +136,8 @@ def scaled_differences(tile, step, rows, columns, points, scales, others, start,
         a, b = tile[i * step :][:columns], tile[(i + 1) * step :][:columns]
         c, d = tile[(i + 2) * step :][:columns], tile[(i + 3) * step :][:columns]
         for k in range(0, points.shape[1], 4):
-            p, q = _coordinates(points[i], k), _coordinates(points[i + 1], k)
-            r, s = _coordinates(points[i + 2], k), _coordinates(points[i + 3], k)
+            p, q = coordinates(points[i], k), coordinates(points[i + 1], k)
+            r, s = coordinates(points[i + 2], k), coordinates(points[i + 3], k)
             first, second = others[k][start:], others[k + 1][start:]
             third, fourth = others[k + 2][start:], others[k + 3][start:]
             for j in range(columns):
@@ -210,11 +211,6 @@ def sparse_differences(tile, begin, skip, P, squares, Q, others, symmetric):
                     here += mine
                     there += theirs
             tile[i, j] = square
-
-
-@jit()
-def _coordinates(point, k):
-    return point[k], point[k + 1], point[k + 2], point[k + 3]
 
 
 @jit(fastmath={"contract"})

@@ -138,7 +138,7 @@ class Evidence:
     def _anew(self, start: Array, max_iter: int) -> tuple[Array, float]:
         """What L-BFGS finds from the best of other amplitudes and noises."""
         own = 1 if self.fixed_noise else 2
-        starts = [np.concatenate([pair[:own], start[own:]]) for pair in _AGAIN]
+        starts = [np.append(pair, start[own:]) for pair in np.unique(_AGAIN[:, :own], axis=0)]
         descent = descending(self.value_and_gradient, 1.0)
         return self._climb(min(starts, key=lambda theta: descent(theta)[0]), max_iter)
 

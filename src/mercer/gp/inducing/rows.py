@@ -142,8 +142,8 @@ def with_evidence(kernel: Any, rows: Block, own: Array) -> Any:
         )  # fmt: skip
 
     found = climbed(start)
-    noise = math.log(max(float((y * y).mean()), NOISES[0]))
-    alone = descent(np.concatenate([[math.log(AMPLITUDES[0]), noise], kernel.theta]))[0]
+    level = max(float((y * y).mean()), NOISES[0])
+    alone = descent(np.append(np.log([AMPLITUDES[0], level]), kernel.theta))[0]
     if found.fun > alone - _NOTHING:
         starts = [
             np.concatenate([[own[0], math.log(noise)], kernel.theta + math.log(factor)])
