@@ -1,0 +1,38 @@
+"""Hyperparameters of Gaussian processes that end at their bounds."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
+from mercer.kernels import Heat
+from mercer.spaces import Sphere
+
+ROWS = np.random.default_rng(0).normal(size=(60, 3))
+
+
+@pytest.mark.parametrize("features", ["harmonics", "inducing"])
+def test_hyperparameters_at_their_bounds_are_named(features: str) -> None:
+    kernel = Heat(Sphere(), t=1.0, t_bounds=(0.9, 1.1))
+    model = SphericalGPRegressor(kernel, inputs="points", features=features, max_features=30)
+    targets = np.sign(ROWS[:, 0] * ROWS[:, 1])  # of a shorter range
+    message = "found for t is close to its lower bound, 0.9; lower it by t_bounds="
+    with pytest.warns(ConvergenceWarning, match=re.escape(message)) as caught:
+        model.fit(ROWS, targets)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings(action="error"):
+        model.set_params(optimize=False).fit(ROWS, targets)
+        noise = np.random.default_rng(0).normal(size=len(ROWS))
+        assert model.set_params(optimize=True).fit(ROWS, noise).amplitude_ < 1e-5
+
+
+def test_hyperparameters_at_their_bounds_are_named_once_for_all_classes() -> None:
+    kernel = Heat(Sphere(), t=0.09, t_bounds=(0.08, 0.1))
+    labels = np.digitize(ROWS[:, 0], [-0.3, 0.3])  # of a longer range
+    with pytest.warns(ConvergenceWarning, match="t is close to its upper bound, 0.1") as caught:
+        SphericalGPClassifier(kernel, inputs="points", max_features=30).fit(ROWS, labels)
+    assert [warning.filename for warning in caught] == [__file__]
