@@ -1,4 +1,4 @@
-"""Arrays from NPZ files that may be damaged: every claim of a header is checked against the file."""
+"""Arrays of NPZ files that may be damaged: headers are checked against the file."""
 
 from __future__ import annotations
 

@@ -156,16 +156,7 @@ def report(
         ]
         for size, rates in found.items()
     }
-    return of_cells(cells, fewer, by_c, repeats=next(iter(found.values()))[0].size // FOLDS)
-
-
-def of_cells(
-    cells: dict[int, list[Measured]],
-    fewer: dict[int, int],
-    by_c: dict[tuple[str, str], Array],
-    repeats: int,
-) -> Result:
-    """The same from rates with their intervals."""
+    repeats = next(iter(found.values()))[0].size // FOLDS
     over = f"mean over {FOLDS} folds{f' and {repeats} repeats' if repeats > 1 else ''}"
     table = Table(
         "Table 1: misclassification", ["pixels", "fewer in", *KERNELS],
