@@ -61,12 +61,28 @@ def atomic_write(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
 
     The new content goes to a temporary file in the same folder, ``NAME.XXXXXXXX.part``, is flushed to
     the disk, and is renamed in one step.  Other processes see either the old file or the new one, even
-    after a full disk or a crash.  Devices and pipes are written directly.  Parameters ---------- path
-    : path A link is followed: the file that it leads to is replaced.  mode : "wb" or "w" Text is
-    UTF-8.  The file can also be read.  Raises ------ OSError With the name of the file, not of the
-    temporary one.  Examples -------- >>> import tempfile >>> with tempfile.TemporaryDirectory() as
-    folder: ...     with atomic_write(f"{folder}/a.txt", "w") as file: ...         _ =
-    file.write("whole") ...     Path(folder, "a.txt").read_text() 'whole'
+    after a full disk or a crash.  Devices and pipes are written directly.
+
+    Parameters
+    ----------
+    path : path
+        A link is followed: the file that it leads to is replaced.
+    mode : "wb" or "w"
+        Text is UTF-8.  The file can also be read.
+
+    Raises
+    ------
+    OSError
+        With the name of the file, not of the temporary one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic_write(f"{folder}/a.txt", "w") as file:
+    ...         _ = file.write("whole")
+    ...     Path(folder, "a.txt").read_text()
+    'whole'
     """
     given, path = path, Path(os.path.realpath(path))
     try:
