@@ -89,8 +89,8 @@ class RidgeSums:
     def best_alpha(self, phi: Array, y: Array, w: Array) -> float:
         """The alpha that minimises the score of generalised cross-validation.
 
-        The score is ``|y - f|^2 / (1 - df / m)^2`` with ``df = sum v / (v + alpha)`` for eigenvalues v of
-        the Gram matrix, and m the sum of weights.  Landmarks are fitted more closely than other rows, so
+        The score is ``|y - f|^2 / (1 - df / m)^2`` with ``df = sum v / (v + alpha)`` for eigenvalues v
+        of the Gram matrix, and m the sum of weights.  Landmarks are fitted more closely than others, so
         their parts of all three sums are omitted, unless they are most of the rows.
 
         Parameters
