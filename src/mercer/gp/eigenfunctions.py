@@ -1,4 +1,4 @@
-"""Features of spaces that offer eigenfunctions: those whose points are all alike, and finite ones."""
+"""Features of spaces with eigenfunctions: homogeneous ones and finite ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOG_MOST = 600.0
 
 @dataclass(frozen=True, eq=False)
 class EigenFeatures(Features):
-    """Eigenfunctions that a space offers."""
+    """Eigenfunctions of a space."""
 
     basis: Eigenfunctions
     space: Any
@@ -71,7 +71,7 @@ class EigenFeatures(Features):
         return self.basis.fingerprint
 
     def _spectrum(self, kernel: Any) -> tuple[Array, Array]:
-        """Weights of all eigenvalues, kept and left out, and derivatives of their logarithms.
+        """Weights of all eigenvalues, kept and omitted, and derivatives of their logarithms.
 
         Those of a normalised kernel are relative to the largest.
         """
@@ -90,7 +90,7 @@ class EigenFeatures(Features):
 
 @dataclass(frozen=True, eq=False)
 class HomogeneousFeatures(EigenFeatures):
-    """Eigenfunctions on a space whose points are all alike: k(x, x) is the same everywhere."""
+    """Eigenfunctions on a homogeneous space, where k(x, x) is the same everywhere."""
 
     @property
     def n_rest(self) -> int:  # type: ignore[override]
@@ -116,9 +116,9 @@ class HomogeneousFeatures(EigenFeatures):
 class FiniteFeatures(EigenFeatures):
     """Eigenfunctions on a space of finitely many points, such as the nodes of a graph.
 
-    Sums are collected point by point: the sum of weights at each, and of targets.  Whatever functions a
-    kernel makes of the eigenfunctions, their sums follow from these; a normalised kernel divides them by
-    ``k(x, x)^(1/2)``, which is not the same at all points.
+    Sums of weights and targets are collected at each point.  Sums of any functions of the points
+    follow from these, such as the eigenfunctions of a normalised kernel, which are divided by ``k(x,
+    x)^(1/2)``.
     """
 
     n_rest = 0
@@ -192,7 +192,7 @@ class TabulatedFunctions:
     table : array of shape (n, M)
         The functions at all points.
     left : array of shape (n,)
-        What they leave out of k(x, x).
+        The part of k(x, x) that they omit.
     scores, scale_slopes, left_slopes : arrays of shape (M, p), (n, p) and (n, p)
         Derivatives s, h, and those of ``left``.
     """

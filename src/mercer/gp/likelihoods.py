@@ -1,4 +1,4 @@
-"""How targets depend on the process, where the noise is not Gaussian."""
+"""Likelihoods of targets given the process, other than Gaussian noise."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Expectations:
 
 
 class Tally(Protocol):
-    """What must be known of the targets before the first pass; those of two parts add up."""
+    """What must be known about the targets before the first pass; tallies can be added."""
 
     @property
     def weight(self) -> float:
@@ -47,11 +47,12 @@ class Tally(Protocol):
 
 
 class Likelihood(ABC):
-    """A log-concave likelihood of targets, each given a process of its own.
+    """A log-concave likelihood of targets, each given its own process.
 
-    A subclass is a frozen data class; its fields are what it learns from the tally of all targets
-    (:meth:`fitted`).  It writes :meth:`terms`, and means over the process follow by Gauss-Hermite
-    quadrature, or :meth:`expectations` itself.  An estimator is then a class of a few lines::
+    A subclass is a frozen data class; its fields are learnt from the tally of all targets
+    (:meth:`fitted`). It implements :meth:`terms`, from which means over the process follow by
+    Gauss-Hermite quadrature, or :meth:`expectations` directly.  An estimator is then a class of a few
+    lines::
 
         class MyRegressor(RegressorMixin, VariationalGP):
             likelihood = MyLikelihood()
@@ -62,7 +63,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def tally(self, block: Block) -> Tally:
-        """What must be known of the targets, of one block; targets that cannot be are refused."""
+        """The tally of the targets of one block; invalid targets are refused."""
 
     @abstractmethod
     def fitted(self, tally: Any) -> Self:
@@ -71,7 +72,7 @@ class Likelihood(ABC):
     @property
     @abstractmethod
     def offset(self) -> Array:
-        """A number added to each process: where it is constant and fits the average target."""
+        """A constant added to each process, which fits the average target."""
 
     @abstractmethod
     def encode(self, block: Block) -> Array:
@@ -93,7 +94,7 @@ class Likelihood(ABC):
         return Expectations(value, slope, curvature)
 
     def start(self, y: Array, offset: float) -> Array:
-        """A first guess of the process, less the offset, from each target alone; by default none."""
+        """A first guess of the process, minus the offset, from each target alone; by default none."""
         return np.zeros_like(y)
 
     @abstractmethod
@@ -217,7 +218,7 @@ class Poisson(Likelihood):
         return Expectations(y * mean - rate - gammaln(y + 1), y - rate, rate)
 
     def start(self, y: Array, offset: float) -> Array:
-        """Halfway between count and average: from the average alone large counts would overshoot."""
+        """Halfway between count and average: from the average, steps for large counts overshoot."""
         return np.log1p(y / math.exp(offset)) - math.log(2)
 
     def predict(self, mean: Array, variance: Array) -> tuple[Array, Array]:

@@ -71,8 +71,7 @@ class Space(ABC):
 
     @property
     def embedding(self) -> Embedding | None:
-        """Embedding of points whose matrix product gives invariants; None if one number is not
-        enough."""
+        """Embedding whose matrix product gives invariants; None if one number is not enough."""
         return None
 
     def check_pair(self, X: Any, Y: Any) -> tuple[Any, Any]:
@@ -337,9 +336,10 @@ class Embedding(ABC):
         return None
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
-        """Sums over Y of the columns' parts of the invariants: an array like X. Entry (x, j) is
-        ``sum_y weights[x, y] u_j(x, y)`` where the invariant is ``sum_j u_j``; None if it is not a sum
-        over columns.
+        """Sums over Y of the columns' parts of the invariants: an array like X.
+
+        Entry (x, j) is ``sum_y weights[x, y] u_j(x, y)`` where the invariant is ``sum_j u_j``; None if
+        it is not a sum over columns.
         """
         return None
 
