@@ -1,4 +1,4 @@
-"""Engines of arrays that keep to the array API, and of those that are borrowed as tensors."""
+"""Engines of arrays that follow the array API, and of those that are borrowed as tensors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ArrayEngine(Engine):
 
 
 class ArrayApiEngine(ArrayEngine):
-    """The engine of every library that keeps to the array API and has no engine of its own."""
+    """The engine of every library that follows the array API and has no engine of its own."""
 
     def accepts(self, array: Any) -> bool:
         """See :class:`Engine`."""
@@ -64,10 +64,9 @@ class ArrayApiEngine(ArrayEngine):
 
 
 class BorrowingEngine(Engine):
-    """The engine of arrays on CUDA devices that offer DLPack, such as CuPy's and JAX's.
+    """The engine of arrays on CUDA devices that support DLPack, such as CuPy's and JAX's.
 
-    They are tensors to all that follows, in the same memory, and results are given back as arrays of
-    their library.
+    They are used as tensors in the same memory, and results are returned as arrays of their library.
     """
 
     def accepts(self, array: Any) -> bool:

@@ -18,12 +18,12 @@ from mercer.profiles import Profile
 
 
 class CudaEngine(TorchEngine):
-    """Gram matrices of tensors on a CUDA device, never more than the result and a strip of it.
+    """Gram matrices of tensors on a CUDA device, with memory for the result and a strip of it.
 
-    Products are computed with the accuracy of their precision: in single precision each number is split
-    into two of a format of the tensor cores, and sums over tiles are in double precision.  Profiles that
-    have neither a polynomial nor a table, second derivatives, and machines without Triton take the way
-    of :class:`TorchEngine`.
+    Products are computed with the accuracy of their precision: in single precision each number is
+    split into two of a format of the tensor cores, and sums over tiles are in double precision.
+    Profiles that have neither a polynomial nor a table, second derivatives, and machines without
+    Triton use :class:`TorchEngine`.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class CudaEngine(TorchEngine):
 
 
 def cuda_device() -> str:
-    """Say in words where tensors are computed, and how."""
+    """Describe where tensors are computed, and how."""
     if find_spec("torch") is None:
         return "PyTorch is not installed"
     import torch

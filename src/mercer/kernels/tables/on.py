@@ -54,19 +54,19 @@ class On(Kernel):
 
     Before that it is the kernel on the columns as they are, and the factor is 1.
 
-    Kernels such as :class:`TfIdf` and those on :class:`~mercer.spaces.Simplex` refuse a document without
-    a known word.  Here it is taken as one in which all words are alike, with a warning.
+    Kernels such as :class:`TfIdf` and those on :class:`~mercer.spaces.Simplex` refuse a document
+    without a known word.  Here it is treated as uniform, with a warning.
 
     Dates are refused unless ``dates`` says what they mean.  Missing values are refused by column and
-    row, unless ``prepare`` fills them in.  Identifiers, which are whole numbers or labels with a value
-    for each row, are refused as numbers and labels.
+    row, unless ``prepare`` fills them in.  Identifiers, whole numbers or labels that are different in
+    every row, are refused as numbers and labels.
 
     Parameters
     ----------
     columns : str, int, list of these, slice, mask or callable
-        As in scikit-learn's ``ColumnTransformer``: names of a data frame, positions, slices (of names
-        both ends count), or a selector such as ``make_column_selector``, of polars ``cs.numeric()``.
-        Names need a data frame.
+        As in scikit-learn's ``ColumnTransformer``: names of a data frame, positions, slices (slices of
+        names include both ends), or a selector such as ``make_column_selector`` or polars'
+        ``cs.numeric()``. Names need a data frame.
     kernel : Kernel
         A kernel on rows of numbers or labels or, if ``columns`` is a single column, on strings, nodes or
         clouds.
@@ -78,7 +78,7 @@ class On(Kernel):
     size : {"variance", None}
         Whether the factor is learnt.
     factor : float, optional
-        What the kernel is multiplied by; learnt by default.
+        Factor of the kernel; learnt by default.
 
     Examples
     --------
@@ -235,8 +235,8 @@ class On(Kernel):
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; those of the kernel, with the names of columns, words or labels.
 
-        Columns that the kernel does not tell apart are one contribution, all together; so is a single
-        column, where that of first order is not needed.
+        Columns that the kernel does not distinguish are one contribution together; so is a single
+        column, which needs no first-order contribution.
         """
         self.validate()
         P, Q = self.points(X, "X"), self.points(Y, "Y")
@@ -300,7 +300,7 @@ class On(Kernel):
         return K if self._factor == 1 else K * self._factor
 
     def _sized_by(self, points: Any) -> On:
-        """The kernel with the factor that the points give it; it is a copy already."""
+        """The kernel, already a copy, with the factor learnt from the points."""
         if self.size is None:
             return self
         with self._named_in_errors():
@@ -336,7 +336,7 @@ class On(Kernel):
 
     @contextmanager
     def _named_in_errors(self) -> Iterator[None]:
-        """Name the columns where points are refused, of which the kernel knows rows alone."""
+        """Add the columns to errors of the kernel, which knows only rows."""
         try:
             yield
         except (ValueError, TypeError) as error:
@@ -356,7 +356,7 @@ class On(Kernel):
         return preparation.scaler(self.kernel, with_mean=not sparse.issparse(block.table))
 
     def _refuse_identifiers(self, block: Block) -> None:
-        """Refuse identifiers as numbers and labels; texts, nodes and strings have a right to differ."""
+        """Refuse identifiers as numbers and labels; texts, nodes and strings may all differ."""
         space = self.kernel.point_space
         if self._transforms or (space is None and not self.kernel.requires_vector_input):
             return
@@ -401,7 +401,7 @@ class On(Kernel):
         return with_uniform_rows(points, empty, int(empty.sum()), block.name), empty
 
     def _raw(self, block: Block, *, lenient: bool = False) -> Any:
-        """Columns as a kernel or transformer takes them; missing values are refused unless lenient."""
+        """Columns for a kernel or transformer; missing values are refused unless lenient."""
         if block.numeric and (self.kernel.requires_vector_input or lenient):
             values = block.numbers()
             total = values.sum()
