@@ -51,7 +51,7 @@ class Npz:
         try:
             self._archive = zipfile.ZipFile(file)
         except DAMAGE as error:
-            raise ValueError(f"it is no NPZ file: {one_line(error)}") from None
+            raise ValueError(f"it is not an NPZ file: {one_line(error)}") from None
         self.names = [name.removesuffix(".npy") for name in self._archive.namelist()]
 
     def __contains__(self, name: object) -> bool:

@@ -206,8 +206,8 @@ class Poisson(Likelihood):
             )
         if y.max() > LARGEST:
             raise ValueError(
-                f"row {int(y.argmax())} of {block.called('y')} is {y.max():.3g}, whose square is no "
-                "number; rescale y"
+                f"row {int(y.argmax())} of {block.called('y')} is {y.max():.3g}, whose square is out of "
+                "range; rescale y"
             )
         return y
 

@@ -70,5 +70,5 @@ def _check_range(largest: Array, block: Block) -> None:
         column = int(bad.argmax())
         raise ValueError(
             f"column {column} of {block.called('X')} varies by {largest[column]:.3g}, whose square is "
-            "no number; rescale it"
+            "out of range; rescale it"
         )

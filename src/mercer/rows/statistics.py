@@ -185,7 +185,7 @@ def collect(
     if found.weight == 0:
         raise ValueError("all weights are zero; give rows that count")
     if not np.isfinite(found.squares).all():
-        raise ValueError("y varies so much that its square is no number; rescale it")
+        raise ValueError("y varies so much that its square is out of range; rescale it")
     return found
 
 
@@ -204,7 +204,7 @@ def _check_range(y: Array, name: str) -> None:
     """Refuse targets whose squares overflow or underflow: they would count as constant."""
     largest = np.abs(y).max(initial=0.0)
     if largest > LARGEST or 0 < largest < 1 / LARGEST:
-        raise ValueError(f"{name} varies by {largest:.3g}, whose square is no number; rescale it")
+        raise ValueError(f"{name} varies by {largest:.3g}, whose square is out of range; rescale it")
 
 
 class Accumulator(Protocol):

@@ -110,7 +110,7 @@ class Journal:
                 return
             _warned.add(folder)
         warnings.warn(
-            f"the cache folder {folder} cannot be written ({error.strerror or error}): work goes on, "
+            f"the cache folder {folder} cannot be written ({error.strerror or error}): work continues, "
             "but fits are not kept; name another folder (--cache, or cache=)",
             stacklevel=3,
         )

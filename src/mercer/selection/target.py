@@ -337,7 +337,7 @@ def _refuse_range(y: np.ndarray, known: np.ndarray | None = None) -> None:
     if largest > LARGEST or 0 < largest < 1 / LARGEST:
         where = row if known is None else int(known[row])
         raise ValueError(
-            f"row {where} of y is of size {largest:.3g}, whose square is no number; rescale y"
+            f"row {where} of y is of size {largest:.3g}, whose square is out of range; rescale y"
         )
 
 

@@ -49,7 +49,7 @@ def find(columns: Any, X: Any, name: str) -> tuple[list[Any], list[int], bool]:
         columns = _chosen(columns, list(columns(X)), name)
     elif hasattr(columns, "meta"):  # an expression of polars
         if not hasattr(X, "with_columns"):
-            raise ValueError(f"{columns!r} selects columns of polars, and {name} is no such frame")
+            raise ValueError(f"{columns!r} selects columns of polars, and {name} is not a polars frame")
         columns = _chosen(columns, X.select(columns).columns, name)
     names = list(X.columns) if is_frame(X) else None
     places = None if names is None else {n: i for i, n in reversed(list(enumerate(names)))}
