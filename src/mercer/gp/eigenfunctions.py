@@ -51,15 +51,12 @@ class EigenFeatures(Features):
         return len(self.basis.eigenvalues)
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """See :class:`Features`."""
         return self.basis.check(on_cpu(X), name)
 
     def gram(self, kernel: Any, rows: Any) -> Array:
-        """See :class:`Features`."""
         return self.basis.gram(kernel, rows)
 
     def serves(self, kernel: Any, inputs: str) -> bool:
-        """See :class:`Features`."""
         right = bool(kernel.laplacian_space == self.space)
         if right:
             kernel.log_weights_at(self.basis.eigenvalues, self.n)  # refuses parameters out of range
@@ -67,7 +64,6 @@ class EigenFeatures(Features):
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Features`."""
         return self.basis.fingerprint
 
     def _spectrum(self, kernel: Any) -> tuple[Array, Array]:
@@ -98,12 +94,10 @@ class HomogeneousFeatures(EigenFeatures):
         return len(self.basis.rest_eigenvalues)
 
     def write(self, rows: Any, out: Array) -> Array:
-        """See :class:`Features`."""
         out[:] = self.basis.values(rows)
         return self.basis.rest(rows)
 
     def weights(self, kernel: Any) -> PriorWeights:
-        """See :class:`Features`."""
         a, scores = self._spectrum(kernel)
         if kernel.normalized:
             a = a / (a @ self.basis.mean_squares)
@@ -135,11 +129,9 @@ class FiniteFeatures(EigenFeatures):
         return np.empty((len(out), 0))
 
     def weights(self, kernel: Any) -> PriorWeights:
-        """See :class:`Features`."""
         return self.at(kernel).weights(kernel)
 
     def sums(self, rows: Any, outputs: int, beside: Any = None) -> RowSums:
-        """See :class:`Features`."""
         return PointSums(self.n_points, outputs)
 
     def at(self, kernel: Any) -> TabulatedFunctions:
@@ -173,7 +165,6 @@ class PointSums(RowSums):
         self.gram, self.linear, self.rest = np.zeros(points), np.zeros((points, outputs)), np.zeros(0)
 
     def add(self, rows: Any, w: Array, t: Array, values: tuple[Array, Array] | None = None) -> None:
-        """See :class:`RowSums`."""
         self.gram += np.bincount(rows, w, len(self.gram))
         for i, column in enumerate(t.T):
             self.linear[:, i] += np.bincount(rows, column, len(self.gram))

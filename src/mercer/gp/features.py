@@ -169,7 +169,6 @@ class SphericalFeatures(Features):
         """What distinguishes these functions from others."""
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """See :class:`Features`."""
         if self.inputs.dimension(X.shape[1]) != self.n:
             columns = self.n - self.inputs.is_table
             raise ValueError(f"{name} has {X.shape[1]} columns, but {columns} in the rows before")
@@ -198,11 +197,9 @@ class SphericalFeatures(Features):
         return 0.0
 
     def gram(self, kernel: Any, rows: Any) -> Array:
-        """See :class:`Features`."""
         return np.asarray(kernel.realise(int(rows.shape[1])).gram(rows))
 
     def serves(self, kernel: Any, inputs: str) -> bool:
-        """See :class:`Features`."""
         kernel.require_levels()
         table = reads_table(kernel.space, inputs)
         right_space = table or kernel.space.directions() == self.inputs.space
@@ -210,7 +207,6 @@ class SphericalFeatures(Features):
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Features`."""
         inputs = self.inputs
         parts = (inputs.space, inputs.bias, inputs.mean, inputs.scale, self.power, *self._identity)
         shown = [p.tobytes().hex() if isinstance(p, np.ndarray) else repr(p) for p in parts]
@@ -237,7 +233,6 @@ class HarmonicFeatures(SphericalFeatures):
 
     @property
     def n(self) -> int:
-        """See :class:`SphericalFeatures`."""
         return self.harmonics.n
 
     @property
@@ -262,7 +257,6 @@ class HarmonicFeatures(SphericalFeatures):
         return None if share == 1 else self.counts[-1] / share
 
     def weights(self, kernel: Any) -> PriorWeights:
-        """See :class:`Features`."""
         levels = kernel.level_weights(self.n, self.harmonics.level_numbers)
         rest, rest_slopes = np.array([levels.rest]), levels.rest_slopes[None, :]
         if self.whole is not None:

@@ -114,11 +114,9 @@ class Bernoulli(Likelihood):
     kinds = (LabelTally,)
 
     def tally(self, block: Block) -> LabelTally:
-        """See :class:`Likelihood`."""
         return LabelTally.of(block)
 
     def fitted(self, tally: LabelTally) -> Self:
-        """See :class:`Likelihood`."""
         tally.check()
         return replace(self, labels=tally.labels, frequencies=tally.weights / tally.weight)
 
@@ -134,16 +132,13 @@ class Bernoulli(Likelihood):
         return np.log(shown) - np.log1p(-shown)
 
     def encode(self, block: Block) -> Array:
-        """See :class:`Likelihood`."""
         return (block.labels()[:, None] == self.labels[self._own]).astype(float)
 
     def terms(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        """See :class:`Likelihood`."""
         p = expit(f)
         return y * f - np.logaddexp(0.0, f), y - p, p * (1 - p)
 
     def predict(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """See :class:`Likelihood`."""
         p = mean_probability(mean, variance)
         return p, p * (1 - p)
 
@@ -181,11 +176,9 @@ class Poisson(Likelihood):
     kinds = (TargetTotals,)
 
     def tally(self, block: Block) -> TargetTotals:
-        """See :class:`Likelihood`."""
         return TargetTotals.of(block, self.encode(block)[:, 0])
 
     def fitted(self, tally: TargetTotals) -> Self:
-        """See :class:`Likelihood`."""
         (average,) = tally.means
         if average == 0:
             raise ValueError("all counts are zero; there is nothing to learn a rate from")
@@ -197,7 +190,6 @@ class Poisson(Likelihood):
         return np.log([self.average])
 
     def encode(self, block: Block) -> Array:
-        """See :class:`Likelihood`."""
         one_column(block.y)
         y = block.targets()
         if y.min() < 0:
@@ -212,7 +204,6 @@ class Poisson(Likelihood):
         return y
 
     def expectations(self, y: Array, mean: Array, variance: Array) -> Expectations:
-        """See :class:`Likelihood`."""
         with np.errstate(over="ignore"):  # infinite rates have the value -inf, and are stepped back from
             rate = np.exp(mean + variance / 2)
         return Expectations(y * mean - rate - gammaln(y + 1), y - rate, rate)
@@ -222,7 +213,6 @@ class Poisson(Likelihood):
         return np.log1p(y / math.exp(offset)) - math.log(2)
 
     def predict(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """See :class:`Likelihood`."""
         rate = np.exp(mean + variance / 2)
         return rate, rate + rate**2 * np.expm1(variance)
 

@@ -97,7 +97,6 @@ class Parametrix(RadialKernel, DiffusionTime):
     positive_semidefinite = False
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         if not isinstance(self.space, Space):
             raise TypeError(f"space must be Sphere() or Simplex(), got {self.space!r}")
         if not is_whole(self.order) or self.order < 0:
@@ -108,7 +107,6 @@ class Parametrix(RadialKernel, DiffusionTime):
         check_choice(self, "van_vleck", (True, False))
 
     def is_zonal(self) -> bool:
-        """See :class:`Kernel`."""
         return self.space.widest_angle is not None
 
     def _unit(self, n: int) -> float | None:

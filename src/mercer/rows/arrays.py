@@ -60,7 +60,6 @@ class ArrayRows(RowSource):
 
     @property
     def columns(self) -> int:
-        """See :class:`RowSource`."""
         return int(self.X.shape[1]) if getattr(self.X, "ndim", 1) == 2 else 1
 
     @property
@@ -78,7 +77,6 @@ class ArrayRows(RowSource):
         return str(joblib.hash((on_cpu(self.X), self.y, self.weight)))
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """See :class:`RowSource`."""
         engine = None if self.opaque else engine_for(self.X)
         height = ROWS if engine is None else engine.rows_at_once(self.X, ROWS, self.columns)
         for first in range(start, self.length, height):

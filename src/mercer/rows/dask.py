@@ -47,7 +47,6 @@ class DaskRows(RowSource):
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
-        """See :class:`RowSource`."""
         return not complete and _is_dask(X)
 
     @classmethod
@@ -60,7 +59,6 @@ class DaskRows(RowSource):
 
     @property
     def columns(self) -> int:
-        """See :class:`RowSource`."""
         return int(self.X.shape[1])
 
     def fingerprint(self) -> str:

@@ -136,29 +136,23 @@ class ClassWeightedRows(RowSource):
 
     @property
     def columns(self) -> int:
-        """See :class:`RowSource`."""
         return self._rows.columns
 
     def fingerprint(self) -> str:
-        """See :class:`RowSource`."""
         return self._rows.fingerprint()
 
     def confirm(self) -> None:
-        """See :class:`RowSource`."""
         self._rows.confirm()
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """See :class:`RowSource`."""
         return map(self._weigh, self._rows.blocks(start))
 
     def sample(self, seed: int, size: int | None = None) -> Block:
-        """See :class:`RowSource`."""
         return self._weigh(self._rows.sample(seed, size))
 
     def sums(
         self, job: Callable[[Block], Any], start: int, in_rounds: bool
     ) -> Iterator[tuple[int, Any]]:
-        """See :class:`RowSource`."""
         return self._rows.sums(partial(_of_weighted, job, self._weigh), start, in_rounds)
 
 

@@ -84,7 +84,6 @@ class ParquetRows(RowSource):
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
-        """See :class:`RowSource`."""
         return complete and isinstance(X, ParquetBlocks)
 
     @cached_property
@@ -158,7 +157,6 @@ class ParquetRows(RowSource):
             start = 0
 
     def first(self) -> Block:
-        """See :class:`RowSource`."""
         for block in self.blocks():
             return block
         raise ValueError(f"there are no rows in {self.X.path}")

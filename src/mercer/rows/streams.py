@@ -158,7 +158,6 @@ class StreamRows(RowSource):
         return in_order(X, known) if self.opaque and names is not None and known is not None else X
 
     def first(self) -> Block:
-        """See :class:`RowSource`."""
         return self._head(1)[0]
 
     def sample(self, seed: int, size: int | None = None) -> Block:

@@ -78,7 +78,6 @@ class ProductSums(RowSums):
         )
 
     def add(self, rows: Any, w: Any, t: Any, values: tuple[Any, Any] | None = None) -> None:
-        """See :class:`RowSums`."""
         xp = array_namespace(w)
         buffer, product = self._buffers
         scaled = buffer[: len(w)]

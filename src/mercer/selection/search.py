@@ -342,12 +342,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         else:
             named = named_templates(self.kernels, self.similarities)
             self._rows = any(template.kernel.requires_vector_input for _, template in named)
-        if self._rows:
-            refuse_complex(X, "X")
-            X = validate_data(
-                self, X, accept_sparse="csr", dtype=[np.float64, np.float32],
-                ensure_all_finite=False, ensure_min_samples=2,
-            )  # fmt: skip
+        X = self._checked(X, ensure_min_samples=2)
         y = check_target(y, count(X), get_tags(self))
         check_memory(self.max_memory)
         if isinstance(self.estimator, str):
@@ -376,15 +371,14 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _evaluation(self, X: Any, y: Any, scales: Scales, some: Any = None) -> Evaluation:
         estimator, _ = self._prototype()
-        scorer = choose_scorer(estimator, self.scoring)
-        threads = threads_for(self.n_jobs)
         journal = None
         if self.cache is not None:
             journal = Journal(self.cache, (X, y, estimator, self.scoring, some))
         kind = LandmarkEvaluation if isinstance(estimator, LandmarkMachine) else Evaluation
         return kind(
-            X, y, estimator, scorer, scales.kernels, 1e9 * self.max_memory, threads, journal,
-            Work(callback=self.progress), self.device, some,
+            X, y, estimator, choose_scorer(estimator, self.scoring), scales.kernels,
+            1e9 * self.max_memory, threads_for(self.n_jobs), journal, Work(callback=self.progress),
+            self.device, some,
         )  # fmt: skip
 
     @property
@@ -472,12 +466,16 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         if not self.refit and hasattr(self, "cv_results_"):
             raise AttributeError("the search was made with refit=False and has no model; set refit=True")
         check_is_fitted(self, "best_estimator_")
+        return self._checked(X, reset=False)
+
+    def _checked(self, X: Any, **options: Any) -> Any:
+        """Rows of numbers as an array; other points unchanged."""
         if not self._rows:
             return X
         refuse_complex(X, "X")
         return validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
+            **options,
         )  # fmt: skip
 
     def _output(self, method: str, X: Any) -> Any:

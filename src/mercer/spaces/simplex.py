@@ -106,7 +106,6 @@ class Simplex(SphericalSpace, DistributionSpace):
         return angles(*self.embed(*self.check_pair(X, Y)))
 
     def require_unit_vectors(self) -> None:
-        """See :meth:`Space.require_unit_vectors`."""
         if self.boundary is not None:
             raise TypeError(
                 f"kernels on {self!r} are not functions of an angle: use Heat, Matern or Spectral, or "
@@ -115,7 +114,6 @@ class Simplex(SphericalSpace, DistributionSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return "one-sided"
 
     @property
@@ -131,7 +129,6 @@ class Simplex(SphericalSpace, DistributionSpace):
         return lambda X: X[:, rng.permutation(X.shape[1])] * 3.0
 
     def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`DistributionSpace`."""
         same = Y is None or Y is X
         first = categories(self._unit_rows(dense_categories(X, "X")), "X")
         if same:

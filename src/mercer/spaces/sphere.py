@@ -62,7 +62,6 @@ class SphericalSpace(RadialSpace):
         """See :meth:`Space.require_unit_vectors`."""
 
     def directions(self) -> SphericalSpace:
-        """See :meth:`Space.directions`."""
         return self
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
@@ -236,7 +235,6 @@ class Sphere(SphericalSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return "folded"
 
     def _check_dimension(self, columns: int, name: str) -> None:

@@ -60,7 +60,6 @@ class InducingFeatures(SphericalFeatures):
 
     @property
     def n(self) -> int:
-        """See :class:`Features`."""
         return self.points.shape[1]
 
     @property
@@ -87,7 +86,6 @@ class InducingFeatures(SphericalFeatures):
 
     @property
     def whole(self) -> float:
-        """See :class:`SphericalFeatures`."""
         return self.zonal.total
 
     def _captured(self, phi: Array) -> Array:
@@ -112,7 +110,6 @@ class InducingFeatures(SphericalFeatures):
         return inverse_factor(gram)[0]
 
     def serves(self, kernel: Any, inputs: str) -> bool:
-        """See :class:`Features`."""
         raise ValueError("inducing points go with their kernel; call fit instead")
 
     def _write(self, points: Any, out: Array) -> None:

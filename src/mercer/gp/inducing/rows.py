@@ -78,24 +78,19 @@ class InducingRows(Features):
         return PriorWeights(np.ones(self.size), np.zeros((self.size, 0)), np.ones(1), np.zeros((1, 0)))
 
     def gram(self, kernel: Any, rows: Any) -> Array:
-        """See :class:`Features`."""
         return np.asarray(on_cpu(kernel(rows)), dtype=float)
 
     def serves(self, kernel: Any, inputs: str) -> bool:
-        """See :class:`Features`."""
         raise ValueError("inducing points go with their kernel; call fit instead")
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Features`."""
         return self.landmarks.fingerprint
 
     def lanes(self, rows: Any) -> int:
-        """See :class:`Features`."""
         return self.landmarks.lanes(rows)
 
     def height(self, rows: Any) -> int:
-        """See :class:`Features`."""
         return self.landmarks.height(rows)
 
 

@@ -102,7 +102,6 @@ class MultipleKernel(Kernel):
 
     @property
     def parts(self) -> tuple[sk.Kernel, ...]:
-        """See :class:`Kernel`."""
         return tuple(self.kernels)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -148,7 +147,6 @@ class MultipleKernel(Kernel):
         return np.vstack([part.bounds.reshape(-1, 2) for part in self.kernels])
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         parts = list(self.kernels)
         if not parts or not all(isinstance(part, Kernel) for part in parts):
             raise TypeError(f"kernels of MultipleKernel must be a list of kernels, got {self.kernels!r}")
@@ -204,7 +202,6 @@ class MultipleKernel(Kernel):
         return _FEW if self.objective == "loo" else _ROWS
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         check_room(X, Y, matrices=3 + (2 * len(self.theta) if eval_gradient else 0))
         if not eval_gradient:
@@ -217,12 +214,10 @@ class MultipleKernel(Kernel):
         return total, np.concatenate(gradients, axis=2)
 
     def diag(self, X: Any) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         return sum(weight * part.diag(X) for weight, part in self._terms())
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         return sum(weight * part.matvec(X, Y, v) for weight, part in self._terms() if weight > 0)
 

@@ -111,7 +111,6 @@ class On(Kernel):
 
     @property
     def parts(self) -> tuple[sk.Kernel, ...]:
-        """See :class:`Kernel`."""
         return (self.kernel,)
 
     @property
@@ -146,7 +145,6 @@ class On(Kernel):
         return self.kernel.bounds
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         if not isinstance(self.kernel, Kernel):
             raise TypeError(f"kernel of On must be one of mercer.kernels, got {self.kernel!r}")
         if not (self.prepare is None or self._transforms):
@@ -195,7 +193,6 @@ class On(Kernel):
         return points
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """See :class:`Kernel`."""
         if not eval_gradient:
             return self.multiple(1.0, X, Y)
         self.validate()
@@ -205,7 +202,6 @@ class On(Kernel):
         return self._sized(K), self._sized(gradient)
 
     def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         P, Q = self._pair(X, Y)
         factor *= self._factor
@@ -213,14 +209,12 @@ class On(Kernel):
             return self.kernel(P, Q) if factor == 1 else self.kernel.multiple(factor, P, Q)
 
     def diag(self, X: Any) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         points = self.points(X)
         with self._named_in_errors():
             return self._sized(self.kernel.diag(points))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         P, Q = self._pair(X, Y)
         v = check_vector(v, count(P if Q is None else Q))
@@ -228,7 +222,6 @@ class On(Kernel):
             return self._sized(self.kernel.matvec(P, Q, v))
 
     def explicit_features(self, X: Any) -> Any:
-        """See :class:`Kernel`."""
         found = self.kernel.explicit_features(self.points(X))
         return found if found is None else found * self._factor**0.5
 

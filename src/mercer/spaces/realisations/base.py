@@ -175,7 +175,6 @@ class Radial(Realisation):
         raise TypeError("logarithms are known of heat kernels only")
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         return self.multiple(1.0, P, Q, moving)
 
     def multiple(self, factor: float, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
@@ -183,31 +182,25 @@ class Radial(Realisation):
         return Operands(self.embedding, P, Q, factor).gram(self.profile(), parameters(moving))
 
     def weighted_sum(self, P: Any, Q: Any, weights: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         operands = Operands(self.embedding, P, Q)
         return operands.weighted_sum(self.profile(), weights, parameters(moving))
 
     def products(self, P: Any, Q: Any = None) -> Products | None:
-        """See :class:`Realisation`."""
         return [(1.0, [Operands(self.embedding, P, Q).term(self.profile())])]
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         values = _diagonal(self.embedding, P, self.profile(), parameters(moving))
         return engine_for(P).like_rows(values, P)
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
-        """See :class:`Realisation`."""
         operands = Operands(self.embedding, P, None)
         K = operands.gram(self.profile())
         return K, [operands.gram(self.slope_profile(slope)) for slope in slopes]
 
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         return Operands(self.embedding, P, Q).matvec(self.profile(), v, parameters(moving))
 
     def log(self, P: Any, Q: Any = None) -> Any:
-        """See :class:`Realisation`."""
         return Operands(self.embedding, P, Q).gram(self.log_profile())
 
     def contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:

@@ -57,15 +57,12 @@ class CategoryTable(Radial):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         return self._table.log_total
 
     def profile(self) -> WholeProfile:
-        """See :class:`Radial`."""
         return self._scaled(self._table.values)
 
     def slope_profile(self, slope: Slope) -> Profile:
-        """See :class:`Radial`."""
         return self._scaled(self._table.slopes(slope, self._normalized))
 
     def _scaled(self, values: Array) -> WholeProfile:
@@ -94,7 +91,6 @@ class CategoryTable(Radial):
         return EigenMap.of(basis, self._law, 0, self.log_self_similarity, self._normalized)
 
     def log_profile(self) -> Profile:
-        """See :class:`Radial`."""
         logs = self._table.logs()
         if logs is None:
             return super().log_profile()
@@ -266,7 +262,6 @@ class LabelFunctions(HomogeneousFunctions):
         return [_helmert(len(labels)) for labels in self.codes]
 
     def values(self, checked: Any) -> Array:
-        """See :class:`Eigenfunctions`."""
         places = [np.searchsorted(labels, checked[:, j]) for j, labels in enumerate(self.codes)]
         each = [table[place] for table, place in zip(self._contrasts, places, strict=True)]
         ones = np.ones((len(checked), 1))
@@ -275,7 +270,6 @@ class LabelFunctions(HomogeneousFunctions):
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Eigenfunctions`."""
         return f"{self.space!r} {self.columns}"
 
 

@@ -82,15 +82,12 @@ class ZonalRealisation(Radial):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         return self._series.log_value
 
     def profile(self) -> Profile:
-        """See :class:`Radial`."""
         return _profile(self._law, self._n, self._separation, self._normalized)
 
     def slope_profile(self, slope: Slope) -> Profile:
-        """See :class:`Radial`."""
         slope = self._on_sphere(slope)
         return _slope_profile(self._law, self._n, self._separation, self._normalized, slope)
 
@@ -101,7 +98,6 @@ class ZonalRealisation(Radial):
         return replace(slope, scores=lambda eigenvalues: slope.scores(eigenvalues / self._scale))
 
     def log_profile(self) -> Profile:
-        """See :class:`Radial`."""
         return _log_profile(self._law, self._n, self._separation, self._normalized)
 
     def log_level_weights(self, levels: int) -> NDArray[Any]:

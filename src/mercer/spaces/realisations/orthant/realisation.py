@@ -68,16 +68,13 @@ class OrthantRealisation(Realisation):
         self._components = components(law, self._place)
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         refuse_gradients([tensor for tensor, _ in moving])
         return self._values(P, Q, self._components.sums())[0, ...]
 
     def log(self, P: Any, Q: Any = None) -> Any:
-        """See :class:`Realisation`."""
         return self._values(P, Q, self._components.sums(), logarithm=True)[0, ...]
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         refuse_gradients([tensor for tensor, _ in moving])
         side = self._side(P, "X", self._components.sums())
         if self._normalized:
@@ -85,7 +82,6 @@ class OrthantRealisation(Realisation):
         return array_namespace(side.lengths).exp(2 * (side.lengths + side.factors))
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
-        """See :class:`Realisation`."""
         K, *derivatives = self._values(P, None, self._components.sums(slopes))
         if not self._normalized:
             return K, derivatives
@@ -95,7 +91,6 @@ class OrthantRealisation(Realisation):
     def pair_similarities(
         self, P: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[Similarities, int]:
-        """See :class:`Realisation`."""
         roots = self._embedding.embed(P)[0]
         rows, keys = sampling.distinct_sample(
             P.shape[0], lambda rows: row_keys(roots[rows]), min(max_rows, _SAMPLE), rng
