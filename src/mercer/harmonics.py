@@ -40,7 +40,7 @@ class SphericalHarmonics(HarmonicBasis):
     the remaining B functions, as orthonormalised zonal functions ``P_l(v_j.x)`` at well spread
     directions v_j, which are chosen from random orthogonal frames by a pivoted Cholesky decomposition
     of their Gram matrix.  No direction is preferred, so ``N_l / B`` times the sum of their products is
-    ``N_l P_l(x.y)`` on average over ``random_state``. Later levels get none.
+    ``N_l P_l(x.y)`` on average over ``random_state``.  Later levels get none.
 
     Parameters
     ----------

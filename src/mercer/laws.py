@@ -70,7 +70,7 @@ def heavy_terms(
     """Terms of ``sum_k exp(logs_k) K(t_k)`` at equal points that are not negligible, as logarithms.
 
     Times are processed from the longest to the shortest.  The value K(t) at equal points falls with t,
-    and ``t^(d/2) K(t)`` rises on spaces of nonnegative Ricci curvature (Li and Yau). So values at
+    and ``t^(d/2) K(t)`` rises on spaces of nonnegative Ricci curvature (Li and Yau).  So values at
     shorter times are bounded by that at the last one.
 
     Parameters

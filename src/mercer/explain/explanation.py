@@ -99,7 +99,7 @@ class Explanation:
     Attributes
     ----------
     outputs : tuple
-        Names of the columns of ``values``. For classifiers the classes: with two classes the values
+        Names of the columns of ``values``.  For classifiers the classes: with two classes the values
         are the decision value and its negative; with more, the value of each class or, for an SVC, the
         sum of the decision values of its pairs in favour of the class.  With
         ``decision_function_shape="ovo"`` the pairs.  For regressions "prediction", or numbers.

@@ -343,7 +343,7 @@ class VariationalGP(SparseGP):
         ----------
         X : array, tensor, memory map, sparse matrix or data frame of shape (m, d); or blocks
             Blocks are a list (or another iterable that can be read again) of pairs (X, y) or triples
-            (X, y, weight), with ``y=None`` here, or :class:`ParquetBlocks`. Partitions of Dask arrays
+            (X, y, weight), with ``y=None`` here, or :class:`ParquetBlocks`.  Partitions of Dask arrays
             and data frames are summed where they are, and are computed in each pass unless they are
             persisted.
         y : array of shape (m,)

@@ -29,7 +29,7 @@ class InputMap:
     """A map from rows to points of a sphere.
 
     Columns of a table are centred and scaled, and a constant one is appended: ``z = ((x - m) / s,
-    b)``, a point in the direction ``z / |z|``. Otherwise rows are already points of a space, and m is
+    b)``, a point in the direction ``z / |z|``.  Otherwise rows are already points of a space, and m is
     None.
     """
 

@@ -50,7 +50,7 @@ class Likelihood(ABC):
     """A log-concave likelihood of targets, each given its own process.
 
     A subclass is a frozen data class; its fields are learnt from the tally of all targets
-    (:meth:`fitted`). It implements :meth:`terms`, from which means over the process follow by
+    (:meth:`fitted`).  It implements :meth:`terms`, from which means over the process follow by
     Gauss-Hermite quadrature, or :meth:`expectations` directly.  An estimator is then a class of a few
     lines::
 

@@ -32,7 +32,7 @@ _ARD_STEPS = 40
 class SphericalGPRegressor(RegressorMixin, SparseGP):
     """Gaussian process regression by spherical harmonics or inducing points, in one pass over the rows.
 
-    ``y = f(x) + noise``, where f is a Gaussian process with a zonal kernel ``sum_l a_l N_l P_l``. Its
+    ``y = f(x) + noise``, where f is a Gaussian process with a zonal kernel ``sum_l a_l N_l P_l``.  Its
     features phi are the harmonics of the sphere.  Their prior covariance is diagonal, and they do not
     depend on the kernel's hyperparameters.  Sums over rows of ``phi phi'`` and ``phi y`` are collected
     once.  Everything else follows from them, at a cost of O(M^3) per step whatever the number of rows:

@@ -34,7 +34,7 @@ class Sites:
     """A normal distribution in place of each target's likelihood, summed over rows.
 
     Site i is ``exp(h_i f_i - w_i f_i^2 / 2)``: ``gram`` is the sum of ``w phi phi'``, ``linear`` of
-    ``h phi``, ``rest`` of ``w psi``. They are the natural parameters of the posterior minus those of
+    ``h phi``, ``rest`` of ``w psi``.  They are the natural parameters of the posterior minus those of
     the prior, and mixing them is a step along the natural gradient.
     """
 

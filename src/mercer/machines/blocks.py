@@ -47,7 +47,7 @@ def solve_by_blocks(
     blocks correct for that, because values at all points are in double precision.  Once a block gains
     much less than its matrix predicted, matrices are in double precision too.
 
-    Parameters are those of :func:`mercer.machines.solver.solve`. A step on a fraction of the
+    Parameters are those of :func:`mercer.machines.solver.solve`.  A step on a fraction of the
     coefficients counts as that fraction of a step.
     """
     diagonal, steps = rows.diagonal(), 0.0

@@ -65,7 +65,7 @@ class DualObjective:
     """A dual objective along a ray, ``D(s) = s linear - s^2 (square + factor e)``, of each output.
 
     ``e = a'(K - Khat) a`` is the part that landmarks omit, for dual coefficients a such that s a is
-    feasible for all s in [0, 1]. D(s) is a lower bound on the exact objective for every such s; the
+    feasible for all s in [0, 1].  D(s) is a lower bound on the exact objective for every such s; the
     best one is taken.
 
     Parameters

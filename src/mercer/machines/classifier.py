@@ -44,7 +44,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         Weight of the losses.
     scale : float, optional
         Scale the kernel so that this is the median similarity of distinct training points; see
-        :meth:`~mercer.kernels.Kernel.scaled_to`. By default the kernel is used as it is.
+        :meth:`~mercer.kernels.Kernel.scaled_to`.  By default the kernel is used as it is.
     tol : float
         Largest relative duality gap.
     class_weight : dict or "balanced", optional
@@ -158,7 +158,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         """Fit machines with several settings to the same rows of a Gram matrix.
 
         They are clones with these parameters, as if fitted to ``K[rows][:, rows]``, and take whole
-        rows of K for new points: ``predict(K[test])``. No part of K is copied.  Each pair of classes
+        rows of K for new points: ``predict(K[test])``.  No part of K is copied.  Each pair of classes
         is solved for all settings in turn, the smallest C first, starting from the previous solution.
         It is fastest if the rows of K are sorted by class.  At large C a matrix in single precision
         may not admit a small gap; see ``converged_`` and ``dual_gap_``.

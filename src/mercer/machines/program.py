@@ -17,7 +17,7 @@ class Program(NamedTuple):
     """Maximise ``p'b - b'Kb/2 - epsilon |b|_1`` with ``lower <= b <= upper`` and a fixed sum of b.
 
     Classification has ``p = y`` and ``0 <= y b <= C``; regression ``p = y``, ``|b| <= C`` and a tube
-    epsilon; novelty detection ``p = 0`` and ``0 <= b <= 1``. A row with the box [0, 0] is not used,
+    epsilon; novelty detection ``p = 0`` and ``0 <= b <= 1``.  A row with the box [0, 0] is not used,
     and its value ``(Kb)_i + bias`` is an out-of-sample prediction.
     """
 

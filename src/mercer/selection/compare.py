@@ -79,9 +79,9 @@ def compare(
     walks, heat, Matern and von Neumann.  On clouds: mean embeddings, trace and generalised variance.
 
     On a data frame with columns of several kinds there is a kernel (:class:`mercer.kernels.On`) for
-    each kind. They are compared alone and together, as a sum of parts of equal size and as a sum with
-    learnt weights (:class:`mercer.kernels.MultipleKernel`). Gradient boosting is scored as a
-    yardstick. With more than 2000 rows, parameters are chosen on 1000 of them, and no probabilities
+    each kind.  They are compared alone and together, as a sum of parts of equal size and as a sum with
+    learnt weights (:class:`mercer.kernels.MultipleKernel`).  Gradient boosting is scored as a
+    yardstick.  With more than 2000 rows, parameters are chosen on 1000 of them, and no probabilities
     are calibrated.
 
     Each family is scored in cross-validation by a support vector machine for classes (with balanced
@@ -99,9 +99,9 @@ def compare(
         are tuples or differ in length; lists of one length are rows of a table.  A cloud is an array of
         shape (k, d), or a tuple of such an array and weights that sum to 1.
     y : array of shape (m,)
-        Class labels or numbers. Points without a label (None or NaN) are ignored.
+        Class labels or numbers.  Points without a label (None or NaN) are ignored.
     kernels : dict of lists of kernels, optional
-        Families to compare instead of those above. The others are tested against the families named
+        Families to compare instead of those above.  The others are tested against the families named
         ``"linear"`` and ``"Gaussian"`` (or their counterparts on other data).
     similarities : "auto" or list of floats, optional
         Similarities to try the given ``kernels`` at, see :class:`KernelSearchCV`; by default kernels are
@@ -112,7 +112,7 @@ def compare(
     columns : dict, optional
         Kinds of some columns of a data frame by name: "number", "counts", "category", "text",
         "string", "date", "coordinate", or "identifier" for a column to ignore; for a text also a
-        ``CountVectorizer`` that defines its words. The kinds of other columns are recognised.
+        ``CountVectorizer`` that defines its words.  The kinds of other columns are recognised.
     task : {"auto", "classification", "regression"}
         "auto" chooses regression if some number is not whole, or if there are more than 20 different
         ones.
@@ -134,7 +134,7 @@ def compare(
         Gigabytes, see :class:`KernelSearchCV`.
     landmarks : int, "auto" or None
         Compare machines on this number of landmarks (:class:`mercer.machines.LandmarkClassifier`,
-        ``LandmarkRegressor``) instead of exact ones. "auto" uses 1000 if exact machines do not fit
+        ``LandmarkRegressor``) instead of exact ones.  "auto" uses 1000 if exact machines do not fit
         into ``max_memory``, and adds a note; None never uses landmarks.
     cache : path, optional
         Folder of finished fits, from which an interrupted comparison resumes.

@@ -46,7 +46,7 @@ class Grams:
     single : bool
         Compute invariants in single precision, if that does not change the points noticeably.
     device : str, optional
-        Device on which kernels of invariants are computed; invariants are then not kept. Other
+        Device on which kernels of invariants are computed; invariants are then not kept.  Other
         kernels, and all results, are in main memory.
 
     Attributes

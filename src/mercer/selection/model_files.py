@@ -1,7 +1,7 @@
 """The format of model files.
 
 Files are written by skops, as JSON and arrays of expected types: nothing is unpickled, and no code in
-a file is run. If a kernel has a function of your own, the file stores the function's name; the
+a file is run.  If a kernel has a function of your own, the file stores the function's name; the
 function is looked up in modules that are already imported and are neither part of Python nor
 installed.
 """

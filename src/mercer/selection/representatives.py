@@ -33,8 +33,8 @@ def representatives(
     """Choose the same number of typical points from every class.
 
     In each class, k-means with ``per_class`` clusters is run ``n_init`` times from random starts.
-    Each run selects the point nearest to the centre of every cluster. The points selected most often
-    are the representatives. Ties are broken at random, both within a cluster and among points selected
+    Each run selects the point nearest to the centre of every cluster.  The points selected most often
+    are the representatives.  Ties are broken at random, both within a cluster and among points selected
     equally often, so that the order of X does not matter.
 
     The Gram matrix of a class is computed once for all runs: one iteration costs a sum over the rows

@@ -62,8 +62,8 @@ class Template:
 class Relative:
     """C or a ridge in units of a training Gram matrix: ``C = value / v``, ``alpha = value v``.
 
-    v is the total variance: the mean of the diagonal minus the mean of all entries. The smaller it is,
-    the larger the C that a machine with a bias needs. The width ``epsilon`` of the tube of a support
+    v is the total variance: the mean of the diagonal minus the mean of all entries.  The smaller it is,
+    the larger the C that a machine with a bias needs.  The width ``epsilon`` of the tube of a support
     vector regression is in units of the target's standard deviation.
     """
 

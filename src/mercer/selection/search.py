@@ -66,13 +66,13 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     It gives the same order, scores and choice as scikit-learn's ``GridSearchCV(SVC(), {"kernel":
     kernels, "C": [...]})``, except where a machine is undecided about a point, but computes each Gram
     matrix only once: the matrix product once per space, and the law of each kernel applied to it.
-    Folds are not copied from the matrix: coefficients of held-out points are fixed at zero. A fold is
-    solved for all values of C in turn, each starting from the previous solution. The points may be of
+    Folds are not copied from the matrix: coefficients of held-out points are fixed at zero.  A fold is
+    solved for all values of C in turn, each starting from the previous solution.  The points may be of
     any kind that the kernels take.
 
     Memory: ``4 m^2`` bytes for each Gram matrix in single precision, as much for rows in use, and ``8
     m^2`` for what kernels share; twice as much where points are too similar for single precision, and
-    for estimators other than :class:`mercer.machines.SVC`. As many matrices are held as fit into
+    for estimators other than :class:`mercer.machines.SVC`.  As many matrices are held as fit into
     ``max_memory``.
 
     Parameters
@@ -81,8 +81,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         Kernels to try; keys name families.  By default kernels that fit the data, at six similarities.
     estimator : "classifier", "regressor" or estimator
         Any estimator that takes ``kernel="precomputed"``, or a machine on landmarks
-        (:class:`mercer.machines.LandmarkClassifier`, ``LandmarkRegressor``). With landmarks no Gram
-        matrix is computed, and a fold is read once for all values of ``alpha``. "classifier" is
+        (:class:`mercer.machines.LandmarkClassifier`, ``LandmarkRegressor``).  With landmarks no Gram
+        matrix is computed, and a fold is read once for all values of ``alpha``.  "classifier" is
         ``SVC`` and "regressor" is ``KernelRidge`` if they fit into ``max_memory``, otherwise machines
         on 1000 landmarks, with a warning.
     solver : {"mercer", "libsvm"}
@@ -108,7 +108,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     max_memory : float
         Gigabytes for Gram matrices, slices and the solver's cache.
     cache : path, optional
-        Folder of the scores of finished fits, from which an interrupted search resumes. Scores are not
+        Folder of the scores of finished fits, from which an interrupted search resumes.  Scores are not
         reused if points, target, folds, kernel, estimator, metric or versions have changed.
     device : str, optional
         Where Gram matrices of rows of numbers are computed, such as "cuda"; needs PyTorch.  They are
@@ -275,8 +275,8 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Score the whole search on outer folds that it does not use.
 
         In each outer fold a search on the training part chooses a candidate, which is fitted to that
-        part and scored on the rest. All folds use the same Gram matrices. If kernels are given as a
-        dict, or are of several classes, each family is also scored alone. The search itself is not
+        part and scored on the rest.  All folds use the same Gram matrices.  If kernels are given as a
+        dict, or are of several classes, each family is also scored alone.  The search itself is not
         changed.
 
         Parameters

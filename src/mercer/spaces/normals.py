@@ -30,7 +30,7 @@ class NormalFamily(HyperbolicSpace, DistributionSpace):
     """Normal distributions N(mu, sigma^2 I_k), as rows ``(mu_1, ..., mu_k, sigma)``; Fisher metric.
 
     The metric ``(|d mu|^2 + 2 k d sigma^2) / sigma^2`` is 2 k times that of hyperbolic space at the
-    points ``(mu / sqrt(2 k), sigma)``. Times and length scales are at curvature -1: a Fisher time is 2
+    points ``(mu / sqrt(2 k), sigma)``.  Times and length scales are at curvature -1: a Fisher time is 2
     k times as long.  Kernels are invariant under shifts, rotations and scalings of the sample space.
 
     Parameters

@@ -1,6 +1,6 @@
 """The logarithm of the heat kernel where the kernel is far below its rounding error.
 
-Zonal series cancel in the tails: the sum of terms of order one may be 10^-200. There they are summed
+Zonal series cancel in the tails: the sum of terms of order one may be 10^-200.  There they are summed
 in fixed-point arithmetic, with as many digits as necessary.
 """
 

@@ -38,7 +38,7 @@ class PosteriorHeat(MultinomialPosterior):
     ``K(x, x') = E k(theta, theta')`` over the independent posteriors ``theta ~ Dirichlet(x + alpha)``
     and ``theta' ~ Dirichlet(x' + alpha)`` of two rows of counts, with k the normalised heat kernel on
     the simplex.  The posteriors are independent even if the rows are equal, so that K(x, x) < 1; the
-    fewer the counts, the smaller the value.  As counts grow, K approaches ``Heat(Simplex())``. The
+    fewer the counts, the smaller the value.  As counts grow, K approaches ``Heat(Simplex())``.  The
     posterior of a row without counts is the prior.  Counts may be weighted, but proportions (fractions
     that all sum to 1, or to 100) are refused, because they do not say how many counts there were.
 

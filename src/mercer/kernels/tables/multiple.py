@@ -37,9 +37,9 @@ _STEPS, _CHANGE, _LEAST = 100, 1e-5, 1e-4
 class MultipleKernel(Kernel):
     """A sum of kernels whose weights are learnt from the targets.
 
-    ``k(x, y) = sum_i w_i k_i(x, y)`` with ``w_i >= 0``. Machines, searches and
+    ``k(x, y) = sum_i w_i k_i(x, y)`` with ``w_i >= 0``.  Machines, searches and
     :class:`~mercer.features.GramTransformer` learn the weights from training points and their targets,
-    separately in every training part of a cross-validation (:meth:`learnt_from`). The parts learn what
+    separately in every training part of a cross-validation (:meth:`learnt_from`).  The parts learn what
     they need first.  The total variance of the sum is then 1, and the weights of parts of total
     variance 1, such as those of :class:`On`, sum to 1.
 

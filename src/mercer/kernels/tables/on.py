@@ -66,7 +66,7 @@ class On(Kernel):
     columns : str, int, list of these, slice, mask or callable
         As in scikit-learn's ``ColumnTransformer``: names of a data frame, positions, slices (slices of
         names include both ends), or a selector such as ``make_column_selector`` or polars'
-        ``cs.numeric()``. Names need a data frame.
+        ``cs.numeric()``.  Names need a data frame.
     kernel : Kernel
         A kernel on rows of numbers or labels or, if ``columns`` is a single column, on strings, nodes or
         clouds.

@@ -53,7 +53,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     exp(-z))``, the squared hinge loss, ``max(0, 1 - z)^2``, and the hinge loss, ``max(0, 1 - z)``,
     take more passes.  Each is a Newton step that sums up a matrix for each class.  Steps are taken
     first on the sample of landmarks and then on all rows (if there are more), until the relative
-    duality gap among functions of the landmarks is at most ``tol``. For squared hinge loss the
+    duality gap among functions of the landmarks is at most ``tol``.  For squared hinge loss the
     matrices need only rows within the margin, for hinge loss only the few rows near it.  The hinge
     loss is smoothed to ``h log(1 + exp((1 - z) / h))`` with a width h that shrinks during the fit; the
     gap is that of the hinge loss itself.  ``SVC(kernel, C)``, and with squared hinge loss
@@ -207,7 +207,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         """Sigmoids from leave-one-out values of the sample, each by one Newton step.
 
         Removing a row of slope s and curvature c reduces the Hessian H by ``w c phi phi'`` and changes
-        the row's own value by ``w s h / (1 - w c h)`` with ``h = phi' H^-1 phi``. The loss is smooth
+        the row's own value by ``w s h / (1 - w c h)`` with ``h = phi' H^-1 phi``.  The loss is smooth
         enough that not only rows at the margin count in H.
         """
         wide = replace(

@@ -170,7 +170,7 @@ def column_kinds(roles: ColumnRoles, table: Table) -> dict[str, Any] | None:
 def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
     """A frame whose columns have the types of their kinds.
 
-    Dates are local times without a time zone. A missing text is an empty one, a missing label a label
+    Dates are local times without a time zone.  A missing text is an empty one, a missing label a label
     of its own.
     """
     _refuse_infinite(

@@ -30,7 +30,7 @@ class Eigenfunctions(ABC):
     """Some eigenfunctions ``phi_j`` of the Laplacian of a space, and the rest.
 
     For weights a of the eigenvalues, ``k(x, y) = sum_j a(lambda_j) phi_j(x) phi_j(y)`` plus the rest,
-    and ``k(x, x) = sum_j a(lambda_j) phi_j(x)^2 + sum_r a(mu_r) psi_r(x)``. The functions psi_r are
+    and ``k(x, x) = sum_j a(lambda_j) phi_j(x)^2 + sum_r a(mu_r) psi_r(x)``.  The functions psi_r are
     sums of squares of the other eigenfunctions.
     """
 
