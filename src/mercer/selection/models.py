@@ -75,13 +75,8 @@ def _holder(model: Any) -> Any:
 
 def _frames(model: Any) -> dict[str, Any]:
     """Points of a model that are data frames, by the name of the attribute."""
-    held = {name: value for name, value in vars(_holder(model)).items() if name in _POINTS}
-    return {name: value for name, value in held.items() if is_frame(value)}
-
-
-def _names(model: Any) -> tuple[str, ...]:
-    """Names of the columns that a model was fitted to, if they had any."""
-    return tuple(map(str, getattr(model, "feature_names_in_", ())))
+    held = vars(_holder(model))
+    return {name: held[name] for name in _POINTS if is_frame(held.get(name))}
 
 
 class SavedModel(BaseEstimator):
@@ -130,7 +125,8 @@ class SavedModel(BaseEstimator):
         self.metric = metric
         self.kind = kind or ("mixed" if _frames(model) else "table")
         self.roles = {} if roles is None else roles
-        self.columns = columns or (_names(model) if self.kind == "table" else ())
+        names = getattr(model, "feature_names_in_", ()) if self.kind == "table" else ()
+        self.columns = columns or tuple(map(str, names))
         self.nodes = nodes
         self.version = version
         self.calibration = calibration
