@@ -430,7 +430,8 @@ def diag_of(kernel: sk.Kernel, X: Any) -> Any:
 def _plain(kernel: sk.Kernel, X: Any) -> Any:
     if is_watched(X):
         raise TypeError(
-            f"{kernel!r} of scikit-learn has no derivatives by rows; detach them, or use mercer.kernels"
+            f"{kernel!r} of scikit-learn has no derivatives with respect to rows; detach them, or use "
+            "mercer.kernels"
         )
     return on_cpu(X)
 

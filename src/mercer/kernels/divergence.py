@@ -111,7 +111,7 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
         return constant_rows(X, 0.0)
 
     def _rate(self, n: int) -> float:
-        """The factor of J, kept in the floating range."""
+        """The factor of J, kept in the floating-point range."""
         return 1 / min(max(self.time(n), 1e-300), 1e300) / self.space.divergence_unit(n)
 
     def _compile(self, n: int) -> Profile:

@@ -172,7 +172,7 @@ class Radial(Realisation):
 
     def log_profile(self) -> Profile:
         """Its logarithm."""
-        raise TypeError("logarithms are known of heat kernels only")
+        raise TypeError("logarithms are known only for heat kernels")
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         return self.multiple(1.0, P, Q, moving)

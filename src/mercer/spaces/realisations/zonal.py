@@ -172,13 +172,13 @@ class HarmonicMap(FeatureMap):
 
 
 def absolute_factor(log_value: float | None, n: int) -> float:
-    """Factor of a normalised kernel in the absolute form; refused outside the floating range."""
+    """Factor of a normalised kernel in the absolute form; refused outside the floating-point range."""
     if log_value is None:
         return 1.0
     if abs(log_value) > LOG_MAX:
         raise ValueError(
             f"the absolute form is exp({log_value:.6g}) on the diagonal in dimension {n}, out of "
-            "the floating range; use normalized=True (and log_self_similarity for the factor), or "
+            "the floating-point range; use normalized=True (and log_self_similarity for the factor), or "
             "the log(X, Y) of a heat kernel"
         )
     return math.exp(log_value)
