@@ -76,4 +76,4 @@ def test_parts_of_a_table_that_drive_it() -> None:
     found = drivers(result)
     assert found is not None
     assert [bar.name for bar in found.blocks] == ["0, 1", "2"]
-    assert "that the model was fitted to" in render(result, "parts")
+    assert "which the model was fitted to" in render(result, "parts")
