@@ -3,9 +3,15 @@
 import re
 import subprocess
 import sys
+from functools import cached_property
+from importlib import import_module
+from inspect import getdoc
 from pathlib import Path
+from types import FunctionType
 
 import pytest
+
+import mercer
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "mercer"
@@ -30,6 +36,23 @@ def test_imports_are_light() -> None:
     found = loaded_by("import mercer.kernels, mercer.spaces, mercer.features, mercer.rkhs")
     extra = {name.split(".")[0] for name in found - baseline}
     assert not {"numba", "torch", "matplotlib", "pandas", "flint"} & extra
+
+
+def test_public_methods_are_documented() -> None:
+    """By themselves, or by what they override, whose documentation they inherit."""
+    for package in mercer.__all__:
+        import_module(f"mercer.{package}")
+    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("mercer.")]
+    methods = {
+        (kind, name)
+        for module in modules
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__ and kind.__name__[0] != "_"
+        for name, method in vars(kind).items()
+        if name[0] != "_" and isinstance(method, FunctionType | property | cached_property | classmethod)
+    }
+    assert len(methods) > 1000
+    assert not [f"{kind}.{name}" for kind, name in methods if not getdoc(getattr(kind, name))]
 
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

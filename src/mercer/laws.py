@@ -158,7 +158,6 @@ class Diffusion(Law):
     density = True
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         return -eigenvalues * self.t
 
     def slower(self, factor: float) -> Diffusion:
@@ -170,7 +169,6 @@ class Diffusion(Law):
         return heat_short_time.closed_heat(n, self.t) if heat_short_time.is_short(n, self.t) else None
 
     def log_function(self, n: int, function: zonal.Function, sides: int) -> zonal.Function:
-        """See :class:`Law`."""
         if heat_short_time.is_short(n, self.t):
             return heat_short_time.log_heat(n, self.t, sides)
         return heat_tails.log_heat(function, n, self.t, sides)
@@ -211,7 +209,6 @@ class GammaDiffusion(Law):
         return self.nu + dimension / 2
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         return -self.power(dimension) * np.log(self.rate + eigenvalues)
 
     def slower(self, factor: float) -> GammaDiffusion:
@@ -351,7 +348,6 @@ class AngularShape(Law):
         return value
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         weights = _of_levels(_shape_weights(self.shape, dimension + 1), eigenvalues, dimension)
         with np.errstate(divide="ignore"):
             return np.log(weights.astype(np.longdouble))

@@ -27,7 +27,7 @@ from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import FeatureMap
 from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
-from mercer.spaces.realisations.zonal import LevelWeights
+from mercer.spaces.spherical import LevelWeights
 
 _NO_LEVELS = (
     "the kernel must be ArcCosine, or Heat, Matern or another SpectralKernel on Sphere() or Simplex(), "

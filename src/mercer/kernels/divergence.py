@@ -17,7 +17,7 @@ from mercer.spaces.realisations.divergences import DistributionSpace
 
 
 @dataclass(eq=False, repr=False)
-class KullbackLeibler(RadialKernel, DiffusionTime):
+class KullbackLeibler(DiffusionTime, RadialKernel):
     """The heat kernel's short-time formula with a divergence in place of the squared Fisher distance.
 
     ``k(p, q) = exp(-J(p, q) / (16 t))`` on the simplex, ``exp(-J / (8 k t))`` for normal distributions
@@ -94,7 +94,6 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
         return None if self.space.natural_time(n) is None else ORTHOGONAL_HALF
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         self._check_space()
         super().validate()
 
@@ -106,11 +105,9 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
         self.space.divergence_unit(2)
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return self.space.embed_divergence(X, Y)
 
     def self_invariant(self, X: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return constant_rows(X, 0.0)
 
     def _rate(self, n: int) -> float:

@@ -25,7 +25,7 @@ ORTHOGONAL_HALF = math.pi**2 / (16 * math.log(2))
 
 
 @dataclass(eq=False, repr=False)
-class Parametrix(RadialKernel, DiffusionTime):
+class Parametrix(DiffusionTime, RadialKernel):
     """The parametrix: the short-time expansion of the heat kernel, to any order.
 
     Order 0 is ``exp(-theta^2 / 4t)``, the kernel of the literature; order k >= 1 is
@@ -97,7 +97,6 @@ class Parametrix(RadialKernel, DiffusionTime):
     positive_semidefinite = False
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         if not isinstance(self.space, Space):
             raise TypeError(f"space must be Sphere() or Simplex(), got {self.space!r}")
         if not is_whole(self.order) or self.order < 0:
@@ -108,7 +107,6 @@ class Parametrix(RadialKernel, DiffusionTime):
         check_choice(self, "van_vleck", (True, False))
 
     def is_zonal(self) -> bool:
-        """See :class:`Kernel`."""
         return self.space.widest_angle is not None
 
     def _unit(self, n: int) -> float | None:

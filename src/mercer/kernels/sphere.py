@@ -14,12 +14,13 @@ from mercer._validation import check_choice, is_whole, refuse_rows
 from mercer.engine import engine_for
 from mercer.kernels.base import check_spherical
 from mercer.kernels.radial import RadialKernel
-from mercer.kernels.spectral import LawKernel
+from mercer.kernels.realised import LawKernel
 from mercer.laws import AngularShape
 from mercer.profiles import PowerProfile, Profile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace
 from mercer.spaces.base import product_sums
-from mercer.spaces.realisations.zonal import HarmonicMap, LevelWeights
+from mercer.spaces.realisations.eigenmaps import HarmonicMap
+from mercer.spaces.spherical import LevelWeights
 from mercer.special import arccosine_levels, heat_expansion, zonal
 from mercer.special.funk_hecke import funk_hecke
 from mercer.special.zonal import Array
@@ -50,7 +51,6 @@ class Cosine(RadialKernel):
     magnifies = False
 
     def is_zonal(self) -> bool:
-        """See :class:`Kernel`."""
         return True
 
     def explicit_features(self, X: Any) -> Any:
@@ -59,7 +59,6 @@ class Cosine(RadialKernel):
         return self.space.embed(self.space.check(X))[0]
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         check_spherical(self)
 
     def _compile(self, n: int) -> Profile:
@@ -110,7 +109,6 @@ class ArcCosine(RadialKernel):
     has_opposites = True
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         check_choice(self, "order", (0, 1, 2))
         check_choice(self, "normalized", (True, False))
         if not is_whole(self.depth) or self.depth not in range(1, 1001):
@@ -122,18 +120,15 @@ class ArcCosine(RadialKernel):
         return 0 if self.normalized else self.order**self.depth
 
     def require_levels(self) -> None:
-        """See :class:`Kernel`."""
         self.validate()
 
     def feature_map(self, n: int, size: int, seed: int) -> HarmonicMap:
-        """See :class:`Kernel`."""
         levels = self.nonzero_levels(n)
         return HarmonicMap.of(
             self, n, levels, size, seed, lambda numbers: self.level_weights(n, numbers)
         )
 
     def level_weights(self, n: int, levels: Sequence[int]) -> LevelWeights:
-        """See :class:`Kernel`."""
         self.validate()
         numbers = np.asarray(levels, dtype=int)
         if self.depth == 1:
@@ -145,12 +140,10 @@ class ArcCosine(RadialKernel):
         return LevelWeights(weights, 1.0, rest, np.zeros((len(numbers), 0)), np.zeros(0))
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         left = self.directions(X, "X")
         return left, left if Y is None else self.directions(Y, "Y")
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return product_sums(*self.embed(X, Y), weights)
 
     def directions(self, X: Any, name: str) -> Any:
@@ -161,7 +154,6 @@ class ArcCosine(RadialKernel):
         return engine_for(X).unit_rows(X)
 
     def self_invariant(self, X: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return Sphere().self_invariant(X)
 
     def row_scale(self, X: Any) -> Any:
@@ -243,11 +235,9 @@ class Zonal(LawKernel):
     normalized: bool = True
 
     def law(self, n: int) -> AngularShape:
-        """See :class:`LawKernel`."""
         return AngularShape(self.shape)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         check_spherical(self)
         super().validate()
         if not self.is_zonal():

@@ -256,7 +256,6 @@ class RowSpace(Space):
         return to_double(X) if self.computes_in_double else X
 
     def fixed_columns(self, given: int | None = None) -> int:
-        """See :class:`Space`."""
         n = given if self.n is None else self.n
         if n is None:
             raise ValueError(
@@ -265,7 +264,6 @@ class RowSpace(Space):
         return int(n)
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
-        """See :class:`Space`."""
         rows = self._scattered((size, self.n or self.sampled_columns), rng)
         if clusters is None:
             return self._onto(rows)
@@ -353,7 +351,6 @@ class RadialSpace(RowSpace, Embedding):
 
     @property
     def embedding(self) -> Embedding:
-        """See :class:`Space`."""
         return self
 
     @property

@@ -104,7 +104,6 @@ class Categories(Space, Embedding):
 
     @property
     def embedding(self) -> Categories:
-        """See :class:`Space`."""
         return self
 
     def check(self, X: Any, name: str = "X") -> Any:
@@ -168,7 +167,6 @@ class Categories(Space, Embedding):
         return np.sum([p[:, None] != q for p, q in zip(P.T, Q.T, strict=True)], axis=0, dtype=float)
 
     def fixed_columns(self, given: int | None = None) -> int:
-        """See :meth:`Space.fixed_columns`."""
         if isinstance(self.levels, tuple):
             return len(self.levels)
         if given is None:

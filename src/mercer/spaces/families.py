@@ -81,7 +81,6 @@ class ExponentialFamily(RadialSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return "invariant"
 
     def metric(self, X: Any) -> Array:
@@ -103,7 +102,6 @@ class ExponentialFamily(RadialSpace):
         return _Parameters(self, P).lengths(P if Q is None else Q)
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         left = _Parameters(self, X)
         return left, left if Y is None or Y is X else _Parameters(self, Y)
 
@@ -116,7 +114,6 @@ class ExponentialFamily(RadialSpace):
         return
 
     def require_expansion(self, order: int) -> None:
-        """See :class:`Space`."""
         if order:
             raise ValueError(f"order must be 0: coefficients of the expansion are not known on {self!r}")
 
@@ -191,7 +188,6 @@ class _Parameters(Operand):
     rows: Array
 
     def invariants(self, other: _Parameters, symmetric: bool) -> Invariants:
-        """See :class:`Operand`."""
 
         def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
             tile = _Parameters(self.family, self.rows[rows])

@@ -20,8 +20,7 @@ from mercer.laws import Law
 from mercer.profiles import ProductProfile, Profile, Separation, TableProfile
 from mercer.spaces.base import RadialSpace, random_rotation
 from mercer.spaces.euclidean import Euclidean
-from mercer.spaces.realisations.base import Radial, Slope
-from mercer.spaces.realisations.zonal import absolute_factor
+from mercer.spaces.realisations.base import Radial, Slope, absolute_factor
 from mercer.special.hyperbolic_tables import FARTHEST, LEAST_LENGTH, LEAST_TIME, HyperbolicTables
 
 Coordinates = Literal["halfspace", "ball", "hyperboloid"]
@@ -54,12 +53,10 @@ class HyperbolicSpace(RadialSpace):
         return HyperbolicRealisation(self, law, self.dimension(n), normalized)
 
     def check_time(self, t: float) -> None:
-        """See :meth:`Space.check_time`."""
         if t < LEAST_TIME:
             raise ValueError(f"t of Heat on {self!r} must be at least {LEAST_TIME}, got {t!r}")
 
     def check_matern(self, nu: float, length_scale: float) -> None:
-        """See :meth:`Space.check_matern`."""
         if nu < _LEAST_NU:
             raise ValueError(
                 f"nu of Matern on hyperbolic space must be at least {_LEAST_NU}, got {nu!r}: a "
@@ -78,7 +75,6 @@ class HyperbolicSpace(RadialSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return "invariant"
 
     def self_invariant(self, X: Any) -> Any:
@@ -206,7 +202,6 @@ class Hyperbolic(HyperbolicSpace):
         return turned
 
     def chart(self, X: Any) -> tuple[Any, Any]:
-        """See :class:`HyperbolicSpace`."""
         root = math.sqrt(2.0)
         if self.coordinates == "halfspace":
             return X, 1.0 / (root * X[:, -1])
@@ -237,20 +232,16 @@ class HyperbolicRealisation(Radial):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         return self._tables.log_at_zero
 
     def profile(self) -> Profile:
-        """See :class:`Radial`."""
         absolute_factor(None if self._normalized else self.log_self_similarity, self._d)
         return _log_profile(self._law, self._d, self._normalized, False)
 
     def slope_profile(self, slope: Slope) -> Profile:
-        """See :class:`Radial`."""
         return ProductProfile(self.profile(), self.log_slope_profile(slope))
 
     def log_profile(self) -> Profile:
-        """See :class:`Radial`."""
         return _log_profile(self._law, self._d, self._normalized, True).without_exponential
 
     def log_slope(self, w: np.ndarray) -> np.ndarray:

@@ -60,13 +60,11 @@ class NormalFamily(HyperbolicSpace, DistributionSpace):
         return partial(scaled_and_shifted, rng)
 
     def chart(self, X: Any) -> tuple[Any, Any]:
-        """See :class:`HyperbolicSpace`."""
         k = int(X.shape[1]) - 1
         points = array_namespace(X).concat([X[:, :-1] / math.sqrt(2 * k), X[:, -1:]], axis=1)
         return points, 1.0 / (math.sqrt(2.0) * X[:, -1])
 
     def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`DistributionSpace`."""
         left = _normals(X)
         return embed_normals(left, left if Y is None or Y is X else _normals(Y))
 
@@ -140,7 +138,6 @@ class NormalProduct(DistributionSpace):
         return lambda X: X * scales[: X.shape[1]] + 3.0 * (np.arange(X.shape[1]) % 2 == 0)
 
     def check_time(self, t: float) -> None:
-        """See :meth:`Space.check_time`."""
         if t < LEAST_TIME:
             raise ValueError(f"t of Heat on {self!r} must be at least {LEAST_TIME}, got {t!r}")
 
@@ -170,7 +167,6 @@ class NormalProduct(DistributionSpace):
         )  # fmt: skip
 
     def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`DistributionSpace`."""
         left = Normals(X[:, 0::2], X[:, 1::2])
         same = Y is None or Y is X
         return embed_normals(left, left if same else Normals(Y[:, 0::2], Y[:, 1::2]))

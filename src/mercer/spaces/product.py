@@ -97,7 +97,6 @@ class ProductSpace(Space):
         return ProductPoints([self._ask(j, self.spaces[j].check, part, name) for j, part in split])
 
     def check_pair(self, X: Any, Y: Any) -> tuple[ProductPoints, ProductPoints | None]:
-        """See :meth:`Space.check_pair`."""
         if Y is None or Y is X:
             return self.check(X, "X"), None
         parts = zip(self._split(X, "X"), self._split(Y, "Y"), strict=True)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from mercer.laws import Law
 from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace, Space
-from mercer.spaces.realisations.zonal import ZonalRealisation
-from mercer.spaces.sphere import Sphere, SphericalSpace
+from mercer.spaces.sphere import Sphere
+from mercer.spaces.spherical import SphericalSpace, ZonalRealisation
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +48,6 @@ class Projective(RadialSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return self.base.separation
 
     @property
@@ -57,7 +56,6 @@ class Projective(RadialSpace):
         return self.base
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """See :meth:`RowSpace.check`."""
         return self.base.check(X, name)
 
     def _check_rows(self, X: Any, name: str) -> None:
@@ -68,7 +66,6 @@ class Projective(RadialSpace):
         return self.base.embed(X, Y)
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
-        """See :meth:`Embedding.column_sums`."""
         return self.base.column_sums(X, Y, weights)
 
     def self_invariant(self, X: Any) -> Any:
@@ -107,7 +104,6 @@ class Projective(RadialSpace):
         return self
 
     def of_table(self) -> Space | None:
-        """See :meth:`Space.of_table`."""
         return self.base.of_table()
 
     def natural_time(self, n: int) -> float:
@@ -135,7 +131,6 @@ class _EvenLevels(Law):
             object.__setattr__(self, name, getattr(self.law, name))
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         middle = (dimension - 1) / 2
         levels = np.rint(np.sqrt(np.real(eigenvalues) + middle**2) - middle)
         return np.where(levels % 2 == 0, self.law.log_weights(eigenvalues, dimension), -np.inf)

@@ -20,7 +20,7 @@ from mercer.spaces.base import RadialSpace
 from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.realisations.eigenfunctions import USUAL, LogWeights
 from mercer.spaces.realisations.eigenmaps import HarmonicFunctions
-from mercer.spaces.realisations.zonal import ZonalRealisation
+from mercer.spaces.spherical import ZonalRealisation
 from mercer.special import zonal
 from mercer.special.heat_short_time import ClosedForm
 
@@ -68,7 +68,6 @@ class Rotations(RadialSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return "folded"
 
     def natural_time(self, n: int) -> float:
@@ -221,7 +220,6 @@ class _Quaternionic(Law):
             object.__setattr__(self, name, value)
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         numbers = np.rint(np.sqrt(np.real(eigenvalues) + 1) - 1)
         # A list is read by levels: l (l + 1) is the eigenvalue of one on the sphere S^2.
         dimension = dimension if self.law.levels is None else 2

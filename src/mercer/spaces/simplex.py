@@ -26,7 +26,8 @@ from mercer.spaces.realisations.divergences import (
     product_rows,
 )
 from mercer.spaces.realisations.orthant.realisation import OrthantRealisation
-from mercer.spaces.sphere import Sphere, SphericalSpace
+from mercer.spaces.sphere import Sphere
+from mercer.spaces.spherical import SphericalSpace
 
 Boundary = Literal["reflecting", "absorbing"]
 BOUNDARIES = ("reflecting", "absorbing")
@@ -106,7 +107,6 @@ class Simplex(SphericalSpace, DistributionSpace):
         return angles(*self.embed(*self.check_pair(X, Y)))
 
     def require_unit_vectors(self) -> None:
-        """See :meth:`Space.require_unit_vectors`."""
         if self.boundary is not None:
             raise TypeError(
                 f"kernels on {self!r} are not functions of an angle: use Heat, Matern or Spectral, or "
@@ -115,7 +115,6 @@ class Simplex(SphericalSpace, DistributionSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return "one-sided"
 
     @property
@@ -131,7 +130,6 @@ class Simplex(SphericalSpace, DistributionSpace):
         return lambda X: X[:, rng.permutation(X.shape[1])] * 3.0
 
     def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`DistributionSpace`."""
         same = Y is None or Y is X
         first = categories(self._unit_rows(dense_categories(X, "X")), "X")
         if same:

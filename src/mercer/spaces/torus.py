@@ -87,7 +87,6 @@ class Torus(RowSpace):
         return math.log(2 * n)
 
     def check_matern(self, nu: float, length_scale: float) -> None:
-        """See :meth:`Space.check_matern`."""
         if nu < _LEAST_NU:
             raise ValueError(f"nu of Matern on {self!r} must be at least {_LEAST_NU}, got {nu!r}")
 

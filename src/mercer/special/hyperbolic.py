@@ -59,7 +59,6 @@ class GaussianGenerator(Generator):
         self._t, self._slope = t, slope
 
     def compose(self, y: list[Any]) -> Any:
-        """See :class:`Generator`."""
         exponent = flint.arb_series(y, len(y)) * (1 / (4 * flint.arb(self._t)))
         value = (-exponent).exp()
         return exponent * value if self._slope else value
@@ -80,7 +79,6 @@ class BesselGenerator(Generator):
         return 0.0 if self._q > m else min(self._q - m, -1e-9)
 
     def compose(self, y: list[Any]) -> Any:
-        """See :class:`Generator`."""
         rate = flint.arb(self._rate)
         values = self._powers(y[0] * rate, len(y))
         outer, factor = [], flint.arb(1)

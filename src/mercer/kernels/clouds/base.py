@@ -86,7 +86,6 @@ class CloudKernel(StructuredKernel):
         raise ValueError(f"{type(self).__name__} has no continuous hyperparameter {name!r}")
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         owner = type(self).__name__
         if not isinstance(self.base, Kernel):
             raise TypeError(f"base of {owner} must be a kernel, such as Gaussian(), got {self.base!r}")
@@ -137,7 +136,6 @@ class CloudKernel(StructuredKernel):
     def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
-        """See :class:`Kernel`."""
         self.validate()
         P, most = self._check_one(X, "X").in_main_memory(), min(max_rows, self._range_rows)
         rows, keys = sampling.distinct_sample(len(P), lambda rows: _cloud_keys(P, rows), most, rng)

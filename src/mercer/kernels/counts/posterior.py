@@ -194,7 +194,6 @@ class PosteriorCosine(StructuredKernel):
 
     @property
     def point_space(self) -> Simplex:
-        """See :class:`Kernel`."""
         return self.space
 
     def explicit_features(self, X: Any) -> Any:
@@ -207,7 +206,6 @@ class PosteriorCosine(StructuredKernel):
         return rows.astype(counts.dtype, copy=False)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         check_alpha(self)
 

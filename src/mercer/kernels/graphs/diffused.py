@@ -96,7 +96,6 @@ class Diffused(StructuredKernel):
         return self.base.positive_semidefinite
 
     def range_parameter(self) -> str:
-        """See :class:`Kernel`."""
         return "t"
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
@@ -104,7 +103,6 @@ class Diffused(StructuredKernel):
         return self.space.sample(size, rng, clusters)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         if not isinstance(self.space, Space):
             raise TypeError(f"space must be a Graph, got {self.space!r}")
         self.space.operator("laplacian")

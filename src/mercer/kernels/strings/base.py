@@ -195,7 +195,6 @@ class WeightedDegree(StringKernel):
     normalized: bool = False
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         if not is_whole(self.degree) or self.degree < 1:
             raise ValueError(f"degree of WeightedDegree must be 1, 2, 3, ..., got {self.degree!r}")

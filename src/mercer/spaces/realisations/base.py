@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ Array = NDArray[np.float64]
 #: Rows of a Gram matrix that are divided at a time.
 _ROWS = 256
 _EPS = float(np.finfo(float).eps)
+#: exp() of more than this overflows.
+LOG_MAX = math.log(np.finfo(float).max)
 _NO_LEVELS = "the kernel is not a function of an angle: levels are those of a sphere"
 #: From a realisation to its normalised values at pairs of points.
 Similarities = Callable[[Any], Array]
@@ -175,7 +178,6 @@ class Radial(Realisation):
         raise TypeError("logarithms are known of heat kernels only")
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         return self.multiple(1.0, P, Q, moving)
 
     def multiple(self, factor: float, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
@@ -183,31 +185,25 @@ class Radial(Realisation):
         return Operands(self.embedding, P, Q, factor).gram(self.profile(), parameters(moving))
 
     def weighted_sum(self, P: Any, Q: Any, weights: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         operands = Operands(self.embedding, P, Q)
         return operands.weighted_sum(self.profile(), weights, parameters(moving))
 
     def products(self, P: Any, Q: Any = None) -> Products | None:
-        """See :class:`Realisation`."""
         return [(1.0, [Operands(self.embedding, P, Q).term(self.profile())])]
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         values = _diagonal(self.embedding, P, self.profile(), parameters(moving))
         return engine_for(P).like_rows(values, P)
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
-        """See :class:`Realisation`."""
         operands = Operands(self.embedding, P, None)
         K = operands.gram(self.profile())
         return K, [operands.gram(self.slope_profile(slope)) for slope in slopes]
 
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         return Operands(self.embedding, P, Q).matvec(self.profile(), v, parameters(moving))
 
     def log(self, P: Any, Q: Any = None) -> Any:
-        """See :class:`Realisation`."""
         return Operands(self.embedding, P, Q).gram(self.log_profile())
 
     def contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:
@@ -368,6 +364,19 @@ def _diagonal(embedding: Embedding, P: Any, profile: Profile, parameters: Sequen
         values = constant_rows(P, value[0, 0])
     scale = embedding.row_scale(P)
     return values if scale is None else values * scale * scale
+
+
+def absolute_factor(log_value: float | None, n: int) -> float:
+    """Factor of a normalised kernel in the absolute form; refused outside the floating range."""
+    if log_value is None:
+        return 1.0
+    if abs(log_value) > LOG_MAX:
+        raise ValueError(
+            f"the absolute form is exp({log_value:.6g}) on the diagonal in dimension {n}, out of "
+            "the floating range; use normalized=True (and log_self_similarity for the factor), or "
+            "the log(X, Y) of a heat kernel"
+        )
+    return math.exp(log_value)
 
 
 def normalised(K: Any, P: Any, Q: Any, diagonal: Callable[[Any], Any]) -> tuple[Any, Any]:

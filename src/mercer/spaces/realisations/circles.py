@@ -21,13 +21,19 @@ from mercer.engine.operands import Differences, Invariants, Operand
 from mercer.laws import Law
 from mercer.profiles import PowerProfile, TableProfile, compile_profile
 from mercer.spaces.realisations import sampling
-from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope, parameters
+from mercer.spaces.realisations.base import (
+    Moving,
+    Realisation,
+    Similarities,
+    Slope,
+    absolute_factor,
+    parameters,
+)
 from mercer.spaces.realisations.eigenfunctions import law_weights
 from mercer.spaces.realisations.eigenmaps import EigenMap
 from mercer.spaces.realisations.factors import FactorRealisation
 from mercer.spaces.realisations.lattice import TorusFunctions, heaviest
 from mercer.spaces.realisations.mixtures import TimeMixture
-from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special import theta
 
 if TYPE_CHECKING:
@@ -179,7 +185,6 @@ class TorusMixture(Realisation):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         return self._mixture.log_total
 
     @property
@@ -187,7 +192,6 @@ class TorusMixture(Realisation):
         return absolute_factor(None if self._normalized else self.log_self_similarity, self._n)
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         if not engine_for(P).takes_operands:
             return self._factor * self._of_tensors(P, Q, moving)
         K = self._mixed(P, Q, self._mixture.shares, 1.0)
@@ -202,7 +206,6 @@ class TorusMixture(Realisation):
         return self._factor * array_namespace(P).sum(shares) * array_namespace(P).ones_like(P[:, 0])
 
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         if not engine_for(P).takes_operands:
             return None
         options = GramOptions(Q is None, diagonal=np.ones(len(P)))
@@ -271,7 +274,6 @@ class _Angles(Operand):
     weights: Array
 
     def invariants(self, other: _Angles, symmetric: bool) -> Invariants:
-        """See :class:`Operand`."""
         from mercer.compiled.circles import mix_thetas
 
         left, right = np.ascontiguousarray(self.angles), np.ascontiguousarray(other.angles.T)

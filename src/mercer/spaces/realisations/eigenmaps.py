@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from mercer.engine import engine_for
 from mercer.laws import Law
-from mercer.spaces.realisations.base import FeatureMap
+from mercer.spaces.base import Embedding
+from mercer.spaces.realisations.base import FeatureMap, absolute_factor
 from mercer.spaces.realisations.eigenfunctions import (
     Eigenfunctions,
     LogWeights,
@@ -22,7 +23,6 @@ from mercer.spaces.realisations.eigenfunctions import (
     law_weights,
     require_columns,
 )
-from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special import zonal
 from mercer.special.harmonics import HarmonicBasis, multiplicity
 
@@ -59,19 +59,15 @@ class HomogeneousFunctions(Eigenfunctions):
 
     @property
     def mean_squares(self) -> Array:
-        """See :class:`Eigenfunctions`."""
         return np.concatenate([np.full(len(self.eigenvalues), self.mass), self.rest_masses])
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """See :class:`Eigenfunctions`."""
         return self.space.check(X, name)
 
     def gram(self, kernel: Any, checked: Any) -> Array:
-        """See :class:`Eigenfunctions`."""
         return np.asarray(kernel.realise(self.space.columns(checked)).gram(checked))
 
     def rest(self, checked: Any) -> Array:
-        """See :class:`Eigenfunctions`."""
         return np.broadcast_to(self.rest_masses, (len(checked), len(self.rest_masses)))
 
 
@@ -126,7 +122,6 @@ class HarmonicFunctions(HomogeneousFunctions):
         return cls(space, eigenvalues, rest, masses, 1 / volume, level, harmonics)
 
     def values(self, checked: Any) -> Array:
-        """See :class:`Eigenfunctions`."""
         require_columns(int(checked.shape[1]), self.harmonics.n)
         points, _ = self.space.embed(checked)
         values = engine_for(points).evaluate(self.harmonics, points)
@@ -134,7 +129,6 @@ class HarmonicFunctions(HomogeneousFunctions):
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Eigenfunctions`."""
         return f"{self.space!r} {self.harmonics!r}"
 
 
@@ -187,13 +181,11 @@ class ProductFunctions(HomogeneousFunctions):
         return cls(space, sums, spectrum[some], left[some], mass, sets, tuple(factors), places)
 
     def values(self, checked: Any) -> Array:
-        """See :class:`Eigenfunctions`."""
         parts = zip(self.factors, checked.parts, self.places.T, strict=True)
         return reduce(np.multiply, (factor.values(part)[:, where] for factor, part, where in parts))
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Eigenfunctions`."""
         return f"{self.space!r} {[factor.fingerprint for factor in self.factors]} {len(self.places)}"
 
 
@@ -222,5 +214,53 @@ class EigenMap(FeatureMap):
     def __call__(self, P: Any) -> Any:
         """See :class:`FeatureMap`; differentiable where the eigenfunctions are."""
         values = self.basis.values(P)
+        xp = array_namespace(values)
+        return values * xp.asarray(self.roots, dtype=values.dtype, device=device(values))
+
+
+@dataclass(frozen=True, eq=False)
+class HarmonicMap(FeatureMap):
+    """``F_x = s(x) (sqrt(a_l N_l / B_l) phi_lj(x))`` with B_l of the N_l harmonics of level l."""
+
+    embedding: Embedding
+    harmonics: HarmonicBasis
+    roots: Array
+    error: float
+    #: The Laplacian of the sphere in units of that of the space.
+    scale: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        embedding: Embedding,
+        n: int,
+        levels: Sequence[int],
+        size: int,
+        seed: int,
+        level_weights: Callable[[Any], Any],
+    ) -> HarmonicMap:
+        """The map of at most ``size`` features in dimension n."""
+        harmonics = HarmonicBasis(n, levels, size, seed)
+        found = level_weights(np.asarray(harmonics.level_numbers))
+        roots = np.sqrt(np.repeat(found.weights / harmonics.shares, harmonics.counts))
+        share, last = harmonics.shares[-1], multiplicity(n, harmonics.level_numbers[-1])
+        # An incomplete level is right on average over directions, not for those that were drawn.
+        missing = 0.0 if share == 1 else found.weights[-1] * last / share
+        return cls(embedding, harmonics, roots, found.rest + float(missing))
+
+    @property
+    def eigenvalues(self) -> Array:  # type: ignore[override]
+        """Eigenvalue of the Laplacian of each feature."""
+        level = self.harmonics.feature_levels.astype(float)
+        return level * (level + self.harmonics.n - 2) / self.scale
+
+    def __call__(self, P: Any) -> Any:
+        """See :class:`FeatureMap`; differentiable where rows are tensors."""
+        require_columns(int(P.shape[1]), self.harmonics.n)
+        points, _ = self.embedding.embed(P)
+        values = engine_for(points).evaluate(self.harmonics, points)
+        scale = self.embedding.row_scale(P)
+        if scale is not None:
+            values = values * scale[:, None]
         xp = array_namespace(values)
         return values * xp.asarray(self.roots, dtype=values.dtype, device=device(values))

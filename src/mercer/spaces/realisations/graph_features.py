@@ -52,7 +52,6 @@ class NodeFeatures(FeatureMap):
         return cls(eigenvalues[order], factor * left_out, matrix_functions.at(law.operator.home, rows))
 
     def __call__(self, P: Any) -> Any:
-        """See :class:`FeatureMap`."""
         return self.rows[P]
 
 
@@ -246,14 +245,11 @@ class Eigenvectors(Eigenfunctions):
         return [nodes[i] for i in checked]
 
     def values(self, checked: NDArray[np.intp]) -> Array:
-        """See :class:`Eigenfunctions`."""
         return self.vectors[checked]
 
     def rest(self, checked: NDArray[np.intp]) -> Array:
-        """See :class:`Eigenfunctions`."""
         return self.squares[checked]
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Eigenfunctions`."""
         return f"{self.graph.fingerprint} {len(self.eigenvalues)}"

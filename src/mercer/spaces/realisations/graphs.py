@@ -51,7 +51,6 @@ class _SquareRoot(Law):
     law: Law
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         return self.law.log_weights(eigenvalues, dimension) / 2
 
 
@@ -156,17 +155,14 @@ class NodeFunction(Realisation):
             )
 
     def gram(self, P: Nodes, Q: Nodes | None = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         K = self.plain_gram(P, Q)
         return normalised(K, P, Q, self.plain_diagonal)[0] if self.normalized else K
 
     def diagonal(self, P: Nodes, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         values = self.plain_diagonal(P)
         return 0 * positive(values, "X") + 1 if self.normalized else values
 
     def slopes(self, P: Nodes, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
-        """See :class:`Realisation`."""
         K = self.plain_gram(P, None)
         plain = [self._slope(P, slope) for slope in slopes]
         if not self.normalized:
@@ -288,5 +284,4 @@ class NodeFunction(Realisation):
         return factor * matrix_functions.product(self.operator.edges, series, block)
 
     def log(self, P: Any, Q: Any = None) -> Any:
-        """See :class:`Realisation`."""
         raise TypeError("log is for sphere, simplex and hyperbolic space; on a graph take np.log(k(X))")

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from mercer.contributions import Contributions, of_columns
 from mercer.laws import Law, Times
 from mercer.profiles import Profile, WholeProfile
-from mercer.spaces.realisations.base import Operands, Radial, Slope
+from mercer.spaces.realisations.base import Operands, Radial, Slope, absolute_factor
 from mercer.spaces.realisations.eigenfunctions import LogWeights, law_weights
 from mercer.spaces.realisations.eigenmaps import EigenMap, HomogeneousFunctions
 from mercer.spaces.realisations.mixtures import TimeMixture
-from mercer.spaces.realisations.zonal import absolute_factor
 
 if TYPE_CHECKING:
     from mercer.spaces.categories import Categories
@@ -57,15 +56,12 @@ class CategoryTable(Radial):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         return self._table.log_total
 
     def profile(self) -> WholeProfile:
-        """See :class:`Radial`."""
         return self._scaled(self._table.values)
 
     def slope_profile(self, slope: Slope) -> Profile:
-        """See :class:`Radial`."""
         return self._scaled(self._table.slopes(slope, self._normalized))
 
     def _scaled(self, values: Array) -> WholeProfile:
@@ -94,7 +90,6 @@ class CategoryTable(Radial):
         return EigenMap.of(basis, self._law, 0, self.log_self_similarity, self._normalized)
 
     def log_profile(self) -> Profile:
-        """See :class:`Radial`."""
         logs = self._table.logs()
         if logs is None:
             return super().log_profile()
@@ -266,7 +261,6 @@ class LabelFunctions(HomogeneousFunctions):
         return [_helmert(len(labels)) for labels in self.codes]
 
     def values(self, checked: Any) -> Array:
-        """See :class:`Eigenfunctions`."""
         places = [np.searchsorted(labels, checked[:, j]) for j, labels in enumerate(self.codes)]
         each = [table[place] for table, place in zip(self._contrasts, places, strict=True)]
         ones = np.ones((len(checked), 1))
@@ -275,7 +269,6 @@ class LabelFunctions(HomogeneousFunctions):
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Eigenfunctions`."""
         return f"{self.space!r} {self.columns}"
 
 

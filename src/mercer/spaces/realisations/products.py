@@ -22,6 +22,7 @@ from mercer.spaces.realisations.base import (
     Realisation,
     Similarities,
     Slope,
+    absolute_factor,
     normalised,
     normalised_slope,
     positive,
@@ -29,7 +30,6 @@ from mercer.spaces.realisations.base import (
 from mercer.spaces.realisations.eigenfunctions import law_weights
 from mercer.spaces.realisations.eigenmaps import EigenMap
 from mercer.spaces.realisations.mixtures import TimeMixture
-from mercer.spaces.realisations.zonal import absolute_factor
 
 if TYPE_CHECKING:
     from mercer.spaces.product import ProductSpace
@@ -97,7 +97,6 @@ class ProductRealisation(Realisation):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         if self._single:
             return sum(kernel.log_self_similarity for kernel in self.heat)
         if not all(self._mixture.even):
@@ -105,7 +104,6 @@ class ProductRealisation(Realisation):
         return self._mixture.weights.log_total
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         if self._single:
             joined = None if moving else self._in_one_pass(P, Q)
             return self._product(self.heat, P, Q, moving) if joined is None else joined
@@ -125,7 +123,6 @@ class ProductRealisation(Realisation):
         return None if products is None else engine.joined(products)
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         values = self._plain_diagonal(P, moving)
         return values / positive(values, "X") if self._divides else values
 

@@ -17,9 +17,15 @@ from mercer.engine.orthant import ModeSums, log_products, refuse_gradients
 from mercer.laws import Law
 from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
-from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope, normalised_slope
+from mercer.spaces.realisations.base import (
+    LOG_MAX,
+    Moving,
+    Realisation,
+    Similarities,
+    Slope,
+    normalised_slope,
+)
 from mercer.spaces.realisations.orthant.modes import Orthant, components
-from mercer.spaces.realisations.zonal import LOG_MAX
 from mercer.special.orthant import Array
 
 #: Largest relative error of K(x, x), and of values that must be known relative to themselves.
@@ -68,16 +74,13 @@ class OrthantRealisation(Realisation):
         self._components = components(law, self._place)
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         refuse_gradients([tensor for tensor, _ in moving])
         return self._values(P, Q, self._components.sums())[0, ...]
 
     def log(self, P: Any, Q: Any = None) -> Any:
-        """See :class:`Realisation`."""
         return self._values(P, Q, self._components.sums(), logarithm=True)[0, ...]
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         refuse_gradients([tensor for tensor, _ in moving])
         side = self._side(P, "X", self._components.sums())
         if self._normalized:
@@ -85,7 +88,6 @@ class OrthantRealisation(Realisation):
         return array_namespace(side.lengths).exp(2 * (side.lengths + side.factors))
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
-        """See :class:`Realisation`."""
         K, *derivatives = self._values(P, None, self._components.sums(slopes))
         if not self._normalized:
             return K, derivatives
@@ -95,7 +97,6 @@ class OrthantRealisation(Realisation):
     def pair_similarities(
         self, P: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[Similarities, int]:
-        """See :class:`Realisation`."""
         roots = self._embedding.embed(P)[0]
         rows, keys = sampling.distinct_sample(
             P.shape[0], lambda rows: row_keys(roots[rows]), min(max_rows, _SAMPLE), rng
