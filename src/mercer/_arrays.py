@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import _safe_indexing
 
+Array = NDArray[np.float64]
+
 #: Bytes that come from a device through memory that is locked: four times faster, but not to be had in
 #: any amount.
 _PINNED = 2**26

@@ -70,7 +70,8 @@ class RadialKernel(RealisedKernel, Embedding):
         return self.space.common_invariant if own else None
 
     def self_invariant(self, X: Any) -> Any:
-        return self.space.self_invariant(X)
+        known = self.common_invariant is not None
+        return super().self_invariant(X) if known else self.space.self_invariant(X)
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
         """See :class:`~mercer.spaces.base.Embedding`; unknown if the subclass has another invariant."""

@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import count, is_watched, number, on_cpu
+from mercer._arrays import Array, count, is_watched, number, on_cpu
 from mercer._validation import (
     check_choice,
     check_positive,
@@ -176,7 +176,7 @@ class RealisedKernel(Kernel):
             setattr(some, name, self.range_start())
         found, points = some.realise(n).pair_similarities(P, max_rows, rng)
 
-        def similarities(kernel: Any) -> scale.Array:
+        def similarities(kernel: Any) -> Array:
             kernel.validate()
             return found(kernel.realise(n))
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.polynomial import chebyshev, polynomial
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from mercer._arrays import Array
+
 #: Values at separations u of shape (k,), as an array of shape (sides, k).
 Law = Callable[[Array], Array]
 

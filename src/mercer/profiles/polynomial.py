@@ -12,9 +12,8 @@ from array_api_compat import array_namespace
 from numpy.polynomial import chebyshev, polynomial
 from numpy.typing import NDArray
 
-from mercer._arrays import in_lines, line_of
+from mercer._arrays import Array, in_lines, line_of
 
-Array = NDArray[np.float64]
 Separation = Literal["invariant", "one-sided", "folded"]
 
 #: Largest degree in single and in double precision: beyond it, looking up a table is cheaper.

@@ -11,11 +11,9 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from mercer._arrays import in_lines
+from mercer._arrays import Array, in_lines
 from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, resolve
 from mercer.profiles.polynomial import Polynomial, Separation, Smooth
-
-Array = NDArray[np.float64]
 
 #: Laws that cannot be resolved to this are refused.
 MAX_ERROR = 1e-10

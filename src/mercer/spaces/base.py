@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer._arrays import (
     as_sparse_as,
+    constant_rows,
     finite_rows,
     in_one_precision,
     is_single,
@@ -325,9 +326,11 @@ class Embedding(ABC):
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """Map checked rows to (L, R) with ``invariant = L @ R.T``; R is L where that is possible."""
 
-    @abstractmethod
     def self_invariant(self, X: Any) -> Any:
         """Invariant of each row with itself, exactly."""
+        if self.common_invariant is None:
+            raise NotImplementedError(f"{type(self).__name__} needs a common_invariant, or this method")
+        return constant_rows(X, self.common_invariant)
 
     def row_scale(self, X: Any) -> Any:
         """Factor of each row in the kernel, or None for 1."""
@@ -349,14 +352,12 @@ class Embedding(ABC):
 class RadialSpace(RowSpace, Embedding):
     """A space of rows of numbers where one number says how far apart two points are."""
 
+    #: How profiles read the separation of two points off the invariant.
+    separation: Separation
+
     @property
     def embedding(self) -> Embedding:
         return self
-
-    @property
-    @abstractmethod
-    def separation(self) -> Separation:
-        """How profiles read the separation of two points off the invariant."""
 
 
 def product_sums(L: Any, R: Any, weights: Any) -> Any:

@@ -18,7 +18,6 @@ from mercer._arrays import (
 )
 from mercer._validation import refuse_rows
 from mercer.engine import Extent, engine_for
-from mercer.profiles import Separation
 from mercer.spaces.base import random_rotation
 from mercer.spaces.metrics import angles
 from mercer.spaces.spherical import SphericalSpace
@@ -65,6 +64,7 @@ class Sphere(SphericalSpace):
     unit: bool = False
     coordinates: Coordinates = "cartesian"
     has_opposites = True
+    separation = "folded"
 
     def __post_init__(self) -> None:
         if self.coordinates not in COORDINATES:
@@ -135,10 +135,6 @@ class Sphere(SphericalSpace):
         array([[0.034907]])
         """
         return angles(*self.embed(*self.check_pair(X, Y)))
-
-    @property
-    def separation(self) -> Separation:
-        return "folded"
 
     def _check_dimension(self, columns: int, name: str) -> None:
         if self.coordinates == "cartesian":

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._arrays import constant_rows
+from mercer._arrays import Array
 from mercer.laws import Law
 from mercer.profiles import Profile, Separation, compile_profile
 from mercer.spaces.base import Embedding, RadialSpace, product_sums
@@ -21,7 +21,7 @@ from mercer.spaces.realisations.eigenfunctions import LogWeights
 from mercer.spaces.realisations.eigenmaps import MOST_DIMENSIONS, HarmonicFunctions, HarmonicMap
 from mercer.special import zonal
 from mercer.special.level_sums import Sums
-from mercer.special.zonal import Array, Function
+from mercer.special.zonal import Function
 
 #: exp() of more than this times a few rows overflows.
 _LOG_MOST = 600.0
@@ -81,10 +81,6 @@ class SphericalSpace(RadialSpace):
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
         """See :meth:`Embedding.column_sums`; products of coordinates of unit vectors."""
         return product_sums(*self.embed(X, Y), weights)
-
-    def self_invariant(self, X: Any) -> Any:
-        """One: see :meth:`RadialSpace.self_invariant`."""
-        return constant_rows(X, 1.0)
 
     def eigenvalues(self, levels: int, n: int | None = None) -> np.ndarray:
         """Eigenvalues ``l (l + n - 2)`` of the Laplacian, l < ``levels``."""

@@ -11,14 +11,14 @@ from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import number, on_cpu, placed
+from mercer._arrays import Array, number, on_cpu, placed
 from mercer._validation import is_whole
 from mercer.engine.matrix_functions import WalkSeries, half_powers
 from mercer.kernels.graphs.base import NodeKernel
 from mercer.laws import Law
 from mercer.spaces import Graph, Space
 from mercer.spaces.realisations.base import Slope
-from mercer.spaces.realisations.graphs import LOG_MAX, Array, NodeFunction, Nodes, Series
+from mercer.spaces.realisations.graphs import LOG_MAX, NodeFunction, Nodes, Series
 
 #: A negative eigenvalue smaller than this fraction of the spectrum's width counts as zero.
 _ROUNDING = 1e-12

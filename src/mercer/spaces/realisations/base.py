@@ -15,7 +15,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import constant_rows, is_single, is_watched, to_double, with_diagonal
+from mercer._arrays import Array, constant_rows, is_single, is_watched, to_double, with_diagonal
 from mercer._validation import refuse_rows
 from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
@@ -26,7 +26,6 @@ from mercer.profiles import PowerProfile, Profile
 from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 
-Array = NDArray[np.float64]
 #: Rows of a Gram matrix that are divided at a time.
 _ROWS = 256
 _EPS = float(np.finfo(float).eps)

@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import constant_rows
+from mercer._arrays import Array, constant_rows
 from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
@@ -39,7 +39,6 @@ from mercer.special import theta
 if TYPE_CHECKING:
     from mercer.spaces.torus import Torus
 
-Array = NDArray[np.float64]
 
 _TURN = 2 * math.pi
 #: Rows and columns of a tile of a mixture, such that it stays in cache.

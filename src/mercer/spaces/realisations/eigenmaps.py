@@ -12,6 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer.engine import engine_for
 from mercer.laws import Law
 from mercer.spaces.base import Embedding
@@ -25,8 +26,6 @@ from mercer.spaces.realisations.eigenfunctions import (
 )
 from mercer.special import zonal
 from mercer.special.harmonics import HarmonicBasis, multiplicity
-
-Array = NDArray[np.float64]
 
 #: Levels of a sphere that are kept one by one where what is left out is summed; ends of blocks beyond.
 _LEVELS, _RATIO, _LAST = 1024, 1.02, 1e6

@@ -9,8 +9,8 @@ from itertools import chain, combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer.contributions import Contributions, of_columns
 from mercer.laws import Law, Times
 from mercer.profiles import Profile, WholeProfile
@@ -22,7 +22,6 @@ from mercer.spaces.realisations.mixtures import TimeMixture
 if TYPE_CHECKING:
     from mercer.spaces.categories import Categories
 
-Array = NDArray[np.float64]
 #: Numbers of labels q, and how many columns have each.
 Groups = tuple[tuple[int, int], ...]
 

@@ -12,6 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer.engine.equal import row_keys
 from mercer.laws import Law
 from mercer.spaces.realisations import sampling
@@ -23,7 +24,6 @@ from mercer.special import theta
 if TYPE_CHECKING:
     from mercer.spaces.torus import Torus
 
-Array = NDArray[np.float64]
 
 _TURN = 2 * math.pi
 #: Points of the lattice that are summed one by one, and what may be left out of their sum.
