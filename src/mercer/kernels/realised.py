@@ -67,12 +67,12 @@ class RealisedKernel(Kernel):
         if Y is not None:
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         P, _, realisation, _ = self._realised(X, None)
-        return self._like_rows(self._with_gradient(P, realisation), X)
+        return self.space.like_points(self._with_gradient(P, realisation), X)
 
     def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
         P, Q, realisation, moving = self._realised(X, Y)
         check_room(P, Q)
-        return self._like_rows(realisation.multiple(factor, P, Q, moving), X)
+        return self.space.like_points(realisation.multiple(factor, P, Q, moving), X)
 
     def _realised(self, X: Any, Y: Any) -> tuple[Any, Any, Realisation, list[Moving]]:
         """Checked points, the kernel between them, and those of its hyperparameters that are tensors."""
@@ -80,10 +80,6 @@ class RealisedKernel(Kernel):
         P, Q = self.space.check_pair(X, Y)
         n = self.space.columns(P)
         return P, Q, self.realise(n), self.moving(P, n)
-
-    def _like_rows(self, values: Any, X: Any) -> Any:
-        """Results as an array of the kind of X, and in its precision."""
-        return engine_for(X).like_rows(self.space.in_precision_of(X, values), X)
 
     def _with_gradient(self, P: Any, realisation: Realisation) -> tuple[Any, Any]:
         refuse_foreign(P, "eval_gradient is for NumPy and SciPy rows; tensors have autograd")
@@ -97,7 +93,7 @@ class RealisedKernel(Kernel):
 
     def diag(self, X: Any) -> Any:
         P, _, realisation, moving = self._realised(X, None)
-        return self._like_rows(realisation.diagonal(P, moving), X)
+        return self.space.like_points(realisation.diagonal(P, moving), X)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         P, Q, realisation, moving = self._realised(X, Y)
@@ -260,7 +256,8 @@ class LawKernel(RealisedKernel):
     def spectrum(self, n: int) -> Spectrum:
         """Weights on the levels of S^(n-1) that contribute, and their sum."""
         self.validate()
-        return self.realise(n).spectrum
+        found: Spectrum = self.realise(n).series.spectrum
+        return found
 
     def log_self_similarity(self, n: int) -> float:
         """Logarithm of the absolute form of K(x, x) for n columns; finite where K overflows."""

@@ -88,9 +88,10 @@ class Space(ABC):
         """The engine that computes with checked points."""
         return engine_for(P)
 
-    def in_precision_of(self, X: Any, values: Any) -> Any:
-        """Results in single precision if points were, where the space computes in double precision."""
-        return to_single(values) if self.computes_in_double and is_single(X) else values
+    def like_points(self, values: Any, X: Any) -> Any:
+        """Results as an array of the kind of X, and in its precision if the space needs double."""
+        values = to_single(values) if self.computes_in_double and is_single(X) else values
+        return engine_for(X).like_rows(values, X)
 
     def named_contributions(self, X: Any, found: tuple[Contributions, ...]) -> tuple[Contributions, ...]:
         """Contributions of features of points X; none of columns that X does not have."""

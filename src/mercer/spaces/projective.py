@@ -115,7 +115,7 @@ class Projective(RadialSpace):
     def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
         """The even levels of the law: see :meth:`Space.realise`."""
         self.base.require_unit_vectors()
-        return ZonalRealisation(self, self.separation, _EvenLevels(law), n, normalized)
+        return ZonalRealisation(self, _EvenLevels(law), n, normalized)
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ class Rotations(RadialSpace):
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
         """Even levels of S^3: see :meth:`Space.realise`."""
-        return ZonalRealisation(self, self.separation, _Quaternionic(law), n, normalized, _SCALE)
+        return ZonalRealisation(self, _Quaternionic(law), n, normalized, _SCALE)
 
     def eigenfunctions(self, n: int, count: int | None, log_weights: LogWeights) -> HarmonicFunctions:
         """Harmonics of the even levels of S^3: see :meth:`Space.eigenfunctions`."""

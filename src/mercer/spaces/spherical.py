@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mercer._arrays import Array
 from mercer.laws import Law
 from mercer.profiles import Profile, Separation, compile_profile
-from mercer.spaces.base import Embedding, RadialSpace, product_sums
+from mercer.spaces.base import RadialSpace, product_sums
 from mercer.spaces.realisations.base import Radial, Slope, absolute_factor
 from mercer.spaces.realisations.eigenfunctions import LogWeights
 from mercer.spaces.realisations.eigenmaps import MOST_DIMENSIONS, HarmonicFunctions, HarmonicMap
@@ -58,7 +58,7 @@ class SphericalSpace(RadialSpace):
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
         """A function of the angle: see :meth:`Space.realise`."""
-        return ZonalRealisation(self, self.separation, law, n, normalized)
+        return ZonalRealisation(self, law, n, normalized)
 
     def factor_eigenfunctions(
         self, n: Any, count: int, log_weights: LogWeights
@@ -136,8 +136,7 @@ class ZonalRealisation(Radial):
 
     Parameters
     ----------
-    embedding : Embedding
-    separation : {"one-sided", "folded"}
+    space : RadialSpace
     law : Law
     n : int
         Ambient dimension.
@@ -147,27 +146,18 @@ class ZonalRealisation(Radial):
     """
 
     def __init__(
-        self,
-        embedding: Embedding,
-        separation: Separation,
-        law: Law,
-        n: int,
-        normalized: bool,
-        scale: float = 1.0,
+        self, space: RadialSpace, law: Law, n: int, normalized: bool, scale: float = 1.0
     ) -> None:
-        self.embedding = embedding
-        self._separation = separation
-        self._series = _series(law, n)
+        self.embedding, self._separation = space, space.separation
         self._law, self._n, self._normalized, self._scale = law, n, normalized, scale
 
     @property
-    def spectrum(self) -> zonal.Spectrum:
-        """Weights on the levels that matter, and their sum."""
-        return self._series.spectrum
+    def series(self) -> ZonalSeries:
+        return _series(self._law, self._n)
 
     @property
     def log_self_similarity(self) -> float:
-        return self._series.log_value
+        return self.series.log_value
 
     def profile(self) -> Profile:
         return _profile(self._law, self._n, self._separation, self._normalized)
@@ -185,14 +175,6 @@ class ZonalRealisation(Radial):
     def log_profile(self) -> Profile:
         return _log_profile(self._law, self._n, self._separation, self._normalized)
 
-    def log_level_weights(self, levels: int) -> NDArray[Any]:
-        """Logarithms of the law's weights on the first levels."""
-        return self._law.log_weights(zonal.eigenvalues(self._n, levels), self._n - 1)
-
-    def level_sums(self, numbers: NDArray[np.int64]) -> Sums | None:
-        """Sums over all levels and outside some, if the law has a formula for them."""
-        return self._law.level_sums(self._n, numbers)
-
     def features(self, size: int, seed: int) -> HarmonicMap:
         """See :class:`Realisation`; spherical harmonics."""
         weights = self.level_weights(np.arange(64), ()).weights
@@ -203,9 +185,8 @@ class ZonalRealisation(Radial):
         return replace(found, scale=self._scale)
 
     def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> LevelWeights:
-        """Weights of levels, and what they leave out."""
         slopes = [self._on_sphere(slope) for slope in slopes]
-        return self._series.level_weights(numbers, slopes, self._normalized)
+        return self.series.level_weights(numbers, slopes, self._normalized)
 
 
 class ZonalSeries:
@@ -223,6 +204,14 @@ class ZonalSeries:
         )
         law.check_truncation(spectrum)
         return spectrum
+
+    def log_weights(self, levels: int) -> NDArray[Any]:
+        """Logarithms of the law's weights on the first levels."""
+        return self._law.log_weights(zonal.eigenvalues(self._n, levels), self._n - 1)
+
+    def level_sums(self, numbers: NDArray[np.int64]) -> Sums | None:
+        """Sums over all levels and outside some, if the law has a formula for them."""
+        return self._law.level_sums(self._n, numbers)
 
     @cached_property
     def _closed(self) -> Any:
@@ -280,7 +269,7 @@ class ZonalSeries:
         self, numbers: NDArray[np.int64], slopes: Sequence[Slope]
     ) -> tuple[float, Array, float, Array]:
         """Logarithm of ``sum_l a_l N_l``, its slopes, the part outside some levels, and its slopes."""
-        sums: Sums | None = self._law.level_sums(self._n, numbers)
+        sums = self.level_sums(numbers)
         if sums is not None:
             chains = np.array([slope.chain for slope in slopes])
             return sums.log_total, chains * sums.slope, sums.share, chains * sums.share_slope

@@ -133,16 +133,8 @@ class Realisation(ABC):
         raise TypeError("the kernel differs from point to point on the diagonal")
 
     @property
-    def spectrum(self) -> Any:
-        """Weights on the levels of a sphere."""
-        raise TypeError(_NO_LEVELS)
-
-    def log_level_weights(self, levels: int) -> NDArray[Any]:
-        """Logarithms of the law's weights on the first levels of a sphere."""
-        raise TypeError(_NO_LEVELS)
-
-    def level_sums(self, numbers: NDArray[np.int64]) -> Any:
-        """Sums over the levels of a sphere, if there is a formula for them."""
+    def series(self) -> Any:
+        """The law on the levels of a sphere, a :class:`~mercer.spaces.spherical.ZonalSeries`."""
         raise TypeError(_NO_LEVELS)
 
     def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> Any:
