@@ -1,4 +1,4 @@
-"""Tables of Parquet and Feather files that may be damaged: checked in full before a value is used."""
+"""Tables of Parquet and Feather files that may be damaged: fully validated before any value is used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_arrow(path: Path, ending: str) -> Any:
     Raises
     ------
     ValueError
-        In one line that names the file, if anything in it is out of place.
+        In one line that names the file, if anything in it is invalid.
     """
     with _refusals(path):
         if ending == ".parquet":

@@ -50,7 +50,7 @@ def _of_machine() -> float:
 
 
 def _of_groups() -> float:
-    """Least room in the control groups of the process, which containers and batch systems set."""
+    """Least memory left in the control groups of the process, which containers and batch systems set."""
     least = math.inf
     for folder, limit, usage, cache in _groups():
         try:
@@ -87,7 +87,7 @@ def _groups() -> Iterator[tuple[Path, str, str, str]]:
 
 
 def _of_process() -> float:
-    """Room under the limit of address space."""
+    """Address space left under the limit of the process."""
     if resource is None:
         return math.inf
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]

@@ -1,4 +1,4 @@
-"""Arrays from NPZ files that may be damaged: every claim of a header is checked against the file."""
+"""Arrays of NPZ files that may be damaged: headers are checked against the file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Npz:
         try:
             self._archive = zipfile.ZipFile(file)
         except DAMAGE as error:
-            raise ValueError(f"it is no NPZ file: {one_line(error)}") from None
+            raise ValueError(f"it is not an NPZ file: {one_line(error)}") from None
         self.names = [name.removesuffix(".npy") for name in self._archive.namelist()]
 
     def __contains__(self, name: object) -> bool:

@@ -39,7 +39,7 @@ def check_kernel(
     isometry: Callable[[Any], Any] | None = None,
     random_state: int = 0,
 ) -> None:
-    """Raise AssertionError, saying which law is broken, unless the kernel obeys all of them.
+    """Raise an AssertionError that says which law is broken, unless the kernel obeys all of them.
 
     The kernel first learns what it needs from the points (:meth:`~mercer.kernels.Kernel.learnt_from`).
 
@@ -88,7 +88,7 @@ def _learnt(kernel: Kernel, X: Any) -> Kernel:
 
 
 def _run(check: Callable[[Kernel, Any], None], kernel: Kernel, X: Any) -> None:
-    """Run one check; an error of the kernel's own is a broken law too."""
+    """Run one check; an error raised by the kernel is a broken law too."""
     try:
         check(kernel, X)
     except AssertionError:
@@ -99,7 +99,7 @@ def _run(check: Callable[[Kernel, Any], None], kernel: Kernel, X: Any) -> None:
 
 
 def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
-    """Raise AssertionError, saying why, unless a space keeps its promises.
+    """Raise an AssertionError that says why, unless the space keeps its promises.
 
     Points are checked without being changed, alone and in pairs of sets.  The invariant of a pair, or
     its heat kernel where one number is not enough, is symmetric and does not depend on other points;
@@ -151,7 +151,7 @@ def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
 
 
 def _metric(space: Space, X: Any) -> None:
-    """Distances are those of a metric, also where they are infinite."""
+    """Distances form a metric, even if some are infinite."""
     D = np.asarray(space.distances(X))
     _close(np.diag(D), np.zeros(len(D)), "points are apart from themselves", 1e-7)
     _close(np.asarray(space.distances(X, X[:3])), D[:, :3], "a distance depends on other points", 1e-7)

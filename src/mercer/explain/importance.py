@@ -35,9 +35,10 @@ def importance(
 ) -> pd.DataFrame:
     """Permutation importance of blocks of columns.
 
-    The columns of a block are shuffled together among the rows, so that what they say about each other
-    stays and what they say about the target is lost.  The importance of the block is what the score
-    loses.  Columns that say the same as another block seem unimportant: the model reads it there.
+    The columns of a block are shuffled together among the rows, which keeps their relation to each
+    other and destroys that to the target.  The importance of the block is the loss of score.  Columns
+    that carry the same information as another block seem unimportant, because the model still has the
+    other.
 
     Parameters
     ----------

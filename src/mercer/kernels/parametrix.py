@@ -29,9 +29,9 @@ ORTHOGONAL_HALF = math.pi**2 / (16 * math.log(2))
 class Parametrix(DiffusionTime, RadialKernel):
     """The parametrix: the short-time expansion of the heat kernel, to any order.
 
-    Order 0 is ``exp(-theta^2 / 4t)``, the kernel of the literature; order k >= 1 is
-    ``exp(-theta^2 / 4t) (u_0 + u_1 t + ... + u_k t^k)`` with the coefficients of the sphere,
-    ``u_0 = (theta / sin theta)^((n-2)/2)``.  The factor ``(4 pi t)^(-d/2)``, d = n - 1, is left out.
+    Order 0 is ``exp(-theta^2 / 4t)``, the kernel of the literature; order k >= 1 is ``exp(-theta^2 /
+    4t) (u_0 + u_1 t + ... + u_k t^k)`` with the coefficients of the sphere, ``u_0 = (theta / sin
+    theta)^((n-2)/2)``.  The factor ``(4 pi t)^(-d/2)``, d = n - 1, is omitted.
 
     **Not positive semidefinite** in general: a Gram matrix of 800 points on the 2-sphere had the
     eigenvalue -6.7 at t = 2, and negative eigenvalues occur on the simplex too.  SVMs may stop at a

@@ -297,7 +297,7 @@ class DiffusionTime:
         return ("t",) if self.t is not None else ("t_star",)
 
     def range_parameter(self) -> str:
-        """See :class:`Kernel`."""
+        """See :class:`Kernel`; ``t`` where there is no natural unit."""
         return "t" if self._unit(2) is None else self.continuous()[0]
 
     def time(self, n: int) -> float:

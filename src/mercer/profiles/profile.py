@@ -29,7 +29,7 @@ _LEAST = 1e-290
 
 
 class Profile(Protocol):
-    """What the engine needs: a function of the invariant, applied in place; hashable."""
+    """A function of the invariant for the engine, applied in place; hashable."""
 
     def __hash__(self) -> int: ...
 

@@ -1,8 +1,9 @@
 """The format of model files.
 
-Files are written by skops, as JSON and arrays of expected types: nothing is unpickled, and no code of
-a file is run.  A kernel with a function of your own is written with the function's name; the function
-is looked up in modules that have been imported already, and are neither Python's nor installed.
+Files are written by skops, as JSON and arrays of expected types: nothing is unpickled, and no code in
+a file is run.  If a kernel has a function of your own, the file stores the function's name; the
+function is looked up in modules that are already imported and are neither part of Python nor
+installed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from mercer.selection.kinds.blocks import ColumnMedians
 
 
 class MissingFunction(ValueError):
-    """A function of your own is not there."""
+    """A function of your own cannot be found."""
 
 
 _SCHEMA = "schema.json"
@@ -201,13 +202,13 @@ def _full_name(node: dict[str, Any]) -> str:
 
 
 def _function(module: Any, name: Any) -> FunctionType | None:
-    """A function at the top of a module of your own: one that is imported, and was not installed."""
+    """A top-level function of a module of your own: an imported one that was not installed."""
     found = None if _is_installed(module) else getattr(sys.modules.get(module), name, None)
     return found if isinstance(found, FunctionType) else None
 
 
 def _is_installed(module: Any) -> bool:
-    """Whether an imported module is part of Python or of a package, not your own."""
+    """Whether an imported module is part of Python or of an installed package."""
     if module not in sys.modules or module == "__main__":
         return False
     file = getattr(sys.modules[module], "__file__", None)

@@ -1,4 +1,4 @@
-"""Saved models, with what is needed to read further tables for them."""
+"""Saved models, with what is needed to read new tables for them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _has(name: str) -> Callable[[SavedModel], bool]:
 
 
 def _is_machine(model: Any) -> bool:
-    """Whether a model is a machine by itself, rather than a pipeline that ends with one."""
+    """Whether a model is a machine rather than a pipeline that ends with one."""
     return isinstance(model, _MACHINES)
 
 
@@ -391,11 +391,9 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
 
 
 def _without_frames(model: Any) -> tuple[Any, dict[str, Any]]:
-    """A model without points that are data frames and without what predictions do not need; the frames.
+    """A model without its data frames and without what predictions do not need; and the frames.
 
-    Columns have names in place of selectors.
-
-    The frames are made of arrays, by the name of the attribute.
+    Columns have names instead of selectors.  Frames are arrays, by the name of their attribute.
     """
     frames = {name: frame_parts(frame) for name, frame in _frames(model).items()}
     bare = copy(_holder(model))
@@ -429,7 +427,7 @@ def _check_model(model: Any, calibration: Any) -> None:
 
 
 def _check_machine(machine: Any) -> None:
-    """Refuse machines that do not predict at a point of theirs."""
+    """Refuse machines that cannot predict at one of their points."""
     check_is_fitted(machine)
     if isinstance(machine.kernel_, str):
         raise ValueError(
@@ -444,7 +442,7 @@ def _check_machine(machine: Any) -> None:
 
 
 def _machines(last: Any, calibration: Any) -> list[Any]:
-    """The machines of a model; refuse models that no comparison makes."""
+    """The machines of a model; refuse models that are not made by comparisons."""
     machines = [last]
     if isinstance(last, TransformedTargetRegressor):
         machines = [last.regressor_]

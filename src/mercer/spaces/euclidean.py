@@ -33,9 +33,10 @@ _TILE = 1 << 15
 class Euclidean(RadialSpace):
     """Rows of R^n as they are; the invariant is the squared distance.
 
-    Close rows are subtracted coordinate by coordinate, so that they keep their digits wherever they are.
-    Of tensors it is ``(x, |x|^2, 1) . (-2 y, 1, |y|^2)`` about the mean of the second argument's rows,
-    with an error of about ``1e-16 (|x|^2 + |y|^2)``, which rough kernels show at close rows.
+    Close rows are subtracted coordinate by coordinate, which is accurate far from the origin too.  For
+    tensors the invariant is ``(x, |x|^2, 1) . (-2 y, 1, |y|^2)`` about the mean of the second
+    argument's rows, with an error of about ``1e-16 (|x|^2 + |y|^2)``, which matters for rough kernels
+    at close rows.
 
     Parameters
     ----------

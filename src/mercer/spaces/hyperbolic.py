@@ -33,8 +33,8 @@ _LEAST_NU, _MOST_NU = 0.25, 1e4
 class HyperbolicSpace(RadialSpace):
     """A space of curvature -1: the invariant is ``cosh(rho) - 1``, rho the distance.
 
-    In every chart it is ``|p - q|^2 s(p) s(q)`` with a factor s of each point.  Differences are taken
-    coordinate by coordinate, so that close points keep their digits wherever they are.
+    In every chart it is ``|p - q|^2 s(p) s(q)`` with a factor s of each point.  Differences are
+    computed coordinate by coordinate, which is accurate for close points everywhere.
     """
 
     common_invariant = 0.0
@@ -74,7 +74,7 @@ class HyperbolicSpace(RadialSpace):
             )
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """Points with their factors; for other arrays than NumPy's, rows of an inner product."""
+        """Points with their factors; for arrays other than NumPy's, rows of an inner product."""
         first = self.chart(X)
         second = first if Y is None or Y is X else self.chart(Y)
         _refuse_far(first, first, "X")
@@ -88,7 +88,7 @@ class HyperbolicSpace(RadialSpace):
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
         """See :meth:`Embedding.column_sums`; squared differences in the chart.
 
-        The first column of the hyperboloid, which the others determine, has no part.
+        The first column of the hyperboloid, which the others determine, is zero.
         """
         (p, s), (q, r) = self.chart(X), self.chart(Y)
         sums = Euclidean().column_sums(p, q, weights * s[:, None] * r)
@@ -282,7 +282,7 @@ def check_scales(sigma: Any, name: str, what: str) -> None:
 
 
 def _refuse_far(first: Any, other: Any, name: str) -> None:
-    """Refuse points so far from the first one that kernels of a pair would not be tabulated."""
+    """Refuse points so far from the first one that the tables do not reach."""
     (p, s), (q, r) = first, other
     with np.errstate(over="ignore"):  # infinity is refused too
         reach = squared_lengths(q - p[:1, :]) * (s[0] * r)

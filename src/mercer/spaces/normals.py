@@ -30,8 +30,8 @@ class NormalFamily(HyperbolicSpace, DistributionSpace):
     """Normal distributions N(mu, sigma^2 I_k), as rows ``(mu_1, ..., mu_k, sigma)``; Fisher metric.
 
     The metric ``(|d mu|^2 + 2 k d sigma^2) / sigma^2`` is 2 k times that of hyperbolic space at the
-    points ``(mu / sqrt(2 k), sigma)``.  Times and length scales are at curvature -1: a Fisher time is
-    2 k times as long.  Invariant under shifts, rotations and scalings of the sample space.
+    points ``(mu / sqrt(2 k), sigma)``.  Times and length scales are at curvature -1: a Fisher time is 2
+    k times as long.  Kernels are invariant under shifts, rotations and scalings of the sample space.
 
     Parameters
     ----------
@@ -88,11 +88,11 @@ def _normals(X: Any) -> Normals:
 class NormalProduct(DistributionSpace):
     """Products of normal families, one per feature, as rows ``(mu_1, sigma_1, mu_2, sigma_2, ...)``.
 
-    A row is a normal distribution with a diagonal covariance.  The Fisher metric
-    ``sum_j (d mu_j^2 + 2 d sigma_j^2) / sigma_j^2`` is twice that of a product of p hyperbolic planes
-    of curvature -1 at the points ``(mu_j / sqrt(2), sigma_j)``.  As in :class:`NormalFamily`, times are
-    at curvature -1: a Fisher time is twice as long.  Invariant under shifts and scalings of each
-    feature on its own, so features need no common unit.
+    A row is a normal distribution with a diagonal covariance.  The Fisher metric ``sum_j (d mu_j^2 + 2
+    d sigma_j^2) / sigma_j^2`` is twice that of a product of p hyperbolic planes of curvature -1 at the
+    points ``(mu_j / sqrt(2), sigma_j)``.  As in :class:`NormalFamily`, times are at curvature -1: a
+    Fisher time is twice as long.  Kernels are invariant under shifts and scalings of each feature, so
+    features need no common unit.
 
     The transformers :class:`mercer.features.GroupNormals` and :class:`mercer.features.MeasuredNormals`
     make such rows from observations and from measurements with errors.

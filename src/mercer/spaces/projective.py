@@ -19,9 +19,9 @@ from mercer.spaces.spherical import SphericalSpace, ZonalRealisation
 
 @dataclass(frozen=True, repr=False)
 class Projective(RadialSpace):
-    """Axes: points of a sphere, x and -x taken as one.
+    """Axes: points of a sphere where x and -x are the same.
 
-    The Laplacian of real projective space has the even levels of the sphere's.
+    The Laplacian of real projective space has the even levels of that of the sphere.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Projective(RadialSpace):
 
     @property
     def embedding(self) -> SphericalSpace:
-        """That of the sphere, whose invariants it has."""
+        """That of the sphere."""
         return self.base
 
     def check(self, X: Any, name: str = "X") -> Any:

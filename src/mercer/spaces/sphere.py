@@ -30,7 +30,7 @@ COORDINATES = ("cartesian", "latlon")
 
 @dataclass(frozen=True, repr=False)
 class Sphere(SphericalSpace):
-    """Directions: rows of any length but zero, taken as points of the unit sphere S^(n-1).
+    """Directions: rows of any non-zero length, as points of the unit sphere S^(n-1).
 
     ``x -> x / |x|``, invariant ``w = x.y`` in [-1, 1].  Places on the globe, rows of latitude a and
     longitude b in degrees, are the points ``(cos a cos b, cos a sin b, sin a)`` of S^2.
@@ -103,7 +103,7 @@ class Sphere(SphericalSpace):
         return lambda X: _degrees(self.check(X) @ turn)
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """Validate rows; places on the globe come back as unit vectors, in three columns.
+        """Validate rows; places on the globe are returned as unit vectors with three columns.
 
         See :meth:`RowSpace.check`.
         """
@@ -113,8 +113,8 @@ class Sphere(SphericalSpace):
     def distances(self, X: Any, Y: Any = None) -> Any:
         """Angles between rows, the lengths of great circles on the unit sphere.
 
-        ``2 atan2(|x - y|, |x + y|)`` of unit vectors, which keeps its digits for the smallest and the
-        largest angles, where ``arccos(x.y)`` loses half of them.
+        ``2 atan2(|x - y|, |x + y|)`` of unit vectors, which is accurate for the smallest and largest
+        angles, where ``arccos(x.y)`` loses half of the digits.
 
         Parameters
         ----------

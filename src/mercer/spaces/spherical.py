@@ -118,9 +118,9 @@ class SphericalSpace(RadialSpace):
 class LevelWeights:
     """A kernel ``K(x, y) = |x|^p |y|^p sum_l a_l N_l P_l(x.y / |x| |y|)``, by its weights a_l.
 
-    ``weights`` holds a_l for the levels asked for, ``total`` the sum of ``a_l N_l`` over all levels,
-    which is K(x, x) at unit vectors, and ``rest`` the sum over those not asked for, without
-    cancellation.  ``slopes`` are derivatives of log a_l, and ``rest_slopes`` of the rest, by the
+    ``weights`` holds a_l for the requested levels, ``total`` the sum of ``a_l N_l`` over all levels,
+    which is K(x, x) at unit vectors, and ``rest`` the sum over the other levels, without cancellation.
+    ``slopes`` are derivatives of log a_l, and ``rest_slopes`` of the rest, with respect to the
     logarithms of the kernel's free hyperparameters.
     """
 
@@ -334,7 +334,7 @@ def _columns(parts: list[Any], rows: int) -> Array:
 
 
 def _exact_at_zero(function: Function, value: float) -> Function:
-    """The function with its value at separation zero freed from rounding."""
+    """The function with an exact value at separation zero."""
 
     def exact(u: Array) -> Array:
         values = function(u)

@@ -159,7 +159,7 @@ class Ladder:
     def _to_accuracy(
         self, compute: Callable[[float, list[Any]], Any], rho: float, wanted: int = _BITS
     ) -> Any:
-        """Compute from the series of rho^2 with more and more digits until enough are right."""
+        """Compute from the series of rho^2 with more and more digits until enough are correct."""
         count = self._m + 1
         lost = lost_bits(rho, count)
         recursive = lost <= _MOST_LOST

@@ -1,4 +1,4 @@
-"""Triton kernels of what is done once to every row before a product.
+"""Triton kernels that prepare every row before a product.
 
 The number of rows is not specialised: one kernel serves all.
 """

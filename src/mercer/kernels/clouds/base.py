@@ -33,11 +33,11 @@ class CloudKernel(StructuredKernel):
     """Base class of kernels between clouds: finite sets of weighted points.
 
     Input is a list of clouds.  A cloud is an array of shape (k, d), of any size k, or a tuple
-    ``(points, weights)``; an array of shape (m, k, d) is m clouds.  For a base kernel on strings, graph
-    nodes or other objects a cloud is a list of these.  Weights are uniform by default; they must be
-    non-negative and sum to 1.  Computations are in double precision; if all clouds are in single
-    precision, so are the results.  Of tensors they are tensors on the same device, with derivatives by
-    points and hyperparameters.
+    ``(points, weights)``; an array of shape (m, k, d) is m clouds.  For a base kernel on strings,
+    graph nodes or other objects a cloud is a list of these.  Weights are uniform by default; they must
+    be non-negative and sum to 1.  Computations are in double precision; if all clouds are in single
+    precision, so are the results.  For tensors, results are tensors on the same device, with
+    derivatives with respect to points and hyperparameters.
 
     Parameters of the base kernel have nested names such as ``base__length_scale``.  They can be
     searched, but they are not part of ``theta``, and gradients do not include them.

@@ -34,9 +34,10 @@ from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.labels import ClassWeightedRows, LabelTally, signs
 from mercer.rows.statistics import Statistics, weights_of
 
-#: Most Newton steps on the sample, and how much wider a hinge is when all rows come.
+#: Most Newton steps on the sample, and the factor of the hinge's width at the first pass over all
+#: rows.
 _STEPS, _WIDER = 300, 10.0
-#: Least width of the hinge where rows are left out.
+#: Least width of the hinge for leave-one-out values.
 _CALIBRATION = 0.1
 
 
@@ -48,19 +49,19 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     several classes, each is separated from the rest.  Landmarks are chosen and rows summed up as in
     :class:`LandmarkRegressor`.
 
-    The squared loss ``(1 - z)^2`` takes one pass for all classes.  The logistic loss,
-    ``log(1 + exp(-z))``, the squared hinge loss, ``max(0, 1 - z)^2``, and the hinge loss,
-    ``max(0, 1 - z)``, take further ones: Newton steps, each of which sums up a matrix for each class,
-    first on the sample of landmarks and then on all rows (if these are more), until the relative duality
-    gap among functions of the landmarks is at most ``tol``.  The matrices need only rows within their
-    margin for squared hinge loss, and only those near it, which are few, for hinge loss.
-    The hinge loss is smoothed by ``h log(1 + exp((1 - z) / h))`` with a width h that shrinks on the way;
-    the gap is that of the hinge loss itself.  ``SVC(kernel, C)``, and with squared hinge loss
+    The squared loss ``(1 - z)^2`` takes one pass for all classes.  The logistic loss, ``log(1 +
+    exp(-z))``, the squared hinge loss, ``max(0, 1 - z)^2``, and the hinge loss, ``max(0, 1 - z)``,
+    take more passes.  Each is a Newton step that sums up a matrix for each class.  Steps are taken
+    first on the sample of landmarks and then on all rows (if there are more), until the relative
+    duality gap among functions of the landmarks is at most ``tol``.  For squared hinge loss the
+    matrices need only rows within the margin, for hinge loss only the few rows near it.  The hinge
+    loss is smoothed to ``h log(1 + exp((1 - z) / h))`` with a width h that shrinks during the fit; the
+    gap is that of the hinge loss itself.  ``SVC(kernel, C)``, and with squared hinge loss
     scikit-learn's ``LinearSVC(C)``, have ``alpha = 1 / (2 C)``.
 
-    Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in the
-    first pass, at most ``O(q m M^2)`` in each further one; memory for ``q M^2`` numbers and blocks of M
-    columns.
+    Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in
+    the first pass, at most ``O(q m M^2)`` in each later one; memory for ``q M^2`` numbers and blocks
+    of M columns.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     tol : float
         Largest relative duality gap, of losses other than the squared one.
     max_iter : int
-        Most Newton steps on all rows, for losses other than the squared one.
+        Largest number of Newton steps on all rows, for losses other than the squared one.
     random_state : int, RandomState or None
         See :class:`LandmarkRegressor` for parameters that are not described here.
 
@@ -85,7 +86,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     alpha_ : float
     landmarks_ : points
     dual_coef_ : array of shape (M,) or (M, q)
-        Coefficients c of the second of two classes, or of each class.
+        Coefficients c for the second of two classes, or for each class.
     intercept_ : array of shape (1,) or (q,)
         Biases.
     kernel_ : Kernel
@@ -190,7 +191,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self.intercept_ = bias
 
     def _solve_squares(self, sums: RidgeSums, sample: Block) -> None:
-        """All classes from one decomposition, and sigmoids from the rows of the sample left out."""
+        """All classes from one decomposition, and sigmoids from leave-one-out values of the sample."""
         found = sums.solve(self.alpha_)
         self._keep(found.coefficients, found.bias)
         self.dual_gap_, self.n_iter_ = 0.0, 1
@@ -203,11 +204,11 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self._calibrate(np.concatenate(values), sample)
 
     def _calibrate_margins(self, state: NewtonState, rows: RowsInMemory, sample: Block) -> None:
-        """Sigmoids from the rows of the sample left out, each by one Newton step.
+        """Sigmoids from leave-one-out values of the sample, each by one Newton step.
 
-        A row of slope s and curvature c, without which the Hessian H is less by ``w c phi phi'``, moves
-        its own value by ``w s h / (1 - w c h)`` with ``h = phi' H^-1 phi``.  The loss is smooth enough
-        that rows other than those at the margin count in H.
+        Removing a row of slope s and curvature c reduces the Hessian H by ``w c phi phi'`` and changes
+        the row's own value by ``w s h / (1 - w c h)`` with ``h = phi' H^-1 phi``.  The loss is smooth
+        enough that not only rows at the margin count in H.
         """
         wide = replace(
             state,
@@ -223,7 +224,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self._calibrate(own - rows.y * w * terms.slope * h / left, sample)
 
     def _calibrate(self, values: Array, sample: Block) -> None:
-        """Sigmoids of decision values that rows of the sample have without them."""
+        """Sigmoids of leave-one-out decision values of the sample."""
         weights, positive = weights_of(sample), self._signs(sample) > 0
         outputs = zip(values.T, positive.T, strict=True)
         self.sigmoids_ = np.array([fit_sigmoid(own, side, weights) for own, side in outputs])
@@ -260,7 +261,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         return replace(start, b=found.b, origin=found.b, width=width)
 
     def _in_memory(self, features: LandmarkFeatures, sample: Block) -> RowsInMemory:
-        """Features of the sample, whose weights stand for those of all rows."""
+        """Features of the sample, with weights scaled up to those of all rows."""
         parts = list(with_bias(features, sample, self._signs))
         phi, y, w = (np.concatenate(part) for part in zip(*parts, strict=True))
         return RowsInMemory(phi, y, w * (self.statistics_.weight / w.sum()), self._margin_loss)
@@ -288,7 +289,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         return w * y * slopes * np.where(y > 0, *self._sides)
 
     def decision_function(self, X: Any) -> Any:
-        """Values of f and bias: of the second of two classes, or of each class; shape (m,) or (m, q)."""
+        """Values of f plus bias for the second of two classes, or for each class; (m,) or (m, q)."""
         check_is_fitted(self)
         wide = () if len(self.classes_) == 2 else (len(self.classes_),)
         return self._apply("_decisions", X, (float, *wide))
@@ -309,9 +310,9 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes, shape (m, q).
 
-        Of logistic loss those of the model; of other losses a sigmoid of decision values, fitted to
-        rows of the sample as they are decided without them: exactly for squared loss, by one Newton
-        step for hinge losses.  Those of several classes are divided by their sum.
+        For logistic loss they are those of the model.  For other losses they are a sigmoid of decision
+        values, fitted to leave-one-out values of the sample: exact ones for squared loss, by one
+        Newton step for hinge losses.  Probabilities of several classes are divided by their sum.
         """
         check_is_fitted(self)
         return self._apply("_probabilities", X, (float, len(self.classes_)))

@@ -13,27 +13,26 @@ from mercer.machines.certificate import DualObjective
 from mercer.machines.landmarks.losses import LossSums, MarginLoss, loss_sums
 from mercer.machines.program import Array
 
-#: A hinge that is not sharp enough is made so by this factor once a step promises less than its
-#: smoothing costs.
+#: Factor by which the width of the hinge shrinks once a step predicts less gain than smoothing costs.
 _SHARPER = 0.3
-#: A step that does not improve the objective is cut to this part of it.
+#: A step that does not improve the objective is shortened by this factor.
 _SHORTER = 0.25
 #: Added to the diagonal of the Hessian, relative to it.
 _JITTER = 1e-12
-#: Where a search along a step ends: slope, relative to that at its start, and number of trials.
+#: End of a line search: slope relative to that at its start, and number of trials.
 _FLAT, _TRIALS = 0.1, 30
 
 
 @dataclass(frozen=True, eq=False)
 class NewtonState:
-    """Where the method is.
+    """State of the method.
 
     Attributes
     ----------
     b : array of shape (M + 1, q)
         Coefficients, with the bias in the last row.
     origin, value : arrays of shape (M + 1, q) and (q,)
-        Where the last step came from, and the objective there.
+        Start of the last step, and the objective there.
     width : array of shape (q,)
         Of the loss.
     open_outputs : array of shape (q,)
@@ -58,7 +57,7 @@ class NewtonState:
 
 @dataclass(frozen=True, eq=False)
 class NewtonSolution:
-    """Where the method ended, with the sums there."""
+    """Final state of the method, with the sums there."""
 
     state: NewtonState
     sums: LossSums
@@ -83,7 +82,7 @@ def minimise(
 ) -> NewtonSolution:
     """Minimise ``sum w loss + alpha |b|^2`` for each output.
 
-    A loss that is smoothed is made sharper on the way, until that costs less than ``tol``.
+    A smoothed loss is made sharper during the iteration, until smoothing costs less than ``tol``.
 
     Parameters
     ----------
@@ -95,9 +94,9 @@ def minimise(
     tol : float
         Largest relative duality gap.
     max_iter : int
-        Most passes.
+        Largest number of passes.
     search : callable, optional
-        How far to go along the step of each output; one without.
+        Step length for each output; 1 by default.
     """
     while True:
         sums = evaluate(state)
@@ -129,7 +128,7 @@ def minimise(
 def _newton_step(
     sums: LossSums, b: Array, alpha: float, outputs: NDArray[np.bool_]
 ) -> tuple[Array, Array, Array]:
-    """The step of some outputs, how their minima move with log(width), and what the step promises."""
+    """The step of some outputs, how their minima move with log(width), and the predicted gain."""
     gradient = sums.gradient(b, alpha)
     both = np.zeros((2, *b.shape))
     for k in np.flatnonzero(outputs):
@@ -172,9 +171,9 @@ class RowsInMemory:
         return loss_sums(loss, self.phi, self.y, self.w, state.b, state.open_outputs)
 
     def search(self, state: NewtonState, step: Array, alpha: float) -> Array:
-        """How far to go along the step of each output: where the objective is almost flat.
+        """Step length for each output at which the objective is almost flat.
 
-        A Newton iteration for its slope, by bisection where that leaves the bracket.
+        A Newton iteration on the slope, with bisection if it leaves the bracket.
         """
         z, along = self.y * (self.phi @ state.b), self.y * (self.phi @ step)
         square = 2 * alpha * (step[:-1] ** 2).sum(axis=0)

@@ -35,14 +35,14 @@ MOST_DIMENSIONS = 32
 
 @dataclass(frozen=True, eq=False)
 class HomogeneousFunctions(Eigenfunctions):
-    """Orthonormal eigenfunctions in sets whose squares add up to the same number at all points.
+    """Orthonormal eigenfunctions in sets whose squares have the same sum at all points.
 
     Parameters
     ----------
     space : Space
     eigenvalues, rest_eigenvalues : arrays
     rest_masses : array
-        Sums of squares of the functions that were left out, for each of their eigenvalues.
+        Sums of squares of the omitted functions, for each of their eigenvalues.
     mass : float
         Mean square of a function: one over the volume of the space.
     sets : array of int

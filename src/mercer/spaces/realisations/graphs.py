@@ -57,9 +57,9 @@ class NodeFunction(Realisation):
     """A kernel ``K = f(M)``: a non-negative function of the eigenvalues of a matrix on the nodes.
 
     Graphs of up to 4000 nodes are decomposed once, and every further kernel is a matrix product.  On
-    larger graphs there is never an n x n matrix: a column is computed for each node asked for, by a
-    Chebyshev series of f with a bound on its error (:meth:`expansion`), at the cost of one pass over the
-    edges per term.  Results are where the matrix is multiplied.
+    larger graphs there is never an n x n matrix: a column is computed for each requested node, by a
+    Chebyshev series of f with a bound on its error (:meth:`expansion`), at the cost of one pass over
+    the edges per term.  Results are on the device of the matrix.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class NodeFunction(Realisation):
         return self._expand(f), self._factor()
 
     def _check_resolved(self) -> None:
-        """Refuse kernels that tell eigenvalues apart which rounding does not."""
+        """Refuse kernels that depend on eigenvalues beyond their rounding."""
         operator = self.operator
         if operator.null is None:
             return

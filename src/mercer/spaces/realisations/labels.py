@@ -68,9 +68,9 @@ class CategoryTable(Radial):
         return WholeProfile(absolute_factor(log_value, self._n) * values)
 
     def contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:
-        """See :class:`Realisation`; what is lost if a label that agrees did not.
+        """See :class:`Realisation`; what is lost if an agreeing label differed.
 
-        That is exact if there is one column.
+        This is exact for a single column.
         """
         values = self.profile().values
         places = np.rint(Operands(self._space, P, Q).invariants()).astype(np.intp)
@@ -199,7 +199,7 @@ class _Levels:
 def _krawtchouk(q: int, p: int) -> tuple[Array, Array]:
     """Krawtchouk polynomials ``K_j(m) / K_j(0)`` at p - m = 0 .. p, and ``log K_j(0)``.
 
-    By their recurrence in whole numbers: in floating point it is not stable.
+    By their recurrence in whole numbers, since it is not stable in floating point.
     """
     rows = [[math.comb(p, j) * (q - 1) ** j for j in range(p + 1)]]
     for _ in range(p):

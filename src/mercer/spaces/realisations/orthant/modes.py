@@ -356,9 +356,9 @@ def _without_shortest(
 ) -> tuple[NDArray[np.bool_], float]:
     """Which times of a mixture matter, and the logarithm of the weight of shorter ones.
 
-    Weights are those at equal points far from the boundary, times the decay of what has not been
-    absorbed.  A wall that reflects adds to long times first, so that they matter more; where it absorbs,
-    rows are held against what was left out.
+    Weights are those at equal points far from the boundary, times the decay by absorption.  A
+    reflecting wall adds to long times first, so that they matter more; at an absorbing wall, rows are
+    compared with what was omitted.
     """
     weights = logs + [_heat(place.n, t).log_value for t in times.tolist()]
     decayed = weights - place.gap * times

@@ -1,4 +1,4 @@
-"""Laws on the positive orthant of a sphere with its boundary: the multinomial family as it is."""
+"""Laws on the positive orthant of a sphere with its boundary: the multinomial family itself."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class OrthantRealisation(Realisation):
         return K
 
     def _side(self, P: Any, name: str, sums: ModeSums) -> _Side:
-        """Rows with their lengths, which must be known to more than a rounding."""
+        """Rows with their lengths, which must be larger than rounding errors."""
         roots = self._embedding.embed(P)[0]
         squares, errors = sums.diagonal(roots)
         refuse_rows(
@@ -159,7 +159,7 @@ class OrthantRealisation(Realisation):
 
 
 def _refuse_faint(worst: Array, name: str) -> None:
-    """Raise where rounding has taken too much of a value that is to be relatively exact."""
+    """Raise if rounding has destroyed the relative accuracy of a value."""
     row = int(np.argmax(worst[0]))
     if not worst[0, row] <= _RELATIVE:
         others = int((worst[0] > _RELATIVE).sum()) - 1
