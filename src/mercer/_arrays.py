@@ -311,7 +311,7 @@ def unit_rows(X: Any) -> Any:
     xp = array_namespace(lengths)
     tiny = float(xp.finfo(lengths.dtype).smallest_normal) ** 0.5
     if not bool(xp.all((lengths > 2 * tiny) & xp.isfinite(lengths))):
-        # Squares may have left the floating range, or rows are zero: rescale.
+        # Squares may have left the floating-point range, or rows are zero: rescale.
         largest = row_maxima(X)
         X = scale_rows(X, xp.where(largest > 0, largest, xp.ones_like(largest)))
         lengths = plain_lengths(X)
@@ -351,12 +351,12 @@ def square_root(x: Any) -> Any:
 
 
 def plain_lengths(X: Any) -> Any:
-    """Euclidean lengths of rows whose squares stay in the floating range."""
+    """Euclidean lengths of rows whose squares stay in the floating-point range."""
     return square_root(squared_lengths(X))
 
 
 def is_extreme(largest: Any) -> bool:
-    """Tell whether squares or sums of such numbers may leave the floating range."""
+    """Tell whether squares or sums of such numbers may leave the floating-point range."""
     xp = array_namespace(largest)
     edge = float(xp.finfo(largest.dtype).max) ** 0.4
     inside = (largest < edge) & ((largest > 1 / edge) | (largest == 0))

@@ -107,8 +107,8 @@ def _check_memory(rows: int, columns: int) -> None:
     there = available()
     if 8 * rows * columns > there:
         raise ValueError(
-            f"its {rows} rows and {columns} columns take {8e-9 * rows * columns:.3g} GB, and there are "
-            f"{1e-9 * there:.3g} GB of memory"
+            f"its {rows} rows and {columns} columns take {8e-9 * rows * columns:.3g} GB, but only "
+            f"{1e-9 * there:.3g} GB of memory are available"
         )
 
 

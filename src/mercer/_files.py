@@ -167,10 +167,10 @@ def unsealed(path: str | Path, kind: str, version: int) -> Iterator[BinaryIO]:
         file.seek(max(size - _TAIL, 0))
         found = _SEAL.search(file.read())
         if found is None or found[1] != kind.encode():
-            raise ValueError(f"it does not end like a {kind} file of Mercer")
+            raise ValueError(f"it does not end like a {kind} file written by Mercer")
         if int(found[2]) != version:
             raise ValueError(
-                f"it has format {int(found[2])} of a {kind} file, and this Mercer reads format {version}"
+                f"it has format {int(found[2])} of a {kind} file, but this Mercer reads format {version}"
             )
         file.seek(0)
         digest, left = hashlib.sha256(), size - len(found[0])
@@ -178,6 +178,6 @@ def unsealed(path: str | Path, kind: str, version: int) -> Iterator[BinaryIO]:
             digest.update(chunk)
             left -= len(chunk)
         if digest.hexdigest().encode() != found[3]:
-            raise ValueError("it is damaged: its checksum is not that of its content")
+            raise ValueError("it is damaged: its checksum does not match its content")
         file.seek(0)
         yield file

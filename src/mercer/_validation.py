@@ -233,7 +233,7 @@ def check_labels(y: Any) -> None:
     if labels.dtype.kind == "O" and len({isinstance(label, str) for label in labels.flat}) > 1:
         types = " and ".join(sorted({type(label).__name__ for label in labels.flat}))
         raise ValueError(
-            f"labels must be of one type, and y holds {types}; convert all of them to text or to numbers"
+            f"labels must be of one type, but y holds {types}; convert all of them to text or to numbers"
         )
 
 

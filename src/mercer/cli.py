@@ -302,7 +302,7 @@ def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> Non
         if path is None:
             continue
         if path.resolve() in taken:
-            raise ValueError(f"{path} is read or written by this command already; name another file")
+            raise ValueError(f"{path} is already read or written by this command; name another file")
         taken.append(path.resolve())
         folder = path.resolve().parent
         if path.is_dir():

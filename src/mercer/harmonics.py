@@ -121,7 +121,7 @@ class SphericalHarmonics(HarmonicBasis):
         if w.shape != (len(f),):
             raise ValueError(f"weights have shape {w.shape}, but X has {len(f)} rows")
         if not abs(w.sum() - 1) < 1e-6:
-            raise ValueError(f"weights must sum to 1, and their sum is {w.sum():g}; divide them by it")
+            raise ValueError(f"weights must sum to 1, but their sum is {w.sum():g}; divide them by it")
         return phi.T @ (w * f.T).T
 
 
@@ -152,9 +152,9 @@ def sphere_quadrature(n: int, degree: int) -> tuple[Array, Array]:
     (0.015625, 0.015625)
     """
     if not (is_whole(n) and n >= 2):
-        raise ValueError(f"n must be a whole number from 2, got {n!r}")
+        raise ValueError(f"n must be a whole number of at least 2, got {n!r}")
     if not (is_whole(degree) and degree >= 0):
-        raise ValueError(f"degree must be a whole number from 0, got {degree!r}")
+        raise ValueError(f"degree must be a whole number of at least 0, got {degree!r}")
     size = (degree + 1) * (degree // 2 + 1) ** (n - 2)
     if size > _MOST_POINTS:
         raise ValueError(f"degree {degree} in dimension {n} would take {size} points; take a lower one")

@@ -129,7 +129,7 @@ class Law(ABC):
 
     def log_function(self, n: int, function: zonal.Function, sides: int) -> zonal.Function:
         """Logarithm of the normalised kernel of S^(n-1), far into its tails, from its values."""
-        raise TypeError("logarithms are known of heat kernels only")
+        raise TypeError("logarithms are known only for heat kernels")
 
     def level_sums(self, n: int, numbers: NDArray[np.int64]) -> level_sums.Sums | None:
         """Sums over the levels of S^(n-1), and over those not in ``numbers``, if there is a formula."""
@@ -344,7 +344,7 @@ class AngularShape(Law):
         angle = np.zeros(1)
         value = float(values_at(self.shape, angle)[0])
         if value <= 0:
-            raise ValueError(f"shape must be positive at the angle 0, where k(x, x) is, got {value!r}")
+            raise ValueError(f"shape must be positive at angle 0, where it is k(x, x), got {value!r}")
         return value
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:

@@ -271,7 +271,7 @@ def test_text_labels_and_bad_rows_of_files(tmp_path) -> None:
         model.fit(source).predict_proba(named), model.fit(X, labels).predict_proba(X), atol=1e-10
     )
     assert list(model.classes_) == ["high", "low"]
-    with pytest.raises(ValueError, match="rows must be a whole number from 1, got 0"):
+    with pytest.raises(ValueError, match="rows must be a whole number of at least 1, got 0"):
         model.fit(ParquetBlocks(tmp_path, target="y", rows=0))
     with pytest.raises(ValueError, match="all weights are zero"):
         SphericalGPRegressor(Heat(Sphere())).fit([(X, y, np.zeros(200))])

@@ -234,7 +234,7 @@ def test_what_is_refused() -> None:
     table = table.assign(x=np.where(np.arange(rows) == 3, np.inf, 1.0), code=labels)
     with pytest.raises(ValueError, match="column 'x' has an infinite value in row 3"):
         compare(table, labels)
-    with pytest.raises(ValueError, match="columns have kinds in a data frame only"):
+    with pytest.raises(ValueError, match="columns have kinds only in a data frame"):
         compare(np.ones((rows, 2)), labels, columns={"x": "number"})
 
 
@@ -286,7 +286,7 @@ def test_candidates_are_tried_on_some_rows() -> None:
     some = sample_rows(np.repeat([0, 1], [990, 10]), 100, True, 0)
     assert (some >= 990).sum() == 10  # a rare class is not lost
     assert 100 <= len(some) <= 110
-    with pytest.raises(ValueError, match="max_rows must be a whole number from 2"):
+    with pytest.raises(ValueError, match="max_rows must be a whole number of at least 2"):
         KernelSearchCV(kernels, max_rows=1).fit(X, y)
 
 
@@ -345,5 +345,5 @@ def test_models_with_selectors_are_saved_by_names(chosen, tmp_path) -> None:
             np.testing.assert_array_equal(loaded.predict(frame), model.predict(fitted_to))
         assert "['a', 'b']" in repr(loaded.model.kernel)
     if hasattr(chosen, "meta"):
-        with pytest.raises(ValueError, match="selects columns of polars, and X is no such"):
+        with pytest.raises(ValueError, match="selects columns of polars, but X is not"):
             SVC(kernel).fit(table, y)

@@ -277,7 +277,7 @@ class Engine(ABC):
 
     def inverse_factor(self, B: Any) -> tuple[Any, float]:
         """``L^-1`` and ``log |B|`` for ``B = L L'``, which is used up; NaN where B is singular."""
-        raise TypeError(f"{type(self).__name__} factors no matrices")
+        raise TypeError(f"{type(self).__name__} cannot factor matrices")
 
     def multiplied(self, K: Any, factor: float) -> Any:
         """A matrix times a number; it may be overwritten."""

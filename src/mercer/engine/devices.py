@@ -29,7 +29,7 @@ def check_device(name: str) -> None:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:  # the latter of PyTorch without CUDA
         reason = str(error).splitlines()[0]
-        raise ValueError(f"device {name!r} is not there: {reason}; leave it out for the CPU") from None
+        raise ValueError(f"device {name!r} is not available: {reason}; omit it to use the CPU") from None
 
 
 def on_device(rows: Any, name: str) -> Any:

@@ -295,7 +295,7 @@ class Explanation:
     def _at(self, row: int) -> Index:
         """The position of a point, in an array."""
         if not -count(self._X) <= row < count(self._X):
-            raise IndexError(f"{count(self._X)} points are explained, and none at position {row}")
+            raise IndexError(f"{count(self._X)} points are explained, but none at position {row}")
         return np.array([int(row) % count(self._X)])
 
     def _output(self, row: int, output: Any) -> int:

@@ -86,7 +86,7 @@ class SparseGP(BaseEstimator, ABC):
             if value is None and name == "max_features":
                 continue
             if not is_whole(value) or value < least:
-                raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
+                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
         for name in self._positive:
             value = getattr(self, name)
             if not (isinstance(value, int | float | np.number) and 0 < value < math.inf):
@@ -128,7 +128,7 @@ class SparseGP(BaseEstimator, ABC):
         first = rows.first()
         if first is not None and looks_like_table(on_cpu(first.X)):
             warnings.warn(
-                f"rows of X differ in length as those of a table do, and {kernel!r} looks at directions "
+                f"rows of X differ in length as those of a table do, but {kernel!r} looks at directions "
                 "only: use inputs='table' for a table, or inputs='points' if directions are meant",
                 stacklevel=4,
             )
@@ -184,7 +184,9 @@ class SparseGP(BaseEstimator, ABC):
             inputs = InputMap(space.directions())
         n = inputs.dimension(rows.columns)
         if n < 2:
-            raise ValueError("X has one column, and points of a sphere at least two; see inputs='table'")
+            raise ValueError(
+                "X has one column, but points on a sphere need two or more; see inputs='table'"
+            )
         if self.inputs == "auto" and table is not None and not inputs.is_table:
             self._warn_of_lengths(kernel, rows)
         return HarmonicFeatures.of(kernel, inputs, n, self.levels, self._most, self.random_state)
@@ -198,7 +200,7 @@ class SparseGP(BaseEstimator, ABC):
             )
         if not kernel.positive_semidefinite:
             raise ValueError(
-                f"{kernel!r} is not positive semidefinite, and no process has it as its covariance"
+                f"{kernel!r} is not positive semidefinite, so no process has it as its covariance"
             )
         sample = rows.sample(self.random_state)
         if not len(sample.y):
@@ -358,7 +360,7 @@ class VariationalGP(SparseGP):
         rows = self._rows(X, y, sample_weight, **self._target_options)
         if not rows.repeatable:
             raise ValueError(
-                f"{type(self).__name__} passes over the rows several times, and an iterator can be read "
+                f"{type(self).__name__} passes over the rows several times, but an iterator can be read "
                 "only once; give a list of blocks, ParquetBlocks or arrays"
             )
         kept = self._start(rows, checkpoint)

@@ -75,7 +75,7 @@ class EigenFeatures(Features):
         logs = kernel.log_weights_at(eigenvalues, self.n)
         top = float(logs.max())
         if top == -np.inf:
-            raise ValueError(f"{kernel!r} has the weight zero at all eigenvalues")
+            raise ValueError(f"{kernel!r} has weight zero at all eigenvalues")
         if not kernel.normalized and abs(top) > _LOG_MOST:
             raise ValueError(f"{kernel!r} has the eigenvalue exp({top:.6g}); use normalized=True")
         scores = np.zeros((len(logs), len(kernel.free())))

@@ -171,13 +171,13 @@ class SphericalFeatures(Features):
     def check(self, X: Any, name: str = "X") -> Any:
         if self.inputs.dimension(X.shape[1]) != self.n:
             columns = self.n - self.inputs.is_table
-            raise ValueError(f"{name} has {X.shape[1]} columns, but {columns} in the rows before")
+            raise ValueError(f"{name} has {X.shape[1]} columns, but {columns} in earlier rows")
         rows = self.inputs.space.check(self.inputs.rows(X), name)
         if self.power:
             long = row_lengths(rows) > _LONGEST
             if bool(long.any()):
                 first = int(on_cpu(long).argmax())
-                raise ValueError(f"row {first} of {name} is too long for floating numbers")
+                raise ValueError(f"row {first} of {name} is too long for floating-point numbers")
         return rows
 
     def write(self, rows: Any, out: Any) -> Any:

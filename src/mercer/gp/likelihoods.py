@@ -194,7 +194,7 @@ class Poisson(Likelihood):
         y = block.targets()
         if y.min() < 0:
             raise ValueError(
-                f"row {int((y < 0).argmax())} of {block.called('y')} is negative; counts are not"
+                f"row {int((y < 0).argmax())} of {block.called('y')} is negative; counts cannot be"
             )
         if y.max() > LARGEST:
             raise ValueError(

@@ -163,7 +163,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         if self.features not in ("harmonics", "inducing"):
             raise ValueError(f"features must be 'harmonics' or 'inducing', got {self.features!r}")
         if self.features == "inducing" and self.levels is not None:
-            raise ValueError("levels are of harmonics; leave them out with features='inducing'")
+            raise ValueError("levels is for harmonics; leave it out with features='inducing'")
         if self.ard and self._opaque:
             raise ValueError("ard scales the columns of a table of numbers; leave it out with On(...)")
         return kernel
@@ -215,7 +215,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
         if inputs is None:
             raise ValueError(
-                f"inducing points are of a sphere; use features='harmonics' with {self.kernel_.space!r}"
+                f"inducing points need a sphere; use features='harmonics' with {self.kernel_.space!r}"
             )
         rows = source.sample(self.random_state).dense()
         try:

@@ -114,7 +114,7 @@ class GramOperator(LinearOperator):
         """The matrix itself, unless it is too large to be meant."""
         if self.shape.numel() > _MOST:
             raise MemoryError(
-                f"a Gram matrix of {self.shape[0]} x {self.shape[1]} rows is not made: GPyTorch asked "
+                f"a Gram matrix of {self.shape[0]} x {self.shape[1]} rows is not formed: GPyTorch asked "
                 "for it, perhaps by Cholesky factorisation (gpytorch.settings.max_cholesky_size) or "
                 "for exact variances (use gpytorch.settings.fast_pred_var, or fewer rows at a time)"
             )

@@ -139,7 +139,7 @@ class _Adapted(Kernel):
     def _plain(self, X: Any) -> Any:
         if is_watched(X):
             raise TypeError(
-                f"{self!r} of scikit-learn has no derivatives by rows; detach them, or use "
+                f"{self!r} of scikit-learn has no derivatives with respect to rows; detach them, or use "
                 "mercer.kernels"
             )
         return on_cpu(X)

@@ -108,7 +108,7 @@ class KullbackLeibler(DiffusionTime, RadialKernel):
         return self.space.embed_divergence(X, Y)
 
     def _rate(self, n: int) -> float:
-        """The factor of J, kept in the floating range."""
+        """The factor of J, kept in the floating-point range."""
         return 1 / min(max(self.time(n), 1e-300), 1e300) / self.space.divergence_unit(n)
 
     def _compile(self, n: int) -> Profile:

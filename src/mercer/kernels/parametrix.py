@@ -101,7 +101,9 @@ class Parametrix(DiffusionTime, RadialKernel):
         if not isinstance(self.space, Space):
             raise TypeError(f"space must be Sphere() or Simplex(), got {self.space!r}")
         if not is_whole(self.order) or self.order < 0:
-            raise ValueError(f"order of Parametrix must be a whole number from 0, got {self.order!r}")
+            raise ValueError(
+                f"order of Parametrix must be a whole number of at least 0, got {self.order!r}"
+            )
         self.space.require_expansion(self.order or int(self.van_vleck))
         super().validate()
         check_choice(self, "normalized", (True, False))

@@ -224,7 +224,7 @@ class Zonal(LawKernel):
     >>> Zonal(Sphere(), np.sin)([[1.0, 0.0, 0.0]])
     Traceback (most recent call last):
         ...
-    ValueError: shape must be positive at the angle 0, where k(x, x) is, got 0.0
+    ValueError: shape must be positive at angle 0, where it is k(x, x), got 0.0
     """
 
     space: SphericalSpace

@@ -251,7 +251,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         """Numbers of the classes, which are learnt."""
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError("SVC needs at least two classes, and y holds 1 class")
+            raise ValueError("SVC needs at least two classes, but y holds 1 class")
         return labels
 
     def _weights(self, points: Points, labels: Index, sample_weight: Any) -> Array:
@@ -260,7 +260,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         present = np.unique(labels[weights * self.class_weight_[labels] > 0])
         if len(present) < 2:
             raise ValueError(
-                "rows of at least two classes need a positive weight, and "
+                "rows of at least two classes need a positive weight, but "
                 f"{'none has one' if not len(present) else 'those that have one are of one class'}"
             )
         return weights

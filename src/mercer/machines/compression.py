@@ -26,9 +26,9 @@ def check_compress(size: Any, kernel: Any) -> None:
     if size is None:
         return
     if not is_whole(size) or size < 1:
-        raise ValueError(f"compress must be a whole number from 1, or None, got {size!r}")
+        raise ValueError(f"compress must be a whole number of at least 1, or None, got {size!r}")
     if isinstance(kernel, str) and kernel == "precomputed":
-        raise ValueError("compress needs points, and the matrix is precomputed; leave it out")
+        raise ValueError("compress needs points, but the matrix is precomputed; leave it out")
 
 
 def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any, Array, float]:

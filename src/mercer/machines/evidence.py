@@ -122,11 +122,11 @@ def log_evidence(
     """
     X, alpha = _check(kernel, X, alpha)
     if not is_whole(n_probes) or n_probes < 2:
-        raise ValueError(f"n_probes must be a whole number from 2, got {n_probes!r}")
+        raise ValueError(f"n_probes must be a whole number of at least 2, got {n_probes!r}")
     m, rng = count(X), np.random.default_rng(random_state)
     targets = check_targets(y, m)
     if targets.ndim != 1:
-        raise ValueError(f"y has the shape {targets.shape}; one target for each point is needed")
+        raise ValueError(f"y has shape {targets.shape}; one target for each point is needed")
     kernel = learnt_kernel(kernel, None, X, y)
     points = Points(kernel, X)
     F = _factor(points, rng)

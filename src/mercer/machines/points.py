@@ -177,7 +177,7 @@ def _check_symmetric(K: Any) -> Any:
     if differences.max() > _NEGATIVE * np.abs(part).max():
         i, j = (int(some[k]) for k in np.unravel_index(differences.argmax(), differences.shape))
         raise ValueError(
-            f"a Gram matrix must be symmetric, and its entries ({i}, {j}) and ({j}, {i}) are "
+            f"a Gram matrix must be symmetric, but its entries ({i}, {j}) and ({j}, {i}) are "
             f"{K[i, j]:g} and {K[j, i]:g}"
         )
     return K
@@ -202,7 +202,7 @@ def open_points(
     kernel = machine.kernel
     if isinstance(kernel, str) and kernel == "precomputed":
         if machine.scale is not None:
-            raise ValueError(f"scale={machine.scale} needs a kernel, and the matrix is precomputed")
+            raise ValueError(f"scale={machine.scale} needs a kernel, but the matrix is precomputed")
         if X.shape[0] != X.shape[1]:
             raise ValueError(f"a precomputed Gram matrix must be square, got X of shape {X.shape}")
         return Points(kernel, check_diagonal(X)), y
@@ -274,7 +274,7 @@ def check_targets(y: Any, rows: int) -> Array:
     except (TypeError, ValueError) as error:
         raise ValueError(f"y must hold numbers: {error}") from None
     if targets.ndim not in (1, 2) or len(targets) != rows:
-        raise ValueError(f"X has {rows} points, and y has the shape {targets.shape}")
+        raise ValueError(f"X has {rows} points, but y has shape {targets.shape}")
     wrong = np.flatnonzero(~np.isfinite(targets.reshape(rows, -1)).all(axis=1))
     if len(wrong):
         raise ValueError(f"row {wrong[0]} of y contains NaN or infinity; drop or impute such rows")
@@ -289,7 +289,7 @@ def check_weights(rows: int, weights: Any) -> Array:
     wrong = np.flatnonzero((checked < 0) | (checked > _LARGEST))
     if len(wrong):
         raise ValueError(
-            f"weights must be between 0 and {_LARGEST:g}, and row {wrong[0]} has the weight "
+            f"weights must be between 0 and {_LARGEST:g}, but row {wrong[0]} has weight "
             f"{checked[wrong[0]]:g}"
         )
     return np.asarray(checked)
@@ -324,7 +324,7 @@ def _learnt(kernel: Any, X: Any, y: Any, scale: float | None) -> Any:
         return kernel.learnt_from(X, y)
     if not has_range(kernel):
         warnings.warn(
-            f"{kernel!r} has no range, and scale={scale} changes nothing; leave it out, or scale a part "
+            f"{kernel!r} has no range, so scale={scale} has no effect; leave it out, or scale a part "
             "of the kernel (its base) by scaled_to",
             stacklevel=5,
         )

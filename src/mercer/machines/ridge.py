@@ -226,7 +226,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _too_large(self, points: Points, what: str, matrices: int) -> MemoryError:
         return MemoryError(
             f"{what} needs a factorisation of {len(points)} rows, "
-            f"{8e-9 * matrices * len(points) ** 2:.3g} GB, and max_memory is {self.max_memory} GB"
+            f"{8e-9 * matrices * len(points) ** 2:.3g} GB, but max_memory is {self.max_memory} GB"
         )
 
     def _open(self, X: Any, y: Any, sample_weight: Any) -> tuple[Points, Array, Array]:
@@ -234,7 +234,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_positive(self, "alpha", "tol", "max_memory")
         check_compress(self.compress, self.kernel)
         if not is_whole(self.max_iter) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
+            raise ValueError(f"max_iter must be a whole number of at least 1, got {self.max_iter!r}")
         refuse_complex(y, "y")
         refuse_missing(y)
         points, y = open_points(self, X, y, sample_weight)
@@ -314,7 +314,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self.certificate_ = NO_CERTIFICATE
             warnings.warn(
                 f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the system is solved, "
-                "and no residual certifies predictions",
+                "but no residual certifies predictions",
                 stacklevel=3,
             )
             return

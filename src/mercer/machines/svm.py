@@ -130,7 +130,7 @@ class SupportVectorMachine(BaseEstimator):
         if math.isnan(self.dual_gap_):
             warnings.warn(
                 f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the solution is a "
-                "stationary point, as libsvm's, and no duality gap can certify it",
+                "stationary point, as with libsvm, and no duality gap can certify it",
                 IndefiniteKernelWarning,
                 stacklevel=3,
             )

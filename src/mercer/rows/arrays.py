@@ -40,9 +40,7 @@ class ArrayRows(RowSource):
         X, y = check.arrays(X, y)
         if weight is not None:
             weight = _check_sample_weight(on_cpu(weight), y, dtype=float, ensure_non_negative=True)
-        source = cls(X, y, weight)
-        source.opaque = check.opaque
-        return source
+        return super().open(X, y, weight, check)
 
     @classmethod
     def apply(

@@ -44,8 +44,10 @@ class RowSource(ABC):
 
     #: Whether points are of any kind, and left to the kernel; otherwise they are rows of numbers.
     opaque: bool = False
-    #: A few numbers on the device that the rows live on; None in main memory.
+    #: A few numbers on the device of the rows; None in main memory.
     where: Any = None
+    #: Names of the columns that an estimator learnt before, by which blocks are ordered.
+    known: list[Any] | None = None
 
     def __init__(self, X: Any, y: Any = None, weight: Any = None) -> None:
         self.X, self.y, self.weight = X, y, weight
@@ -59,7 +61,7 @@ class RowSource(ABC):
     def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
         """The source of X, with columns learnt or checked."""
         source = cls(X, y, weight)
-        source.opaque = check.opaque
+        source.opaque, source.known = check.opaque, check.known
         check.names(source.names)
         return source
 

@@ -88,7 +88,9 @@ def checked(X: Any, y: Any, weight: Any, name: str, opaque: bool = False) -> Blo
         X = _numbers(block)
     if weight is not None:
         if weight.ndim != 1:
-            raise ValueError(f"{block.called('weight')} has shape {weight.shape}; give one number a row")
+            raise ValueError(
+                f"{block.called('weight')} has shape {weight.shape}; give one number per row"
+            )
         _refuse_nan(~np.isfinite(weight), block.called("weight"))
         if weight.min() < 0:
             raise ValueError(f"{block.called('weight')} has negative entries, in row {weight.argmin()}")
@@ -168,7 +170,7 @@ def _dense(part: Any, name: str, dtype: Any = None) -> NDArray[Any]:
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}") from None
     if found.ndim == 0:
-        raise ValueError(f"{name} is a single {type(part).__name__}; give one number a row")
+        raise ValueError(f"{name} is a single {type(part).__name__}; give one number per row")
     return found
 
 

@@ -211,5 +211,5 @@ class Codec:
         for field in fields(made):
             expected = _TYPES.get(field.type, self._kinds.get(str(field.type), object))
             if not isinstance(named[field.name], expected):
-                raise ValueError(f"{field.name} of {kind} is of another type")
+                raise ValueError(f"{field.name} of {kind} has the wrong type")
         return made(**named)

@@ -112,7 +112,7 @@ class ColumnCheck:
             self.estimator.feature_names_in_ = np.asarray(names, dtype=object)
         elif list(names) != known and not (self.opaque and set(known) <= set(names)):
             raise ValueError(
-                f"the columns of X are {', '.join(names)}; in the rows before they were "
+                f"the columns of X are {', '.join(names)}; in earlier rows they were "
                 f"{', '.join(known)}, in this order"
             )
 
@@ -187,7 +187,7 @@ class Roles:
             present = [c for c in names if not c.startswith("__index_level_")]
             points = [c for c in present if c not in (*targets, *weights)]
             if not points:
-                raise ValueError(f"{file} has no column to predict from beside {', '.join(present)}")
+                raise ValueError(f"{file} has no column to predict from besides {', '.join(present)}")
         named = [*points, *targets]
         twice = [name for name in named if named.count(name) > 1]
         if twice:
@@ -296,4 +296,4 @@ def _refuse_equal_names(X: Any) -> None:
     names = list(X.columns) if hasattr(X, "columns") else []
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"expected unique column names, but {twice!r} comes twice")
+        raise ValueError(f"expected unique column names, but {twice!r} appears twice")

@@ -53,9 +53,7 @@ class DaskRows(RowSource):
     def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
         """See :class:`RowSource`; collections are checked as far as possible without computing them."""
         check.frame(_empty(X))
-        source = cls(X, y, weight)
-        source.opaque = check.opaque
-        return source
+        return super().open(X, y, weight, check)
 
     @property
     def columns(self) -> int:

@@ -63,7 +63,7 @@ class LabelTally:
         """Raise unless there are at least two classes, all of positive weight."""
         labels = self.labels.tolist()
         if len(labels) < 2:
-            raise ValueError(f"there is one class only, {labels[0]!r}; at least two are needed")
+            raise ValueError(f"there is only one class, {labels[0]!r}; at least two are needed")
         if not self.weights.all():
             empty = labels[int(self.weights.argmin())]
             raise ValueError(f"all rows of the class {empty!r} have weight zero; drop them")

@@ -40,7 +40,7 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         if self.mean.shape != other.mean.shape:
-            raise ValueError(f"X has {other.mean.size} columns, but {self.mean.size} in the rows before")
+            raise ValueError(f"X has {other.mean.size} columns, but {self.mean.size} in earlier rows")
         total = self.weight + other.weight
         if total == 0:
             return self

@@ -90,7 +90,7 @@ class ParquetRows(RowSource):
     def _groups(self) -> list[tuple[Path, int, int]]:
         """File, index in the file and number of rows of each row group that is not empty."""
         if not is_whole(self.X.rows) or self.X.rows < 1:
-            raise ValueError(f"rows must be a whole number from 1, got {self.X.rows!r}")
+            raise ValueError(f"rows must be a whole number of at least 1, got {self.X.rows!r}")
         found, bare = [], []
         for path in self.X.files():
             with open_parquet(path) as file:
@@ -101,7 +101,7 @@ class ParquetRows(RowSource):
         if bare:
             others = f" (and {len(bare) - 1} more)" if len(bare) > 1 else ""
             warnings.warn(
-                f"{bare[0]}{others} has no page checksums, and damage may go unseen; write such files "
+                f"{bare[0]}{others} has no page checksums, so damage may go unnoticed; write such files "
                 "with write_page_checksum=True",
                 stacklevel=2,
             )
@@ -153,7 +153,7 @@ class ParquetRows(RowSource):
                         yield block
                     first += batch.num_rows
                 if first != count:
-                    raise ValueError(f"row group {group} has {first} rows, and {count} in the footer")
+                    raise ValueError(f"row group {group} has {first} rows, but {count} in the footer")
             start = 0
 
     def first(self) -> Block:

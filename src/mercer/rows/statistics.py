@@ -75,7 +75,7 @@ class Statistics:
             raise ValueError("these statistics belong to different features and do not add up")
         if self.shift.shape != other.shift.shape:
             raise ValueError(
-                f"y has {other.shift.size} column(s), but {self.shift.size} in the rows before"
+                f"y has {other.shift.size} column(s), but {self.shift.size} in earlier rows"
             )
         other = other.shifted(self.shift)
         kept = ("shift", "fingerprint")
@@ -179,8 +179,8 @@ def collect(
     if found.fingerprint != features.fingerprint:
         # Blocks of an iterator are scaled by the first of them, those of a list by all.
         raise ValueError(
-            f"the checkpoint {kept.path} was made with other features, of blocks given as an iterator "
-            "or not; give them in the same way, or delete the checkpoint"
+            f"the checkpoint {kept.path} was made with other features: blocks were given as an iterator "
+            "in one run only; give them in the same way, or delete the checkpoint"
         )
     if found.weight == 0:
         raise ValueError("all weights are zero; give rows that count")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Self
+from typing import Any
 
 import joblib
 
@@ -14,7 +14,6 @@ from mercer.rows.base import RowSource
 from mercer.rows.blocks import Block, checked, drawn, joined, sample_size, taken
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.columns import (
-    ColumnCheck,
     Labels,
     check_labels,
     check_width,
@@ -39,22 +38,12 @@ class StreamRows(RowSource):
     _journal: list[str] | None = None
     _confirmed = False
     _where: Any = None
-    _known: Labels = None
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
         """Iterables that are not arrays; see :class:`RowSource`."""
         is_array = hasattr(X, "shape") or isinstance(X, str | bytes)
         return complete and isinstance(X, Iterable) and not is_array
-
-    @classmethod
-    def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
-        """See :class:`RowSource`; columns for kernels of whole tables are found by name."""
-        source = cls(X, y, weight)
-        source.opaque = check.opaque
-        source._known = check.known
-        check.names(source.names)
-        return source
 
     @property
     def repeatable(self) -> bool:  # type: ignore[override]
@@ -154,7 +143,7 @@ class StreamRows(RowSource):
 
     def _ordered(self, X: Any, names: Labels) -> Any:
         """A data frame for a kernel of whole tables, in the column order of the fit or first block."""
-        known = self._known if self._labels is None else self._labels[0]
+        known = self.known if self._labels is None else self._labels[0]
         return in_order(X, known) if self.opaque and names is not None and known is not None else X
 
     def first(self) -> Block:

@@ -248,7 +248,7 @@ def _positive(data: Candidates) -> Candidates:
     families = {name: members for name, members in data.families.items() if name not in names}
     if not families:
         raise ValueError(
-            f"a ridge regression needs positive semidefinite kernels, and none of {', '.join(names)} is"
+            f"a ridge regression needs positive semidefinite kernels, but none of {', '.join(names)} is"
         )
     note = f"{' and '.join(names)} left out: a ridge regression needs positive semidefinite kernels"
     return replace(data, families=families, notes=(*data.notes, note))

@@ -403,27 +403,11 @@ class Comparison:
             "inner_folds": self.inner_folds,
             "random_state": self.random_state,
             "kernels": [self._row(score) for score in self.scores],
-            "yardstick": self._yardstick(),
-        }
-
-    def _yardstick(self) -> dict[str, Any] | None:
-        found = self.yardstick
-        if found is None:
-            return None
-        return {
-            "name": found.name,
-            "score": found.mean,
-            "interval_95": list(found.interval),
-            "fold_scores": found.scores.tolist(),
-            "seconds": found.seconds,
+            "yardstick": None if self.yardstick is None else _summary(self.yardstick),
         }
 
     def _row(self, score: KernelScore) -> dict[str, Any]:
-        return {
-            "name": score.name,
-            "score": score.mean,
-            "interval_95": list(score.interval),
-            "fold_scores": score.scores.tolist(),
+        return _summary(score) | {
             "metrics": {name: float(values.mean()) for name, values in score.metrics.items()},
             "p_value": _known(self.adjusted_p_values.get(score.name)),
             "p_value_unadjusted": _known(self.p_values.get(score.name)),
@@ -431,8 +415,17 @@ class Comparison:
             "error_change": self.error_change(score.name),
             "params": score.params,
             "fold_params": score.choices,
-            "seconds": score.seconds,
         }
+
+
+def _summary(score: KernelScore | Yardstick) -> dict[str, Any]:
+    return {
+        "name": score.name,
+        "score": score.mean,
+        "interval_95": list(score.interval),
+        "fold_scores": score.scores.tolist(),
+        "seconds": score.seconds,
+    }
 
 
 def _known(p: float | None) -> float | None:

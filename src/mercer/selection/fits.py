@@ -296,7 +296,7 @@ class Evaluation:
             result = self.scorer(model, others, targets)
         except AttributeError as error:
             raise ValueError(
-                f"the metric does not go with the estimator: {error} For probabilities use "
+                f"the metric does not work with the estimator: {error} For probabilities use "
                 "mercer.machines.SVC(probability=True) as the estimator"
             ) from error
         self._spend("scores", time.thread_time() - processor)

@@ -218,7 +218,7 @@ def plan(
             return Plan(dtype, kept, min(batch, kernels), workers)
     needed = fit + size + 8.0 * rows * rows * combined
     raise ValueError(
-        f"a search on {rows} points needs at least {size_text(needed)}, and max_memory allows "
+        f"a search on {rows} points needs at least {size_text(needed)}, but max_memory allows "
         f"{size_text(max_memory)}; raise it, take fewer points (mercer.selection.representatives), or "
         "landmarks (estimator=mercer.machines.LandmarkClassifier() or LandmarkRegressor(), with alpha)"
     )

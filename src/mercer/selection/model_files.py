@@ -156,7 +156,7 @@ def refuse_local_functions(model: Any) -> None:
     for name, value in model.get_params().items():
         if isinstance(value, FunctionType) and _function(value.__module__, value.__name__) is not value:
             raise ValueError(
-                f"{name.split('__')[-1]} is {value.__qualname__}, which cannot be found by its name; "
+                f"{name.split('__')[-1]} is {value.__qualname__}, which cannot be found by name; "
                 "define the function at the top of a module of your own"
             )
 
@@ -262,7 +262,7 @@ def _check_node(node: dict[str, Any]) -> None:
         return
     if kind not in _EXPECTED.get(loader, ()):
         raise ValueError(
-            f"it holds {kind}, which is none of the types of scikit-learn and Mercer that are expected"
+            f"it holds {kind}, which is not among the expected types of scikit-learn and Mercer"
         )
     file = node.get("file")
     if file is not None and not file.endswith(_ENDINGS[loader]):

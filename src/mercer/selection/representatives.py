@@ -82,7 +82,7 @@ def representatives(
     check_classification_targets(y)
     for name, value in (("per_class", per_class), ("n_init", n_init)):
         if not is_whole(value) or value < 1:
-            raise ValueError(f"{name} must be a whole number from 1, got {value!r}")
+            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
     labels, classes = np.unique(y, return_inverse=True)
     _check_sizes(labels, np.bincount(classes), per_class)
     chosen = []
@@ -103,7 +103,7 @@ def _check_sizes(labels: NDArray[Any], sizes: NDArray[np.intp], per_class: int) 
             )
         if size > MOST_POINTS and size > per_class:
             raise ValueError(
-                f"class {label.item()!r} has {size} points, and a Gram matrix of more than "
+                f"class {label.item()!r} has {size} points, but a Gram matrix of more than "
                 f"{MOST_POINTS} is too large; draw a random part of the class first"
             )
 

@@ -303,7 +303,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         if isinstance(self.cv, Iterable):
             raise ValueError(
-                "nested_scores draws the folds of cv in each training part, and cv holds indices of all "
+                "nested_scores draws the folds of cv in each training part, but cv holds indices of all "
                 "points; give a number or a splitter"
             )
         other = clone(self)

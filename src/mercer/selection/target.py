@@ -130,7 +130,7 @@ def landmark_size(landmarks: Any, rows: int, max_memory: float) -> tuple[int | N
         return None, ""
     size = LANDMARKS if landmarks == "auto" else landmarks
     if not is_whole(size) or size < 1:
-        raise ValueError(f"landmarks must be a whole number from 1, or 'auto', got {landmarks!r}")
+        raise ValueError(f"landmarks must be a whole number of at least 1, or 'auto', got {landmarks!r}")
     return size, f"machines on {size} landmarks: exact ones on {rows} points need {size_text(needed)}"
 
 
@@ -214,7 +214,7 @@ def check_splits(splits: list[Any], y: Any, classifier: bool) -> list[Split]:
             raise ValueError(f"fold {fold} has no {side} points; use other folds")
         if classifier and len(np.unique(y[train])) < 2:
             raise ValueError(
-                f"the training part of fold {fold} has one class only: {y[train].tolist()[0]!r}; "
+                f"the training part of fold {fold} has only one class: {y[train].tolist()[0]!r}; "
                 "use fewer or stratified folds, or drop rare classes"
             )
     return numbered
@@ -228,7 +228,7 @@ def sample_rows(
     Groups are drawn whole, and at least ten of them.
     """
     if most is not None and (not is_whole(most) or most < 2):
-        raise ValueError(f"max_rows must be a whole number from 2, got {most!r}")
+        raise ValueError(f"max_rows must be a whole number of at least 2, got {most!r}")
     rows = len(y)
     if most is None or most >= rows:
         return None
@@ -312,7 +312,7 @@ def _classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     labels, counts = np.unique(y, return_counts=True)
     if len(labels) < 2:
         raise ValueError(
-            f"the target has one class only: {labels.tolist()[0]!r}; give at least two classes"
+            f"the target has only one class: {labels.tolist()[0]!r}; give at least two classes"
         )
     return labels, counts
 

@@ -81,7 +81,7 @@ class Categories(Space, Embedding):
             each = np.atleast_1d(np.asarray(given, dtype=object)).tolist()
         if not each or not all(is_whole(q) and q >= 2 for q in each):
             raise ValueError(
-                f"levels must be a whole number from 2 on, or one for each column, got {given!r}"
+                f"levels must be a whole number of at least 2, or one for each column, got {given!r}"
             )
         if not self._codes:
             whole = tuple(int(q) for q in each)

@@ -120,7 +120,7 @@ def funk_hecke(shape: Shape, n: int, levels: int) -> FunkHecke:
     """
     for value, name, least in ((n, "n", 2), (levels, "levels", 1)):
         if not (is_whole(value) and value >= least):
-            raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
     nodes = _Panels(shape, n, levels).nodes()
     whole = nodes.measure.sum() * 2
     even, odd = nodes.measure * nodes.values / whole

@@ -60,7 +60,7 @@ def power_sums(x: Array) -> Iterator[Array]:
 def _coefficients(x: Array, count: int, columns: int) -> tuple[list[Array], Array]:
     """The first coefficients of ``prod_j (1 - u x_j)^(-columns/2)``, times powers of r; and log r.
 
-    For eigenvalues of at most 1, r keeps them in the floating range: their sum is at most e^count.
+    For eigenvalues of at most 1, r keeps them in the floating-point range: their sum is at most e^count.
     """
     r = count / (count + columns / 2 * x.real.sum(axis=-1))
     sums = (columns / 2 * total for total in power_sums(x * r[..., None]))

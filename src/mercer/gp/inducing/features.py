@@ -110,7 +110,7 @@ class InducingFeatures(SphericalFeatures):
         return inverse_factor(gram)[0]
 
     def serves(self, kernel: Any, inputs: str) -> bool:
-        raise ValueError("inducing points go with their kernel; call fit instead")
+        raise ValueError("inducing points belong to their kernel; call fit instead")
 
     def _write(self, points: Any, out: Array) -> None:
         points = points.toarray() if sparse.issparse(points) else points

@@ -81,7 +81,7 @@ class InducingRows(Features):
         return np.asarray(on_cpu(kernel(rows)), dtype=float)
 
     def serves(self, kernel: Any, inputs: str) -> bool:
-        raise ValueError("inducing points go with their kernel; call fit instead")
+        raise ValueError("inducing points belong to their kernel; call fit instead")
 
     @property
     def fingerprint(self) -> str:

@@ -97,7 +97,7 @@ class _Products(NodeFunction):
         vanishing = largest > 0 and self.law.exponent * math.log(largest) < -LOG_MAX
         if vanishing or not array_namespace(values).isfinite(values).all():
             raise ValueError(
-                f"S^{self.law.exponent} is out of the floating range; use a smaller exponent or "
+                f"S^{self.law.exponent} is out of the floating-point range; use a smaller exponent or "
                 "rescale the edge weights"
             )
         return values
@@ -138,7 +138,7 @@ class _Walks(NodeFunction):
         if self._exponent > LOG_MAX:
             raise ValueError(
                 f"beta of Exponential is too large: exp(beta rho(S)) = exp({self._exponent:.6g}) is out "
-                "of the floating range"
+                "of the floating-point range"
             )
         beta = self.law.beta
         return WalkSeries.reaching(beta, self._exponent / beta, slope is not None), 1.0

@@ -44,7 +44,7 @@ def mirror(K: NDArray[Any]) -> None:
 
 
 def check_finite(K: Array, complaint: str) -> Array:
-    """Raise for values beyond the floating range."""
+    """Raise for values beyond the floating-point range."""
     if not np.isfinite(K).all():
         raise ValueError(complaint)
     return K

@@ -44,12 +44,12 @@ def find(columns: Any, X: Any, name: str) -> tuple[list[Any], list[int], bool]:
     if callable(columns):
         if not is_frame(X):
             raise ValueError(
-                f"a selector of columns needs a data frame, and {name} is none; give positions"
+                f"a selector of columns needs a data frame, but {name} is not one; give positions"
             )
         columns = _chosen(columns, list(columns(X)), name)
     elif hasattr(columns, "meta"):  # an expression of polars
         if not hasattr(X, "with_columns"):
-            raise ValueError(f"{columns!r} selects columns of polars, and {name} is not a polars frame")
+            raise ValueError(f"{columns!r} selects columns of polars, but {name} is not a polars frame")
         columns = _chosen(columns, X.select(columns).columns, name)
     names = list(X.columns) if is_frame(X) else None
     places = None if names is None else {n: i for i, n in reversed(list(enumerate(names)))}
@@ -108,14 +108,14 @@ def _position(column: Any, width: int, places: Places, name: str) -> int:
     if not is_whole(column):
         raise ValueError(f"columns must be names, positions, a slice or a selector, got {column!r}")
     if not -width <= column < width:
-        raise ValueError(f"{name} has {width} columns, and none at position {column}")
+        raise ValueError(f"{name} has {width} columns, but none at position {column}")
     return int(column) % width
 
 
 def _named(column: str, places: Places, name: str) -> int:
     if places is None:
         raise ValueError(
-            f"column {column!r} is asked for by name, and {name} is a bare array without names "
+            f"column {column!r} is asked for by name, but {name} is a bare array without names "
             "(scikit-learn's Gaussian processes turn data frames into one); give a data frame, or "
             "positions such as On([0, 2], ...)"
         )

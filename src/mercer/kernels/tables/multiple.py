@@ -173,7 +173,7 @@ class MultipleKernel(Kernel):
 
     def _check_targets(self, y: Any) -> None:
         if self.objective == "hinge" and _are_numbers(y):
-            raise ValueError("the hinge loss is for classes, and y holds numbers; use objective='ridge'")
+            raise ValueError("the hinge loss is for classes, but y holds numbers; use objective='ridge'")
 
     def scaled_to(
         self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
@@ -268,7 +268,7 @@ class _Problem:
         """Look at some of the points."""
         y = np.asarray(y)
         if count(X) != len(y):
-            raise ValueError(f"X has {count(X)} points, and y has {len(y)} targets")
+            raise ValueError(f"X has {count(X)} points, but y has {len(y)} targets")
         y = _checked_targets(y)
         some = np.unique(np.linspace(0, len(y) - 1, min(len(y), most)).astype(np.intp))
         points, matrices, variances = _safe_indexing(X, some), [], []

@@ -300,7 +300,7 @@ class On(Kernel):
             size, variance = _size_and_variance(self.kernel, points)
         if size > 0 and variance <= _LEAST * size:
             warnings.warn(
-                f"{self.kernel!r} takes all training rows of {self.label} for the same; nothing can be "
+                f"{self.kernel!r} does not tell the training rows of {self.label} apart; nothing can be "
                 "learnt from these columns: leave them out, or use another kernel",
                 DegenerateKernelWarning,
                 stacklevel=5,
@@ -410,7 +410,7 @@ class On(Kernel):
             for key, kind in block.kinds.items():
                 if kind != "numbers":
                     raise ValueError(
-                        f"column {key!r} of {block.name} holds {kind}, and {self.kernel!r} takes "
+                        f"column {key!r} of {block.name} holds {kind}, but {self.kernel!r} takes "
                         f"numbers; for words of a text write On({key!r}, ...), for labels use "
                         "Heat(Categories())"
                     )

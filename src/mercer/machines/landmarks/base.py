@@ -142,7 +142,7 @@ class LandmarkMachine(BaseEstimator, ABC):
             check_positive(self, "alpha")
         if self.n_landmarks != "auto" and not (is_whole(self.n_landmarks) and self.n_landmarks > 0):
             raise ValueError(
-                f"n_landmarks must be a whole number from 1, or 'auto', got {self.n_landmarks!r}"
+                f"n_landmarks must be a whole number of at least 1, or 'auto', got {self.n_landmarks!r}"
             )
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ValueError("landmarks need a kernel that can be evaluated, not a precomputed matrix")
@@ -172,7 +172,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         auto = self.n_landmarks == "auto"
         if auto and not rows.repeatable:
             raise ValueError(
-                "n_landmarks='auto' passes over the rows several times, and an iterator can be read "
+                "n_landmarks='auto' passes over the rows several times, but an iterator can be read "
                 "only once; give a list of blocks, or a number of landmarks"
             )
         kept.results.setdefault("size", _FIRST if auto else int(self.n_landmarks))
@@ -276,10 +276,10 @@ class LandmarkMachine(BaseEstimator, ABC):
         if grade not in ("sampled", "exact"):
             raise ValueError(f"grade must be 'sampled' or 'exact', got {grade!r}")
         if not is_whole(n_rows) or n_rows < 2:
-            raise ValueError(f"n_rows must be a whole number from 2, got {n_rows!r}")
+            raise ValueError(f"n_rows must be a whole number of at least 2, got {n_rows!r}")
         rows = self._weighted(self._rows(X, y, sample_weight, reset=False))
         if not rows.repeatable:
-            raise ValueError("certify passes over the rows again, and an iterator can be read only once")
+            raise ValueError("certify passes over the rows again, but an iterator can be read only once")
         dual = DualObjective(*self._reached)
         if grade == "exact":
             parts = [self._left_out(rows, block) for block in rows.blocks()]

@@ -145,12 +145,12 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         if isinstance(self.alpha, str) and self.loss != "squared":
             raise ValueError(f"alpha='auto' goes with loss='squared', not with loss={self.loss!r}")
         if not is_whole(self.max_iter) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
+            raise ValueError(f"max_iter must be a whole number of at least 1, got {self.max_iter!r}")
 
     def _tallied(self, rows: RowSource, kept: Checkpoint) -> RowSource:
         if not rows.repeatable:
             raise ValueError(
-                "LandmarkClassifier passes over the rows several times, and an iterator can be read "
+                "LandmarkClassifier passes over the rows several times, but an iterator can be read "
                 "only once; give a list of blocks, ParquetBlocks or arrays"
             )
         tally = rows.total(LabelTally.of, "labels", kept, "labels")

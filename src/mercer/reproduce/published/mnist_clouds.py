@@ -238,8 +238,8 @@ EXPERIMENT = Experiment(
         "k(x, x)) inside each training part, and 100 images of each digit are drawn from MNIST's test "
         "part.  The paper does not normalise its kernels; normalised ones are shown beside them.  The "
         "trace kernel has the centred matrix, which the paper's formula omits and its theory needs.  "
-        "The mixture moment is computed in closed form, not as a series.  The Gaussian embedding and the "
-        "table of readings are additions."
+        "The mixture moment is computed in closed form, not as a series.  The Gaussian embedding and "
+        "the table of readings are additions."
     ),
     run=run,
     files=(IMAGES, LABELS),

@@ -216,8 +216,8 @@ EXPERIMENT = Experiment(
         "The paper shows curves without numbers, so ours can only be compared with what it says about "
         "them.  It does not name its vocabulary, training sizes and C.  Ours: 19188 words that occur in "
         "at least two pages, frequencies that sum to one for all kernels, 40 to 600 training pages "
-        "drawn from the training part of each of 20 stratified folds, and the best of five values of C for "
-        "each kernel, as for its width or time.  The exact heat kernel is an addition."
+        "drawn from the training part of each of 20 stratified folds, and the best of five values of C "
+        "for each kernel, as for its width or time.  The exact heat kernel is an addition."
     ),
     run=run,
     files=(COUNTS,),

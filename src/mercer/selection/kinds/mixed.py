@@ -77,7 +77,7 @@ class Mixed(Kind):
     ) -> Candidates:
         """See :class:`Kind`; columns gives the kinds of some columns, see :func:`recognised`."""
         if not is_frame(X):
-            raise ValueError("columns have kinds in a data frame only, and X is none")
+            raise ValueError("columns have kinds only in a data frame, and X is not one")
         frame = _as_pandas(X)
         found = recognised(frame, columns)
         used = [column for column in found if column.kind not in LEFT_OUT]

@@ -166,7 +166,7 @@ class Radial(Realisation):
 
     def log_profile(self) -> Profile:
         """Its logarithm."""
-        raise TypeError("logarithms are known of heat kernels only")
+        raise TypeError("logarithms are known only for heat kernels")
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         return self.multiple(1.0, P, Q, moving)
@@ -358,13 +358,13 @@ def _diagonal(embedding: Embedding, P: Any, profile: Profile, parameters: Sequen
 
 
 def absolute_factor(log_value: float | None, n: int) -> float:
-    """Factor of a normalised kernel in the absolute form; refused outside the floating range."""
+    """Factor of a normalised kernel in the absolute form; refused outside the floating-point range."""
     if log_value is None:
         return 1.0
     if abs(log_value) > LOG_MAX:
         raise ValueError(
             f"the absolute form is exp({log_value:.6g}) on the diagonal in dimension {n}, out of "
-            "the floating range; use normalized=True (and log_self_similarity for the factor), or "
+            "the floating-point range; use normalized=True (and log_self_similarity for the factor), or "
             "the log(X, Y) of a heat kernel"
         )
     return math.exp(log_value)

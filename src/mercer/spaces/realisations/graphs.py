@@ -117,8 +117,8 @@ class NodeFunction(Realisation):
         top = self._log_top
         if abs(top) > LOG_MAX:
             raise ValueError(
-                f"the largest eigenvalue of the kernel is exp({top:.6g}), out of the floating range; "
-                "use normalized=True or a smaller parameter"
+                f"the largest eigenvalue of the kernel is exp({top:.6g}), out of the floating-point "
+                "range; use normalized=True or a smaller parameter"
             )
         return math.exp(top)
 

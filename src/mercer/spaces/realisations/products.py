@@ -146,7 +146,7 @@ class ProductRealisation(Realisation):
     def log(self, P: Any, Q: Any = None) -> Any:
         """See :class:`Realisation`; the sum of those of the factors."""
         if not self._single:
-            raise TypeError("logarithms are known of heat kernels only")
+            raise TypeError("logarithms are known only for heat kernels")
         logs = [kernel.log(x, y) for kernel, x, y in zip(self.heat, *_both(P, Q), strict=True)]
         return reduce(operator.add, logs)
 

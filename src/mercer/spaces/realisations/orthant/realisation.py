@@ -148,7 +148,7 @@ class OrthantRealisation(Realisation):
         if not self._normalized:
             refuse_rows(
                 abs(logs) > LOG_MAX, name,
-                "has a K(x, x) out of the floating range; use normalized=True",
+                "has a K(x, x) out of the floating-point range; use normalized=True",
             )  # fmt: skip
         return _Side(roots, squares / 2, factors)
 
