@@ -81,7 +81,7 @@ def run(
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Helper threads, kept because starting them takes longer than a small run."""
+    """Threads that help the one that runs tasks; to start them takes longer than a small run."""
     return ThreadPoolExecutor(threads - 1)
 
 

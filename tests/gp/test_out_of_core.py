@@ -349,5 +349,5 @@ def test_columns_of_files_are_checked_before_the_work(tmp_path) -> None:
     assert model.elbo_ == pytest.approx(small().fit(X, Y).elbo_, rel=1e-10)
     only = tmp_path / "1.parquet"
     frame[["a"]].to_parquet(only)
-    with pytest.raises(ValueError, match="no column to predict from beside a"):
+    with pytest.raises(ValueError, match="no column to predict from besides a"):
         small().fit(ParquetBlocks(only, target="a"))

@@ -119,7 +119,7 @@ def test_arrays_have_positions() -> None:
         TABLE[["age", "income", "site"]], TABLE.age
     )
     assert process.score(TABLE[["age", "income", "site"]], TABLE.age) > 0.9
-    with pytest.raises(ValueError, match="'age' is asked for by name, but X is a bare array"):
+    with pytest.raises(ValueError, match="'age' is asked for by name, .* X is a bare array"):
         GaussianProcessRegressor(named).fit(TABLE[["age", "income", "site"]], TABLE.age)
     sparse = SphericalGPRegressor(kernel, noise=0.1, optimize=False).fit(numbers, TABLE.age)
     again = SphericalGPRegressor(named, noise=0.1, optimize=False).fit(TABLE, TABLE.age)
@@ -204,7 +204,7 @@ def test_counts_that_are_stored_sparse() -> None:
     ("kernel", "table", "message"),
     [
         (On("height", Linear()), TABLE, "X has no column 'height'; its columns are 'age', 'income'"),
-        (On([9], Linear()), TABLE, "X has 7 columns, but none at position 9"),
+        (On([9], Linear()), TABLE, "X has 7 columns, .* none at position 9"),
         (On([], Linear()), TABLE, "at least one"),
         (On(["age", "age"], Linear()), TABLE, "name a column twice"),
         (On([True], Linear()), TABLE, "a mask of 1 columns does not fit X, which has 7"),

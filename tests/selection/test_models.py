@@ -384,8 +384,8 @@ def test_altered_and_cut_files_are_refused_before_anything_is_made(
     changed[len(whole) // 2] ^= 1
     for content, complaint in (
         (changed, "it is damaged: its checksum does not match its content"),
-        (whole[: len(whole) // 2], "it does not end like a model file of Mercer"),
-        (b"", "it does not end like a model file of Mercer"),
+        (whole[: len(whole) // 2], "it does not end like a model file written by Mercer"),
+        (b"", "it does not end like a model file written by Mercer"),
         (whole.replace(b"mercer model 1", b"mercer model 9"), "it has format 9 of a model file"),
         (whole.replace(b"mercer model 1", b"mercer checkpoint 1"), "it does not end like a model"),
     ):

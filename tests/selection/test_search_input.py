@@ -125,10 +125,10 @@ def test_refit_names_a_single_metric_too() -> None:
         ({"refit": len}, LABELS, "refit must be True, False or the name of a metric"),
         ({"max_memory": "4 GB"}, LABELS, "max_memory must be a positive number"),
         ({"param_grid": []}, LABELS, "param_grid is empty"),
-        ({"scoring": "neg_log_loss"}, LABELS, r"does not go .*SVC\(probability=True\)"),
+        ({"scoring": "neg_log_loss"}, LABELS, r"does not work .*SVC\(probability=True\)"),
         ({}, ["ham"] * 30, "only one class: 'ham'"),
         ({}, [None, *LABELS[1:].tolist()], "row 0 of y has no value; drop"),
-        ({}, np.array(["ham", 1] * 15, dtype=object), "of one type, and y holds int and str"),
+        ({}, np.array(["ham", 1] * 15, dtype=object), "of one type, but y holds int and str"),
     ],
 )
 def test_bad_settings(options, y, message: str) -> None:

@@ -15,7 +15,7 @@ from mercer.engine.base import GramOptions, places
 from mercer.profiles import Profile
 
 #: Fewest pairs of rows, times columns, whose product with a vector is shared; and fewest pairs, and
-#: columns, of a Gram matrix: below, copying costs more than another device saves.
+#: columns, of a Gram matrix: below these, copying costs more than another device saves.
 _PRODUCT, _GRAM, _COLUMNS = 2**37, 2**26, 8192
 
 
@@ -33,7 +33,7 @@ def check_device(name: str) -> None:
 
 
 def on_device(rows: Any, name: str) -> Any:
-    """Checked rows of NumPy or SciPy as those of a tensor on a device."""
+    """Checked NumPy or SciPy rows as a tensor on a device."""
     import torch
 
     if sparse.issparse(rows):

@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 
 #: Rows that are tested for a degenerate kernel.
 _LOOKED_AT = 200
-#: Types that checkpoints hold besides numbers, text and arrays.
+#: What checkpoints hold beside numbers, text and arrays.
 _KEPT = (
     AscentState, HarmonicFeatures, InducingFeatures, InputMap, Moments, SiteSums, Sites,
     SphericalHarmonics, Statistics,
@@ -139,7 +139,7 @@ class SparseGP(BaseEstimator, ABC):
         return None if first is None else on_cpu(first.X[:_LOOKED_AT])
 
     def _warn_of_bounds(self, kernels: list[Any], amplitudes: Array) -> None:
-        """Warn about hyperparameters at their bounds, unless all is noise and they do not matter."""
+        """Warn of hyperparameters at their bounds, unless all is noise and they do not matter."""
         if self.optimize and amplitudes.max() > FLAT:
             warn_at_bounds(self._validate(), kernels)
 

@@ -26,9 +26,9 @@ AMPLITUDES = (1e-6, 1e9)
 NOISES = (1e-7, 1e2)
 #: Processes with a smaller amplitude have found noise alone.
 FLAT = 10 * AMPLITUDES[0]
-#: Amplitudes and noises from which the search restarts if it found noise alone.
+#: Amplitudes and noises from which the search begins anew if it found noise alone.
 _AGAIN = np.log([(a, s) for a in (1.0, 1e2, 1e4, 1e6) for s in (1e-1, 1e-3, 1e-5)])
-#: Largest factor between a restart and the start.
+#: How far restarts stray from the start, as a factor.
 _STRAY = 10.0
 #: Steps of Newton's method, and of the differences that it takes the curvature from.
 _NEWTON_STEPS = 3

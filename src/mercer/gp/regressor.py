@@ -68,11 +68,11 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         harmonics it needs torch, and at most 500 features are used for it.  With inducing points the
         scales are learnt instead of the kernel's own range, which is narrowed if necessary.
     features : {"harmonics", "inducing"}
-        "inducing" uses ``max_features`` functions ``k(v, .)`` of the kernel at inducing points v
-        instead of harmonics.  The points are learnt from a random sample of at most 20000 rows (of an
-        iterator: the first ones), along with the scales if ``ard``, otherwise with the kernel's
-        hyperparameters; amplitude and noise are found from all rows.  With the same number of features
-        it fits uneven functions more closely, and takes longer.
+        "inducing" uses ``max_features`` functions ``k(v, .)`` of the kernel at inducing points v instead
+        of harmonics.  The points are learnt from a random sample of at most 20000 rows (of an iterator:
+        the first ones), along with the scales if ``ard``, else with the kernel's hyperparameters;
+        amplitude and noise are found from all rows.  With as many features it follows uneven functions
+        more closely, and takes longer.
     normalize_y : bool
         Subtract the mean of the targets and divide by their standard deviation.
     amplitude, noise : float
@@ -249,7 +249,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows; the optimisation starts from the present hyperparameters.
 
-        Columns are standardised as in the first call, and columns that are constant in it are ignored,
+        Columns are standardised as in the first call, and those that are constant in it are left out,
         with a warning.  Inducing points and scales are those of the first call too.
         """
         if not hasattr(self, "statistics_"):
@@ -298,7 +298,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         return np.concatenate([np.log([self.amplitude, self.noise]), self.kernel_.theta])
 
     def _finish(self, theta: Array, restarts: int, where: Any = None) -> Self:
-        """Find hyperparameters (on the device of an array) and posterior from the statistics."""
+        """Find hyperparameters and posterior from the statistics, the former where an array lives."""
         statistics = self.statistics_
         self._mean_y = statistics.target_mean if self.normalize_y else np.zeros_like(statistics.shift)
         self._scale_y = statistics.target_scale if self.normalize_y else np.ones_like(statistics.shift)

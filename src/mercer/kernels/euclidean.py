@@ -221,6 +221,7 @@ class Gaussian(RadialKernel):
         columns.check(self, "column_scales")
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """See :class:`~mercer.spaces.base.Embedding`."""
         if number(self.length_scale) < _SINGLE_LENGTH and is_single(X):
             raise ValueError(
                 f"length_scale of Gaussian must be at least {_SINGLE_LENGTH:g} for rows in single "

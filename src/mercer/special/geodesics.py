@@ -22,8 +22,8 @@ from mercer._arrays import Array
 
 #: Numbers of polynomials that are tried.
 _SIZES = (6, 12, 24, 48, 96)
-#: Relative change of a squared length by doubling the polynomials that is small enough: paths converge
-#: geometrically, so the remaining error is of the order of its square.
+#: Relative change of a squared length by twice as many polynomials that is small enough: paths converge
+#: geometrically, so that the error that is left is of the order of its square.
 _TOLERANCE = 1e-7
 #: Relative change of the metric by another Newton step below which a path is near the shortest.
 _DRIFT = 1e-2
@@ -64,7 +64,7 @@ def lengths(metric: MetricFunction, a: Array, b: Array) -> Array:
 
 
 def _integrals(metric: MetricFunction, a: Array, b: Array) -> Array:
-    """The same in one dimension, ``int sqrt(g)``: panels are halved until they converge."""
+    """The same in one dimension, ``int sqrt(g)``: panels are halved until their parts settle."""
     nodes, weights = legendre.leggauss(_POINTS)
 
     def parts(starts: Array, widths: Array) -> Array:

@@ -108,14 +108,14 @@ def _position(column: Any, width: int, places: Places, name: str) -> int:
     if not is_whole(column):
         raise ValueError(f"columns must be names, positions, a slice or a selector, got {column!r}")
     if not -width <= column < width:
-        raise ValueError(f"{name} has {width} columns, but none at position {column}")
+        raise ValueError(f"{name} has {width} columns, and none at position {column}")
     return int(column) % width
 
 
 def _named(column: str, places: Places, name: str) -> int:
     if places is None:
         raise ValueError(
-            f"column {column!r} is asked for by name, but {name} is a bare array without names "
+            f"column {column!r} is asked for by name, and {name} is a bare array without names "
             "(scikit-learn's Gaussian processes turn data frames into one); give a data frame, or "
             "positions such as On([0, 2], ...)"
         )

@@ -34,10 +34,9 @@ from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.labels import ClassWeightedRows, LabelTally, signs
 from mercer.rows.statistics import Statistics, weights_of
 
-#: Most Newton steps on the sample, and the factor of the hinge's width at the first pass over all
-#: rows.
+#: Most Newton steps on the sample, and how much wider a hinge is when all rows come.
 _STEPS, _WIDER = 300, 10.0
-#: Least width of the hinge for leave-one-out values.
+#: Least width of the hinge where rows are left out.
 _CALIBRATION = 0.1
 
 
@@ -49,14 +48,14 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     several classes, each is separated from the rest.  Landmarks are chosen and rows summed up as in
     :class:`LandmarkRegressor`.
 
-    The squared loss ``(1 - z)^2`` takes one pass for all classes.  The logistic loss, ``log(1 +
-    exp(-z))``, the squared hinge loss, ``max(0, 1 - z)^2``, and the hinge loss, ``max(0, 1 - z)``,
-    take more passes.  Each is a Newton step that sums up a matrix for each class.  Steps are taken
-    first on the sample of landmarks and then on all rows (if there are more), until the relative
-    duality gap among functions of the landmarks is at most ``tol``.  For squared hinge loss the
-    matrices need only rows within the margin, for hinge loss only the few rows near it.  The hinge
-    loss is smoothed to ``h log(1 + exp((1 - z) / h))`` with a width h that shrinks during the fit; the
-    gap is that of the hinge loss itself.  ``SVC(kernel, C)``, and with squared hinge loss
+    The squared loss ``(1 - z)^2`` takes one pass for all classes.  The logistic loss,
+    ``log(1 + exp(-z))``, the squared hinge loss, ``max(0, 1 - z)^2``, and the hinge loss,
+    ``max(0, 1 - z)``, take further ones: Newton steps, each of which sums up a matrix for each class,
+    first on the sample of landmarks and then on all rows (if these are more), until the relative duality
+    gap among functions of the landmarks is at most ``tol``.  The matrices need only rows within their
+    margin for squared hinge loss, and only those near it, which are few, for hinge loss.
+    The hinge loss is smoothed by ``h log(1 + exp((1 - z) / h))`` with a width h that shrinks on the way;
+    the gap is that of the hinge loss itself.  ``SVC(kernel, C)``, and with squared hinge loss
     scikit-learn's ``LinearSVC(C)``, have ``alpha = 1 / (2 C)``.
 
     Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in

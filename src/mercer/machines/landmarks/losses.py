@@ -47,7 +47,7 @@ class MarginLoss(ABC):
     Parameters
     ----------
     width : float or array of shape (q,)
-        Width over which a kink of the loss is smoothed; ignored by smooth losses.
+        How far a loss with a kink is smoothed around it; others do not look at it.
     """
 
     width: Any = 1.0
@@ -125,7 +125,7 @@ class LossSums:
     drift : array of shape (M + 1, q)
         Of derivatives, with respect to the logarithm of the width, of slopes times ``y phi``.
     hessian : array of shape (q, M + 1, M + 1)
-        Of curvatures times ``phi phi'``, for the outputs that have not converged.
+        Of curvatures times ``phi phi'``, of the outputs that are still open.
     """
 
     values: Array
@@ -167,7 +167,7 @@ class LossSums:
 
 
 def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, open_outputs: Array) -> LossSums:
-    """Sums over a few rows, on their device."""
+    """Sums over a few rows, where they live."""
     xp = array_namespace(phi)
     terms = loss.terms(y * (phi @ b))
     sides = [xp.astype(sign * y > 0, phi.dtype) * w[:, None] for sign in (1, -1)]

@@ -13,13 +13,14 @@ from mercer.machines.certificate import DualObjective
 from mercer.machines.landmarks.losses import LossSums, MarginLoss, loss_sums
 from mercer.machines.program import Array
 
-#: Factor by which the width of the hinge shrinks once a step predicts less gain than smoothing costs.
+#: A hinge that is not sharp enough is made so by this factor once a step promises less than its
+#: smoothing costs.
 _SHARPER = 0.3
-#: A step that does not improve the objective is shortened by this factor.
+#: A step that does not improve the objective is cut to this part of it.
 _SHORTER = 0.25
 #: Added to the diagonal of the Hessian, relative to it.
 _JITTER = 1e-12
-#: End of a line search: slope relative to that at its start, and number of trials.
+#: Where a search along a step ends: slope, relative to that at its start, and number of trials.
 _FLAT, _TRIALS = 0.1, 30
 
 
@@ -32,7 +33,7 @@ class NewtonState:
     b : array of shape (M + 1, q)
         Coefficients, with the bias in the last row.
     origin, value : arrays of shape (M + 1, q) and (q,)
-        Start of the last step, and the objective there.
+        Where the last step came from, and the objective there.
     width : array of shape (q,)
         Of the loss.
     open_outputs : array of shape (q,)
@@ -82,7 +83,7 @@ def minimise(
 ) -> NewtonSolution:
     """Minimise ``sum w loss + alpha |b|^2`` for each output.
 
-    A smoothed loss is made sharper during the iteration, until smoothing costs less than ``tol``.
+    A loss that is smoothed is made sharper on the way, until that costs less than ``tol``.
 
     Parameters
     ----------
@@ -94,9 +95,9 @@ def minimise(
     tol : float
         Largest relative duality gap.
     max_iter : int
-        Largest number of passes.
+        Most passes.
     search : callable, optional
-        Step length for each output; 1 by default.
+        How far to go along the step of each output; one without.
     """
     while True:
         sums = evaluate(state)
@@ -171,9 +172,9 @@ class RowsInMemory:
         return loss_sums(loss, self.phi, self.y, self.w, state.b, state.open_outputs)
 
     def search(self, state: NewtonState, step: Array, alpha: float) -> Array:
-        """Step length for each output at which the objective is almost flat.
+        """How far to go along the step of each output: where the objective is almost flat.
 
-        A Newton iteration on the slope, with bisection if it leaves the bracket.
+        A Newton iteration for its slope, by bisection where that leaves the bracket.
         """
         z, along = self.y * (self.phi @ state.b), self.y * (self.phi @ step)
         square = 2 * alpha * (step[:-1] ** 2).sum(axis=0)

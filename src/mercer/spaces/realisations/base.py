@@ -255,7 +255,7 @@ class Operands:
         self.scales = self._scales()
 
     def under(self, embedding: Embedding) -> Operands:
-        """The same under an embedding that differs only in factors of rows."""
+        """The same under an embedding that has other factors of rows at most."""
         other = copy.copy(self)
         other._embedding = embedding
         other.scales = other._scales()
