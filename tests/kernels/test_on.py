@@ -119,7 +119,7 @@ def test_arrays_have_positions() -> None:
         TABLE[["age", "income", "site"]], TABLE.age
     )
     assert process.score(TABLE[["age", "income", "site"]], TABLE.age) > 0.9
-    with pytest.raises(ValueError, match="'age' is asked for by name, .* X is a bare array"):
+    with pytest.raises(ValueError, match=r"'age' is asked for by name, .* X is a bare array"):
         GaussianProcessRegressor(named).fit(TABLE[["age", "income", "site"]], TABLE.age)
     sparse = SphericalGPRegressor(kernel, noise=0.1, optimize=False).fit(numbers, TABLE.age)
     again = SphericalGPRegressor(named, noise=0.1, optimize=False).fit(TABLE, TABLE.age)

@@ -241,9 +241,9 @@ def test_what_is_refused() -> None:
 def test_groups_are_kept_apart_in_mixed_tables() -> None:
     # Each patient has a label of its own, which tells the class of rows that were seen.
     rng = np.random.default_rng(0)
-    patients = np.repeat(np.arange(20), 4)
-    table = pd.DataFrame({"ward": [f"ward {p}" for p in patients], "x": rng.normal(size=80)})
-    y = np.arange(20)[patients] % 2
+    patients = np.repeat(np.arange(40), 4)
+    table = pd.DataFrame({"ward": [f"ward {p}" for p in patients], "x": rng.normal(size=160)})
+    y = patients % 2
     kernels = {"labels": On(["ward"], Heat(Categories(), t=0.5))}
     leaking = compare(table, y, kernels=kernels, folds=3)
     honest = compare(table, y, kernels=kernels, folds=3, groups=patients)

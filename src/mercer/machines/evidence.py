@@ -290,5 +290,8 @@ def _log_forms(operator: Any, Z: Array) -> Array:
 
 
 def _quadrature(diagonals: list[Array], offs: list[Array], column: int) -> float:
-    nodes, vectors = eigh_tridiagonal([d[column] for d in diagonals], [o[column] for o in offs])
+    # LAPACK's quicker ``stemr`` gives up on some of these matrices.
+    nodes, vectors = eigh_tridiagonal(
+        [d[column] for d in diagonals], [o[column] for o in offs], lapack_driver="stev"
+    )
     return float(vectors[0] ** 2 @ np.log(np.maximum(nodes, 1e-300)))

@@ -46,7 +46,7 @@ class InducingRows(Features):
 
     @classmethod
     def of(cls, kernel: Any, sample: Block, size: int, seed: int) -> InducingRows:
-        """Features at most ``size`` rows of a sample, chosen at random where much variance remains."""
+        """Features at no more than ``size`` rows of a sample, at random where much variance is left."""
         pivots, L = choose_landmarks(kernel, sample, size, np.random.default_rng(seed))
         return cls(LandmarkFeatures.of(kernel, sample, pivots, L, opaque=True))
 

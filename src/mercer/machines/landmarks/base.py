@@ -165,7 +165,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         return open_rows(X, y, weight, self._column_check(reset, **self._target_options))
 
     def _collect(self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array]) -> Block:
-        """Choose landmarks and sum up the rows; with "auto" until doubling them does not pay.
+        """Choose landmarks and sum up the rows; with "auto" until twice as many do not pay.
 
         Returns the sample from which landmarks were chosen.
         """
@@ -192,7 +192,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         return sample
 
     def _choose(self, rows: RowSource, kept: Checkpoint, size: int) -> tuple[LandmarkFeatures, Block]:
-        """Landmarks from a sample of the rows, the same if a fit is resumed; and the sample."""
+        """Landmarks of a sample of the rows, the same if the fit goes on; and the sample."""
         if "seed" not in kept.results:
             kept.results["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
         seed = kept.results["seed"]

@@ -190,7 +190,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self.intercept_ = bias
 
     def _solve_squares(self, sums: RidgeSums, sample: Block) -> None:
-        """All classes from one decomposition, and sigmoids from leave-one-out values of the sample."""
+        """All classes from one decomposition, and sigmoids from the rows of the sample left out."""
         found = sums.solve(self.alpha_)
         self._keep(found.coefficients, found.bias)
         self.dual_gap_, self.n_iter_ = 0.0, 1
@@ -260,7 +260,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         return replace(start, b=found.b, origin=found.b, width=width)
 
     def _in_memory(self, features: LandmarkFeatures, sample: Block) -> RowsInMemory:
-        """Features of the sample, with weights scaled up to those of all rows."""
+        """Features of the sample, whose weights stand for those of all rows."""
         parts = list(with_bias(features, sample, self._signs))
         phi, y, w = (np.concatenate(part) for part in zip(*parts, strict=True))
         return RowsInMemory(phi, y, w * (self.statistics_.weight / w.sum()), self._margin_loss)
