@@ -320,7 +320,7 @@ class On(Kernel):
         """A copy that has learnt columns and preparation, the columns, and the points."""
         self.validate()
         block = Block.of(self.columns, X, "X")
-        if count(block.table) == 0:
+        if count(block.rows) == 0:
             raise ValueError("X holds no rows; at least one is needed")
         if not isinstance(self.prepare, FrozenEstimator):
             self._refuse_identifiers(block)
@@ -328,7 +328,7 @@ class On(Kernel):
         learnt.columns = block.keys[0] if block.single else block.keys
         transformer = self._transformer(block)
         if transformer is not None and not isinstance(transformer, FrozenEstimator):
-            raw = self._raw(block, lenient=preparation.takes_missing(transformer))
+            raw = self._raw(block, lenient=preparation.fills_in(transformer))
             with learnt._named_in_errors():
                 transformer = preparation.fitted(transformer, raw, y)
         learnt.prepare = transformer
@@ -353,7 +353,7 @@ class On(Kernel):
             return None
         if self.dates is None and not block.numeric and "text" in block.kinds.values():
             return CountVectorizer()
-        return preparation.scaler(self.kernel, with_mean=not sparse.issparse(block.table))
+        return preparation.scaler(self.kernel, with_mean=not sparse.issparse(block.rows))
 
     def _refuse_identifiers(self, block: Block) -> None:
         """Refuse identifiers as numbers and labels; texts, nodes and strings have a right to differ."""
@@ -382,10 +382,10 @@ class On(Kernel):
                 f"scaled_to(X) first, or fit a machine with {self!r}"
             )
         fitted = self.prepare.estimator
-        points = preparation.transformed(
-            fitted, self._raw(block, lenient=preparation.takes_missing(fitted))
-        )
-        if getattr(getattr(points, "dtype", None), "kind", "") == "f" and np.isnan(points.sum()):
+        lenient = preparation.fills_in(fitted)
+        points = preparation.transformed(fitted, self._raw(block, lenient=lenient))
+        is_float = getattr(getattr(points, "dtype", None), "kind", "") == "f"
+        if lenient and is_float and np.isnan(points.sum()):
             left = np.isnan(points).any(axis=0)
             block.refuse_missing(left if len(left) == len(block.keys) else None)
         return points

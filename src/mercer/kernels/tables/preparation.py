@@ -21,9 +21,9 @@ def scaler(kernel: Any, with_mean: bool) -> StandardScaler | None:
     return None if space is None else space.column_scaler(with_mean)
 
 
-def takes_missing(transformer: Any) -> bool:
-    """Tell whether missing values may be left to a transformer; documents cannot be missing."""
-    return not isinstance(transformer, CountVectorizer)
+def fills_in(transformer: Any) -> bool:
+    """Tell whether a transformer may do something about missing values; scaling and counting do not."""
+    return not isinstance(transformer, CountVectorizer | StandardScaler)
 
 
 def fitted(transformer: Any, raw: Any, y: Any) -> FrozenEstimator:
