@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, time, timedelta
 from functools import cached_property, partial
 from numbers import Number
 from typing import Any
@@ -110,7 +110,9 @@ def _position(column: Any, width: int, named: Callable[[str], int], name: str) -
     if not is_whole(column):
         raise ValueError(f"columns must be names, positions, a slice or a selector, got {column!r}")
     if not -width <= column < width:
-        raise ValueError(f"{name} has {width} columns, and none at position {column}")
+        raise ValueError(
+            f"{name} has {width} columns, and none at position {column} (whole numbers are positions)"
+        )
     return int(column) % width
 
 
@@ -190,17 +192,41 @@ class Block:
         """What each column holds."""
         return {key: holds(column) for key, column in zip(self.keys, self.columns, strict=True)}
 
+    @cached_property
+    def is_sparse(self) -> bool:
+        """Whether numbers are held in a sparse matrix, or in columns of pandas that store no zeros."""
+        if not is_frame(self.rows):
+            return bool(sparse.issparse(self.rows))
+        return all(getattr(dtype, "fill_value", None) == 0 for dtype in self._types)
+
     def numbers(self) -> Any:
         """Columns of numbers as an array, NaN where they are missing; sparse if all of them are."""
-        if not is_frame(self.table):
+        if not is_frame(self.rows):
             return as_numbers(self.table, self.name)
-        kinds = {str(dtype) for dtype in self._types}
-        if all(kind.startswith("Sparse") for kind in kinds):
+        if self.is_sparse:
             return sparse.csr_matrix(self.table.sparse.to_coo())
+        kinds = {str(dtype) for dtype in self._types}
         dtype = np.float32 if kinds <= {"float32", "Float32"} else np.float64
-        if hasattr(self.table, "iloc"):
-            return self.table.to_numpy(dtype=dtype, na_value=np.nan)
-        return np.asarray(self.table.to_numpy(), dtype=dtype)
+        if any(kind.startswith("complex") for kind in kinds):
+            self._refuse_values(float, "a real number")
+        try:
+            if hasattr(self.table, "iloc"):
+                return self.table.to_numpy(dtype=dtype, na_value=np.nan)
+            return np.asarray(self.table.to_numpy(), dtype=dtype)
+        except (TypeError, ValueError):
+            self._refuse_values(float, "a real number")
+            raise
+
+    def _refuse_values(self, convert: Callable[[Any], Any], what: str) -> None:
+        """Raise for a value that cannot be converted, by column and row."""
+        for key, column in zip(self.keys, self.columns, strict=True):
+            for row, value in enumerate(_values(column)):
+                try:
+                    convert(value)
+                except (TypeError, ValueError):
+                    raise ValueError(
+                        f"column {key!r} of {self.name} has {value!r} in row {row}, which is not {what}"
+                    ) from None
 
     def objects(self) -> Array:
         """Columns as an array of objects."""
@@ -217,7 +243,11 @@ class Block:
                 column = column.dt.tz_localize(None)  # the time that clocks showed
             elif getattr(column.dtype, "time_zone", None) is not None:
                 column = column.dt.replace_time_zone(None)
-            moments = np.array([_moment(value) for value in _values(column)], dtype="datetime64[us]")
+            try:
+                moments = np.array([_moment(v) for v in _values(column)], dtype="datetime64[us]")
+            except ValueError:
+                self._refuse_values(_moment, "a date such as 2024-03-01 or 2024-03-01T06:30")
+                raise
             start = moments.astype("datetime64[D]") if unit == "hours" else np.datetime64("1970-01-01")
             found[:, i] = (moments - start) / np.timedelta64(1, "h" if unit == "hours" else "D")
         return found
@@ -233,13 +263,23 @@ class Block:
                 others = int(found.sum()) - 1
                 more = f" (and {others} more row{'s' if others > 1 else ''})" if others else ""
                 how, which = "SimpleImputer(strategy='constant', fill_value='unknown')", "labels"
-                if _is_float(column.dtype):
+                if self.kinds[key] in ("numbers", "dates"):
                     how, which = "make_pipeline(SimpleImputer(), StandardScaler())", "numbers"
                 raise ValueError(
                     f"column {key!r} of {self.name} has a missing value in row {int(found.argmax())}"
                     f"{more}; drop such rows or write a value; a kernel of {which} with "
                     f"prepare={how} fills them in itself"
                 )
+
+    def refuse_infinite(self, values: Any) -> None:
+        """Raise for infinite values among those of the columns, by column and row."""
+        found = np.isinf(values) if isinstance(values, np.ndarray) else np.zeros((0, 0))
+        if found.any():
+            row, place = np.argwhere(found)[0].tolist()
+            raise ValueError(
+                f"column {self.keys[place]!r} of {self.name} has an infinite value in row {row}; drop "
+                "such rows, or write a number"
+            )
 
     def refuse_identifiers(self, labels: bool) -> None:
         """Raise for columns that number the rows or, if they are labels, name them."""
@@ -313,7 +353,7 @@ def holds(column: Any) -> str:
     if kind in "biufcmM":
         return "dates" if kind in "mM" else "numbers"
     first = next((value for value in _values(column) if not is_missing(value)), None)
-    if isinstance(first, date | np.datetime64):
+    if isinstance(first, date | time | timedelta | np.datetime64 | np.timedelta64):
         return "dates"
     if isinstance(first, str | bytes):
         return "text"
@@ -328,8 +368,13 @@ def _values(column: Any) -> Array:
 
 
 def _moment(value: Any) -> Any:
+    """A date, or a time of day or duration after the first moment of 1970."""
     if is_missing(value):
         return np.datetime64("NaT")
+    if isinstance(value, time):
+        return np.datetime64(f"1970-01-01T{value.replace(tzinfo=None)}")
+    if isinstance(value, timedelta | np.timedelta64):
+        return np.datetime64(0, "us") + np.timedelta64(value)
     return np.datetime64(value, "ns") if is_whole(value) else np.datetime64(value)
 
 

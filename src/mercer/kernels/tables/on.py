@@ -353,7 +353,7 @@ class On(Kernel):
             return None
         if self.dates is None and not block.numeric and "text" in block.kinds.values():
             return CountVectorizer()
-        return preparation.scaler(self.kernel, with_mean=not sparse.issparse(block.rows))
+        return preparation.scaler(self.kernel, with_mean=not block.is_sparse)
 
     def _refuse_identifiers(self, block: Block) -> None:
         """Refuse identifiers as numbers and labels; texts, nodes and strings have a right to differ."""
@@ -404,9 +404,10 @@ class On(Kernel):
         """Columns as a kernel or transformer takes them; missing values are refused unless lenient."""
         if block.numeric and (self.kernel.requires_vector_input or lenient):
             values = block.numbers()
-            total = values.sum()
-            if not lenient and total != total:
-                block.refuse_missing()
+            if not abs(values.sum()) < np.inf:
+                if not lenient:
+                    block.refuse_missing()
+                block.refuse_infinite(values)
             return values
         if not lenient:
             block.refuse_missing()

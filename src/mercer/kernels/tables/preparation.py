@@ -34,6 +34,9 @@ def fitted(transformer: Any, raw: Any, y: Any) -> FrozenEstimator:
         if not isinstance(transformer, CountVectorizer):
             raise
         raise ValueError(f"{error}; use Heat(Categories()) if values are labels, not texts") from error
+    except AttributeError:
+        _refuse_other_than_texts(transformer, raw)
+        raise
 
 
 def transformed(transformer: Any, raw: Any) -> Any:
@@ -43,5 +46,16 @@ def transformed(transformer: Any, raw: Any) -> Any:
         if transformer.with_mean:
             raw = np.subtract(raw, transformer.mean_, dtype=raw.dtype)
         return np.divide(raw, transformer.scale_, dtype=raw.dtype) if transformer.with_std else raw
-    points = transformer.transform(raw)
+    try:
+        points = transformer.transform(raw)
+    except AttributeError:
+        _refuse_other_than_texts(transformer, raw)
+        raise
     return points.to_numpy() if frames.is_frame(points) else points
+
+
+def _refuse_other_than_texts(transformer: Any, raw: Any) -> None:
+    """Raise for documents that words cannot be counted in, which scikit-learn does not name."""
+    for row, value in enumerate(raw if isinstance(transformer, CountVectorizer) else ()):
+        if not isinstance(value, str | bytes):
+            raise ValueError(f"row {row} holds {value!r}, which is not a text") from None
