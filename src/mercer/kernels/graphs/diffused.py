@@ -149,12 +149,15 @@ class Diffused(StructuredKernel):
         return self.base.learnt_from(points), points
 
     @property
-    def _attribute_names(self) -> list[Any]:
-        """Names of the columns of the attributes, or their positions; none if there are no columns."""
+    def _attribute_names(self) -> list[str]:
+        """Names of the columns of the attributes, or their numbers; none if there are no columns.
+
+        Never bare positions, which would be those of a table that has the nodes in a column.
+        """
         if hasattr(self.attributes, "columns"):
-            return list(self.attributes.columns)
+            return list(map(str, self.attributes.columns))
         shape: Any = getattr(self.attributes, "shape", ())
-        return list(range(shape[1])) if len(shape) == 2 else []
+        return [f"attribute {i}" for i in range(shape[1])] if len(shape) == 2 else []
 
     def _features(self) -> Any:
         """Explicit features of the base kernel for all nodes; None if it has none."""

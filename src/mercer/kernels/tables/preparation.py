@@ -31,7 +31,7 @@ def fitted(transformer: Any, raw: Any, y: Any) -> FrozenEstimator:
     try:
         return FrozenEstimator(clone(transformer).fit(raw, y))
     except ValueError as error:
-        if not isinstance(transformer, CountVectorizer):
+        if "vocabulary" not in str(error):
             raise
         raise ValueError(f"{error}; use Heat(Categories()) if values are labels, not texts") from error
     except AttributeError:
