@@ -30,16 +30,16 @@ class DaskRows(RowSource):
     use, or in threads.  What a worker had when it died is computed again by another.
     """
 
-    def __init__(self, X: Any, y: Any, weight: Any = None) -> None:
+    def __init__(self, X: Any, y: Any, weight: Any = None, *, opaque: bool = False) -> None:
         from dask.base import tokenize
 
-        X = _table(X)
+        X = _table(X, opaque)
         y = _beside(X, y, "y", (1, 2))
         weight = None if weight is None else _beside(X, weight, "sample_weight", (1,))
         parts = _delayed(X)
         weights = [None] * len(parts) if weight is None else _delayed(weight)
         super().__init__(X, y, weight)
-        self.flat = y.ndim == 1
+        self.flat, self.opaque = y.ndim == 1, opaque
         self.length = len(parts)  # partitions
         self._token = tokenize(X, y, weight)
         #: Number, rows, targets and weights of each partition.
@@ -54,9 +54,7 @@ class DaskRows(RowSource):
     def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
         """See :class:`RowSource`; collections are checked as far as that goes without computing them."""
         check.frame(_empty(X))
-        source = cls(X, y, weight)
-        source.opaque = check.opaque
-        return source
+        return cls(X, y, weight, opaque=check.opaque)
 
     @property
     def columns(self) -> int:
@@ -134,8 +132,9 @@ class DaskRows(RowSource):
 
         if any(None in shape for _, *shape in outputs):
             raise ValueError("return_cov needs all rows at once; give an array that is in memory")
-        ColumnCheck(model, reset=False).frame(_empty(X))
-        X = _table(X)
+        check = model._column_check(reset=False)
+        check.frame(_empty(X))
+        X = _table(X, check.opaque)
         shared = dask.delayed(copy(model), pure=False, traverse=False)
         lengths = _sizes(X)
         found = [
@@ -167,14 +166,14 @@ def _empty(X: Any) -> Any:
     return make_meta(X) if hasattr(X, "columns") else np.empty((0, *X.shape[1:]))
 
 
-def _table(X: Any) -> Any:
-    """A collection of two dimensions, in partitions of rows."""
+def _table(X: Any, opaque: bool) -> Any:
+    """A collection of two dimensions, in partitions of rows; of numbers unless the kernel looks at them."""
     if not hasattr(X, "ndim") or X.ndim != 2:
         shape = getattr(X, "shape", type(X).__name__)
         raise ValueError(f"X must be a Dask array or data frame with rows and columns, got {shape}")
     if not hasattr(X, "columns"):
         return X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
-    for name, dtype in X.dtypes.items():
+    for name, dtype in () if opaque else X.dtypes.items():
         if getattr(dtype, "kind", "O") not in "biuf":
             raise ValueError(f"column {name!r} of X holds {dtype}, not numbers; encode or drop it")
     return X
