@@ -79,8 +79,7 @@ def parts(links: sparse.csr_array, words: sparse.csr_array, loss: str) -> dict[s
     return {
         "words": [Diffused(graphs[1], Linear(), 1e-6, weighted)],
         "links": [
-            Matern(graph, nu=nu, length_scale=scale)
-            for graph, (nu, scale) in product(graphs, MATERN)
+            Matern(graph, nu=nu, length_scale=scale) for graph, (nu, scale) in product(graphs, MATERN)
         ],
         "words, diffused": [
             Diffused(graph, Linear(), t, own, normalized=unit, nu=nu)
