@@ -46,7 +46,8 @@ def main() -> None:
         other = pl.from_pandas(frame)
         learnt = {name: kernel.learnt_from(frame) for name, kernel in kernels()}
         arrays = {name: [(kernel.kernel, kernel.points(frame))] for name, kernel in learnt.items()}
-        learnt["sum of all"], arrays["sum of all"] = sum(learnt.values()), sum(arrays.values(), [])
+        learnt["sum of all"] = sum(learnt.values())
+        arrays["sum of all"] = [pair for (pair,) in arrays.values()]
         for name, kernel in learnt.items():
             own, *others = ratios(
                 lambda own=arrays[name]: [k(P) for k, P in own],

@@ -270,7 +270,8 @@ class GammaDiffusion(Law):
 class RandomTime(Law):
     """Diffusion for a random time of mean t: ``a(lambda) = (1 + lambda t / nu)^(-nu)``.
 
-    The time has a Gamma distribution of shape nu.  ``raised`` is added to the exponent, as in derivatives.
+    The time has a Gamma distribution of shape nu.  ``raised`` is subtracted from the exponent, as
+    derivatives need it.
     """
 
     t: Any

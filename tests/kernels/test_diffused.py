@@ -53,10 +53,8 @@ def test_random_times_on_a_graph_that_is_never_decomposed() -> None:
     lattice = nx.convert_node_labels_to_integers(nx.grid_2d_graph(50, 90))
     graph, X = Graph(lattice), np.random.default_rng(1).normal(size=(4500, 3))
     some = [0, 44, 2000, 4499]
-    flow = spsolve(
-        (sparse.eye_array(4500) + 0.8 * graph.operator("laplacian").matrix).tocsc(),
-        np.eye(4500)[:, some],
-    )
+    system = sparse.eye_array(4500) + 0.8 * graph.operator("laplacian").matrix
+    flow = spsolve(system.tocsc(), np.eye(4500)[:, some])
     kernel = Diffused(graph, Gaussian(2.0), 0.8, attributes=X, nu=1.0)
     np.testing.assert_allclose(kernel(some), flow.T @ Gaussian(2.0)(X) @ flow, atol=1e-11)
 

@@ -86,4 +86,5 @@ def test_a_single_column_of_numbers() -> None:
     result = compare(table, np.where(table.x.abs() > 0.7, "far", "near"), folds=2)
     assert {score.name for score in result.scores} == {"Gaussian", "linear"}
     assert "Gaussian kernel is the best" in result.verdict
-    assert result.scores[0].name == "Gaussian" and result.scores[0].mean > 0.8
+    assert result.scores[0].name == "Gaussian"
+    assert result.scores[0].mean > 0.8

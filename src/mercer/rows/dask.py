@@ -167,7 +167,7 @@ def _empty(X: Any) -> Any:
 
 
 def _table(X: Any, opaque: bool) -> Any:
-    """A collection of two dimensions, in partitions of rows; of numbers unless the kernel looks at them."""
+    """A collection of two dimensions, in partitions of rows; of numbers unless points are opaque."""
     if not hasattr(X, "ndim") or X.ndim != 2:
         shape = getattr(X, "shape", type(X).__name__)
         raise ValueError(f"X must be a Dask array or data frame with rows and columns, got {shape}")

@@ -149,7 +149,7 @@ class Diffused(StructuredKernel):
         return self.space.check(X, "X"), None if Y is None else self.space.check(Y, "Y")
 
     def _heat(self, raised: int = 0) -> NodeFunction:
-        """The matrix ``e^(-tL)``, or ``(1 + t L / nu)^(-nu)`` with something added to the exponent."""
+        """The matrix ``e^(-tL)``, or ``(1 + t L / nu)^(-nu - raised)``."""
         t = number(self.t)
         law = Diffusion(t) if self.nu == np.inf else RandomTime(t, self.nu, raised)
         return self.space.realise(law, 0, normalized=False)
