@@ -112,9 +112,7 @@ def test_values_that_are_refused(kernel, values, message: str) -> None:
 
 def test_what_is_no_date_is_named() -> None:
     table = pd.DataFrame({"when": ["2024-01-01", "31.12.2024"]})
-    with pytest.raises(
-        ValueError, match=r"'when' of X has '31\.12\.2024' in row 1, which is not"
-    ):
+    with pytest.raises(ValueError, match=r"'when' of X has '31\.12\.2024' in row 1, which is not"):
         On("when", Gaussian(), dates="days")(table)
     late = pd.DataFrame({"when": pd.to_datetime(["2024-01-01", None])})
     with pytest.raises(ValueError, match=r"missing value in row 1.*SimpleImputer"):

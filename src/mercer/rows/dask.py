@@ -1,4 +1,4 @@
-"""Rows in partitions of Dask collections: sums are made where the rows are."""
+"""Rows in partitions of Dask collections, summed where they are."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ ROUND = 32
 class DaskRows(RowSource):
     """Partitions of X, y and weights, not computed yet.
 
-    Nothing but sums travels, and they add up in a tree.  Dask runs it: on the cluster whose client is in
-    use, or in threads.  What a worker had when it died is computed again by another.
+    Only sums are sent, and they are added in a tree.  Dask runs the tasks on the cluster whose client
+    is in use, or in threads.  If a worker dies, another computes its part again.
     """
 
-    def __init__(self, X: Any, y: Any, weight: Any = None, *, opaque: bool = False) -> None:
+    def __init__(self, X: Any, y: Any, weight: Any = None) -> None:
         from dask.base import tokenize
 
-        X = _table(X, opaque)
+        X = _table(X)
         y = _beside(X, y, "y", (1, 2))
         weight = None if weight is None else _beside(X, weight, "sample_weight", (1,))
         parts = _delayed(X)
         weights = [None] * len(parts) if weight is None else _delayed(weight)
         super().__init__(X, y, weight)
-        self.flat, self.opaque = y.ndim == 1, opaque
+        self.flat = y.ndim == 1
         self.length = len(parts)  # partitions
         self._token = tokenize(X, y, weight)
         #: Number, rows, targets and weights of each partition.
@@ -47,29 +47,27 @@ class DaskRows(RowSource):
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
-        """See :class:`RowSource`."""
         return not complete and _is_dask(X)
 
     @classmethod
     def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
-        """See :class:`RowSource`; collections are checked as far as that goes without computing them."""
-        check.frame(_empty(X))
-        return cls(X, y, weight, opaque=check.opaque)
+        """See :class:`RowSource`; collections are checked as far as possible without computing them."""
+        _check_columns(X, check)
+        return super().open(X, y, weight, check)
 
     @property
     def columns(self) -> int:
-        """See :class:`RowSource`."""
         return int(self.X.shape[1])
 
     def fingerprint(self) -> str:
-        """What Dask calls the same computations; see :class:`RowSource`."""
+        """Dask's token for the computations; see :class:`RowSource`."""
         return str(self._token)
 
     def first(self) -> None:
-        """Nothing: a look at the first partition would compute it; see :class:`RowSource`."""
+        """None: reading the first partition would compute it; see :class:`RowSource`."""
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """See :class:`RowSource`; from a certain partition on, each computed when its turn comes."""
+        """See :class:`RowSource`; from partition ``start`` on, each computed when it is needed."""
         import dask
 
         for part in self._parts[start:]:
@@ -102,7 +100,7 @@ class DaskRows(RowSource):
             yield last, found
 
     def sample(self, seed: int, size: int | None = None) -> Block:
-        """See :class:`RowSource`; only rows that were chosen travel."""
+        """See :class:`RowSource`; only chosen rows are sent."""
         import dask
 
         counts = dask.compute(*[dask.delayed(_count)(X, weight) for _, X, _, weight in self._parts])
@@ -123,18 +121,17 @@ class DaskRows(RowSource):
     def apply(
         cls, model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any
     ) -> Any:
-        """See :class:`RowSource`; the answer is made of Dask arrays that are not computed yet.
+        """See :class:`RowSource`; the result is lazy Dask arrays.
 
-        The model is taken as it is now: what is computed later does not change if it is fitted again.
+        A copy of the model is used: fitting the model again does not change the result.
         """
         import dask
         import dask.array as da
 
         if any(None in shape for _, *shape in outputs):
             raise ValueError("return_cov needs all rows at once; give an array that is in memory")
-        check = model._column_check(reset=False)
-        check.frame(_empty(X))
-        X = _table(X, check.opaque)
+        _check_columns(X, model._column_check(reset=False))
+        X = _table(X)
         shared = dask.delayed(copy(model), pure=False, traverse=False)
         lengths = _sizes(X)
         found = [
@@ -166,21 +163,26 @@ def _empty(X: Any) -> Any:
     return make_meta(X) if hasattr(X, "columns") else np.empty((0, *X.shape[1:]))
 
 
-def _table(X: Any, opaque: bool) -> Any:
-    """A collection of two dimensions, in partitions of rows; of numbers unless points are opaque."""
+def _check_columns(X: Any, check: ColumnCheck) -> None:
+    """Raise for other columns than those learnt, and for other than numbers unless points are opaque."""
+    check.frame(_empty(X))
+    for name, dtype in () if check.opaque or not hasattr(X, "columns") else X.dtypes.items():
+        if getattr(dtype, "kind", "O") not in "biuf":
+            raise ValueError(f"column {name!r} of X holds {dtype}, not numbers; encode or drop it")
+
+
+def _table(X: Any) -> Any:
+    """A collection of two dimensions, in partitions of rows."""
     if not hasattr(X, "ndim") or X.ndim != 2:
         shape = getattr(X, "shape", type(X).__name__)
         raise ValueError(f"X must be a Dask array or data frame with rows and columns, got {shape}")
-    if not hasattr(X, "columns"):
-        return X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
-    for name, dtype in () if opaque else X.dtypes.items():
-        if getattr(dtype, "kind", "O") not in "biuf":
-            raise ValueError(f"column {name!r} of X holds {dtype}, not numbers; encode or drop it")
-    return X
+    if hasattr(X, "columns") or len(X.chunks[1]) == 1:
+        return X
+    return X.rechunk({1: -1})
 
 
 def _sizes(collection: Any) -> tuple[float, ...]:
-    """Rows of each partition, NaN where that is not known; a data frame never knows."""
+    """Rows of each partition, NaN if unknown; always unknown for data frames."""
     if hasattr(collection, "divisions"):
         return (np.nan,) * collection.npartitions
     return tuple(collection.chunks[0])
@@ -223,7 +225,7 @@ def _delayed(collection: Any) -> list[Any]:
 
 
 def _part(job: Callable[[Block], Any], number: int, X: Any, y: Any, weight: Any, opaque: bool) -> Any:
-    """One partition's part of a sum.  Dask's threads share the cores: BLAS has one in each."""
+    """Contribution of one partition to a sum, with BLAS in one thread, since Dask uses several."""
     with blas_in_one_thread():
         block = _checked(number, X, y, weight, opaque)
         return None if block is None else job(block)
