@@ -119,7 +119,12 @@ class DaskRows(RowSource):
 
     @classmethod
     def apply(
-        cls, model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any
+        cls,
+        check: ColumnCheck,
+        method: str,
+        X: Any,
+        outputs: tuple[tuple[Any, ...], ...],
+        **options: Any,
     ) -> Any:
         """See :class:`RowSource`; the result is lazy Dask arrays.
 
@@ -130,9 +135,9 @@ class DaskRows(RowSource):
 
         if any(None in shape for _, *shape in outputs):
             raise ValueError("return_cov needs all rows at once; give an array that is in memory")
-        _check_columns(X, model._column_check(reset=False))
+        _check_columns(X, check)
         X = _table(X)
-        shared = dask.delayed(copy(model), pure=False, traverse=False)
+        shared = dask.delayed(copy(check.estimator), pure=False, traverse=False)
         lengths = _sizes(X)
         found = [
             dask.delayed(_call)(shared, method, i, part, outputs, options)
