@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 from mercer._threads import threads_in_use
 
 REPEATS = 5
@@ -28,3 +30,22 @@ def best(*calls: Callable[[], object], repeats: int = REPEATS) -> list[float]:
             call()
             record.append(clock() - start)
     return [min(record) for record in times]
+
+
+def ratios(*calls: Callable[[], object], rounds: int = 25) -> list[float]:
+    """Median time of the first call, and medians of the others' times in units of it, round by round.
+
+    For calls that differ by little: where results are large, a few calls are much faster than others
+    because of the memory that they happen to get, and the best of each is a matter of luck.
+    """
+    times = np.empty((rounds, len(calls)))
+    for call in calls:
+        call()
+    for row in times:
+        for i, call in enumerate(calls):
+            time.sleep(0.02)
+            start = time.perf_counter()
+            call()
+            row[i] = time.perf_counter() - start
+    own = times[:, 0]
+    return [float(np.median(own)), *np.median(times[:, 1:] / own[:, None], axis=0).tolist()]

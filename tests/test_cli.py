@@ -181,6 +181,7 @@ def test_bad_tables_end_in_one_line(tmp_path) -> None:
         ("a.xyz", "1", "unknown format"),
         ("missing.csv", None, "no file"),
         ("a.csv", "a;b;y\n1;2;u\n", "seems to separate its columns by ';'"),
+        ("a.csv", "a;b;y\n1,5;2,0;u\n", "seems to separate its columns by ';'"),
         ("a.tsv", "a,b,y\n1,2,u\n", "seems to separate its columns by ','"),
         ("a.csv", "a,b,y\nfirst,1,2,u\nlast,3,4,v\n", "more cells than its header"),
         ("a.csv", "a,b,y\n1,2,u\n3,4,5,v\n", "cannot be read as a table"),

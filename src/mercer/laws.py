@@ -263,6 +263,24 @@ class GammaDiffusion(Law):
         return Times(np.exp(x) / self.rate, logs, np.exp(x))
 
 
+@dataclass(frozen=True)
+class RandomTime(Law):
+    """Diffusion for a random time of mean t: ``a(lambda) = (1 + lambda t / nu)^(-nu)``.
+
+    The time has a Gamma distribution of shape nu.  ``raised`` is subtracted from the exponent, as
+    derivatives need it.
+    """
+
+    t: Any
+    nu: Any
+    raised: int = 0
+    nonnegative = True
+
+    def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
+        """See :class:`Law`."""
+        return -(self.nu + self.raised) * np.log1p(eigenvalues * self.t / self.nu)
+
+
 @lru_cache(maxsize=64)
 def _log_time_step(s: float) -> float:
     """Step h for a Gamma density of shape s.

@@ -286,6 +286,19 @@ def test_graphs():
     assert set(columns[columns["kind"] == "column"]["name"]) == set("abcd")
 
 
+def test_attributes_without_names_in_a_table():
+    club = nx.karate_club_graph()
+    table = pd.DataFrame({"x": np.linspace(0, 1, 34), "node": range(34)})
+    words = np.random.default_rng(0).poisson(1.0, (34, 4))
+    kernel = On("node", Diffused(Graph(club), Linear(), 0.5, words)) + On("x", Linear())
+    model = SVC(kernel).fit(table[::2], [club.nodes[k]["club"] for k in range(0, 34, 2)])
+    found = explain(model, table[1:2])
+    own = found.columns(top=100).query("part == 'node' and kind == 'column'")
+    assert set(own["name"]) == {f"attribute {i}" for i in range(4)}
+    total = found.parts().set_index("part")["contribution"]["node"]
+    assert own["contribution"].sum() == pytest.approx(total, rel=1e-10)
+
+
 @pytest.mark.parametrize("width", [3, 60, 800, 20_000])
 def test_widths(width):
     rng = np.random.default_rng(0)

@@ -221,6 +221,7 @@ KERNELS = [
     Diffused(CLUB, Gaussian(), t=0.7, attributes=np.sin(np.arange(68.0)).reshape(34, 2)),
     Diffused(GRID, TfIdf(), attributes=np.arange(3 * 5120).reshape(5120, 3) % 7 + 1, normalized=True),
     Diffused(CLUB, Matern(CLUB, nu=1.5, length_scale=1.0), t=0.2),
+    Diffused(CLUB, Linear(), t=3.0, attributes=np.cos(np.arange(102.0)).reshape(34, 3), nu=1.0),
     Spectrum(),
     Spectrum(length=(1, 4), normalized=True),
     FullSpectrum(),

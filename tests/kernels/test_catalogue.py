@@ -17,6 +17,17 @@ def test_kernel(kernel) -> None:
     check_kernel(kernel)
 
 
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_matrices_belong_to_the_caller(kernel) -> None:
+    # Sums write into the matrix of their first part.
+    X = kernel.sample(6, np.random.default_rng(0))
+    for given in ((X,), (X, X[:4])):
+        K = np.asarray(kernel(*given))
+        first = K.copy()
+        K[...] = np.nan
+        np.testing.assert_array_equal(kernel(*given), first)
+
+
 def test_every_public_kernel_is_in_the_catalogue() -> None:
     public = {getattr(kernels, name) for name in kernels.__all__}
     concrete = {c for c in public if not inspect.isabstract(c)}

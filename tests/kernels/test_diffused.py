@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.linalg import expm
-from scipy.sparse.linalg import expm_multiply
+from scipy.sparse.linalg import expm_multiply, spsolve
 from sklearn.base import clone
 
 from mercer.kernels import Diffused, Gaussian, Heat, Linear, Parametrix, TfIdf
@@ -28,6 +28,35 @@ def test_against_the_matrix_exponential(laplacian: str, base) -> None:
     root = np.sqrt(np.diag(expected))
     normalised = Diffused(graph, base, 0.3, attributes=WORDS, normalized=True)
     np.testing.assert_allclose(normalised(range(34)), expected / np.outer(root, root), atol=1e-12)
+
+
+@pytest.mark.parametrize("nu", [1.0, 2.5])
+def test_random_times_against_matrix_powers(nu: float) -> None:
+    graph = Graph(CLUB, laplacian="normalized")
+    values, U = np.linalg.eigh(graph.operator("laplacian").matrix.toarray())
+    for base in (Linear(), Gaussian(2.0)):
+        E = (U * (1 + 3.0 * values / nu) ** -nu) @ U.T
+        kernel = Diffused(graph, base, 3.0, attributes=WORDS, nu=nu)
+        K, gradient = kernel(range(34), eval_gradient=True)
+        np.testing.assert_allclose(K, E @ base(WORDS) @ E, atol=1e-12)
+        step = 1e-5
+        ends = [clone(kernel).set_params(t=3.0 * np.exp(s))(range(34)) for s in (step, -step)]
+        np.testing.assert_allclose(gradient[:, :, 0], (ends[0] - ends[1]) / (2 * step), atol=1e-8)
+    often = Diffused(graph, Linear(), 3.0, attributes=WORDS, nu=1e7)
+    heat = Diffused(graph, Linear(), 3.0, attributes=WORDS)
+    np.testing.assert_allclose(often(range(34)), heat(range(34)), atol=1e-5)
+    with pytest.raises(ValueError, match="nu"):
+        Diffused(graph, Linear(), 3.0, attributes=WORDS, nu=-1.0)(range(34))
+
+
+def test_random_times_on_a_graph_that_is_never_decomposed() -> None:
+    lattice = nx.convert_node_labels_to_integers(nx.grid_2d_graph(50, 90))
+    graph, X = Graph(lattice), np.random.default_rng(1).normal(size=(4500, 3))
+    some = [0, 44, 2000, 4499]
+    system = sparse.eye_array(4500) + 0.8 * graph.operator("laplacian").matrix
+    flow = spsolve(system.tocsc(), np.eye(4500)[:, some])
+    kernel = Diffused(graph, Gaussian(2.0), 0.8, attributes=X, nu=1.0)
+    np.testing.assert_allclose(kernel(some), flow.T @ Gaussian(2.0)(X) @ flow, atol=1e-11)
 
 
 @pytest.mark.parametrize("base", [Linear(), Gaussian(2.0)], ids=repr)

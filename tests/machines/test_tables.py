@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 
-from mercer.kernels import Gaussian, Heat, On
+from mercer.gp import SphericalGPRegressor
+from mercer.kernels import Gaussian, Heat, On, Spectrum, TfIdf
 from mercer.machines import SVC, SVR, KernelRidge, LandmarkClassifier, LandmarkRegressor, OneClassSVM
 from mercer.machines.certificate import Certificate
 from mercer.spaces import Categories, Euclidean, ProductSpace
@@ -79,3 +81,31 @@ def test_certificates_in_words() -> None:
     assert "closer look" in str(Certificate("safe", 100.0, 1e-3))
     for grade in ("sampled", "exact"):
         assert "too few to tell" in str(Certificate(grade, 100.0, 1e-3, 1e-9))
+
+
+def test_dask_frames_of_every_kind_of_column() -> None:
+    dd = pytest.importorskip("dask.dataframe")
+    table = TABLE.assign(
+        site=TABLE.site.astype("category"),
+        note=[" ".join(RNG.choice(["red", "green", "old", "new"], 6)) for _ in range(90)],
+        gene=["".join(RNG.choice(list("ACGT"), 12)) for _ in range(90)],
+    )
+    y, classes = pd.Series(TABLE.a * TABLE.b), pd.Series(np.where(Y, "yes", "no"))
+    kernel = BY_NAME + On("note", TfIdf()) + On("gene", Spectrum(2))
+    parts = dd.from_pandas(table, npartitions=3)
+    for machine, targets, tol in (
+        (LandmarkRegressor(kernel, n_landmarks=20, random_state=0), y, 1e-8),
+        (LandmarkClassifier(kernel, n_landmarks=20, random_state=0), classes, 1e-8),
+        (SphericalGPRegressor(kernel, max_features=20), y, 1e-6),
+    ):
+        whole = clone(machine).fit(table, targets)
+        model = machine.fit(parts, dd.from_pandas(targets, npartitions=3))
+        for method in ("predict", "decision_function"):
+            if hasattr(model, method):
+                lazily, expected = (getattr(m, method)(X) for m, X in ((model, parts), (whole, table)))
+                if expected.dtype.kind == "f":
+                    np.testing.assert_allclose(lazily.compute(), expected, atol=tol)
+                else:
+                    np.testing.assert_array_equal(lazily.compute(), expected)
+    with pytest.raises(ValueError, match="column 'site' of X holds category, not numbers"):
+        LandmarkRegressor(Gaussian()).fit(parts, dd.from_pandas(y, npartitions=3))

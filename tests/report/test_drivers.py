@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mercer.explain import explain
-from mercer.kernels import Gaussian, Heat, Linear, On
+from mercer.kernels import Gaussian, Heat, Linear, On, Spectrum
 from mercer.report.drivers import drivers
 from mercer.report.html import render
 from mercer.selection import compare
@@ -76,4 +77,16 @@ def test_parts_of_a_table_that_drive_it() -> None:
     found = drivers(result)
     assert found is not None
     assert [bar.name for bar in found.blocks] == ["0, 1", "2"]
-    assert "which the model was fitted to" in render(result, "parts")
+    assert "to which the model was fitted" in render(result, "parts")
+
+
+def test_parts_that_do_not_matter_have_no_features() -> None:
+    rng = np.random.default_rng(0)
+    words = [" ".join(rng.choice(["red", "old", "new", "big"], 3)) for _ in range(60)]
+    table = pd.DataFrame({"note": words, "gene": ["".join(rng.choice(list("AC"), 9)) for _ in words]})
+    y = np.where(table.note.str.contains("red"), "p", "n")
+    kernel = On("note", Linear()) + 0.01 * On("gene", Spectrum(1))
+    found = drivers(compare(table, y, kernels={"parts": [kernel]}, folds=2, n_jobs=1))
+    assert found is not None
+    assert [bar.name for bar in found.blocks] == ["note", "gene"]
+    assert found.what == "words"

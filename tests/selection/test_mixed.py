@@ -12,7 +12,7 @@ from mercer.cli import app
 from mercer.features import GramTransformer
 from mercer.kernels import Heat, On
 from mercer.machines import SVC
-from mercer.selection import KernelSearchCV, SavedModel, load_model
+from mercer.selection import KernelSearchCV, SavedModel, compare, load_model
 from mercer.selection.kinds.blocks import blocks, total
 from mercer.selection.kinds.columns import recognised
 from mercer.spaces import Simplex
@@ -78,3 +78,13 @@ def test_an_empty_document_is_told_once(tmp_path) -> None:
         printed = CliRunner().invoke(app, ["predict", *files[:2], "--explain", files[2]])
     assert printed.exit_code == 0, printed.output
     assert " ".join(printed.output.split()).count("taken as uniform") == 1
+
+
+def test_a_single_column_of_numbers() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=60).round(3)})
+    result = compare(table, np.where(table.x.abs() > 0.7, "far", "near"), folds=2)
+    assert {score.name for score in result.scores} == {"Gaussian", "linear"}
+    assert "Gaussian kernel is the best" in result.verdict
+    assert result.scores[0].name == "Gaussian"
+    assert result.scores[0].mean > 0.8

@@ -131,18 +131,25 @@ def _read_text(path: Path, separator: str, as_text: bool) -> Any:
     except UnicodeDecodeError:
         raise ValueError(f"{path.name} is not encoded in UTF-8; save it in that encoding") from None
     except pd.errors.ParserWarning:
+        _refuse_other_marks(path, separator, pd.read_csv(path, sep=separator, nrows=0))
         raise ValueError(
             f"{path.name} has rows with more cells than its header, perhaps row names; name all columns"
         ) from None
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{path.name} cannot be read as a table: {error}") from None
+    _refuse_other_marks(path, separator, frame)
+    return frame
+
+
+def _refuse_other_marks(path: Path, separator: str, frame: Any) -> None:
+    """Raise if the only name in the header holds a mark that separates columns elsewhere."""
     if frame.shape[1] == 1:
         found = next((mark for mark in ";\t|," if mark in frame.columns[0]), None)
         if found is not None:
             raise ValueError(
-                f"{path.name} seems to separate its columns by {found!r}; write it with {separator!r}"
+                f"{path.name} seems to separate its columns by {found!r}; write it with {separator!r} "
+                "(and decimal points)"
             )
-    return frame
 
 
 def _as_written(path: Path, separator: str, frame: Any) -> list[str]:

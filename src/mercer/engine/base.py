@@ -283,6 +283,10 @@ class Engine(ABC):
         """A matrix times a number; it may be overwritten."""
         return K * factor
 
+    def added(self, K: Any, other: Any) -> Any:
+        """The sum of two matrices; the first may be overwritten."""
+        return K + other
+
     def _forget(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function without keeping its intermediate results, even for derivatives."""
         return function(*arguments)

@@ -35,7 +35,7 @@ from mercer.profiles import Profile, TableProfile
 _ROWS = 1024
 #: Numbers of one task where rows are divided by their lengths.
 _NUMBERS = 2**18
-#: Entries of a matrix that a thread multiplies at a time.
+#: Entries of a matrix that a thread multiplies or adds at a time.
 _ENTRIES = 2**20
 #: Whole numbers as wide as floating ones, and what leaves out the sign.
 _BITS = {
@@ -103,12 +103,22 @@ class NumpyEngine(Engine):
     def multiplied(self, K: Any, factor: float) -> Any:
         """See :class:`Engine`; in place, in threads."""
 
-        def multiply(start: int) -> None:
+        def multiply(rows: slice) -> None:
             with np.errstate(over="ignore"):  # infinity is the value there
-                K[start : start + height] *= factor
+                K[rows] *= factor
 
-        height = max(1, _ENTRIES // max(K[:1].size, 1))
-        run(multiply, [(start,) for start in range(0, len(K), height)])
+        run(multiply, _bands(K))
+        return K
+
+    def added(self, K: Any, other: Any) -> Any:
+        """See :class:`Engine`; in place, in threads; raises where sums overflow."""
+
+        def add(rows: slice) -> None:
+            with np.errstate(over="raise"):
+                K[rows] += other[rows]
+
+        K = K.astype(np.result_type(K, other), copy=False)
+        run(add, _bands(K))
         return K
 
     def extent(self, X: Any) -> Extent | None:
@@ -166,6 +176,12 @@ class NumpyEngine(Engine):
 
         B = np.ascontiguousarray(B)
         return B, invert_factor(B, np.frombuffer(b"UN", np.uint8), np.zeros(4, np.int32))
+
+
+def _bands(K: NDArray[Any]) -> list[tuple[slice]]:
+    """Rows of a matrix that a thread takes at a time."""
+    height = max(1, _ENTRIES // max(K[:1].size, 1))
+    return [(slice(start, start + height),) for start in range(0, len(K), height)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -244,7 +244,8 @@ class SparseGP(BaseEstimator, ABC):
     def _apply(self, method: str, X: Any, *outputs: tuple[Any, ...], **options: Any) -> Any:
         """A method at the rows of X, by the source of such rows; see :meth:`RowSource.apply`."""
         check_is_fitted(self)
-        return source_for(X).apply(self, method, X, outputs, **options)
+        check = self._column_check(reset=False)
+        return source_for(X).apply(check, method, X, outputs, **options)
 
     def _moments(
         self, rows: Any, posteriors: list[tuple[Solution, Prior]], variances: bool = True

@@ -265,7 +265,9 @@ class Sum(_Pair):
         check_room(X, Y, matrices=3 + 2 * len(self.theta) * eval_gradient)
         if not eval_gradient:
             K1, K2 = _adapted(self.k1)(X, Y), _adapted(self.k2)(X, Y)
-            return _finite(self, lambda: K1 + K2)
+            if not isinstance(self.k1, Kernel):  # which may keep its matrix
+                return _finite(self, lambda: K1 + K2)
+            return _finite(self, lambda: engine_for(K1).added(K1, K2))
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
         return _finite(self, lambda: (K1 + K2, np.concatenate([G1, G2], axis=2)))

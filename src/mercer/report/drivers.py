@@ -67,7 +67,8 @@ def drivers(comparison: Comparison) -> Drivers | None:
     if not (columns or found.tells_columns):
         return None
     number = "contribution" if comparison.classes else "size"
-    frame = _contributions(found, number, only_exact=bool(columns))
+    losses = _losses_of_blocks(comparison, model, found, X, y)
+    frame = _contributions(found, number, only_exact=bool(columns), idle=_idle(losses))
     if not (columns or len(frame)):
         return None
     named = zip(frame["kind"], frame["name"], strict=True)
@@ -77,16 +78,16 @@ def drivers(comparison: Comparison) -> Drivers | None:
         for output, own in frame.groupby("output", sort=False)
     ]
     what = " and ".join(_PLURALS[kind] for kind in dict.fromkeys(frame["kind"]))
-    blocks = _blocks(comparison, model, found, X, y)
+    blocks = _losses(losses)
     return Drivers(what, len(rows), charts, bool(frame["exact"].all()), columns, blocks)
 
 
-def _contributions(found: Explanation, number: str, only_exact: bool) -> pd.DataFrame:
-    """The largest mean contributions to each output."""
+def _contributions(found: Explanation, number: str, only_exact: bool, idle: set[str]) -> pd.DataFrame:
+    """The largest mean contributions to each output, without idle parts of the kernel."""
     if not found.tells_columns:
         return pd.DataFrame(columns=["output", "kind", "name", "exact", number])
-    frame = found.typical(top=sys.maxsize if only_exact else _FEATURES)
-    frame = frame[(frame[number] > 0) & (frame["exact"] | (not only_exact))]
+    frame = found.typical(top=sys.maxsize if only_exact or idle else _FEATURES)
+    frame = frame[(frame[number] > 0) & (frame["exact"] | (not only_exact)) & ~frame["part"].isin(idle)]
     return frame.groupby("output", sort=False).head(_FEATURES)
 
 
@@ -106,11 +107,18 @@ def _columns(comparison: Comparison, model: Any, X: Any, y: Any) -> list[Bar]:
     return _losses(frame.assign(block=names).head(_FEATURES))
 
 
-def _blocks(comparison: Comparison, model: Any, found: Explanation, X: Any, y: Any) -> list[Bar]:
-    """Importance of the parts of a table; none if there is only one."""
+def _losses_of_blocks(
+    comparison: Comparison, model: Any, found: Explanation, X: Any, y: Any
+) -> pd.DataFrame:
+    """Importance of the parts of a table; empty if there is only one."""
     if len(found.blocks) < 2:
-        return []
-    return _losses(importance(model, X, y, random_state=comparison.random_state))
+        return pd.DataFrame(columns=["block", "importance", "standard_error"])
+    return importance(model, X, y, random_state=comparison.random_state)
+
+
+def _idle(losses: pd.DataFrame) -> set[str]:
+    """Parts without which the score is the same, within twice the standard error."""
+    return set(losses["block"][losses["importance"] <= 2 * losses["standard_error"]])
 
 
 def _losses(frame: pd.DataFrame) -> list[Bar]:

@@ -44,10 +44,15 @@ class ArrayRows(RowSource):
 
     @classmethod
     def apply(
-        cls, model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any
+        cls,
+        check: ColumnCheck,
+        method: str,
+        X: Any,
+        outputs: tuple[tuple[Any, ...], ...],
+        **options: Any,
     ) -> Any:
         """See :class:`RowSource`; numbers are returned where the rows are, other labels unchanged."""
-        found = super().apply(model, method, X, outputs, **options)
+        found = super().apply(check, method, X, outputs, **options)
         back = engine_for(X).like_rows
         return tuple(back(part, X) for part in found) if isinstance(found, tuple) else back(found, X)
 

@@ -80,13 +80,19 @@ class RowSource(ABC):
 
     @classmethod
     def apply(
-        cls, model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any
+        cls,
+        check: ColumnCheck,
+        method: str,
+        X: Any,
+        outputs: tuple[tuple[Any, ...], ...],
+        **options: Any,
     ) -> Any:
         """Apply a method of a fitted model to the rows of X, at once unless the source is lazy.
 
         Parameters
         ----------
-        model : estimator
+        check : ColumnCheck
+            Of the fitted model.
         method : str
         X : whatever the source accepts
         outputs : tuple of (dtype, *shape)
@@ -94,7 +100,7 @@ class RowSource(ABC):
             axis of rows.
         **options : further arguments of the method
         """
-        return getattr(model, method)(X, **options)
+        return getattr(check.estimator, method)(X, **options)
 
     def first(self) -> Block | None:
         """The first block, without consuming it; None if reading it is expensive."""

@@ -52,10 +52,8 @@ class DaskRows(RowSource):
     @classmethod
     def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
         """See :class:`RowSource`; collections are checked as far as possible without computing them."""
-        check.frame(_empty(X))
-        source = cls(X, y, weight)
-        source.opaque = check.opaque
-        return source
+        _check_columns(X, check)
+        return super().open(X, y, weight, check)
 
     @property
     def columns(self) -> int:
@@ -121,7 +119,12 @@ class DaskRows(RowSource):
 
     @classmethod
     def apply(
-        cls, model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any
+        cls,
+        check: ColumnCheck,
+        method: str,
+        X: Any,
+        outputs: tuple[tuple[Any, ...], ...],
+        **options: Any,
     ) -> Any:
         """See :class:`RowSource`; the result is lazy Dask arrays.
 
@@ -132,9 +135,9 @@ class DaskRows(RowSource):
 
         if any(None in shape for _, *shape in outputs):
             raise ValueError("return_cov needs all rows at once; give an array that is in memory")
-        ColumnCheck(model, reset=False).frame(_empty(X))
+        _check_columns(X, check)
         X = _table(X)
-        shared = dask.delayed(copy(model), pure=False, traverse=False)
+        shared = dask.delayed(copy(check.estimator), pure=False, traverse=False)
         lengths = _sizes(X)
         found = [
             dask.delayed(_call)(shared, method, i, part, outputs, options)
@@ -165,17 +168,22 @@ def _empty(X: Any) -> Any:
     return make_meta(X) if hasattr(X, "columns") else np.empty((0, *X.shape[1:]))
 
 
+def _check_columns(X: Any, check: ColumnCheck) -> None:
+    """Raise for other columns than those learnt, and for other than numbers unless points are opaque."""
+    check.frame(_empty(X))
+    for name, dtype in () if check.opaque or not hasattr(X, "columns") else X.dtypes.items():
+        if getattr(dtype, "kind", "O") not in "biuf":
+            raise ValueError(f"column {name!r} of X holds {dtype}, not numbers; encode or drop it")
+
+
 def _table(X: Any) -> Any:
     """A collection of two dimensions, in partitions of rows."""
     if not hasattr(X, "ndim") or X.ndim != 2:
         shape = getattr(X, "shape", type(X).__name__)
         raise ValueError(f"X must be a Dask array or data frame with rows and columns, got {shape}")
-    if not hasattr(X, "columns"):
-        return X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
-    for name, dtype in X.dtypes.items():
-        if getattr(dtype, "kind", "O") not in "biuf":
-            raise ValueError(f"column {name!r} of X holds {dtype}, not numbers; encode or drop it")
-    return X
+    if hasattr(X, "columns") or len(X.chunks[1]) == 1:
+        return X
+    return X.rechunk({1: -1})
 
 
 def _sizes(collection: Any) -> tuple[float, ...]:

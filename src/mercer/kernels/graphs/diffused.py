@@ -11,12 +11,12 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from mercer._arrays import Array, count, number, on_cpu, squared_lengths
-from mercer._validation import check_vector
+from mercer._validation import check_positive, check_vector
 from mercer.contributions import Contributions, of_nodes
 from mercer.engine.matrix_functions import at, beside, scattered
 from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.structured import StructuredKernel
-from mercer.laws import Diffusion
+from mercer.laws import Diffusion, RandomTime
 from mercer.spaces import Graph, Space
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.graphs import NodeFunction
@@ -39,6 +39,10 @@ class Diffused(StructuredKernel):
     attributes around them are.  At t near 0 it is the base kernel, and links have no effect; at long
     times the nodes of a component look alike.
 
+    With a finite ``nu`` heat flows for a random time of mean t, which has a Gamma distribution of shape
+    nu: ``(1 + t L / nu)^(-nu)`` takes the place of ``e^(-tL)``.  Most heat then stays closer, and some
+    goes further.  ``nu=1`` is the exponential distribution, as in personalised PageRank.
+
     Positive semidefinite if the base kernel is, for every t > 0.  On graphs of more than 4000 nodes
     there is never an n x n matrix: columns are computed block by block, by Chebyshev series in L and
     products with the base kernel.  On the graph of a tensor they are computed on its device, and the
@@ -60,6 +64,8 @@ class Diffused(StructuredKernel):
         Attributes of all nodes, in the order of ``space.nodes``.
     normalized : bool
         Divide by the square roots of K(x, x) and K(y, y).
+    nu : float
+        Shape of the distribution of times; infinite for the time t itself.
     t_bounds : pair of floats or "fixed"
         Range for optimisers.
 
@@ -81,6 +87,7 @@ class Diffused(StructuredKernel):
     t: Any = 1.0
     attributes: Any = None
     normalized: bool = False
+    nu: float = np.inf
     t_bounds: Any = (1e-4, 1e4)
 
     _range_rows = 200
@@ -118,6 +125,8 @@ class Diffused(StructuredKernel):
                 f"attributes of Diffused has {count(self.attributes)} rows, and the graph "
                 f"{self.space.size} nodes; give one row per node, in the order of graph.nodes"
             )
+        if self.nu != np.inf:
+            check_positive(self, "nu")
         super().validate()
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
@@ -136,9 +145,11 @@ class Diffused(StructuredKernel):
     def _check(self, X: Any, Y: Any) -> tuple[Nodes, Nodes | None]:
         return self.space.check(X, "X"), None if Y is None else self.space.check(Y, "Y")
 
-    def _heat(self) -> NodeFunction:
-        """The matrix ``e^(-tL)``."""
-        return self.space.realise(Diffusion(number(self.t)), 0, normalized=False)
+    def _heat(self, raised: int = 0) -> NodeFunction:
+        """The matrix ``e^(-tL)``, or ``(1 + t L / nu)^(-nu - raised)``."""
+        t = number(self.t)
+        law = Diffusion(t) if self.nu == np.inf else RandomTime(t, self.nu, raised)
+        return self.space.realise(law, 0, normalized=False)
 
     def _base(self) -> tuple[Kernel, Any]:
         """The base kernel with what it learns, and the attributes of all nodes."""
@@ -146,12 +157,15 @@ class Diffused(StructuredKernel):
         return self.base.learnt_from(points), points
 
     @property
-    def _attribute_names(self) -> list[Any]:
-        """Names of the columns of the attributes, or their positions; none if there are no columns."""
+    def _attribute_names(self) -> list[str]:
+        """Names of the columns of the attributes, or their numbers; none if there are no columns.
+
+        Never bare positions, which would be those of a table that has the nodes in a column.
+        """
         if hasattr(self.attributes, "columns"):
-            return list(self.attributes.columns)
+            return list(map(str, self.attributes.columns))
         shape: Any = getattr(self.attributes, "shape", ())
-        return list(range(shape[1])) if len(shape) == 2 else []
+        return [f"attribute {i}" for i in range(shape[1])] if len(shape) == 2 else []
 
     def _features(self) -> Any:
         """Explicit features of the base kernel for all nodes; None if it has none."""
@@ -185,7 +199,8 @@ class Diffused(StructuredKernel):
 
     def _heated(self, nodes: Nodes, rate: float = 0.0) -> Iterator[Any]:
         """Distributions of heat from some nodes in columns; with a rate, their slope."""
-        heat, everywhere = self._heat(), np.arange(self.space.size)
+        # d/dt (1 + t L / nu)^(-nu) = -L (1 + t L / nu)^(-nu - 1)
+        heat, everywhere = self._heat(raised=1 if rate else 0), np.arange(self.space.size)
         for part in self._parts(nodes):
             block = heat.plain_gram(everywhere, nodes[part])
             yield -rate * (self._operator.edges @ block) if rate else block

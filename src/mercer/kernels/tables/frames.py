@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
-from functools import cached_property
+from datetime import date, time, timedelta
+from functools import cached_property, partial
 from numbers import Number
 from typing import Any
 
@@ -17,8 +18,6 @@ from mercer._validation import is_whole
 from mercer.spaces.realisations.tables import as_numbers, as_table, is_missing, take_columns
 
 Array = NDArray[Any]
-#: Positions of the columns of a data frame, by name; None for an array.
-Places = dict[Any, int] | None
 #: Units of dates: days since 1970, and hours since midnight.
 DATES = ("days", "hours")
 #: Types of columns of text, in pandas and in polars.
@@ -27,6 +26,8 @@ _TEXT = ("str", "string", "String")
 #: numbers in their range that such values make up.
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|key|index)$|[a-z]I[dD]$", re.IGNORECASE)
 _FEWEST, _DENSE = 20, 0.3
+#: Most columns of a data frame that are looked at one by one.
+_FEW = 4
 
 
 def is_frame(X: Any) -> bool:
@@ -51,17 +52,18 @@ def find(columns: Any, X: Any, name: str) -> tuple[list[Any], list[int], bool]:
         if not hasattr(X, "with_columns"):
             raise ValueError(f"{columns!r} selects columns of polars, but {name} is not a polars frame")
         columns = _chosen(columns, X.select(columns).columns, name)
-    names = list(X.columns) if is_frame(X) else None
-    places = None if names is None else {n: i for i, n in reversed(list(enumerate(names)))}
     single = isinstance(columns, str) or is_whole(columns)
-    where = _positions([columns] if single else columns, X.shape[1], places, name)
-    if names is None or not all(isinstance(n, str) for n in names):
+    given = [columns] if single else columns
+    named = _finder(X, name)
+    where = _positions(given, X.shape[1], named, name)
+    if not is_frame(X) or (isinstance(given, list) and all(isinstance(c, str) for c in given)):
+        return given if is_frame(X) else where, where, single
+    names = list(X.columns)
+    if not all(isinstance(own, str) for own in names):
         return where, where, single
     found = [names[place] for place in where]
-    if places is not None and len(places) < len(names):
-        for own in found:
-            if names.count(own) > 1:
-                raise ValueError(f"{name} has several columns {own!r}; give them different names")
+    for own in found:
+        named(own)  # refuses a name that several columns have
     return found, where, single
 
 
@@ -77,11 +79,11 @@ def _chosen(selector: Any, columns: list[Any], name: str) -> list[Any]:
     raise ValueError(f"the selector {shown} chooses no column of {name}; leave this part out")
 
 
-def _positions(columns: Any, width: int, places: Places, name: str) -> list[int]:
+def _positions(columns: Any, width: int, named: Callable[[str], int], name: str) -> list[int]:
     if isinstance(columns, slice):
         ends = (columns.start, columns.stop)
         if any(isinstance(end, str) for end in ends):  # both ends count, as in scikit-learn
-            first, last = (None if end is None else _named(end, places, name) for end in ends)
+            first, last = (None if end is None else named(end) for end in ends)
             columns = slice(first, None if last is None else last + 1, columns.step)
         where = list(range(*columns.indices(width)))
     elif isinstance(columns, list | tuple | np.ndarray) or hasattr(columns, "__iter__"):
@@ -93,7 +95,7 @@ def _positions(columns: Any, width: int, places: Places, name: str) -> list[int]
                 )
             where = np.flatnonzero(given).tolist()
         else:
-            where = [_position(c, width, places, name) for c in given]
+            where = [_position(c, width, named, name) for c in given]
     else:
         raise ValueError(f"columns must be names, positions, a slice or a selector, got {columns!r}")
     if not where or len(set(where)) < len(where):
@@ -102,38 +104,57 @@ def _positions(columns: Any, width: int, places: Places, name: str) -> list[int]
     return where
 
 
-def _position(column: Any, width: int, places: Places, name: str) -> int:
+def _position(column: Any, width: int, named: Callable[[str], int], name: str) -> int:
     if isinstance(column, str):
-        return _named(column, places, name)
+        return named(column)
     if not is_whole(column):
         raise ValueError(f"columns must be names, positions, a slice or a selector, got {column!r}")
     if not -width <= column < width:
-        raise ValueError(f"{name} has {width} columns, and none at position {column}")
+        raise ValueError(
+            f"{name} has {width} columns, and none at position {column} (whole numbers are positions)"
+        )
     return int(column) % width
 
 
-def _named(column: str, places: Places, name: str) -> int:
-    if places is None:
-        raise ValueError(
-            f"column {column!r} is asked for by name, and {name} is a bare array without names "
-            "(scikit-learn's Gaussian processes turn data frames into one); give a data frame, or "
-            "positions such as On([0, 2], ...)"
-        )
-    if column not in places:
-        shown = ", ".join(map(repr, sorted(places, key=places.__getitem__)[:8]))
-        shown += ", ..." if len(places) > 8 else ""
+def _finder(X: Any, name: str) -> Callable[[str], int]:
+    """A function from names of columns to their positions."""
+    if not is_frame(X):
+        return partial(_nameless, name)
+    locate = X.columns.get_loc if hasattr(X, "iloc") else X.get_column_index
+
+    def named(column: str) -> int:
+        try:
+            place = locate(column)
+        except Exception:  # pandas and polars have their own
+            place = None
+        if isinstance(place, int):
+            return place
+        names = list(X.columns)
+        if column in names:
+            raise ValueError(f"{name} has several columns {column!r}; give them different names")
+        shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
         raise ValueError(f"{name} has no column {column!r}; its columns are {shown}")
-    return places[column]
+
+    return named
+
+
+def _nameless(name: str, column: str) -> int:
+    raise ValueError(
+        f"column {column!r} is asked for by name, and {name} is a bare array without names "
+        "(scikit-learn's Gaussian processes turn data frames into one); give a data frame, or "
+        "positions such as On([0, 2], ...)"
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some columns of a table: a data frame or array of them, their names or positions, and the table's.
+    """Some columns of a data frame or array, by their positions, with names where they have some.
 
     ``single`` says that one column was requested, not a list of one.
     """
 
-    table: Any
+    rows: Any
+    places: list[int]
     keys: list[Any]
     single: bool
     name: str
@@ -143,7 +164,7 @@ class Block:
         """The requested columns."""
         X = as_rows(X, name)
         keys, places, single = find(columns, X, name)
-        return cls(_take(X, places), keys, single, name)
+        return cls(X, places, keys, single, name)
 
     @cached_property
     def numeric(self) -> bool:
@@ -152,57 +173,88 @@ class Block:
 
     @cached_property
     def _types(self) -> set[Any]:
-        return _types(self.table)
+        if not is_frame(self.rows) or len(self.places) > _FEW:
+            return _types(self.table)
+        return {column.dtype for column in self.columns}
+
+    @cached_property
+    def table(self) -> Any:
+        """The columns as a data frame or array."""
+        return _take(self.rows, self.places)
 
     @cached_property
     def columns(self) -> list[Any]:
         """The columns, one by one."""
-        if hasattr(self.table, "items"):
-            return [column for _, column in self.table.items()]
-        return [self.table[:, i] for i in range(self.table.shape[1])]
+        return [_column(self.rows, place) for place in self.places]
 
     @cached_property
     def kinds(self) -> dict[Any, str]:
         """What each column holds."""
         return {key: holds(column) for key, column in zip(self.keys, self.columns, strict=True)}
 
+    @cached_property
+    def is_sparse(self) -> bool:
+        """Whether numbers are held in a sparse matrix, or in columns of pandas that store no zeros."""
+        if not is_frame(self.rows):
+            return bool(sparse.issparse(self.rows))
+        return all(getattr(dtype, "fill_value", None) == 0 for dtype in self._types)
+
     def numbers(self) -> Any:
         """Columns of numbers as an array, NaN where they are missing; sparse if all of them are."""
-        if not is_frame(self.table):
+        if not is_frame(self.rows):
             return as_numbers(self.table, self.name)
-        kinds = {str(dtype) for dtype in self._types}
-        if all(kind.startswith("Sparse") for kind in kinds):
+        if self.is_sparse:
             return sparse.csr_matrix(self.table.sparse.to_coo())
+        kinds = {str(dtype) for dtype in self._types}
         dtype = np.float32 if kinds <= {"float32", "Float32"} else np.float64
-        if hasattr(self.table, "iloc"):
-            return self.table.to_numpy(dtype=dtype, na_value=np.nan)
-        return np.asarray(self.table.to_numpy(), dtype=dtype)
+        if any(kind.startswith("complex") for kind in kinds):
+            self._refuse_values(float, "a real number")
+        try:
+            if hasattr(self.table, "iloc"):
+                return self.table.to_numpy(dtype=dtype, na_value=np.nan)
+            return np.asarray(self.table.to_numpy(), dtype=dtype)
+        except (TypeError, ValueError):
+            self._refuse_values(float, "a real number")
+            raise
+
+    def _refuse_values(self, convert: Callable[[Any], Any], what: str) -> None:
+        """Raise for a value that cannot be converted, by column and row."""
+        for key, column in zip(self.keys, self.columns, strict=True):
+            for row, value in enumerate(_values(column)):
+                try:
+                    convert(value)
+                except (TypeError, ValueError):
+                    raise ValueError(
+                        f"column {key!r} of {self.name} has {value!r} in row {row}, which is not {what}"
+                    ) from None
 
     def objects(self) -> Array:
         """Columns as an array of objects."""
-        found = np.empty(self.table.shape, dtype=object)
+        found = np.empty((len(self.rows), len(self.places)), dtype=object)
         for i, column in enumerate(self.columns):
             found[:, i] = _values(column)
         return found
 
     def times(self, unit: str) -> Array:
         """Columns of dates as numbers of a unit, NaN where they are missing."""
-        found = np.empty(self.table.shape)
+        found = np.empty((len(self.rows), len(self.places)))
         for i, column in enumerate(self.columns):
             if getattr(column.dtype, "tz", None) is not None:
                 column = column.dt.tz_localize(None)  # the time that clocks showed
             elif getattr(column.dtype, "time_zone", None) is not None:
                 column = column.dt.replace_time_zone(None)
-            moments = np.array([_moment(value) for value in _values(column)], dtype="datetime64[us]")
+            try:
+                moments = np.array([_moment(v) for v in _values(column)], dtype="datetime64[us]")
+            except ValueError:
+                self._refuse_values(_moment, "a date such as 2024-03-01 or 2024-03-01T06:30")
+                raise
             start = moments.astype("datetime64[D]") if unit == "hours" else np.datetime64("1970-01-01")
             found[:, i] = (moments - start) / np.timedelta64(1, "h" if unit == "hours" else "D")
         return found
 
     def refuse_missing(self, among: Any = None) -> None:
         """Raise for missing values, by column and row; among some columns only, if a mask is given."""
-        if sparse.issparse(self.table):
-            return
-        if hasattr(self.table, "isna") and not self.table.isna().to_numpy().any():
+        if sparse.issparse(self.rows):
             return
         asked = [True] * len(self.keys) if among is None else among
         for key, column, wanted in zip(self.keys, self.columns, asked, strict=True):
@@ -211,7 +263,7 @@ class Block:
                 others = int(found.sum()) - 1
                 more = f" (and {others} more row{'s' if others > 1 else ''})" if others else ""
                 how, which = "SimpleImputer(strategy='constant', fill_value='unknown')", "labels"
-                if _is_float(column.dtype):
+                if self.kinds[key] in ("numbers", "dates"):
                     how, which = "make_pipeline(SimpleImputer(), StandardScaler())", "numbers"
                 raise ValueError(
                     f"column {key!r} of {self.name} has a missing value in row {int(found.argmax())}"
@@ -219,10 +271,20 @@ class Block:
                     f"prepare={how} fills them in itself"
                 )
 
+    def refuse_infinite(self, values: Any) -> None:
+        """Raise for infinite values among those of the columns, by column and row."""
+        found = np.isinf(values) if isinstance(values, np.ndarray) else np.zeros((0, 0))
+        if found.any():
+            row, place = np.argwhere(found)[0].tolist()
+            raise ValueError(
+                f"column {self.keys[place]!r} of {self.name} has an infinite value in row {row}; drop "
+                "such rows, or write a number"
+            )
+
     def refuse_identifiers(self, labels: bool) -> None:
         """Raise for columns that number the rows or, if they are labels, name them."""
         # Floats are never identifiers, and a table may have many of them.
-        if not is_frame(self.table) or all(map(_is_float, self._types)):
+        if not is_frame(self.rows) or all(map(_is_float, self._types)):
             return
         for key, column in zip(self.keys, self.columns, strict=True):
             if not _is_float(column.dtype) and identifies(column, str(key), labels):
@@ -238,6 +300,13 @@ def _take(X: Any, places: list[int]) -> Any:
         return take_columns(X.tocsr() if sparse.issparse(X) else X, places)
     # Of pandas, positions take a fifth of the time of names.
     return X.take(places, axis=1) if hasattr(X, "iloc") else X[:, places]
+
+
+def _column(X: Any, place: int) -> Any:
+    """One column of a data frame or array."""
+    if hasattr(X, "iloc"):
+        return X.iloc[:, place]
+    return X.to_series(place) if is_frame(X) else X[:, place]
 
 
 def as_rows(X: Any, name: str) -> Any:
@@ -284,7 +353,7 @@ def holds(column: Any) -> str:
     if kind in "biufcmM":
         return "dates" if kind in "mM" else "numbers"
     first = next((value for value in _values(column) if not is_missing(value)), None)
-    if isinstance(first, date | np.datetime64):
+    if isinstance(first, date | time | timedelta | np.datetime64 | np.timedelta64):
         return "dates"
     if isinstance(first, str | bytes):
         return "text"
@@ -299,8 +368,13 @@ def _values(column: Any) -> Array:
 
 
 def _moment(value: Any) -> Any:
+    """A date, or a time of day or duration after the first moment of 1970."""
     if is_missing(value):
         return np.datetime64("NaT")
+    if isinstance(value, time):
+        return np.datetime64(f"1970-01-01T{value.replace(tzinfo=None)}")
+    if isinstance(value, timedelta | np.timedelta64):
+        return np.datetime64(0, "us") + np.timedelta64(value)
     return np.datetime64(value, "ns") if is_whole(value) else np.datetime64(value)
 
 
@@ -308,7 +382,9 @@ def _missing(column: Any) -> Array:
     if hasattr(column, "isna"):
         return np.asarray(column.isna())
     if hasattr(column, "is_null"):  # polars tells null from NaN
-        nan = np.asarray(column.is_nan().fill_null(False)) if column.dtype.is_float() else False
+        if not column.dtype.is_float():
+            return np.asarray(column.is_null()) if column.null_count() else np.zeros(1)
+        nan = np.asarray(column.is_nan().fill_null(False))
         return np.asarray(column.is_null()) | nan
     values = np.asarray(column)
     if values.dtype.kind in "fmM":

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -313,7 +312,7 @@ class On(Kernel):
         """A copy that has learnt columns and preparation, the columns, and the points."""
         self.validate()
         block = Block.of(self.columns, X, "X")
-        if count(block.table) == 0:
+        if count(block.rows) == 0:
             raise ValueError("X holds no rows; at least one is needed")
         if not isinstance(self.prepare, FrozenEstimator):
             self._refuse_identifiers(block)
@@ -321,7 +320,7 @@ class On(Kernel):
         learnt.columns = block.keys[0] if block.single else block.keys
         transformer = self._transformer(block)
         if transformer is not None and not isinstance(transformer, FrozenEstimator):
-            raw = self._raw(block, lenient=preparation.takes_missing(transformer))
+            raw = self._raw(block, lenient=preparation.fills_in(transformer))
             with learnt._named_in_errors():
                 transformer = preparation.fitted(transformer, raw, y)
         learnt.prepare = transformer
@@ -346,7 +345,7 @@ class On(Kernel):
             return None
         if self.dates is None and not block.numeric and "text" in block.kinds.values():
             return CountVectorizer()
-        return preparation.scaler(self.kernel, with_mean=not sparse.issparse(block.table))
+        return preparation.scaler(self.kernel, with_mean=not block.is_sparse)
 
     def _refuse_identifiers(self, block: Block) -> None:
         """Refuse identifiers as numbers and labels; texts, nodes and strings may all differ."""
@@ -375,10 +374,10 @@ class On(Kernel):
                 f"scaled_to(X) first, or fit a machine with {self!r}"
             )
         fitted = self.prepare.estimator
-        points = preparation.transformed(
-            fitted, self._raw(block, lenient=preparation.takes_missing(fitted))
-        )
-        if getattr(getattr(points, "dtype", None), "kind", "") == "f" and np.isnan(points.sum()):
+        lenient = preparation.fills_in(fitted)
+        points = preparation.transformed(fitted, self._raw(block, lenient=lenient))
+        is_float = getattr(getattr(points, "dtype", None), "kind", "") == "f"
+        if lenient and is_float and np.isnan(points.sum()):
             left = np.isnan(points).any(axis=0)
             block.refuse_missing(left if len(left) == len(block.keys) else None)
         return points
@@ -397,9 +396,10 @@ class On(Kernel):
         """Columns for a kernel or transformer; missing values are refused unless lenient."""
         if block.numeric and (self.kernel.requires_vector_input or lenient):
             values = block.numbers()
-            total = values.sum()
-            if not lenient and total != total:
-                block.refuse_missing()
+            if not abs(values.sum()) < np.inf:
+                if not lenient:
+                    block.refuse_missing()
+                block.refuse_infinite(values)
             return values
         if not lenient:
             block.refuse_missing()

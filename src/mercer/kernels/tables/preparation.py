@@ -21,9 +21,9 @@ def scaler(kernel: Any, with_mean: bool) -> StandardScaler | None:
     return None if space is None else space.column_scaler(with_mean)
 
 
-def takes_missing(transformer: Any) -> bool:
-    """Tell whether missing values may be left to a transformer; documents cannot be missing."""
-    return not isinstance(transformer, CountVectorizer)
+def fills_in(transformer: Any) -> bool:
+    """Tell whether a transformer may do something about missing values; scaling and counting do not."""
+    return not isinstance(transformer, CountVectorizer | StandardScaler)
 
 
 def fitted(transformer: Any, raw: Any, y: Any) -> FrozenEstimator:
@@ -31,9 +31,12 @@ def fitted(transformer: Any, raw: Any, y: Any) -> FrozenEstimator:
     try:
         return FrozenEstimator(clone(transformer).fit(raw, y))
     except ValueError as error:
-        if not isinstance(transformer, CountVectorizer):
+        if "vocabulary" not in str(error):
             raise
         raise ValueError(f"{error}; use Heat(Categories()) if values are labels, not texts") from error
+    except AttributeError:
+        _refuse_other_than_texts(transformer, raw)
+        raise
 
 
 def transformed(transformer: Any, raw: Any) -> Any:
@@ -43,5 +46,16 @@ def transformed(transformer: Any, raw: Any) -> Any:
         if transformer.with_mean:
             raw = np.subtract(raw, transformer.mean_, dtype=raw.dtype)
         return np.divide(raw, transformer.scale_, dtype=raw.dtype) if transformer.with_std else raw
-    points = transformer.transform(raw)
+    try:
+        points = transformer.transform(raw)
+    except AttributeError:
+        _refuse_other_than_texts(transformer, raw)
+        raise
     return points.to_numpy() if frames.is_frame(points) else points
+
+
+def _refuse_other_than_texts(transformer: Any, raw: Any) -> None:
+    """Raise for documents that words cannot be counted in, which scikit-learn does not name."""
+    for row, value in enumerate(raw if isinstance(transformer, CountVectorizer) else ()):
+        if not isinstance(value, str | bytes):
+            raise ValueError(f"row {row} holds {value!r}, which is not a text") from None

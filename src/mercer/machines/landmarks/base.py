@@ -316,7 +316,7 @@ class LandmarkMachine(BaseEstimator, ABC):
     def _apply(self, method: str, X: Any, *outputs: tuple[Any, ...]) -> Any:
         """A method at the points of X, by the source of such points."""
         check_is_fitted(self)
-        return source_for(X).apply(self, method, X, outputs)
+        return source_for(X).apply(self._column_check(reset=False), method, X, outputs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

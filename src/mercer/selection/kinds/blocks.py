@@ -108,7 +108,7 @@ def _numbers(frame: Any, own: list[Column]) -> list[Variant]:
     missing = [place for place, column in enumerate(own) if column.missing]
     prepare = make_pipeline(ColumnMedians(missing), StandardScaler()) if missing else "auto"
     return [
-        Variant("Gaussian", (On(names, Gaussian(), prepare),), _SIMILARITIES),
+        Variant("Gaussian", (On(names, Gaussian(), prepare),), _SIMILARITIES, plain=True),
         Variant("linear", (On(names, Linear(), prepare),), plain=True),
     ]
 

@@ -67,10 +67,12 @@ class Mixed(Kind):
     reader = "read_mixed"
 
     def recognises(self, X: Any) -> bool:
-        """Recognise data frames that do not hold numbers alone, or one column of strings."""
-        if not is_frame(X) or all_numbers(X):
+        """Recognise data frames that do not hold numbers alone, and single columns but strings."""
+        if not is_frame(X):
             return False
-        return X.shape[1] > 1 or recognised(_as_pandas(X))[0].kind != "string"
+        if X.shape[1] == 1:  # one number has no direction and no proportions
+            return recognised(_as_pandas(X))[0].kind != "string"
+        return not all_numbers(X)
 
     def candidates(
         self, X: Any, space: Any = "auto", columns: Mapping[str, Any] | None = None
