@@ -50,6 +50,11 @@ class Sites:
             (1 - step) * self.rest + step * other.rest,
         )
 
+    def evidence(self, features: Features, kernel: Any, rows: int) -> Evidence:
+        """The bound of the sites, as a function of the hyperparameters of a process."""
+        bound = Bound(self.gram, self.linear[:, None], np.zeros(1), 0.0, rows)
+        return Evidence(bound, features, self.rest, kernel, fixed_noise=True)
+
 
 @dataclass(frozen=True, eq=False)
 class AscentState:
@@ -142,8 +147,7 @@ class Ascent:
         return self._latent(sites, theta)
 
     def _evidence(self, sites: Sites) -> Evidence:
-        bound = Bound(sites.gram, sites.linear[:, None], np.zeros(1), 0.0, self._rows)
-        return Evidence(bound, self._features, sites.rest, self._kernel, fixed_noise=True)
+        return sites.evidence(self._features, self._kernel, self._rows)
 
     def _latent(self, sites: Sites, theta: Array) -> Latent:
         evidence = self._evidence(sites)
