@@ -86,9 +86,7 @@ def test_mixed_scales(first: list[float], second: list[float]) -> None:
     assert found == pytest.approx(2 * np.linalg.norm(x - y), rel=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [([0.0, -1.0], [10.0, -0.1]), ([0.0, -1.0], [0.0, -1e4])]
-)
+@pytest.mark.parametrize(("first", "second"), [([0.0, -1.0], [10.0, -0.1]), ([0.0, -1.0], [0.0, -1e4])])
 def test_distant_normals(first: list[float], second: list[float]) -> None:
     """Newton's method alone stops at saddles of the energy here."""
     theta = np.array([first, second])
@@ -100,7 +98,7 @@ def test_distant_normals(first: list[float], second: list[float]) -> None:
 
 @pytest.mark.parametrize("width", [1e-2, 1e-4, 1e-7])
 def test_narrow_bumps_are_not_missed(width: float) -> None:
-    """``A'' = 1 + h / cosh(x)^2``, x = (theta - 0.37) / width: a seventh of the length is in the bump."""
+    """``A'' = 1 + h / cosh(x)^2``, x = (theta - 0.37) / width: the bump has a seventh of the length."""
     height = (0.05 / width) ** 2
 
     def bumpy(theta):

@@ -86,7 +86,9 @@ def _integrals(metric: MetricFunction, a: Array, b: Array, potential: Callable[[
         values = metric(points, 0).values.reshape(len(starts), _POINTS)
         first, last = (potential(ends[:, None]).ravel() for ends in (starts, starts + widths))
         missed = np.abs(widths / 2 * (values @ weights) - (last - first))
-        known = missed <= _BUMP * np.abs(last - first) + _ROUNDING * np.maximum(np.abs(first), np.abs(last))
+        known = missed <= _BUMP * np.abs(last - first) + _ROUNDING * np.maximum(
+            np.abs(first), np.abs(last)
+        )
         return np.abs(widths) / 2 * (np.sqrt(values) @ weights), known
 
     pairs = np.repeat(np.arange(len(a)), _PANELS)
