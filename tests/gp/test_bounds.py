@@ -63,6 +63,10 @@ def test_noise_at_its_bound_is_named(scale: float, side: str) -> None:
 
 
 def test_amplitude_at_its_bound_is_named() -> None:
-    model = SphericalGPRegressor(max_features=30, normalize_y=False)
-    with pytest.warns(ConvergenceWarning, match="amplitude is close to its upper bound, 1e.09"):
-        model.fit(ROWS, 1e6 * ROWS[:, 0])
+    kernel = Heat(Sphere(), t_star=12.0, t_star_bounds="fixed")  # nearly constant
+    model = SphericalGPRegressor(kernel, inputs="points", max_features=30, normalize_y=False)
+    with (
+        pytest.warns(ConvergenceWarning, match="amplitude is close to its upper bound, 1e.09"),
+        pytest.warns(ConvergenceWarning, match="noise is close to its upper bound, 100"),
+    ):
+        model.fit(ROWS, 1000 * ROWS[:, 0])
