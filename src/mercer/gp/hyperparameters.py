@@ -117,11 +117,16 @@ class Evidence:
         return np.concatenate([own, of_kernel])
 
     def maximise(
-        self, start: Array, restarts: int, rng: np.random.Generator, max_iter: int = 200
+        self,
+        start: Array,
+        restarts: int,
+        rng: np.random.Generator,
+        max_iter: int = 200,
+        insist: bool = True,
     ) -> tuple[Array, float]:
         """The best theta that L-BFGS finds from the start and from points about it, and the bound there.
 
-        Starts that fail (noise below the rounding of so many rows) count as worst.
+        If that is noise alone and it is to ``insist``, it begins anew.  Starts that fail (noise below the rounding of so many rows) count as worst.
         """
         low, high = self.bounds.T
         stray = math.log(_STRAY) * rng.uniform(-1, 1, size=(restarts, len(start)))
@@ -139,7 +144,7 @@ class Evidence:
             run(job, [(number,) for number in range(len(starts))], what="hyperparameters")
         best, value = max(results, key=lambda result: result[1])
         with blas_in_one_thread():
-            if best[0] <= math.log(FLAT):
+            if insist and best[0] <= math.log(FLAT):
                 best, value = max((best, value), self._anew(start, max_iter), key=lambda found: found[1])
             return self._polished(best, value)
 

@@ -14,7 +14,7 @@ from mercer._arrays import on_cpu, placed
 from mercer._threads import run
 from mercer.gp.elbo import Bound, Posterior, Prior, Solution
 from mercer.gp.features import Features
-from mercer.gp.hyperparameters import Evidence
+from mercer.gp.hyperparameters import FLAT, Evidence
 from mercer.gp.likelihoods import Likelihood
 from mercer.rows import Block, RowSource
 from mercer.rows.checkpoint import Checkpoint
@@ -143,7 +143,8 @@ class Ascent:
     def _improved(self, sites: Sites, theta: Array) -> Latent:
         if self._optimize:
             rng = np.random.default_rng(0)  # no restarts, no random numbers
-            theta, _ = self._evidence(sites).maximise(theta, 0, rng, max_iter=_FEW)
+            insist = bool(theta[0] > math.log(FLAT))  # what was noise in the pass before may stay so
+            theta, _ = self._evidence(sites).maximise(theta, 0, rng, _FEW, insist)
         return self._latent(sites, theta)
 
     def _evidence(self, sites: Sites) -> Evidence:
