@@ -390,7 +390,7 @@ def _dense(matrix: Any) -> Array:
 
 
 def _check_eta(eta: Any) -> None:
-    if not (isinstance(eta, numbers.Real) and 0 < eta < 1):
+    if not (isinstance(eta, numbers.Real) and 0 < float(eta) < 1):
         raise ValueError(f"eta must lie between 0 and 1, both excluded, got {eta!r}")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._arrays import constant_rows
+from mercer._threads import blas_in_one_thread
 from mercer._validation import LARGEST, is_whole, refuse_rows
 from mercer.engine import engine_for
 from mercer.engine.operands import Invariants, Operand
@@ -208,9 +209,10 @@ class _Parameters(Operand):
         first, second = np.repeat(self.rows, len(other), axis=0), np.tile(other, (len(self.rows), 1))
         found, differ = np.zeros(len(first)), np.flatnonzero((first != second).any(axis=1))
         try:
-            found[differ] = lengths(
-                self.family._derivatives, first[differ], second[differ], self.family._potential
-            )
+            with blas_in_one_thread():  # matrices are small
+                found[differ] = lengths(
+                    self.family._derivatives, first[differ], second[differ], self.family._potential
+                )
         except NoGeodesic as error:
             i, j = divmod(int(differ[error.pairs[0]]), len(other))
             raise ValueError(

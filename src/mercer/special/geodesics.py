@@ -80,7 +80,7 @@ def _integrals(metric: MetricFunction, a: Array, b: Array, potential: Callable[[
     """
     nodes, weights = legendre.leggauss(_POINTS)
 
-    def parts(starts: Array, widths: Array) -> tuple[Array, Array]:
+    def parts(starts: Array, widths: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Integrals of sqrt(g), and whether those of g are right."""
         points = (starts[:, None] + widths[:, None] * (nodes + 1) / 2).reshape(-1, 1)
         values = metric(points, 0).values.reshape(len(starts), _POINTS)
