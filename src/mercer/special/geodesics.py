@@ -18,7 +18,7 @@ import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from mercer._arrays import Array
 
 #: Numbers of polynomials that are tried, and how many are enough for Newton's method to settle.
 _SIZES, _ENOUGH = (6, 12, 24, 48, 96), 12
