@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.preprocessing import KernelCenterer
 
 from mercer import rkhs
@@ -195,3 +196,28 @@ def test_functions_on_other_spheres_and_rounding_are_refused() -> None:
         harmonics.project(X, X[:, 0], 5 * weights)
     with pytest.raises(ValueError, match=r"weights must sum to 1, but their sum is nan"):
         harmonics.project(X, X[:, 0], np.nan * weights)
+
+
+def test_matrices_that_are_none() -> None:
+    """Nothing is dropped or clipped without a word."""
+    M = np.array([[2.0, 1.0], [1.0, 2.0]])
+    for name in ("norms", "distances", "mean_norm", "total_variance", "normalize", "mercer_map"):
+        function = getattr(rkhs, name)
+        with pytest.raises(ValueError, match="the Gram matrix holds complex numbers"):
+            function(M + 1j * np.eye(2))
+        with pytest.raises(TypeError, match="the Gram matrix is sparse; make it dense"):
+            function(sparse.csr_array(M))
+    with pytest.raises(ValueError, match="K_test holds complex numbers"):
+        rkhs.center(M, M + 0j)
+    for function, matrix in (
+        (rkhs.mean_norm, -M),
+        (rkhs.total_variance, -M),
+        (rkhs.mean_norm, [[1, -2], [-2, 1]]),
+    ):
+        with pytest.raises(ValueError, match="not positive semidefinite"):
+            function(matrix)
+    with pytest.raises(
+        ValueError, match=r"row 0 of the Gram matrix \(and 1 more\) has a negative k\(x, x\)"
+    ):
+        rkhs.normalize(-M)
+    assert 0 <= rkhs.total_variance(np.full((3, 3), 0.1)) < 1e-15

@@ -1,22 +1,23 @@
 """Geometry in feature space, from Gram matrices.
 
-A kernel is the inner product of points in a feature space.  Norms, distances, means, variances, angles
-and coordinates of these points are functions of the Gram matrix.  The functions of this module compute
-them, stably even for singular matrices.
+Norms, distances, means, variances, angles and coordinates of points in feature space are functions of
+the Gram matrix, computed stably here even for singular matrices.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.preprocessing import KernelCenterer
 
-from mercer._validation import refuse_rows
+from mercer._validation import refuse_complex, refuse_rows
 from mercer.exceptions import DegenerateKernelWarning
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels.base import Kernel, has_range
@@ -26,7 +27,7 @@ Array = NDArray[np.float64]
 _NEARLY_CONSTANT, _NEARLY_IDENTITY = 1e-3, 1e-2
 #: Size of the sample for that test, least number of points, and tolerance for equal points.
 _LOOKED_AT, _FEWEST, _EQUAL = 400, 4, 1e-12
-#: Coefficients below this part of the largest are rounding errors.
+#: Coefficients, or sums over a matrix, below this part of the largest are rounding errors.
 _NO_PART = 1e-12
 #: Part of a squared norm that rounding errors may make up.
 _NOTICED = 1e-3
@@ -71,7 +72,7 @@ def distances(K: ArrayLike) -> Array:
 
 def mean_norm(K: ArrayLike) -> float:
     """Norm of the mean of the points, ``sqrt(mean of K)``."""
-    return float(np.sqrt(max(_gram(K).mean(), 0.0)))
+    return math.sqrt(_not_negative(np.mean, _gram(K)))
 
 
 def total_variance(K: ArrayLike) -> float:
@@ -83,8 +84,7 @@ def total_variance(K: ArrayLike) -> float:
     >>> total_variance([[1.0, 0.0], [0.0, 1.0]])
     0.5
     """
-    K = _gram(K)
-    return float(max(np.diag(K).mean() - K.mean(), 0.0))
+    return _not_negative(lambda K: np.diag(K).mean() - K.mean(), _gram(K))
 
 
 def center(K: ArrayLike, K_test: ArrayLike | None = None) -> Any:
@@ -140,7 +140,7 @@ def normalize(
     mercer.features.GramTransformer : the same as a transformer, with ``normalize=True``.
     """
     K = _gram(K)
-    lengths = _positive_lengths(np.diag(K), "K")
+    lengths = _positive_lengths(_diagonal(K), "K")
     unit = K / lengths[:, None] / lengths
     np.fill_diagonal(unit, 1.0)
     if K_test is None:
@@ -352,8 +352,7 @@ def diagnose(K: ArrayLike, y: ArrayLike | None = None) -> Diagnosis:
     alignment        1 (centred, with the target)
     """
     K = _gram(K)
-    size = len(K)
-    values = np.linalg.eigvalsh(K)
+    values, size = np.linalg.eigvalsh(K), len(K)
     spread = np.maximum(values, 0)
     share = spread[spread > 0] / spread.sum() if spread.any() else np.ones(1)
     lengths = np.sqrt(np.maximum(np.diag(K), 0))
@@ -417,8 +416,8 @@ def warn_if_degenerate(K: ArrayLike, kernel: object, amplitude: float = 1.0) -> 
     """Warn if nothing can be learnt from a training Gram matrix; see :func:`degeneracy`."""
     found = degeneracy(K, amplitude)
     if found is not None:
-        remedy = "choose its range by the data: kernel.scaled_to(X)"
-        remedy = remedy if has_range(kernel) else "use another kernel"
+        ranged = has_range(kernel)
+        remedy = "choose its range by the data: kernel.scaled_to(X)" if ranged else "use another kernel"
         warnings.warn(
             f"the Gram matrix of {kernel!r} on the training points is {found}; {remedy}",
             DegenerateKernelWarning,
@@ -431,52 +430,58 @@ def _alignment(K: Array, y: ArrayLike) -> float:
     labels = np.asarray(y)
     if labels.shape != (len(K),):
         raise ValueError(f"y has shape {labels.shape}, K has {len(K)} rows")
-    if labels.dtype.kind == "f":
-        target = np.outer(labels, labels).astype(float)
-    else:
-        target = (labels[:, None] == labels).astype(float)
+    alike = np.multiply if labels.dtype.kind == "f" else np.equal
+    target = alike.outer(labels, labels).astype(float)
     first, second = center(K), center(target)
     scale = np.linalg.norm(first) * np.linalg.norm(second)
     return float((first * second).sum() / scale) if scale > 0 else 0.0
 
 
 def _coefficients(values: ArrayLike, name: str, harmonics: SphericalHarmonics) -> Array:
-    array = np.asarray(values, dtype=float)
+    array = _numbers(values, name)
     if array.ndim not in (1, 2) or len(array) != harmonics.n_features:
         size = harmonics.n_features
         raise ValueError(f"{name} has shape {array.shape}, but there are {size} harmonics: project it")
-    _check_finite(array.reshape(len(array), -1), name)
     return array
 
 
 def _gram(K: ArrayLike) -> Array:
     if callable(K):
         raise TypeError(f"a Gram matrix is needed, not the kernel {K!r}: give kernel(X)")
-    K = np.asarray(K, dtype=float)
+    K = _numbers(K, "the Gram matrix")
     if K.ndim != 2 or K.shape[0] != K.shape[1] or K.size == 0:
         raise ValueError(f"a Gram matrix is square and not empty; got shape {K.shape}")
-    _check_finite(K, "the Gram matrix")
     if not np.allclose(K, K.T, rtol=1e-6, atol=1e-8 * np.abs(K).max()):
         raise ValueError("a Gram matrix is symmetric; this one is not")
     return K
 
 
 def _block(K: ArrayLike, columns: int) -> Array:
-    K = np.asarray(K, dtype=float)
+    K = _numbers(K, "K_test")
     if K.ndim != 2 or K.shape[1] != columns:
         raise ValueError(f"expected a matrix with {columns} columns, got shape {K.shape}")
-    _check_finite(K, "K_test")
     return K
 
 
-def _check_finite(K: Array, name: str) -> None:
-    refuse_rows(~np.isfinite(K).all(axis=1), name, "contains NaN or infinity")
+def _numbers(values: ArrayLike, name: str) -> Array:
+    refuse_complex(values, name)
+    if sparse.issparse(values):
+        raise TypeError(f"{name} is sparse; make it dense by toarray()")
+    array = np.asarray(values, dtype=float)
+    refuse_rows(~np.isfinite(np.atleast_2d(array.T).T).all(axis=1), name, "contains NaN or infinity")
+    return array
+
+
+def _not_negative(function: Callable[[Array], Any], K: Array) -> float:
+    value = float(function(K))
+    if value < -_NO_PART * np.abs(K).max():
+        raise ValueError("the Gram matrix is not positive semidefinite; see diagnose")
+    return max(value, 0.0)
 
 
 def _diagonal(K: Array) -> Array:
     diagonal = np.diag(K)
-    if diagonal.min() < 0:
-        raise ValueError(f"row {int(np.argmin(diagonal))}: k(x, x) is negative; this is not a kernel")
+    refuse_rows(diagonal < 0, "the Gram matrix", "has a negative k(x, x); this is not a kernel")
     return diagonal
 
 

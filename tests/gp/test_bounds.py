@@ -36,3 +36,37 @@ def test_hyperparameters_at_their_bounds_are_named_once_for_all_classes() -> Non
     with pytest.warns(ConvergenceWarning, match="t is close to its upper bound, 0.1") as caught:
         SphericalGPClassifier(kernel, inputs="points", max_features=30).fit(ROWS, labels)
     assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_bounds_are_named_after_refit_and_partial_fit() -> None:
+    targets = np.sign(ROWS[:, 0] * ROWS[:, 1])
+    model = SphericalGPRegressor(Heat(Sphere(), t=1.0), inputs="points", max_features=30)
+    model.fit(ROWS, targets)
+    narrow = Heat(Sphere(), t=1.0, t_bounds=(0.9, 1.1))
+    with pytest.warns(ConvergenceWarning, match="t is close to its lower bound, 0.9") as caught:
+        model.refit(narrow)
+    assert [warning.filename for warning in caught] == [__file__]
+    with pytest.warns(ConvergenceWarning, match="t is close to its lower bound, 0.9") as caught:
+        model.partial_fit(ROWS, targets)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize(("scale", "side"), [(1e-6, "lower"), (1e4, "upper")])
+def test_noise_at_its_bound_is_named(scale: float, side: str) -> None:
+    """Noise is between 1e-7 and 100, which is far from that of targets in units of their own."""
+    targets = scale * (ROWS[:, 0] + 0.3 * np.random.default_rng(0).normal(size=60))
+    message = f"noise is close to its {side} bound, .*; rescale the targets, or use normalize_y=True"
+    with pytest.warns(ConvergenceWarning, match=message):
+        SphericalGPRegressor(max_features=30, normalize_y=False).fit(ROWS, targets)
+    with warnings.catch_warnings(action="error"):
+        SphericalGPRegressor(max_features=30).fit(ROWS, targets)
+
+
+def test_amplitude_at_its_bound_is_named() -> None:
+    kernel = Heat(Sphere(), t_star=12.0, t_star_bounds="fixed")  # nearly constant
+    model = SphericalGPRegressor(kernel, inputs="points", max_features=30, normalize_y=False)
+    with (
+        pytest.warns(ConvergenceWarning, match="amplitude is close to its upper bound, 1e.09"),
+        pytest.warns(ConvergenceWarning, match="noise is close to its upper bound, 100"),
+    ):
+        model.fit(ROWS, 1000 * ROWS[:, 0])

@@ -132,6 +132,6 @@ def test_labels_that_are_stated() -> None:
         Heat(LABELS, t=0.3)([["a", "x", "w"], ["a", "v", "w"]])
     with pytest.raises(ValueError, match="labels of a column must be different"):
         Categories(levels=[["a", "a"]])
-    with pytest.raises(ValueError, match="from 2 on"):
+    with pytest.raises(ValueError, match="at least 2"):
         Categories(levels=[["a"]])
     assert eval(repr(LABELS)) == LABELS

@@ -296,6 +296,7 @@ def test_counts_on_the_simplex() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the Gram matrix:mercer.exceptions.DegenerateKernelWarning")
+@pytest.mark.filterwarnings("ignore:the optimal value found for amplitude")
 @pytest.mark.parametrize("kernel", [ArcCosine(), Heat(Sphere()), Matern(Sphere(), 2.5)], ids=repr)
 def test_extreme_data(kernel) -> None:
     def fit(X, y):
@@ -485,3 +486,15 @@ def test_a_refused_refit_leaves_the_model_as_it_was() -> None:
             model.refit(**change)
     assert model.noise == 0.1
     np.testing.assert_array_equal(model.refit().predict(ROWS), before)
+
+
+def test_a_changed_kernel_is_used_by_partial_fit() -> None:
+    X, y = table(200)
+    model = SphericalGPRegressor(Heat(Sphere()), inputs="table", max_features=60).fit(X[:100], y[:100])
+    model.set_params(kernel=Matern(Sphere(), nu=1.5)).partial_fit(X[100:], y[100:])
+    whole = SphericalGPRegressor(Heat(Sphere()), inputs="table", max_features=60).fit(X[:100], y[:100])
+    whole.partial_fit(X[100:], y[100:]).refit(Matern(Sphere(), nu=1.5), n_restarts=0)
+    assert isinstance(model.kernel_, Matern)
+    np.testing.assert_allclose(model.predict(X), whole.predict(X), rtol=1e-6)
+    with pytest.raises(ValueError, match="needs other features"):
+        model.set_params(kernel=ArcCosine()).partial_fit(X, y)

@@ -86,6 +86,33 @@ def test_mixed_scales(first: list[float], second: list[float]) -> None:
     assert found == pytest.approx(2 * np.linalg.norm(x - y), rel=1e-7)
 
 
+@pytest.mark.parametrize(("first", "second"), [([0.0, -1.0], [10.0, -0.1]), ([0.0, -1.0], [0.0, -1e4])])
+def test_distant_normals(first: list[float], second: list[float]) -> None:
+    """Newton's method alone stops at saddles of the energy here."""
+    theta = np.array([first, second])
+    normals = np.column_stack([-theta[:, 0] / (2 * theta[:, 1]), (-2 * theta[:, 1]) ** -0.5])
+    truth = NormalFamily().fisher_distances(normals)[0, 1]
+    found = ExponentialFamily(normal).distances([first], [second]).item()
+    assert found == pytest.approx(truth, rel=1e-9)
+
+
+@pytest.mark.parametrize("width", [1e-2, 1e-4, 1e-7])
+def test_narrow_bumps_are_not_missed(width: float) -> None:
+    """``A'' = 1 + h / cosh(x)^2``, x = (theta - 0.37) / width: the bump has a seventh of the length."""
+    height = (0.05 / width) ** 2
+
+    def bumpy(theta):
+        x = (theta - 0.37) / width
+        bump = torch.nn.functional.softplus(2 * x, threshold=700)
+        return (theta**2 / 2 + height * width**2 * bump).sum()
+
+    x, dx = np.linspace(-40, 40, 400_001, retstep=True)
+    excess = np.sqrt(1 + height / np.cosh(x) ** 2) - 1
+    truth = 1 + width * dx * excess[abs(width * x) < 0.37].sum()
+    found = ExponentialFamily(bumpy).distances([[0.0]], [[1.0]]).item()
+    assert found == pytest.approx(truth, rel=1e-7)
+
+
 def test_paths_along_the_edge_are_refused() -> None:
     """The energy hardly changes near the straight path, which is longer by two fifths."""
     with pytest.raises(ValueError, match="use rows that are closer together"):

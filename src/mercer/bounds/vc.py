@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -389,7 +390,7 @@ def _dense(matrix: Any) -> Array:
 
 
 def _check_eta(eta: Any) -> None:
-    if not (np.ndim(eta) == 0 and 0 < eta < 1):
+    if not (isinstance(eta, numbers.Real) and 0 < float(eta) < 1):
         raise ValueError(f"eta must lie between 0 and 1, both excluded, got {eta!r}")
 
 

@@ -19,7 +19,7 @@ from mercer._validation import is_whole, refuse_complex
 from mercer.gp.eigenfunctions import EigenFeatures
 from mercer.gp.elbo import Prior, Solution
 from mercer.gp.features import USUAL, Features, Functions, HarmonicFeatures
-from mercer.gp.hyperparameters import FLAT, warn_at_bounds
+from mercer.gp.hyperparameters import FLAT, Evidence, warn_at_bounds, warn_of_own_bounds
 from mercer.gp.inducing.features import InducingFeatures, with_fixed_parameters
 from mercer.gp.inducing.rows import InducingRows
 from mercer.gp.input_map import InputMap, looks_like_table, reads_table
@@ -38,6 +38,10 @@ Array = NDArray[np.float64]
 
 #: Rows that are tested for a degenerate kernel.
 _LOOKED_AT = 200
+#: Part of the prior variance below which features may miss what there is to find.
+_LITTLE = 0.4
+#: Most dimensions for which the usual features are made to hold all linear functions.
+_LINEAR = 2000
 #: What checkpoints hold beside numbers, text and arrays.
 _KEPT = (
     AscentState, HarmonicFeatures, InducingFeatures, InputMap, Moments, SiteSums, Sites,
@@ -138,10 +142,28 @@ class SparseGP(BaseEstimator, ABC):
         first = rows.first()
         return None if first is None else on_cpu(first.X[:_LOOKED_AT])
 
-    def _warn_of_bounds(self, kernels: list[Any], amplitudes: Array) -> None:
-        """Warn of hyperparameters at their bounds, unless all is noise and they do not matter."""
-        if self.optimize and amplitudes.max() > FLAT:
-            warn_at_bounds(self._validate(), kernels)
+    def _warn_of_bounds(
+        self, kernels: list[Any], amplitudes: Array, noise: float = 1.0, standardised: bool = True
+    ) -> None:
+        """Warn of hyperparameters at their bounds; kernels of processes that are noise do not matter."""
+        if self.optimize:
+            warn_of_own_bounds(float(amplitudes.max()), noise, standardised)
+            warn_at_bounds(self._validate(), [kernels[i] for i in np.flatnonzero(amplitudes > FLAT)])
+
+    def _warn_of_noise(self, amplitudes: Array, evidence: Evidence, remedy: str) -> None:
+        """Warn if noise alone was found through features that hold little of the process."""
+        if not self.optimize or amplitudes.max() > FLAT:
+            return
+        kernel = self._validate()
+        start = np.concatenate([np.zeros(1 if evidence.fixed_noise else 2), kernel.theta])
+        held = evidence.held(start[: len(evidence.bounds)])
+        if held < _LITTLE:
+            warnings.warn(
+                f"noise alone was found, and the {self.features_.size} features hold only {held:.0%} of "
+                f"the variance of {kernel!r} at the rows; {remedy}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     def _warn_if_degenerate(self, X: Any, kernel: Any, amplitude: float) -> None:
         """Warn if the kernel that was found sees all rows as equal, or no two of them as similar."""
@@ -157,7 +179,7 @@ class SparseGP(BaseEstimator, ABC):
         kernel = self._validate()
         checkpoint = self._open(path, rows, kernel)
         self.n_features_in_ = rows.columns
-        self.kernel_ = kernel
+        self._given = self.kernel_ = kernel
         self.features_ = self._choose_features(kernel, rows, checkpoint)
         if isinstance(self.features_, InducingRows):
             self.kernel_ = self.features_.kernel
@@ -189,7 +211,10 @@ class SparseGP(BaseEstimator, ABC):
             )
         if self.inputs == "auto" and table is not None and not inputs.is_table:
             self._warn_of_lengths(kernel, rows)
-        return HarmonicFeatures.of(kernel, inputs, n, self.levels, self._most, self.random_state)
+        most = self._most
+        if self.max_features is None and n <= _LINEAR:
+            most = max(most, n + 1)
+        return HarmonicFeatures.of(kernel, inputs, n, self.levels, most, self.random_state)
 
     def _inducing_rows(self, kernel: Any, rows: RowSource) -> InducingRows:
         """Training rows as inducing points; the kernel learns from a sample of the rows."""
@@ -368,8 +393,13 @@ class VariationalGP(SparseGP):
         tally = rows.total(self.likelihood.tally, "targets", kept, "targets")
         self.likelihood_ = self.likelihood.fitted(tally)
         self._infer(rows, tally, kept)
-        self._warn_of_bounds(self.kernels_, self.amplitudes_)
+        self._warn_of_fit(tally.rows)
         return self
+
+    def _warn_of_fit(self, rows: int) -> None:
+        self._warn_of_bounds(self.kernels_, self.amplitudes_)
+        evidence = self._latents[0].sites.evidence(self.features_, self.kernel_, rows)
+        self._warn_of_noise(self.amplitudes_, evidence, "raise max_features, or take fewer columns")
 
     def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> None:
         """Find the posterior of each process."""

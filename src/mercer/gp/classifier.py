@@ -40,7 +40,8 @@ class SphericalGPClassifier(ClassifierMixin, VariationalGP):
         rows; their own hyperparameters stay as they are, see ``scaled_to``.
     max_features : int, optional
         Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
-        default 500, or all eigenvectors of a graph of up to 4000 nodes.
+        default 500, with up to 2000 columns at least so many harmonics that all linear functions are
+        among them, or all eigenvectors of a graph of up to 4000 nodes.
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}

@@ -88,6 +88,13 @@ class Bound:
             return replace(self, gram=self.gram[:0], linear=self.linear[:0], rank=len(F), factor=(F, z))
         return replace(self, gram=F.T @ F, linear=F.T @ z, rank=len(F))
 
+    @property
+    def squared_features(self) -> Array:
+        """Sums over rows of the squares of the features: the diagonal of G."""
+        if self.factor is not None:
+            return np.asarray((self.factor[0] ** 2).sum(axis=0))
+        return np.asarray(np.diagonal(self.gram))
+
     def placed(self, like: Any) -> Bound:
         """The same with the large matrix on the device of an array; solutions are for values alone."""
         small = self.gram.ndim == 1 or self._factor is not None

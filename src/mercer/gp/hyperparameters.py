@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable
@@ -26,8 +27,9 @@ AMPLITUDES = (1e-6, 1e9)
 NOISES = (1e-7, 1e2)
 #: Processes with a smaller amplitude have found noise alone.
 FLAT = 10 * AMPLITUDES[0]
-#: Amplitudes and noises from which the search begins anew if it found noise alone.
-_AGAIN = np.log([(a, s) for a in (1.0, 1e2, 1e4, 1e6) for s in (1e-1, 1e-3, 1e-5)])
+#: Where the search begins anew if it found noise alone: amplitudes, noises, and factors of the kernel's
+#: hyperparameters.
+_AGAIN = ((1.0, 1e2, 1e4, 1e6), (0.3, 1e-2, 1e-5), (0.1, 0.3, 1.0, 3.0, 10.0))
 #: How far restarts stray from the start, as a factor.
 _STRAY = 10.0
 #: Steps of Newton's method, and of the differences that it takes the curvature from.
@@ -87,6 +89,12 @@ class Evidence:
         left = float(prior.left(prior.features.project_rest(self.bound, self.rest)))
         return prior.features.project(self.bound).solve(prior.variances, noise), prior, left
 
+    def held(self, theta: Array) -> float:
+        """Part of the prior variance at the rows that the features hold."""
+        solution, prior, left = self.solve(theta)
+        held = float(prior.variances @ solution.bound.squared_features)
+        return held / (held + left)
+
     def value(self, theta: Array) -> float:
         """The bound."""
         solution, _, left = self.solve(theta)
@@ -109,11 +117,17 @@ class Evidence:
         return np.concatenate([own, of_kernel])
 
     def maximise(
-        self, start: Array, restarts: int, rng: np.random.Generator, max_iter: int = 200
+        self,
+        start: Array,
+        restarts: int,
+        rng: np.random.Generator,
+        max_iter: int = 200,
+        insist: bool = True,
     ) -> tuple[Array, float]:
         """The best theta that L-BFGS finds from the start and points around it, and the bound there.
 
-        Starts that fail (noise below the rounding error of many rows) count as worst.
+        With ``insist`` it begins anew elsewhere if it found noise alone.  Starts that fail (noise below
+        the rounding error of many rows) count as worst.
         """
         low, high = self.bounds.T
         stray = math.log(_STRAY) * rng.uniform(-1, 1, size=(restarts, len(start)))
@@ -131,16 +145,27 @@ class Evidence:
             run(job, [(number,) for number in range(len(starts))], what="hyperparameters")
         best, value = max(results, key=lambda result: result[1])
         with blas_in_one_thread():
-            if best[0] <= math.log(FLAT):
+            if insist and best[0] <= math.log(FLAT):
                 best, value = max((best, value), self._anew(start, max_iter), key=lambda found: found[1])
             return self._polished(best, value)
 
     def _anew(self, start: Array, max_iter: int) -> tuple[Array, float]:
-        """What L-BFGS finds from the best of other amplitudes and noises."""
-        own = 1 if self.fixed_noise else 2
-        starts = [np.append(pair, start[own:]) for pair in np.unique(_AGAIN[:, :own], axis=0)]
-        descent = descending(self.value_and_gradient, 1.0)
-        return self._climb(min(starts, key=lambda theta: descent(theta)[0]), max_iter)
+        """What L-BFGS finds from the best of other amplitudes, noises and ranges of the kernel."""
+        amplitudes, noises, factors = np.log(_AGAIN[0]), np.log(_AGAIN[1]), np.log(_AGAIN[2])
+        own = [amplitudes] if self.fixed_noise else [amplitudes, noises]
+        ranges = start[len(own) :] + factors[:, None]
+        starts = [
+            np.clip(np.append(pair, theta), *self.bounds.T)
+            for theta in np.unique(ranges, axis=0)
+            for pair in itertools.product(*own)
+        ]
+        return self._climb(max(starts, key=self._value_or_none), max_iter)
+
+    def _value_or_none(self, theta: Array) -> float:
+        try:
+            return self.value(theta)
+        except np.linalg.LinAlgError:  # noise below the rounding of so many rows
+            return -math.inf
 
     def _polished(self, theta: Array, value: float) -> tuple[Array, float]:
         """The maximum near theta to working precision, by Newton's method.
@@ -216,11 +241,30 @@ def warn_at_bounds(bounded: Any, found: list[Any]) -> None:
                 if not close.any() or (h.name, side) in told:
                     continue
                 told.add((h.name, side))
-                end = ends[close.argmax()]
-                warnings.warn(
-                    f"the optimal value found for {h.name} is close to its {side} bound, {end:.3g}; "
+                remedy = (
                     f"{change} it by {h.name}_bounds=(..., ...), or keep the hyperparameter where it is "
-                    f"by {h.name}_bounds='fixed'",
-                    ConvergenceWarning,
-                    stacklevel=4,
+                    f"by {h.name}_bounds='fixed'"
                 )
+                _warn_of_bound(h.name, side, ends[close.argmax()], remedy)
+
+
+def warn_of_own_bounds(amplitude: float, noise: float, standardised: bool) -> None:
+    """Warn of an amplitude or a noise at its bound, in units of the targets.
+
+    Noise at its lower bound is none, unless targets are not standardised.
+    """
+    rescale = "rescale the targets" if standardised else "rescale the targets, or use normalize_y=True"
+    if np.isclose(math.log(amplitude), math.log(AMPLITUDES[1])):
+        remedy = f"use a kernel of shorter range, or {rescale}"
+        _warn_of_bound("amplitude", "upper", AMPLITUDES[1], remedy)
+    for side, end in zip(("lower", "upper"), NOISES, strict=True):
+        if np.isclose(math.log(noise), math.log(end)) and not (standardised and side == "lower"):
+            _warn_of_bound("noise", side, end, rescale)
+
+
+def _warn_of_bound(name: str, side: str, end: float, remedy: str) -> None:
+    warnings.warn(
+        f"the optimal value found for {name} is close to its {side} bound, {end:.3g}; {remedy}",
+        ConvergenceWarning,
+        stacklevel=6,  # the caller of fit
+    )

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._arrays import count, on_cpu
 from mercer.gp.base import SparseGP
+from mercer.gp.features import HarmonicFeatures
 from mercer.gp.hyperparameters import FLAT, Evidence
 from mercer.gp.inducing import search as inducing_search
 from mercer.gp.inducing.features import with_fixed_parameters
@@ -54,7 +55,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         rows, with the hyperparameters that maximise the exact evidence of 500 rows.
     max_features : int, optional
         Number of features M; see :class:`mercer.harmonics.SphericalHarmonics` for which harmonics.  By
-        default 500, or all eigenvectors of a graph of up to 4000 nodes, which is the exact process.
+        default 500, with up to 2000 columns at least so many harmonics that all linear functions are
+        among them, or all eigenvectors of a graph of up to 4000 nodes, which is the exact process.
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
@@ -72,7 +74,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         of harmonics.  The points are learnt from a random sample of at most 20000 rows (of an iterator:
         the first ones), along with the scales if ``ard``, else with the kernel's hyperparameters;
         amplitude and noise are found from all rows.  With as many features it follows uneven functions
-        more closely, and takes longer.
+        more closely, and takes longer.  With as many as there are different rows it is the exact
+        process; those points, and points with more than 200 000 coordinates in all, stay where they are.
     normalize_y : bool
         Subtract the mean of the targets and divide by their standard deviation.
     amplitude, noise : float
@@ -203,9 +206,15 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self._flat = self.statistics_.shift.size == 1 if rows.flat is None else rows.flat
         self._finish(self._theta(), self.n_restarts, rows.where)
         kept.remove()
-        self._warn_of_bounds([self.kernel_], np.array([self.amplitude_]))
+        self._warn_of_fit()
         self._warn_if_degenerate(few, self.kernel_, self.amplitude_)
         return self
+
+    def _warn_of_fit(self) -> None:
+        amplitudes = np.array([self.amplitude_])
+        self._warn_of_bounds([self.kernel_], amplitudes, self.noise_, bool(self.normalize_y))
+        other = ", or use features='inducing'" if isinstance(self.features_, HarmonicFeatures) else ""
+        self._warn_of_noise(amplitudes, self._evidence, f"raise max_features{other}")
 
     def _learn_features(self, source: RowSource) -> tuple[Array, Any]:
         """Input scales (or ones) and features, from a sample of the rows."""
@@ -249,8 +258,9 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows; the optimisation starts from the present hyperparameters.
 
-        Columns are standardised as in the first call, and those that are constant in it are left out,
-        with a warning.  Inducing points and scales are those of the first call too.
+        If the parameter ``kernel`` has changed, they are those of the new kernel, which must use the
+        same features.  Columns are standardised as in the first call, and those that are constant in it
+        are left out, with a warning.  Inducing points and scales are those of the first call too.
         """
         if not hasattr(self, "statistics_"):
             self.fit(X, y, sample_weight)
@@ -264,10 +274,16 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
                 )
             return self
         rows = self._rows(X, y, sample_weight, reset=False, multi_output=True, y_numeric=True)
+        given = self._validate()
+        changed = given != self._given
+        kernel = self._compatible(given) if changed else self.kernel_
         self.statistics_ = self.statistics_ + collect(self.features_, rows)
+        self._given, self.kernel_ = given, kernel
         # Few rows may have looked like noise alone; from there no step leads back.
-        flat = self.amplitude_ <= FLAT
-        return self._finish(self._theta() if flat else self.theta_, 0, rows.where)
+        anew = changed or self.amplitude_ <= FLAT
+        self._finish(self._theta() if anew else self.theta_, 0, rows.where)
+        self._warn_of_fit()
+        return self
 
     def refit(self, kernel: Any = None, **params: Any) -> Self:
         """Fit again from the stored statistics, possibly with another kernel or other parameters.
@@ -285,19 +301,22 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         for name in params:
             if name not in free:
                 raise ValueError(f"refit cannot change {name}; it can change {', '.join(free)}")
-        clone(self).set_params(**params)._validate()
-        fresh = self.kernel_ if kernel is None else self._compatible(kernel)
-        self.set_params(**params)
         if kernel is not None:
-            self.kernel = kernel
-        self.kernel_ = fresh
-        return self._finish(self._theta(), self.n_restarts)
+            params["kernel"] = kernel
+        given = clone(self).set_params(**params)._validate()
+        if kernel is not None or given != self._given:
+            self.kernel_ = self._compatible(given)
+        self.set_params(**params)
+        self._given = given
+        self._finish(self._theta(), self.n_restarts)
+        self._warn_of_fit()
+        return self
 
     def _theta(self) -> Array:
         """Where optimisation starts."""
         return np.concatenate([np.log([self.amplitude, self.noise]), self.kernel_.theta])
 
-    def _finish(self, theta: Array, restarts: int, where: Any = None) -> Self:
+    def _finish(self, theta: Array, restarts: int, where: Any = None) -> None:
         """Find hyperparameters and posterior from the statistics, the former where an array lives."""
         statistics = self.statistics_
         self._mean_y = statistics.target_mean if self.normalize_y else np.zeros_like(statistics.shift)
@@ -312,7 +331,6 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self._posterior, self._prior, left = self._evidence.solve(theta)
         self.elbo_ = self._posterior.value(left) - self._log_scale()
         self._expand(self._posterior.mean * self._scale_y, self._mean_y)
-        return self
 
     def _log_scale(self) -> float:
         """Contribution of the units of the targets to the evidence."""

@@ -14,7 +14,7 @@ from mercer._arrays import on_cpu, placed
 from mercer._threads import run
 from mercer.gp.elbo import Bound, Posterior, Prior, Solution
 from mercer.gp.features import Features
-from mercer.gp.hyperparameters import Evidence
+from mercer.gp.hyperparameters import FLAT, Evidence
 from mercer.gp.likelihoods import Likelihood
 from mercer.rows import Block, RowSource
 from mercer.rows.checkpoint import Checkpoint
@@ -49,6 +49,11 @@ class Sites:
             (1 - step) * self.linear + step * other.linear,
             (1 - step) * self.rest + step * other.rest,
         )
+
+    def evidence(self, features: Features, kernel: Any, rows: int) -> Evidence:
+        """The bound of the sites, as a function of the hyperparameters of a process."""
+        bound = Bound(self.gram, self.linear[:, None], np.zeros(1), 0.0, rows)
+        return Evidence(bound, features, self.rest, kernel, fixed_noise=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,12 +143,12 @@ class Ascent:
     def _improved(self, sites: Sites, theta: Array) -> Latent:
         if self._optimize:
             rng = np.random.default_rng(0)  # no restarts, no random numbers
-            theta, _ = self._evidence(sites).maximise(theta, 0, rng, max_iter=_FEW)
+            insist = bool(theta[0] > math.log(FLAT))  # what was noise in the pass before may stay so
+            theta, _ = self._evidence(sites).maximise(theta, 0, rng, _FEW, insist)
         return self._latent(sites, theta)
 
     def _evidence(self, sites: Sites) -> Evidence:
-        bound = Bound(sites.gram, sites.linear[:, None], np.zeros(1), 0.0, self._rows)
-        return Evidence(bound, self._features, sites.rest, self._kernel, fixed_noise=True)
+        return sites.evidence(self._features, self._kernel, self._rows)
 
     def _latent(self, sites: Sites, theta: Array) -> Latent:
         evidence = self._evidence(sites)

@@ -17,8 +17,8 @@ from mercer.rows.base import RowSource
 from mercer.rows.blocks import Block, as_floats, choice, joined, sample_size, taken
 from mercer.rows.columns import ColumnCheck
 
-#: Rows of one block; more on a device.
-ROWS = 16_384
+#: Rows of one block, more on a device, and most numbers in it, for some maps make sparse rows dense.
+ROWS, _NUMBERS = 16_384, 2**25
 
 
 class ArrayRows(RowSource):
@@ -81,7 +81,8 @@ class ArrayRows(RowSource):
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
         engine = None if self.opaque else engine_for(self.X)
-        height = ROWS if engine is None else engine.rows_at_once(self.X, ROWS, self.columns)
+        rows = min(ROWS, max(1, _NUMBERS // self.columns))
+        height = rows if engine is None else engine.rows_at_once(self.X, rows, self.columns)
         for first in range(start, self.length, height):
             part = slice(first, min(first + height, self.length))
             name = f"the rows from {part.start} on" if part.start else ""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._arrays import Array
+from mercer._threads import blas_in_one_thread
 from mercer._validation import LARGEST, is_whole, refuse_rows
 from mercer.engine import engine_for
 from mercer.engine.operands import Invariants, Operand
@@ -154,17 +155,25 @@ class ExponentialFamily(RadialSpace):
                 "sums over the parameters end in .sum()"
             )
 
+    def _value(self, theta: Any) -> Any:
+        return self.log_partition(theta).reshape(())
+
+    def _potential(self, X: Array) -> Array:
+        """First derivatives of the log-partition function, whose derivatives are the metric."""
+        import torch
+        from torch.func import jacrev, vmap
+
+        points = torch.tensor(X, dtype=torch.float64)
+        return np.asarray(vmap(jacrev(self._value))(points).detach().numpy())
+
     def _derivatives(self, X: Array, orders: int = 2) -> Metric:
         """The metric and its derivatives up to an order."""
         import torch
         from torch.func import jacrev, vmap
 
-        def value(theta: Any) -> Any:
-            return self.log_partition(theta).reshape(())
-
         points = torch.tensor(X, dtype=torch.float64)
-        outside = ~np.isfinite(vmap(value)(points).detach().numpy())
-        found, function = [], jacrev(jacrev(value))
+        outside = ~np.isfinite(vmap(self._value)(points).detach().numpy())
+        found, function = [], jacrev(jacrev(self._value))
         for _ in range(orders + 1):
             found.append(vmap(function)(points).detach().numpy())
             function = jacrev(function)
@@ -193,7 +202,10 @@ class _Parameters(Operand):
         first, second = np.repeat(self.rows, len(other), axis=0), np.tile(other, (len(self.rows), 1))
         found, differ = np.zeros(len(first)), np.flatnonzero((first != second).any(axis=1))
         try:
-            found[differ] = lengths(self.family._derivatives, first[differ], second[differ])
+            with blas_in_one_thread():  # matrices are small
+                found[differ] = lengths(
+                    self.family._derivatives, first[differ], second[differ], self.family._potential
+                )
         except NoGeodesic as error:
             i, j = divmod(int(differ[error.pairs[0]]), len(other))
             raise ValueError(

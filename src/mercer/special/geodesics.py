@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from mercer._arrays import Array
 
-#: Numbers of polynomials that are tried.
-_SIZES = (6, 12, 24, 48, 96)
+#: Numbers of polynomials that are tried, and how many are enough for Newton's method to settle.
+_SIZES, _ENOUGH = (6, 12, 24, 48, 96), 12
+#: Pairs for which another pace is tried at a time.
+_BATCH = 16
 #: Relative change of a squared length by twice as many polynomials that is small enough: paths converge
 #: geometrically, so that the error that is left is of the order of its square.
 _TOLERANCE = 1e-7
@@ -29,12 +31,17 @@ _TOLERANCE = 1e-7
 _DRIFT = 1e-2
 #: Newton steps with one number of polynomials, and halvings of a step.
 _STEPS, _HALVINGS = 40, 30
+#: Least curvature that a step is divided by, in units of that of a metric without derivatives.
+_LEAST_CURVATURE = 1e-3
 #: A step that lowers the energy by less than this fraction is the last.
 _SETTLED = 1e-14
 #: First panels of an integral, Gauss-Legendre points on each, halvings and most panels of a pair.
 _PANELS, _POINTS, _PANEL_HALVINGS, _MOST_PANELS = 8, 12, 40, 256
 #: Change of a panel's part by halving it, relative to the whole, that is small enough.
 _PANEL_TOLERANCE = 1e-9
+#: Relative error of the integral of the metric over a panel that shows that nothing was missed, and
+#: what rounding adds to it, relative to the potential.
+_BUMP, _ROUNDING = 1e-6, 1e-13
 
 
 class Metric(NamedTuple):
@@ -57,33 +64,46 @@ class NoGeodesic(ValueError):
         self.pairs = pairs
 
 
-def lengths(metric: MetricFunction, a: Array, b: Array) -> Array:
-    """Lengths of the geodesics from the rows of a to those of b."""
+def lengths(metric: MetricFunction, a: Array, b: Array, potential: Callable[[Array], Array]) -> Array:
+    """Lengths of the geodesics from the rows of a to those of b.
+
+    The metric is the second derivative of a function, and ``potential`` its first, shape (m, d).
+    """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such paths are refused
-        return (_integrals if a.shape[1] == 1 else _shortest)(metric, a, b)
+        return _integrals(metric, a, b, potential) if a.shape[1] == 1 else _shortest(metric, a, b)
 
 
-def _integrals(metric: MetricFunction, a: Array, b: Array) -> Array:
-    """The same in one dimension, ``int sqrt(g)``: panels are halved until their parts settle."""
+def _integrals(metric: MetricFunction, a: Array, b: Array, potential: Callable[[Array], Array]) -> Array:
+    """The same in one dimension, ``int sqrt(g)``: panels are halved until their parts settle.
+
+    The integral of g itself is known on every panel, so that no narrow bump between nodes is missed.
+    """
     nodes, weights = legendre.leggauss(_POINTS)
 
-    def parts(starts: Array, widths: Array) -> Array:
+    def parts(starts: Array, widths: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Integrals of sqrt(g), and whether those of g are right."""
         points = (starts[:, None] + widths[:, None] * (nodes + 1) / 2).reshape(-1, 1)
-        speeds = np.sqrt(metric(points, 0).values).reshape(len(starts), _POINTS)
-        return np.abs(widths) / 2 * (speeds @ weights)
+        values = metric(points, 0).values.reshape(len(starts), _POINTS)
+        first, last = (potential(ends[:, None]).ravel() for ends in (starts, starts + widths))
+        missed = np.abs(widths / 2 * (values @ weights) - (last - first))
+        known = missed <= _BUMP * np.abs(last - first) + _ROUNDING * np.maximum(
+            np.abs(first), np.abs(last)
+        )
+        return np.abs(widths) / 2 * (np.sqrt(values) @ weights), known
 
     pairs = np.repeat(np.arange(len(a)), _PANELS)
     widths = np.repeat((b - a).ravel() / _PANELS, _PANELS)
     starts = np.repeat(a.ravel(), _PANELS) + widths * np.tile(np.arange(_PANELS), len(a))
-    found, settled = parts(starts, widths), np.zeros(len(a))
+    (found, _), settled = parts(starts, widths), np.zeros(len(a))
     for _ in range(_PANEL_HALVINGS):
         widths = np.repeat(widths / 2, 2)
         starts = np.repeat(starts, 2)
         starts[1::2] += widths[1::2]
-        halves = parts(starts, widths)
+        halves, known = parts(starts, widths)
         both = halves.reshape(-1, 2).sum(axis=1)
         total = settled + np.bincount(pairs, both, len(a))
         done = np.abs(both - found) <= _PANEL_TOLERANCE * total[pairs]
+        done &= known.reshape(-1, 2).all(axis=1)
         settled += np.bincount(pairs[done], both[done], len(a))
         left = np.repeat(~done, 2)
         pairs, starts, widths, found = (
@@ -104,11 +124,12 @@ def _shortest(metric: MetricFunction, a: Array, b: Array) -> Array:
     """The same in several dimensions."""
     found = np.sqrt(_energies(metric, a, b, even=True))
     left = np.flatnonzero(np.isnan(found))
-    if left.size:
-        found[left] = np.sqrt(_energies(metric, a[left], b[left], even=False))
-    lost = np.flatnonzero(np.isnan(found))
-    if lost.size:
-        raise NoGeodesic(lost)
+    for start in range(0, len(left), _BATCH):  # the first that is lost ends the search
+        part = left[start : start + _BATCH]
+        found[part] = np.sqrt(_energies(metric, a[part], b[part], even=False))
+        lost = part[np.isnan(found[part])]
+        if lost.size:
+            raise NoGeodesic(lost)
     return np.asarray(found)
 
 
@@ -121,14 +142,16 @@ def _energies(metric: MetricFunction, a: Array, b: Array, even: bool) -> Array:
         path = _Path(metric, a[left], b[left], size, 2 * size + 4, even)
         grown = np.zeros((len(left), size, a.shape[1]))
         grown[:, : weights.shape[1]] = weights
-        weights, energy = path.shortened(grown)
+        weights, energy, moving = path.shortened(grown)
         done = np.abs(energy - before) <= _TOLERANCE * energy
         settled = np.flatnonzero(done)
         if settled.size:  # few nodes may miss what lies between them
             fine = _Path(metric, a[left[settled]], b[left[settled]], size, 3 * size + 7, even)
             done[settled] = fine.is_geodesic(weights[settled], energy[settled])
         found[left[done]] = energy[done]
-        left, weights, before = left[~done], weights[~done], energy[~done]
+        # With so many polynomials Newton's method settles in a few steps, or never.
+        stays = ~done & ~(moving & (size >= _ENOUGH))
+        left, weights, before = left[stays], weights[stays], energy[stays]
         if not left.size:
             break
     return found
@@ -205,8 +228,8 @@ class _Path:
         part._a, part._steps, part._pace = self._a[pairs], self._steps[pairs], self._pace[pairs]
         return part
 
-    def shortened(self, c: Array) -> tuple[Array, Array]:
-        """Coefficients of shortest paths, and their energies."""
+    def shortened(self, c: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Coefficients of shortest paths, their energies, and whether these were still falling."""
         energy = self.energy(c)
         lost = np.flatnonzero(np.isinf(energy))  # a path that is in the domain at fewer nodes only
         if lost.size:
@@ -220,7 +243,9 @@ class _Path:
             gains = energy[moving] - lowered
             c[moving], energy[moving] = found, lowered
             moving = moving[gains > _SETTLED * lowered]
-        return c, energy
+        falling = np.zeros(len(c), dtype=bool)
+        falling[moving] = True
+        return c, energy, falling
 
     def _descended(self, c: Array, energy: Array) -> tuple[Array, Array]:
         """One step of Newton's method, shortened until it lowers the energy; none if it cannot."""
@@ -239,7 +264,7 @@ class _Path:
         return found, lowered
 
     def _newton_step(self, c: Array) -> Array:
-        """Newton's step; without the derivatives of the metric in it where it would not descend."""
+        """Newton's step; where it may lead to a saddle, one with absolute values of curvatures."""
         m, size, d = c.shape
         places, v = self._along(c)
         g, first, second = self._metric_along(places, 2)
@@ -253,9 +278,9 @@ class _Path:
         whole = flat + mixed + mixed.transpose(0, 2, 1) + self._matrix(values, bends, self._values)
         slope = gradient.reshape(m, -1, 1)
         step = -_solutions(whole, slope)
-        uphill = ~((step * slope).sum(axis=(1, 2)) < 0)
-        if uphill.any():
-            step[uphill] = -_solutions(flat[uphill], slope[uphill])
+        saddle = ~_positive(whole)
+        if saddle.any():
+            step[saddle] = _descent(flat[saddle], whole[saddle], slope[saddle])
         return step.reshape(m, size, d)
 
     @staticmethod
@@ -267,10 +292,40 @@ class _Path:
         return entries.transpose(0, 3, 1, 4, 2).reshape(m, len(left) * d, len(right) * d)
 
 
+def _scaled(matrices: Array) -> tuple[Array, Array]:
+    """Symmetric matrices whose rows may differ in scale, with a diagonal of ones, and their scales."""
+    scale = np.sqrt(np.abs(np.diagonal(matrices, axis1=1, axis2=2)))[:, :, None]
+    return matrices / scale / scale.transpose(0, 2, 1), scale
+
+
+def _positive(matrices: Array) -> NDArray[np.bool_]:
+    """Tell which symmetric matrices are positive definite."""
+    scaled, _ = _scaled(matrices)
+    finite = np.isfinite(scaled).all(axis=(1, 2))
+    scaled[~finite] = 0.0
+    return np.asarray(np.linalg.eigvalsh(scaled)[:, 0] > 0)
+
+
+def _descent(flat: Array, whole: Array, slope: Array) -> Array:
+    """``-|H|^-1 g``: absolute values of the curvatures of ``whole`` in units of those of ``flat``."""
+    scaled, scale = _scaled(flat)
+    whole = whole / scale / scale.transpose(0, 2, 1)
+    lost = ~np.isfinite(scaled + whole).all(axis=(1, 2))
+    scaled[lost] = whole[lost] = np.eye(scaled.shape[1])
+    units, axes = np.linalg.eigh(scaled)
+    roots = axes / np.sqrt(np.maximum(units, _SETTLED))[:, None, :]
+    curvatures, axes = np.linalg.eigh(roots.transpose(0, 2, 1) @ whole @ roots)
+    roots = roots @ axes
+    curvatures = np.maximum(np.abs(curvatures), _LEAST_CURVATURE)[:, :, None]
+    step = -(roots @ (roots.transpose(0, 2, 1) @ (slope / scale) / curvatures)) / scale
+    step[lost] = np.nan
+    return np.asarray(step)
+
+
 def _solutions(matrices: Array, right: Array) -> Array:
     """Solutions of symmetric systems whose rows may differ in scale; NaN where they are singular."""
-    scale = np.sqrt(np.abs(np.diagonal(matrices, axis1=1, axis2=2)))[:, :, None]
-    scaled, right = matrices / scale / scale.transpose(0, 2, 1), right / scale
+    scaled, scale = _scaled(matrices)
+    right = right / scale
     try:
         return np.asarray(np.linalg.solve(scaled, right)) / scale
     except np.linalg.LinAlgError:

@@ -30,6 +30,10 @@ def multiplicity(n: int, level: int) -> int:
     >>> [multiplicity(3, level) for level in range(4)]
     [1, 3, 5, 7]
     """
+    if not (_whole(n, 2) and _whole(level, 0)):
+        raise ValueError(
+            f"n must be a whole number from 2 and level one from 0, got {n!r} and {level!r}"
+        )
     if level == 0:
         return 1
     return math.comb(level + n - 2, n - 2) + math.comb(level + n - 3, n - 2)

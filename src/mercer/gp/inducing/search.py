@@ -56,6 +56,8 @@ _TRIAL_STEPS = 10
 #: Widest kernel, as an angle, that scales are learnt with: the cap of the sphere that rows fill is then
 #: nearly flat, and scales can make up for everything else.
 _WIDEST = 0.3
+#: Most coordinates of inducing points that are learnt; points with more stay at their rows.
+_COORDINATES = 200_000
 #: Steps that L-BFGS remembers at least and at most, and numbers that it may remember.
 _MEMORY, _NUMBERS = (5, 30), 10**7
 
@@ -316,6 +318,7 @@ def learn_inducing_points(
     """Inducing points that maximise the bound of some rows, and the factors of columns they go with.
 
     The points begin at random rows.  The search begins with a few rows and goes on with all of them.
+    Points at all rows are the exact process and stay there, and so do those with very many coordinates.
 
     Parameters
     ----------
@@ -346,16 +349,19 @@ def learn_inducing_points(
     few = replace(task, rows=rows.take(np.arange(min(FEW, len(rows.y)))))
     points = task.ambient[:, :columns] if inputs.is_table else unit(task.ambient)[0]
     # A row that occurs several times is no likelier than others, and is one point.
-    inducing = rng.permutation(np.unique(points, axis=0))[:size]
+    distinct = rng.permutation(np.unique(points, axis=0))
+    inducing = distinct[:size]
+    still = len(inducing) == len(distinct) or inducing.size > _COORDINATES
+    scouts = SCOUTS if len(inducing) < len(distinct) else len(inducing)
     steps = STEPS if len(rows.y) <= FEW else MORE_STEPS
     with threads_for_runs(), progress(FIRST_STEPS + steps, "inducing points") as advance:
-        theta = _begin(few, own, inducing[:SCOUTS])
+        theta = _begin(few, own, inducing[:scouts])
         few, theta = _with_units(few, theta)
-        theta = _ascend(few, theta, FIRST_STEPS, advance)
+        theta = _ascend(few, theta, FIRST_STEPS, still, advance)
         factors, own, moved = few.split(theta)
-        theta = task.theta(factors, own, np.concatenate([moved, inducing[SCOUTS:]]))
+        theta = task.theta(factors, own, np.concatenate([moved, inducing[scouts:]]))
         task, theta = _with_units(task, theta)
-        theta = _ascend(task, theta, steps, advance)
+        theta = _ascend(task, theta, steps, still, advance)
     factors, parameters, _ = task.split(theta)
     features = task.features(theta)
     fixed = with_fixed_parameters(kernel.clone_with_theta(parameters[2:]))
@@ -420,14 +426,24 @@ def _with_units(task: InducingEvidence, theta: Array) -> tuple[InducingEvidence,
     return task, task.theta(factors, own, inducing)
 
 
-def _ascend(task: InducingEvidence, theta: Array, steps: int, advance: Callable[[], None]) -> Array:
-    """Maximise the bound over everything, by L-BFGS."""
-    own = task.bounds
-    bounds = np.concatenate([own, np.tile((-np.inf, np.inf), (len(theta) - len(own), 1))])
-    memory = int(np.clip(_NUMBERS // len(theta), *_MEMORY))
+def _ascend(
+    task: InducingEvidence, theta: Array, steps: int, still: bool, advance: Callable[[], None]
+) -> Array:
+    """Maximise the bound by L-BFGS, over everything or, with ``still`` points, over all but these."""
+    bounds = task.bounds
+    free = len(bounds) if still else len(theta)
+    bounds = np.concatenate([bounds, np.tile((-np.inf, np.inf), (free - len(bounds), 1))])
+
+    def value_and_gradient(moving: Array) -> tuple[float, Array]:
+        value, gradient = task.value_and_gradient(np.concatenate([moving, theta[free:]]))
+        return value, gradient[:free]
+
     found = minimize(
-        descending(task.value_and_gradient, task.rows.target_weight), theta, jac=True,
+        descending(value_and_gradient, task.rows.target_weight), theta[:free], jac=True,
         method="L-BFGS-B", bounds=bounds, callback=lambda _: advance(),
-        options={"maxiter": steps, "maxcor": memory, "ftol": 1e-7, "gtol": 1e-6},
+        options={
+            "maxiter": steps, "maxcor": int(np.clip(_NUMBERS // free, *_MEMORY)),
+            "ftol": 1e-7, "gtol": 1e-6,
+        },
     )  # fmt: skip
-    return np.asarray(found.x)
+    return np.concatenate([found.x, theta[free:]])
