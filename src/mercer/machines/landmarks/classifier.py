@@ -34,8 +34,8 @@ from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.labels import ClassWeightedRows, LabelTally, signs
 from mercer.rows.statistics import Statistics, weights_of
 
-#: Most Newton steps on the sample, and how much wider a hinge is when all rows come.
-_STEPS, _WIDER = 300, 10.0
+#: Most Newton steps on the sample.
+_STEPS = 100
 #: Least width of the hinge where rows are left out.
 _CALIBRATION = 0.1
 
@@ -233,31 +233,27 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         features, options = self._features, (self.alpha_, float(self.tol))
         few = self._in_memory(features, sample)
 
-        def one_pass(state: NewtonState) -> LossSums:
+        def one_pass(state: NewtonState) -> tuple[NewtonState, LossSums]:
             kept.results["state"] = state
             loss = self._margin_loss(state.width)
-            job = LossPass(features, self._signs, loss, state.b, state.open_outputs)
+            job = LossPass(features, self._signs, loss, state.b, state.origin, state.open_outputs)
             sums: LossSums = rows.total(job, "rows", kept, "sums")
             del kept.results["sums"]
-            return sums
+            return state, sums
 
+        in_memory = partial(few.best_sums, alpha=self.alpha_)
+        start = NewtonState.start(*few.shape)
         if len(sample.y) == self.statistics_.rows:
-            start = NewtonState.start(*few.shape)
-            solution = minimise(few.sums, start, *options, int(self.max_iter), few.search)
+            solution = minimise(in_memory, start, *options, int(self.max_iter))
         else:
             if "state" not in kept.results:
-                kept.keep("state", self._begun(few, options))
+                # A sharp hinge would follow the rows of the sample too closely.
+                b = minimise(in_memory, start, *options, _STEPS, sharpen=False).state.b
+                kept.keep("state", replace(start, b=b, origin=b))
             solution = minimise(one_pass, kept.results["state"], *options, int(self.max_iter))
         self._finish(solution)
         if self.loss != "logistic":
             self._calibrate_margins(solution.state, few, sample)
-
-    def _begun(self, few: RowsInMemory, options: tuple[float, float]) -> NewtonState:
-        """The minimum on the sample, from which the passes over all rows start."""
-        start = NewtonState.start(*few.shape)
-        found = minimise(few.sums, start, *options, _STEPS, few.search).state
-        width = np.minimum(1.0, _WIDER * found.width)
-        return replace(start, b=found.b, origin=found.b, width=width)
 
     def _in_memory(self, features: LandmarkFeatures, sample: Block) -> RowsInMemory:
         """Features of the sample, whose weights stand for those of all rows."""

@@ -20,6 +20,8 @@ from mercer.rows.statistics import weights_of
 
 #: Rows of less curvature times width are far from the bend of the loss: the Hessian leaves them out.
 _NEAR = 1e-12
+#: Parts of a step at which slopes are summed: the objective is least between two of them.
+LENGTHS = np.array([0.0, *np.geomspace(2.0**-10, 1.0, 16)])
 
 
 class Terms(NamedTuple):
@@ -55,6 +57,10 @@ class MarginLoss(ABC):
     def terms(self, z: Any) -> Terms:
         """The loss at an array of margins."""
 
+    @abstractmethod
+    def slope(self, z: Any) -> Any:
+        """Minus the first derivative alone."""
+
 
 class LogisticLoss(MarginLoss):
     """``log(1 + exp(-z))``."""
@@ -63,6 +69,10 @@ class LogisticLoss(MarginLoss):
         """The loss at an array of margins."""
         smooth, slope, curvature = _softplus(-z)
         return Terms(smooth, smooth, slope, curvature, smooth + slope * z, 0 * z, 0 * z)
+
+    def slope(self, z: Any) -> Any:
+        """Minus the first derivative alone."""
+        return _sigmoid(-z)[0]
 
 
 class HingeLoss(MarginLoss):
@@ -76,6 +86,10 @@ class HingeLoss(MarginLoss):
         excess, drift = value - slope * (1 - z), -curvature * u
         return Terms(value, width * smooth, slope, curvature / width, slope, excess, drift)
 
+    def slope(self, z: Any) -> Any:
+        """Minus the first derivative alone."""
+        return _sigmoid((1 - z) / placed(self.width, z))[0]
+
 
 class SquaredHingeLoss(MarginLoss):
     """``max(0, 1 - z)^2``, whose second derivative jumps at 1."""
@@ -85,6 +99,10 @@ class SquaredHingeLoss(MarginLoss):
         short = _positive(1 - z)
         value, curvature = short**2, 2 * array_namespace(z).astype(short > 0, z.dtype)
         return Terms(value, value, 2 * short, curvature, 2 * short - value, 0 * z, 0 * z)
+
+    def slope(self, z: Any) -> Any:
+        """Minus the first derivative alone."""
+        return 2 * _positive(1 - z)
 
 
 #: Losses that take Newton steps.
@@ -101,12 +119,17 @@ def _positive(u: Any) -> Any:
     return xp.where(u > 0, u, xp.zeros_like(u))
 
 
-def _softplus(u: Any) -> tuple[Any, Any, Any]:
-    """``log(1 + exp(u))`` with its first and second derivative."""
+def _sigmoid(u: Any) -> tuple[Any, Any]:
+    """``1 / (1 + exp(-u))``, and ``exp(-|u|)``."""
     xp = array_namespace(u)
     small = xp.exp(-xp.abs(u))
-    slope = xp.where(u >= 0, 1 / (1 + small), small / (1 + small))
-    return _positive(u) + xp.log1p(small), slope, small / (1 + small) ** 2
+    return xp.where(u >= 0, 1 / (1 + small), small / (1 + small)), small
+
+
+def _softplus(u: Any) -> tuple[Any, Any, Any]:
+    """``log(1 + exp(u))`` with its first and second derivative."""
+    slope, small = _sigmoid(u)
+    return _positive(u) + array_namespace(u).log1p(small), slope, small / (1 + small) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +148,8 @@ class LossSums:
         Of derivatives by the logarithm of the width, of slopes times ``y phi``.
     hessian : array of shape (q, M + 1, M + 1)
         Of curvatures times ``phi phi'``, of the outputs that are still open.
+    slopes : array of shape (L, q)
+        Of derivatives of the loss along the last step, at the parts LENGTHS of it.
     """
 
     values: Array
@@ -135,6 +160,7 @@ class LossSums:
     linear: Array
     drift: Array
     hessian: Array
+    slopes: Array
 
     def __add__(self, other: LossSums) -> LossSums:
         parts = (getattr(self, f.name) + getattr(other, f.name) for f in fields(self))
@@ -165,8 +191,10 @@ class LossSums:
         return DualObjective(reached, linear, square, 1 / (4 * alpha))
 
 
-def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, open_outputs: Array) -> LossSums:
-    """Sums over a few rows, where they live."""
+def loss_sums(
+    loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, origin: Any, open_outputs: Array
+) -> LossSums:
+    """Sums over a few rows, where they live, after a step from ``origin`` to ``b``."""
     xp = array_namespace(phi)
     terms = loss.terms(y * (phi @ b))
     sides = [xp.astype(sign * y > 0, phi.dtype) * w[:, None] for sign in (1, -1)]
@@ -183,7 +211,16 @@ def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, open_outputs: 
         xp.stack([phi.T @ (side * terms.slope) for side in sides]),
         phi.T @ (w[:, None] * y * terms.drift),
         hessian,
+        loss_slopes(loss, phi, y, w, b, origin),
     )
+
+
+def loss_slopes(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, origin: Any) -> Any:
+    """Derivatives of the sum of losses along a step, at the parts LENGTHS of it; shape (L, q)."""
+    xp = array_namespace(phi)
+    start, along = y * (phi @ origin), y * (phi @ (b - origin))
+    weighted = -w[:, None] * along
+    return xp.stack([(weighted * loss.slope(start + part * along)).sum(axis=0) for part in LENGTHS])
 
 
 def _curved(phi: Any, curvature: Any, near: Any) -> Any:
@@ -204,13 +241,15 @@ class LossPass:
     signs: Callable[[Block], Array]
     loss: MarginLoss
     b: Array
+    origin: Array
     open_outputs: Array
 
     def __call__(self, block: Block) -> LossSums:
         """The sums over a block, in main memory."""
         total: Any = None
         for phi, y, w in with_bias(self.features, block, self.signs):
-            part = loss_sums(self.loss, phi, y, w, placed(self.b, phi), self.open_outputs)
+            step = placed(self.b, phi), placed(self.origin, phi)
+            part = loss_sums(self.loss, phi, y, w, *step, self.open_outputs)
             total = part if total is None else total + part
         return LossSums(*(on_cpu(getattr(total, f.name)) for f in fields(total)))
 
