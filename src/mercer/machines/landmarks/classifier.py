@@ -54,8 +54,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     first on the sample of landmarks and then on all rows (if these are more), until the relative duality
     gap among functions of the landmarks is at most ``tol``.  The matrices need only rows within their
     margin for squared hinge loss, and only those near it, which are few, for hinge loss.
-    The hinge loss is smoothed by ``h log(1 + exp((1 - z) / h))`` with a width h that shrinks on the way;
-    the gap is that of the hinge loss itself.  ``SVC(kernel, C)``, and with squared hinge loss
+    In both hinge losses ``max(0, 1 - z)`` is smoothed by ``h log(1 + exp((1 - z) / h))`` with a width h
+    that shrinks on the way; the gap is that of the loss itself.  ``SVC(kernel, C)``, and with squared hinge loss
     scikit-learn's ``LinearSVC(C)``, have ``alpha = 1 / (2 C)``.
 
     Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in the
@@ -242,7 +242,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
             return state, sums
 
         in_memory = partial(few.best_sums, alpha=self.alpha_)
-        start = NewtonState.start(*few.shape)
+        start = NewtonState.start(*few.shape, self._margin_loss.first_width)
         if len(sample.y) == self.statistics_.rows:
             solution = minimise(in_memory, start, *options, int(self.max_iter))
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -48,10 +48,12 @@ class MarginLoss(ABC):
     Parameters
     ----------
     width : float or array of shape (q,)
-        How far a loss with a kink is smoothed around it; others do not look at it.
+        How far a loss is smoothed around its kink; one without does not look at it.
     """
 
     width: Any = 1.0
+    #: Where the width starts.
+    first_width: ClassVar[float] = 1.0
 
     @abstractmethod
     def terms(self, z: Any) -> Terms:
@@ -92,17 +94,29 @@ class HingeLoss(MarginLoss):
 
 
 class SquaredHingeLoss(MarginLoss):
-    """``max(0, 1 - z)^2``, whose second derivative jumps at 1."""
+    """``max(0, 1 - z)^2``, smoothed by the square of what smooths the hinge.
+
+    Its second derivative jumps at 1, and Newton steps would chase rows from one side to the other.
+    """
+
+    first_width = 0.1
 
     def terms(self, z: Any) -> Terms:
         """The loss at an array of margins."""
-        short = _positive(1 - z)
-        value, curvature = short**2, 2 * array_namespace(z).astype(short > 0, z.dtype)
-        return Terms(value, value, 2 * short, curvature, 2 * short - value, 0 * z, 0 * z)
+        width = placed(self.width, z)
+        u, value = (1 - z) / width, _positive(1 - z) ** 2
+        smooth, rise, bend = _softplus(u)
+        short = width * smooth
+        slope, curvature = 2 * short * rise, 2 * (rise**2 + smooth * bend)
+        excess = value - slope * (1 - z) + slope**2 / 4
+        drift = 2 * rise * (short - (1 - z) * rise) - 2 * short * u * bend
+        return Terms(value, short**2, slope, curvature, slope - slope**2 / 4, excess, drift)
 
     def slope(self, z: Any) -> Any:
         """Minus the first derivative alone."""
-        return 2 * _positive(1 - z)
+        width = placed(self.width, z)
+        smooth, rise, _ = _softplus((1 - z) / width)
+        return 2 * width * smooth * rise
 
 
 #: Losses that take Newton steps.

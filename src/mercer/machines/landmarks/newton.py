@@ -46,10 +46,10 @@ class NewtonState:
     passes: int
 
     @classmethod
-    def start(cls, size: int, outputs: int) -> NewtonState:
-        """Coefficients of zero, and a wide loss."""
+    def start(cls, size: int, outputs: int, width: float) -> NewtonState:
+        """Coefficients of zero."""
         b = np.zeros((size, outputs))
-        return cls(b, b, np.ones(outputs), np.ones(outputs, dtype=bool), 0)
+        return cls(b, b, np.full(outputs, width), np.ones(outputs, dtype=bool), 0)
 
 
 @dataclass(frozen=True, eq=False)
