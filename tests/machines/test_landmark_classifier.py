@@ -123,7 +123,7 @@ def test_squared_hinge_loss_is_that_of_linear_machines(size: int, alpha: float) 
     options = {"maxiter": 10**5, "maxfun": 10**5, "ftol": 1e-16, "gtol": 1e-10}
     found = minimize(objective, np.zeros(len(K) + 1), jac=True, method="L-BFGS-B", options=options)
     assert model.objective_ == pytest.approx(found.fun, rel=1e-6)
-    assert model.n_iter_ <= 20
+    assert model.n_iter_ <= 25
     peer = LinearSVC(C=1 / (2 * alpha), intercept_scaling=100, dual=False, tol=1e-8, max_iter=10**5)
     peer.fit(phi, y, sample_weight=w)
     assert model.objective_ == pytest.approx(

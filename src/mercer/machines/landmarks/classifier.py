@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._validation import check_choice, check_positive, is_whole
 from mercer.machines.landmarks.base import LandmarkMachine
-from mercer.machines.landmarks.features import LandmarkFeatures
-from mercer.machines.landmarks.losses import MARGIN_LOSSES, LossPass, LossSums, MarginLoss, with_bias
+from mercer.machines.landmarks.features import Sample
+from mercer.machines.landmarks.losses import MARGIN_LOSSES, LossPass, LossSums, MarginLoss
 from mercer.machines.landmarks.newton import (
     NewtonSolution,
     NewtonState,
@@ -55,8 +55,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     gap among functions of the landmarks is at most ``tol``.  The matrices need only rows within their
     margin for squared hinge loss, and only those near it, which are few, for hinge loss.
     In both hinge losses ``max(0, 1 - z)`` is smoothed by ``h log(1 + exp((1 - z) / h))`` with a width h
-    that shrinks on the way; the gap is that of the loss itself.  ``SVC(kernel, C)``, and with squared hinge loss
-    scikit-learn's ``LinearSVC(C)``, have ``alpha = 1 / (2 C)``.
+    that shrinks on the way; the gap is that of the loss itself.  ``SVC(kernel, C)``, and with squared
+    hinge loss scikit-learn's ``LinearSVC(C)``, have ``alpha = 1 / (2 C)``.
 
     Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in the
     first pass, at most ``O(q m M^2)`` in each further one; memory for ``q M^2`` numbers and blocks of M
@@ -162,10 +162,10 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
             return rows
         return ClassWeightedRows(rows, self.classes_, self.class_weight_)
 
-    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:
+    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Sample:
         return self._collect(rows, kept, self._signs)
 
-    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
+    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Sample, kept: Checkpoint) -> None:
         self.alpha_ = self._alpha(sums)
         if self.loss == "squared":
             self._solve_squares(sums, sample)
@@ -189,18 +189,16 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self.dual_coef_ = coefficients[:, 0] if len(self.classes_) == 2 else coefficients
         self.intercept_ = bias
 
-    def _solve_squares(self, sums: RidgeSums, sample: Block) -> None:
+    def _solve_squares(self, sums: RidgeSums, sample: Sample) -> None:
         """All classes from one decomposition, and sigmoids from the rows of the sample left out."""
         found = sums.solve(self.alpha_)
         self._keep(found.coefficients, found.bias)
         self.dual_gap_, self.n_iter_ = 0.0, 1
         self._state(found.dual, found.left_out)
-        values = []
-        for phi, y, w in with_bias(self._features, sample, self._signs):
-            residuals = y - phi[:, :-1] @ found.coefficients - found.bias
-            shares = w * (sums.leverages(phi[:, :-1], self.alpha_) + 1 / self.statistics_.weight)
-            values.append(y - residuals / np.maximum(1 - shares, 1e-6)[:, None])
-        self._calibrate(np.concatenate(values), sample)
+        y, w = self._signs(sample.block), weights_of(sample.block)
+        residuals = y - sample.phi @ found.coefficients - found.bias
+        shares = w * (sums.leverages(sample.phi, self.alpha_) + 1 / self.statistics_.weight)
+        self._calibrate(y - residuals / np.maximum(1 - shares, 1e-6)[:, None], sample.block)
 
     def _calibrate_margins(self, state: NewtonState, rows: RowsInMemory, sample: Block) -> None:
         """Sigmoids from the rows of the sample left out, each by one Newton step.
@@ -228,10 +226,10 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         outputs = zip(values.T, positive.T, strict=True)
         self.sigmoids_ = np.array([fit_sigmoid(own, side, weights) for own, side in outputs])
 
-    def _solve_margins(self, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
+    def _solve_margins(self, rows: RowSource, sample: Sample, kept: Checkpoint) -> None:
         """Newton steps: first on the sample, then on all rows."""
         features, options = self._features, (self.alpha_, float(self.tol))
-        few = self._in_memory(features, sample)
+        few = self._in_memory(sample)
 
         def one_pass(state: NewtonState) -> tuple[NewtonState, LossSums]:
             kept.results["state"] = state
@@ -243,7 +241,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
 
         in_memory = partial(few.best_sums, alpha=self.alpha_)
         start = NewtonState.start(*few.shape, self._margin_loss.first_width)
-        if len(sample.y) == self.statistics_.rows:
+        if sample.complete:
             solution = minimise(in_memory, start, *options, int(self.max_iter))
         else:
             if "state" not in kept.results:
@@ -253,12 +251,12 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
             solution = minimise(one_pass, kept.results["state"], *options, int(self.max_iter))
         self._finish(solution)
         if self.loss != "logistic":
-            self._calibrate_margins(solution.state, few, sample)
+            self._calibrate_margins(solution.state, few, sample.block)
 
-    def _in_memory(self, features: LandmarkFeatures, sample: Block) -> RowsInMemory:
+    def _in_memory(self, sample: Sample) -> RowsInMemory:
         """Features of the sample, whose weights stand for those of all rows."""
-        parts = list(with_bias(features, sample, self._signs))
-        phi, y, w = (np.concatenate(part) for part in zip(*parts, strict=True))
+        phi = np.column_stack([sample.phi, np.ones(len(sample.phi))])
+        y, w = self._signs(sample.block), weights_of(sample.block)
         return RowsInMemory(phi, y, w * (self.statistics_.weight / w.sum()), self._margin_loss)
 
     def _finish(self, found: NewtonSolution) -> None:
