@@ -293,6 +293,7 @@ def test_landmarks_grow_until_more_do_not_pay(monkeypatch) -> None:
 
 def test_fit_that_was_stopped_goes_on(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(base, "_LEAST", 100)
+    monkeypatch.setattr(base, "_PER_LANDMARK", 4)
     X, Y, w = data(1, m=300)
     blocks = [(X[i : i + 60], Y[i : i + 60], w[i : i + 60]) for i in range(0, 300, 60)]
     path: Path = tmp_path / "fit"
