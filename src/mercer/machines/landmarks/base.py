@@ -277,7 +277,8 @@ class LandmarkMachine(BaseEstimator, ABC):
             From products with the kernel matrix at a sample of rows, with a standard error; or from one
             product with the whole kernel matrix, which a sample of all rows is, too.
         n_rows : int
-            Size of the sample.
+            Size of the sample.  What rows contribute is skewed: two standard errors held the exact bound
+            in 48 of 50 problems with 1000 rows, and in 43 with 150.
 
         Returns
         -------

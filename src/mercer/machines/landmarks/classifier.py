@@ -305,7 +305,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
 
         Of logistic loss those of the model; of other losses a sigmoid of decision values, fitted to
         rows of the sample as they are decided without them: exactly for squared loss, by one Newton
-        step for hinge losses.  Those of several classes are divided by their sum.
+        step for hinge losses.  A row is left out with all its weight; equal rows are left out one by one.
+        Those of several classes are divided by their sum.
         """
         check_is_fitted(self)
         return self._apply("_probabilities", X, (float, len(self.classes_)))
