@@ -24,7 +24,7 @@ _JITTER = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class NewtonState:
-    """Where the method is.
+    """State of the method.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class NewtonState:
 
 @dataclass(frozen=True, eq=False)
 class NewtonSolution:
-    """Where the method ended, with the sums there."""
+    """Final state of the method, with the sums there."""
 
     state: NewtonState
     sums: LossSums
@@ -141,7 +141,7 @@ def step_length(slopes: Array, state: NewtonState, alpha: float) -> Array:
 def _newton_step(
     sums: LossSums, b: Array, alpha: float, outputs: NDArray[np.bool_]
 ) -> tuple[Array, Array, Array]:
-    """The step of some outputs, how their minima move with log(width), and what the step promises."""
+    """The step of some outputs, how their minima move with log(width), and the predicted gain."""
     gradient = sums.gradient(b, alpha)
     both = np.zeros((2, *b.shape))
     for k in np.flatnonzero(outputs):
