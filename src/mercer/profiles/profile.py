@@ -11,10 +11,9 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
+from mercer._arrays import Array, in_lines
 from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, resolve
-from mercer.profiles.polynomial import Polynomial, Separation, Smooth, in_lines
-
-Array = NDArray[np.float64]
+from mercer.profiles.polynomial import Polynomial, Separation, Smooth
 
 #: Laws that cannot be resolved to this are refused.
 MAX_ERROR = 1e-10
