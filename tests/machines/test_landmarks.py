@@ -203,6 +203,7 @@ def test_sources_of_rows_give_one_answer(tmp_path, monkeypatch) -> None:
 
 
 def test_blocks_are_halved_where_a_device_has_no_memory_left(monkeypatch) -> None:
+    monkeypatch.setattr(base, "_LEAST", 100)  # the sample is not everything
     X, Y, w = data(2, m=200)
     model = LandmarkRegressor(Gaussian(), 20, random_state=0)
     expected, sizes, gram = model.fit(X, Y, w).predict(X), [], Gaussian.__call__
@@ -291,6 +292,8 @@ def test_landmarks_grow_until_more_do_not_pay(monkeypatch) -> None:
 
 
 def test_fit_that_was_stopped_goes_on(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(base, "_LEAST", 100)
+    monkeypatch.setattr(base, "_PER_LANDMARK", 4)
     X, Y, w = data(1, m=300)
     blocks = [(X[i : i + 60], Y[i : i + 60], w[i : i + 60]) for i in range(0, 300, 60)]
     path: Path = tmp_path / "fit"

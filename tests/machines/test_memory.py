@@ -70,6 +70,28 @@ def test_callables_by_blocks_converge_where_matrices_do(kernel, shift, max_iter,
     assert parts.objective_ == pytest.approx(whole.objective_, rel=2e-3)
 
 
+@pytest.mark.parametrize("columns", [3, 20, 60])
+def test_linear_callables_of_large_numbers_converge_by_blocks(columns: int) -> None:
+    """Of low rank, and with negative eigenvalues once they are rounded to single precision."""
+    rng = np.random.default_rng(0)
+    X = 100 * rng.normal(size=(600, columns))
+    y = X @ rng.normal(size=columns) + 100 * rng.normal(size=600) > 0
+    source = ComputedBlocks(Points(lambda A, B: A @ B.T, X), 8 * 200**2)
+    program = separation(y, np.ones(600))
+    found = solve_by_blocks(program, source, 1e-3, max_steps=100_000)
+    assert found.reached
+    whole = solve(program, MatrixRows(X @ X.T), 1e-4)
+    assert found.objective == pytest.approx(whole.objective, rel=2e-3)
+
+
+def test_newton_steps_between_blocks_take_matrices_of_low_rank() -> None:
+    rng = np.random.default_rng(0)
+    X = 100 * rng.normal(size=(600, 5))
+    y = X @ rng.normal(size=5) + 100 * rng.normal(size=600) > 0
+    source = ComputedBlocks(Points(lambda A, B: A @ B.T, X), 8 * 100**2, rank=50, worth=20.0)
+    assert solve_by_blocks(separation(y, np.ones(600)), source, 1e-3, max_steps=100_000).reached
+
+
 def test_few_blocks_if_the_support_vectors_fit(noisy) -> None:
     X, y = noisy
     K = Gaussian(3.0)(X)

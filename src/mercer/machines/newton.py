@@ -22,6 +22,8 @@ _REPEATS = 50
 #: Ridge that makes the matrix of equal rows invertible, relative to its largest entry.
 _RIDGE = 1e-13
 _TINY = 1e-300
+#: What a factor in single precision leaves out of the diagonal at least, relative to it.
+_SINGLE = 1e-6
 #: Conjugate gradients: residual relative to that at their start, most iterations, and how many are
 #: expected the first time.
 _RESIDUAL, _ITERATIONS, _EXPECTED = 0.3, 10, 5
@@ -98,13 +100,13 @@ class LargeNewton:
     def _direction(self, free: Index, slope: Array) -> Array:
         """The Newton step, or zero if the matrix is not positive definite."""
         points, factor = self._rows.part(free)
-        left = float(np.mean(self._rows.diagonal()[free])) - float(on_cpu((factor**2).sum())) / len(free)
+        size = float(np.mean(self._rows.diagonal()[free]))
+        left = max(size - float(on_cpu((factor**2).sum())) / len(free), _SINGLE * size)
         right = np.column_stack([slope - slope.mean(), np.ones(len(free))])
         goals = _RESIDUAL * np.linalg.norm(right, axis=0)
-        precondition = Preconditioner(factor, max(left, _RIDGE * len(free)))
         try:
             found, _, self._iterations = conjugate_gradients(
-                points.times, placed(right, points.X), precondition, goals, _ITERATIONS
+                points.times, placed(right, points.X), Preconditioner(factor, left), goals, _ITERATIONS
             )
         except LinAlgError:
             return np.zeros_like(slope)

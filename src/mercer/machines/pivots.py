@@ -49,7 +49,7 @@ def pivoted_cholesky(
         pivots, L = _accepted(points, F[:, :size], left, proposed, rng)
         if not len(pivots):  # nothing but rounding is left
             break
-        columns = points.between(np.arange(m), pivots) - F[:, :size] @ F[pivots, :size].T
+        columns = points.columns(pivots) - F[:, :size] @ F[pivots, :size].T
         new = solve_triangular(L, columns.T, lower=True, check_finite=False).T
         F[:, size : size + len(pivots)] = new
         chosen[size : size + len(pivots)] = pivots

@@ -89,6 +89,10 @@ class Points:
         parts = taken(self.X, rows), taken(self.X, columns)
         return as_floats(on_cpu(self.kernel(*parts)))
 
+    def columns(self, index: Index) -> Any:
+        """Some columns of the Gram matrix."""
+        return self.X[:, index] if self.precomputed else self.with_others(taken(self.X, index))
+
     def gram_of(self, index: Index, dtype: Any) -> Any:
         """Gram matrix of some of the points, in single or double precision."""
         if isinstance(self.kernel, Kernel):

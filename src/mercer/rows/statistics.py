@@ -175,7 +175,7 @@ def collect(
     ``targets`` turns the targets of a block into columns of numbers.
     """
     kept = Checkpoint() if checkpoint is None else checkpoint
-    found: Statistics = rows.total(partial(_of_block, features, targets), "rows", kept, "statistics")
+    found: Statistics = rows.total(partial(statistics_of, features, targets), "rows", kept, "statistics")
     if found.fingerprint != features.fingerprint:
         # Blocks of an iterator are scaled by the first of them, those of a list by all.
         raise ValueError(
@@ -189,14 +189,20 @@ def collect(
     return found
 
 
-def _of_block(features: RowFunctions, targets: Callable[[Block], Array], block: Block) -> Statistics:
+def statistics_of(
+    features: RowFunctions,
+    targets: Callable[[Block], Array],
+    block: Block,
+    values: tuple[Any, Any] | None = None,
+) -> Statistics:
+    """Statistics of a block; ``values`` are what ``features.write`` gives there, if it is known."""
     rows, y = features.check(block.X, block.called("X")), targets(block)
     shift = y.mean(axis=0)
     y = y - shift
     _check_range(y, block.called("y"))
     lanes = features.lanes(rows)
     accumulators = [_StatisticsAccumulator(features, rows, y.shape[1]) for _ in range(lanes)]
-    add_rows(accumulators, rows, placed(y, rows), placed(weights_of(block), rows))
+    add_rows(accumulators, rows, placed(y, rows), placed(weights_of(block), rows), values)
     return reduce(add, [part.statistics(shift) for part in accumulators])
 
 
@@ -213,8 +219,8 @@ class Accumulator(Protocol):
     #: Most rows that are added at a time.
     height: int
 
-    def add(self, rows: Any, y: Any, weight: Any) -> None:
-        """Add a few checked rows."""
+    def add(self, rows: Any, y: Any, weight: Any, *values: Any) -> None:
+        """Add a few checked rows, with what is known of them."""
 
 
 def weights_of(block: Block) -> Array:
@@ -222,8 +228,14 @@ def weights_of(block: Block) -> Array:
     return np.ones(len(block.y)) if block.weight is None else block.weight
 
 
-def add_rows(accumulators: Sequence[Accumulator], rows: Any, y: Any, weight: Any) -> None:
-    """Add rows to the accumulators, each in a thread of its own."""
+def add_rows(
+    accumulators: Sequence[Accumulator],
+    rows: Any,
+    y: Any,
+    weight: Any,
+    values: tuple[Any, ...] | None = None,
+) -> None:
+    """Add rows, with values that are known of them, to the accumulators, each in a thread of its own."""
     size = min(accumulators[0].height, -(-len(y) // len(accumulators)))  # few rows are shared alike
     starts = range(0, len(y), size)
     stop = threading.Event()
@@ -233,7 +245,9 @@ def add_rows(accumulators: Sequence[Accumulator], rows: Any, y: Any, weight: Any
             if stop.is_set():
                 return
             part = slice(start, start + size)
-            accumulators[number].add(rows[part], y[part], None if weight is None else weight[part])
+            known = () if values is None else [value[part] for value in values]
+            own = None if weight is None else weight[part]
+            accumulators[number].add(rows[part], y[part], own, *known)
 
     run(job, [(number,) for number in range(len(accumulators))], stop)
 
@@ -250,9 +264,9 @@ class _StatisticsAccumulator:
         self._rows = 0
         self.height = features.height(rows)
 
-    def add(self, rows: Any, y: Any, weight: Any) -> None:
+    def add(self, rows: Any, y: Any, weight: Any, *values: Any) -> None:
         both = array_namespace(y).concat([y, filled((len(y), 1), 1.0, y)], axis=1)
-        self._sums.add(rows, weight, both * weight[:, None])
+        self._sums.add(rows, weight, both * weight[:, None], values or None)
         self._targets += weight @ y
         self._squares += weight @ y**2
         self._weight += weight.sum()  # as an array: a device does not wait for it

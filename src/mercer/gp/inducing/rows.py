@@ -47,8 +47,8 @@ class InducingRows(Features):
     @classmethod
     def of(cls, kernel: Any, sample: Block, size: int, seed: int) -> InducingRows:
         """Features at no more than ``size`` rows of a sample, at random where much variance is left."""
-        pivots, L = choose_landmarks(kernel, sample, size, np.random.default_rng(seed))
-        return cls(LandmarkFeatures.of(kernel, sample, pivots, L, opaque=True))
+        F, pivots = choose_landmarks(kernel, sample, size, np.random.default_rng(seed))
+        return cls(LandmarkFeatures.of(kernel, sample, pivots, F[pivots], opaque=True))
 
     @property
     def kernel(self) -> Any:

@@ -20,7 +20,12 @@ from mercer._arrays import on_cpu
 from mercer._validation import check_labels, check_positive, is_whole, refuse_complex
 from mercer.kernels.base import Kernel
 from mercer.machines.certificate import Certificate, DualObjective
-from mercer.machines.landmarks.features import LandmarkFeatures, check_points, choose_landmarks
+from mercer.machines.landmarks.features import (
+    LandmarkFeatures,
+    Sample,
+    check_points,
+    choose_landmarks,
+)
 from mercer.machines.landmarks.ridge import RidgeSums
 from mercer.machines.points import Points, learnt_kernel, products
 from mercer.machines.program import Array
@@ -118,11 +123,11 @@ class LandmarkMachine(BaseEstimator, ABC):
         """Whether there is a bias, which is not penalised."""
 
     @abstractmethod
-    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:
+    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Sample:
         """Choose landmarks and sum up the rows; returns the sample of landmarks."""
 
     @abstractmethod
-    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
+    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Sample, kept: Checkpoint) -> None:
         """Find the coefficients."""
 
     @abstractmethod
@@ -164,7 +169,7 @@ class LandmarkMachine(BaseEstimator, ABC):
                 delattr(self, name)
         return open_rows(X, y, weight, self._column_check(reset, **self._target_options))
 
-    def _collect(self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array]) -> Block:
+    def _collect(self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array]) -> Sample:
         """Choose landmarks and sum up the rows; with "auto" until twice as many do not pay.
 
         Returns the sample from which landmarks were chosen.
@@ -179,24 +184,29 @@ class LandmarkMachine(BaseEstimator, ABC):
         while True:
             size = kept.results["size"]
             features, sample = self._choose(rows, kept, size)
-            self.statistics_ = collect(features, rows, kept, targets)
+            if sample.complete:
+                self.statistics_ = sample.statistics(features, targets)
+            else:
+                self.statistics_ = collect(features, rows, kept, targets)
             self._whitening = features.whitening
             pivots = kept.results["landmarks"][0]
-            self._landmark_rows = targets(sample)[pivots], weights_of(sample)[pivots]
+            block = sample.block
+            self._landmark_rows = targets(block)[pivots], weights_of(block)[pivots]
             if not auto or features.size < size or 2 * size > _LAST or not self._pays():
                 break
             kept.results["size"] = 2 * size
             for name in ("landmarks", "statistics"):
-                del kept.results[name]
+                kept.results.pop(name, None)
         self.kernel_, self.landmarks_ = features.kernel, features.points
         return sample
 
-    def _choose(self, rows: RowSource, kept: Checkpoint, size: int) -> tuple[LandmarkFeatures, Block]:
+    def _choose(self, rows: RowSource, kept: Checkpoint, size: int) -> tuple[LandmarkFeatures, Sample]:
         """Landmarks of a sample of the rows, the same if the fit goes on; and the sample."""
         if "seed" not in kept.results:
             kept.results["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
         seed = kept.results["seed"]
-        sample = rows.sample(seed, max(_PER_LANDMARK * size, _LEAST))
+        most, F = max(_PER_LANDMARK * size, _LEAST), None
+        sample = rows.sample(seed, most)
         if not len(sample.y) or (sample.weight is not None and not sample.weight.any()):
             raise ValueError("there are no rows of positive weight; give rows that count")
         sample = replace(sample, X=sample.X if self._opaque else on_cpu(sample.X))
@@ -205,7 +215,8 @@ class LandmarkMachine(BaseEstimator, ABC):
             kernel = learnt_kernel(self.kernel, self.scale, sample.X, y, sample.weight)
             if "landmarks" not in kept.results:
                 rng = np.random.default_rng(seed)
-                kept.keep("landmarks", choose_landmarks(kernel, sample, size, rng))
+                F, pivots = choose_landmarks(kernel, sample, size, rng)
+                kept.keep("landmarks", (pivots, F[pivots]))
         except ValueError:
             if isinstance(self.kernel, Kernel) and not _learns(self.kernel, sample.X, y):
                 for block in rows.blocks():  # one of them names the row as it was given
@@ -213,7 +224,9 @@ class LandmarkMachine(BaseEstimator, ABC):
             raise
         pivots, L = kept.results["landmarks"]
         self._indefinite = Points(kernel, sample.X).indefinite
-        return LandmarkFeatures.of(kernel, sample, pivots, L, self._opaque), sample
+        features = LandmarkFeatures.of(kernel, sample, pivots, L, self._opaque)
+        phi = features.at(sample.X) if F is None else F
+        return features, Sample(sample, phi, complete=len(sample.y) < most)
 
     def _pays(self) -> bool:
         """Whether the second half of the landmarks improves the objective."""
@@ -265,7 +278,8 @@ class LandmarkMachine(BaseEstimator, ABC):
             From products with the kernel matrix at a sample of rows, with a standard error; or from
             one product with the whole kernel matrix, as with a sample of all rows.
         n_rows : int
-            Size of the sample.
+            Size of the sample.  What rows contribute is skewed: two standard errors held the exact bound
+            in 48 of 50 problems with 1000 rows, and in 43 with 150.
 
         Returns
         -------

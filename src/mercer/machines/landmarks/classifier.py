@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._validation import check_choice, check_positive, is_whole
 from mercer.machines.landmarks.base import LandmarkMachine
-from mercer.machines.landmarks.features import LandmarkFeatures
-from mercer.machines.landmarks.losses import MARGIN_LOSSES, LossPass, LossSums, MarginLoss, with_bias
+from mercer.machines.landmarks.features import Sample
+from mercer.machines.landmarks.losses import MARGIN_LOSSES, LossPass, LossSums, MarginLoss
 from mercer.machines.landmarks.newton import (
     NewtonSolution,
     NewtonState,
@@ -34,8 +34,8 @@ from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.labels import ClassWeightedRows, LabelTally, signs
 from mercer.rows.statistics import Statistics, weights_of
 
-#: Most Newton steps on the sample, and how much wider a hinge is when all rows come.
-_STEPS, _WIDER = 300, 10.0
+#: Most Newton steps on the sample.
+_STEPS = 100
 #: Least width of the hinge where rows are left out.
 _CALIBRATION = 0.1
 
@@ -54,9 +54,9 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     first on the sample of landmarks and then on all rows (if these are more), until the relative duality
     gap among functions of the landmarks is at most ``tol``.  The matrices need only rows within their
     margin for squared hinge loss, and only those near it, which are few, for hinge loss.
-    The hinge loss is smoothed by ``h log(1 + exp((1 - z) / h))`` with a width h that shrinks on the way;
-    the gap is that of the hinge loss itself.  ``SVC(kernel, C)``, and with squared hinge loss
-    scikit-learn's ``LinearSVC(C)``, have ``alpha = 1 / (2 C)``.
+    In both hinge losses ``max(0, 1 - z)`` is smoothed by ``h log(1 + exp((1 - z) / h))`` with a width h
+    that shrinks on the way; the gap is that of the loss itself.  ``SVC(kernel, C)``, and with squared
+    hinge loss scikit-learn's ``LinearSVC(C)``, have ``alpha = 1 / (2 C)``.
 
     Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in
     the first pass, at most ``O(q m M^2)`` in each later one; memory for ``q M^2`` numbers and blocks
@@ -162,10 +162,10 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
             return rows
         return ClassWeightedRows(rows, self.classes_, self.class_weight_)
 
-    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:
+    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Sample:
         return self._collect(rows, kept, self._signs)
 
-    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
+    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Sample, kept: Checkpoint) -> None:
         self.alpha_ = self._alpha(sums)
         if self.loss == "squared":
             self._solve_squares(sums, sample)
@@ -189,18 +189,16 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self.dual_coef_ = coefficients[:, 0] if len(self.classes_) == 2 else coefficients
         self.intercept_ = bias
 
-    def _solve_squares(self, sums: RidgeSums, sample: Block) -> None:
+    def _solve_squares(self, sums: RidgeSums, sample: Sample) -> None:
         """All classes from one decomposition, and sigmoids from the rows of the sample left out."""
         found = sums.solve(self.alpha_)
         self._keep(found.coefficients, found.bias)
         self.dual_gap_, self.n_iter_ = 0.0, 1
         self._state(found.dual, found.left_out)
-        values = []
-        for phi, y, w in with_bias(self._features, sample, self._signs):
-            residuals = y - phi[:, :-1] @ found.coefficients - found.bias
-            shares = w * (sums.leverages(phi[:, :-1], self.alpha_) + 1 / self.statistics_.weight)
-            values.append(y - residuals / np.maximum(1 - shares, 1e-6)[:, None])
-        self._calibrate(np.concatenate(values), sample)
+        y, w = self._signs(sample.block), weights_of(sample.block)
+        residuals = y - sample.phi @ found.coefficients - found.bias
+        shares = w * (sums.leverages(sample.phi, self.alpha_) + 1 / self.statistics_.weight)
+        self._calibrate(y - residuals / np.maximum(1 - shares, 1e-6)[:, None], sample.block)
 
     def _calibrate_margins(self, state: NewtonState, rows: RowsInMemory, sample: Block) -> None:
         """Sigmoids from leave-one-out values of the sample, each by one Newton step.
@@ -228,41 +226,37 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         outputs = zip(values.T, positive.T, strict=True)
         self.sigmoids_ = np.array([fit_sigmoid(own, side, weights) for own, side in outputs])
 
-    def _solve_margins(self, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
+    def _solve_margins(self, rows: RowSource, sample: Sample, kept: Checkpoint) -> None:
         """Newton steps: first on the sample, then on all rows."""
         features, options = self._features, (self.alpha_, float(self.tol))
-        few = self._in_memory(features, sample)
+        few = self._in_memory(sample)
 
-        def one_pass(state: NewtonState) -> LossSums:
+        def one_pass(state: NewtonState) -> tuple[NewtonState, LossSums]:
             kept.results["state"] = state
             loss = self._margin_loss(state.width)
-            job = LossPass(features, self._signs, loss, state.b, state.open_outputs)
+            job = LossPass(features, self._signs, loss, state.b, state.origin, state.open_outputs)
             sums: LossSums = rows.total(job, "rows", kept, "sums")
             del kept.results["sums"]
-            return sums
+            return state, sums
 
-        if len(sample.y) == self.statistics_.rows:
-            start = NewtonState.start(*few.shape)
-            solution = minimise(few.sums, start, *options, int(self.max_iter), few.search)
+        in_memory = partial(few.best_sums, alpha=self.alpha_)
+        start = NewtonState.start(*few.shape, self._margin_loss.first_width)
+        if sample.complete:
+            solution = minimise(in_memory, start, *options, int(self.max_iter))
         else:
             if "state" not in kept.results:
-                kept.keep("state", self._begun(few, options))
+                # A sharp hinge would follow the rows of the sample too closely.
+                b = minimise(in_memory, start, *options, _STEPS, sharpen=False).state.b
+                kept.keep("state", replace(start, b=b, origin=b))
             solution = minimise(one_pass, kept.results["state"], *options, int(self.max_iter))
         self._finish(solution)
         if self.loss != "logistic":
-            self._calibrate_margins(solution.state, few, sample)
+            self._calibrate_margins(solution.state, few, sample.block)
 
-    def _begun(self, few: RowsInMemory, options: tuple[float, float]) -> NewtonState:
-        """The minimum on the sample, from which the passes over all rows start."""
-        start = NewtonState.start(*few.shape)
-        found = minimise(few.sums, start, *options, _STEPS, few.search).state
-        width = np.minimum(1.0, _WIDER * found.width)
-        return replace(start, b=found.b, origin=found.b, width=width)
-
-    def _in_memory(self, features: LandmarkFeatures, sample: Block) -> RowsInMemory:
+    def _in_memory(self, sample: Sample) -> RowsInMemory:
         """Features of the sample, whose weights stand for those of all rows."""
-        parts = list(with_bias(features, sample, self._signs))
-        phi, y, w = (np.concatenate(part) for part in zip(*parts, strict=True))
+        phi = np.column_stack([sample.phi, np.ones(len(sample.phi))])
+        y, w = self._signs(sample.block), weights_of(sample.block)
         return RowsInMemory(phi, y, w * (self.statistics_.weight / w.sum()), self._margin_loss)
 
     def _finish(self, found: NewtonSolution) -> None:
@@ -311,7 +305,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
 
         For logistic loss they are those of the model.  For other losses they are a sigmoid of decision
         values, fitted to leave-one-out values of the sample: exact ones for squared loss, by one
-        Newton step for hinge losses.  Probabilities of several classes are divided by their sum.
+        Newton step for hinge losses.  A row is left out with its whole weight, and equal rows one by
+        one.  Probabilities of several classes are divided by their sum.
         """
         check_is_fitted(self)
         return self._apply("_probabilities", X, (float, len(self.classes_)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ from mercer.machines.pivots import pivoted_cholesky
 from mercer.machines.points import Points
 from mercer.machines.program import Array, Index
 from mercer.rows.blocks import Block, taken
-from mercer.rows.statistics import weights_of
+from mercer.rows.statistics import Statistics, statistics_of, weights_of
 from mercer.rows.sums import ProductSums, RowSums
 
 #: Numbers of a block of features in main memory, and the fewest rows of one.
@@ -93,6 +94,14 @@ class LandmarkFeatures:
         left = to_double(_diagonal(self.kernel, rows)) - (out * out).sum(axis=1)
         return xp.where(left > 0, left, xp.zeros_like(left))[:, None]
 
+    def at(self, X: Any) -> Array:
+        """Features at points in main memory, a few rows at a time."""
+        found, height = np.empty((count(X), self.size)), self.height(X)
+        for start in range(0, len(found), height):
+            part = slice(start, min(start + height, len(found)))
+            self.write(taken(X, part), found[part])
+        return found
+
     def sums(self, rows: Any, outputs: int, beside: Any = None) -> RowSums:
         """An accumulator of sums over rows."""
         return ProductSums(self, rows, outputs, beside)
@@ -115,6 +124,30 @@ class LandmarkFeatures:
         return self.points if self.opaque else placed(self.points, rows)
 
 
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows that landmarks were chosen among.
+
+    Parameters
+    ----------
+    block : Block
+    phi : array of shape (m, M)
+        Their features.
+    complete : bool
+        Whether there are no others that count.
+    """
+
+    block: Block
+    phi: Array
+    complete: bool
+
+    def statistics(self, features: LandmarkFeatures, targets: Callable[[Block], Array]) -> Statistics:
+        """Sums over these rows."""
+        rest = Points(features.kernel, self.block.X).diagonal() - (self.phi**2).sum(axis=1)
+        values = self.phi, np.maximum(rest, 0.0)[:, None]
+        return statistics_of(features, targets, self.block, values)
+
+
 def check_points(kernel: Any, X: Any, name: str) -> None:
     """Let the kernel check the points of a block of this name."""
     try:
@@ -129,13 +162,14 @@ def _diagonal(kernel: Any, rows: Any) -> Any:
 
 def choose_landmarks(
     kernel: Any, sample: Block, most: int, rng: np.random.Generator
-) -> tuple[Index, Array]:
+) -> tuple[Array, Index]:
     """Landmarks among some rows, by randomly pivoted Cholesky factorisation.
 
     Returns
     -------
-    pivots, L
-        Numbers of the rows, and the Cholesky factor of their kernel matrix.
+    F, pivots
+        Features of all rows, and numbers of the landmarks; the features of these are the Cholesky factor
+        of their kernel matrix.
     """
     points = Points(kernel, sample.X)
     diagonal = points.diagonal()
@@ -144,5 +178,4 @@ def choose_landmarks(
             f"{kernel!r} has no positive finite k(x, x) at a sample of the rows; landmarks need one"
         )
     weights = weights_of(sample)
-    F, pivots = pivoted_cholesky(points, diagonal, most, rng, weights / weights.max())
-    return pivots, F[pivots]
+    return pivoted_cholesky(points, diagonal, most, rng, weights / weights.max())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -21,6 +21,8 @@ from mercer.rows.statistics import weights_of
 #: Rows with a smaller curvature times width are far from the bend of the loss and ignored in the
 #: Hessian.
 _NEAR = 1e-12
+#: Parts of a step at which slopes are summed: the objective is least between two of them.
+LENGTHS = np.array([0.0, *np.geomspace(2.0**-10, 1.0, 16)])
 
 
 class Terms(NamedTuple):
@@ -47,14 +49,20 @@ class MarginLoss(ABC):
     Parameters
     ----------
     width : float or array of shape (q,)
-        How far a loss with a kink is smoothed around it; others do not look at it.
+        How far a loss is smoothed around its kink; one without does not look at it.
     """
 
     width: Any = 1.0
+    #: Where the width starts.
+    first_width: ClassVar[float] = 1.0
 
     @abstractmethod
     def terms(self, z: Any) -> Terms:
         """The loss at an array of margins."""
+
+    @abstractmethod
+    def slope(self, z: Any) -> Any:
+        """Minus the first derivative alone."""
 
 
 class LogisticLoss(MarginLoss):
@@ -64,6 +72,10 @@ class LogisticLoss(MarginLoss):
         """The loss at an array of margins."""
         smooth, slope, curvature = _softplus(-z)
         return Terms(smooth, smooth, slope, curvature, smooth + slope * z, 0 * z, 0 * z)
+
+    def slope(self, z: Any) -> Any:
+        """Minus the first derivative alone."""
+        return _sigmoid(-z)[0]
 
 
 class HingeLoss(MarginLoss):
@@ -77,15 +89,35 @@ class HingeLoss(MarginLoss):
         excess, drift = value - slope * (1 - z), -curvature * u
         return Terms(value, width * smooth, slope, curvature / width, slope, excess, drift)
 
+    def slope(self, z: Any) -> Any:
+        """Minus the first derivative alone."""
+        return _sigmoid((1 - z) / placed(self.width, z))[0]
+
 
 class SquaredHingeLoss(MarginLoss):
-    """``max(0, 1 - z)^2``, whose second derivative jumps at 1."""
+    """``max(0, 1 - z)^2``, smoothed by the square of what smooths the hinge.
+
+    Its second derivative jumps at 1, and Newton steps would chase rows from one side to the other.
+    """
+
+    first_width = 0.1
 
     def terms(self, z: Any) -> Terms:
         """The loss at an array of margins."""
-        short = _positive(1 - z)
-        value, curvature = short**2, 2 * array_namespace(z).astype(short > 0, z.dtype)
-        return Terms(value, value, 2 * short, curvature, 2 * short - value, 0 * z, 0 * z)
+        width = placed(self.width, z)
+        u, value = (1 - z) / width, _positive(1 - z) ** 2
+        smooth, rise, bend = _softplus(u)
+        short = width * smooth
+        slope, curvature = 2 * short * rise, 2 * (rise**2 + smooth * bend)
+        excess = value - slope * (1 - z) + slope**2 / 4
+        drift = 2 * rise * (short - (1 - z) * rise) - 2 * short * u * bend
+        return Terms(value, short**2, slope, curvature, slope - slope**2 / 4, excess, drift)
+
+    def slope(self, z: Any) -> Any:
+        """Minus the first derivative alone."""
+        width = placed(self.width, z)
+        smooth, rise, _ = _softplus((1 - z) / width)
+        return 2 * width * smooth * rise
 
 
 #: Losses that take Newton steps.
@@ -102,12 +134,17 @@ def _positive(u: Any) -> Any:
     return xp.where(u > 0, u, xp.zeros_like(u))
 
 
-def _softplus(u: Any) -> tuple[Any, Any, Any]:
-    """``log(1 + exp(u))`` with its first and second derivative."""
+def _sigmoid(u: Any) -> tuple[Any, Any]:
+    """``1 / (1 + exp(-u))``, and ``exp(-|u|)``."""
     xp = array_namespace(u)
     small = xp.exp(-xp.abs(u))
-    slope = xp.where(u >= 0, 1 / (1 + small), small / (1 + small))
-    return _positive(u) + xp.log1p(small), slope, small / (1 + small) ** 2
+    return xp.where(u >= 0, 1 / (1 + small), small / (1 + small)), small
+
+
+def _softplus(u: Any) -> tuple[Any, Any, Any]:
+    """``log(1 + exp(u))`` with its first and second derivative."""
+    slope, small = _sigmoid(u)
+    return _positive(u) + array_namespace(u).log1p(small), slope, small / (1 + small) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +163,8 @@ class LossSums:
         Of derivatives, with respect to the logarithm of the width, of slopes times ``y phi``.
     hessian : array of shape (q, M + 1, M + 1)
         Of curvatures times ``phi phi'``, of the outputs that are still open.
+    slopes : array of shape (L, q)
+        Of derivatives of the loss along the last step, at the parts LENGTHS of it.
     """
 
     values: Array
@@ -136,6 +175,7 @@ class LossSums:
     linear: Array
     drift: Array
     hessian: Array
+    slopes: Array
 
     def __add__(self, other: LossSums) -> LossSums:
         parts = (getattr(self, f.name) + getattr(other, f.name) for f in fields(self))
@@ -166,8 +206,10 @@ class LossSums:
         return DualObjective(reached, linear, square, 1 / (4 * alpha))
 
 
-def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, open_outputs: Array) -> LossSums:
-    """Sums over a few rows, where they live."""
+def loss_sums(
+    loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, origin: Any, open_outputs: Array
+) -> LossSums:
+    """Sums over a few rows, where they live, after a step from ``origin`` to ``b``."""
     xp = array_namespace(phi)
     terms = loss.terms(y * (phi @ b))
     sides = [xp.astype(sign * y > 0, phi.dtype) * w[:, None] for sign in (1, -1)]
@@ -184,7 +226,16 @@ def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, open_outputs: 
         xp.stack([phi.T @ (side * terms.slope) for side in sides]),
         phi.T @ (w[:, None] * y * terms.drift),
         hessian,
+        loss_slopes(loss, phi, y, w, b, origin),
     )
+
+
+def loss_slopes(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, origin: Any) -> Any:
+    """Derivatives of the sum of losses along a step, at the parts LENGTHS of it; shape (L, q)."""
+    xp = array_namespace(phi)
+    start, along = y * (phi @ origin), y * (phi @ (b - origin))
+    weighted = -w[:, None] * along
+    return xp.stack([(weighted * loss.slope(start + part * along)).sum(axis=0) for part in LENGTHS])
 
 
 def _curved(phi: Any, curvature: Any, near: Any) -> Any:
@@ -205,13 +256,15 @@ class LossPass:
     signs: Callable[[Block], Array]
     loss: MarginLoss
     b: Array
+    origin: Array
     open_outputs: Array
 
     def __call__(self, block: Block) -> LossSums:
         """The sums over a block, in main memory."""
         total: Any = None
         for phi, y, w in with_bias(self.features, block, self.signs):
-            part = loss_sums(self.loss, phi, y, w, placed(self.b, phi), self.open_outputs)
+            step = placed(self.b, phi), placed(self.origin, phi)
+            part = loss_sums(self.loss, phi, y, w, *step, self.open_outputs)
             total = part if total is None else total + part
         return LossSums(*(on_cpu(getattr(total, f.name)) for f in fields(total)))
 

@@ -10,18 +10,16 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer.machines.certificate import DualObjective
-from mercer.machines.landmarks.losses import LossSums, MarginLoss, loss_sums
+from mercer.machines.landmarks.losses import LENGTHS, LossSums, MarginLoss, loss_slopes, loss_sums
 from mercer.machines.program import Array
 
-#: A hinge that is not sharp enough is made so by this factor once a step promises less than its
-#: smoothing costs.
-_SHARPER = 0.3
-#: A step that does not improve the objective is cut to this part of it.
-_SHORTER = 0.25
+#: A hinge that is not sharp enough is made so by this factor once a step promises less than this part
+#: of what its smoothing costs: near the path of minima full steps succeed.
+_SHARPER, _NEAR_PATH = 0.5, 0.1
+#: A step is too long where the objective rises at its end by more than this part of its first slope.
+_FLAT = 0.5
 #: Added to the diagonal of the Hessian, relative to it.
 _JITTER = 1e-12
-#: Where a search along a step ends: slope, relative to that at its start, and number of trials.
-_FLAT, _TRIALS = 0.1, 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +30,8 @@ class NewtonState:
     ----------
     b : array of shape (M + 1, q)
         Coefficients, with the bias in the last row.
-    origin, value : arrays of shape (M + 1, q) and (q,)
-        Where the last step came from, and the objective there.
+    origin : array of shape (M + 1, q)
+        Where the last step came from.
     width : array of shape (q,)
         Of the loss.
     open_outputs : array of shape (q,)
@@ -43,17 +41,15 @@ class NewtonState:
 
     b: Array
     origin: Array
-    value: Array
     width: Array
     open_outputs: Array
     passes: int
 
     @classmethod
-    def start(cls, size: int, outputs: int) -> NewtonState:
-        """Coefficients of zero, and a wide loss."""
+    def start(cls, size: int, outputs: int, width: float) -> NewtonState:
+        """Coefficients of zero."""
         b = np.zeros((size, outputs))
-        everywhere = np.ones(outputs, dtype=bool)
-        return cls(b, b, np.full(outputs, np.inf), np.ones(outputs), everywhere, 0)
+        return cls(b, b, np.full(outputs, width), np.ones(outputs, dtype=bool), 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,21 +70,22 @@ class NewtonSolution:
 
 
 def minimise(
-    evaluate: Callable[[NewtonState], LossSums],
+    evaluate: Callable[[NewtonState], tuple[NewtonState, LossSums]],
     state: NewtonState,
     alpha: float,
     tol: float,
     max_iter: int,
-    search: Callable[[NewtonState, Array, float], Array] | None = None,
+    sharpen: bool = True,
 ) -> NewtonSolution:
     """Minimise ``sum w loss + alpha |b|^2`` for each output.
 
-    A loss that is smoothed is made sharper on the way, until that costs less than ``tol``.
+    A loss that is smoothed is made sharper on the way, until that costs less than ``tol``.  A step that
+    is too long is cut where the objective is least: sums over rows at its end tell where that is.
 
     Parameters
     ----------
     evaluate : callable
-        From a state to sums over rows: one pass.
+        From a state to sums over rows, one pass, and the state that they are at.
     state : NewtonState
         Where to start.
     alpha : float
@@ -96,34 +93,49 @@ def minimise(
         Largest relative duality gap.
     max_iter : int
         Most passes.
-    search : callable, optional
-        How far to go along the step of each output; one without.
+    sharpen : bool
+        Whether to go on from the minimum of a loss that is smoothed to that of the loss itself.
     """
     while True:
-        sums = evaluate(state)
+        state, sums = evaluate(state)
         state = replace(state, passes=state.passes + 1)
         found = NewtonSolution(state, sums, sums.dual_objective(state.b, alpha))
-        still = np.logical_and(state.open_outputs, found.gaps > tol)
+        smoothing = sums.excess / np.maximum(found.dual.reached, 1e-300)
+        gaps = found.gaps if sharpen else found.gaps - smoothing
+        still = np.logical_and(state.open_outputs, gaps > tol)
         if not still.any() or state.passes >= max_iter:
             return found
-        value = sums.objective(state.b, alpha)
-        worse = still & (value > state.value + _JITTER * np.abs(value))
-        better = still & ~worse
-        step, path, promised = _newton_step(sums, state.b, alpha, better)
-        wide = sums.excess > 0.5 * tol * found.dual.reached
-        sharper = better & wide & (promised < sums.excess)
+        length = step_length(sums.slopes, state, alpha)
+        shorter = still & (length < 1)
+        back = state.origin + length * (state.b - state.origin)
+        step, path, promised = _newton_step(sums, state.b, alpha, still & ~shorter)
+        near_path = promised < _NEAR_PATH * sums.excess
+        sharper = sharpen & still & ~shorter & near_path & (smoothing > 0.5 * tol)
         step += np.where(sharper, (_SHARPER - 1) * path, 0.0)
         state = replace(
             state,
-            origin=np.where(worse, state.origin, state.b),
-            value=np.where(worse, state.value, value),
+            b=np.where(shorter, back, state.b + step),
+            origin=np.where(shorter, back, state.b),
             width=np.where(sharper, _SHARPER * state.width, state.width),
             open_outputs=still,
         )
-        if search is not None:
-            step *= search(state, step, alpha)
-        shorter = state.origin + _SHORTER * (state.b - state.origin)
-        state = replace(state, b=np.where(worse, shorter, state.b + step))
+
+
+def step_length(slopes: Array, state: NewtonState, alpha: float) -> Array:
+    """The part of each output's step where the objective is least; one where it is almost flat there.
+
+    ``slopes`` are those of the losses at the parts LENGTHS of the step.
+    """
+    start, step = state.origin[:-1], state.b[:-1] - state.origin[:-1]
+    inner, square = (start * step).sum(axis=0), (step**2).sum(axis=0)
+    slopes = slopes + 2 * alpha * (inner + LENGTHS[:, None] * square)
+    length = np.ones(slopes.shape[1])
+    for k in np.flatnonzero(slopes[-1] > _FLAT * np.abs(slopes[0])):
+        after = int(np.argmax(slopes[:, k] > 0))
+        # Slopes rise along a step: the root is between those of different signs.
+        part = slice(max(after - 1, 0), after + 1)
+        length[k] = np.interp(0.0, slopes[part, k], LENGTHS[part])
+    return length
 
 
 def _newton_step(
@@ -169,32 +181,12 @@ class RowsInMemory:
     def sums(self, state: NewtonState) -> LossSums:
         """Sums over these rows."""
         loss = self.loss(state.width)
-        return loss_sums(loss, self.phi, self.y, self.w, state.b, state.open_outputs)
+        return loss_sums(loss, self.phi, self.y, self.w, state.b, state.origin, state.open_outputs)
 
-    def search(self, state: NewtonState, step: Array, alpha: float) -> Array:
-        """How far to go along the step of each output: where the objective is almost flat.
-
-        A Newton iteration for its slope, by bisection where that leaves the bracket.
-        """
-        z, along = self.y * (self.phi @ state.b), self.y * (self.phi @ step)
-        square = 2 * alpha * (step[:-1] ** 2).sum(axis=0)
-        start = 2 * alpha * (state.b[:-1] * step[:-1]).sum(axis=0)
-        length, low, high = np.ones(len(square)), np.zeros(len(square)), np.full(len(square), np.inf)
-        steep = _FLAT * np.abs(self._slopes(state.width, z, along)[0] + start)
-        for _ in range(_TRIALS):
-            slope, curvature = self._slopes(state.width, z + length * along, along)
-            slope, curvature = slope + start + length * square, curvature + square
-            flat = np.abs(slope) <= steep
-            if flat.all():
-                break
-            low, high = np.where(slope < 0, length, low), np.where(slope > 0, length, high)
-            following = length - slope / np.maximum(curvature, 1e-300)
-            halfway = np.where(np.isinf(high), 2 * length, 0.5 * (low + high))
-            inside = (low < following) & (following < high)
-            length = np.where(flat, length, np.where(inside, following, halfway))
-        return length
-
-    def _slopes(self, width: Array, z: Array, along: Array) -> tuple[Array, Array]:
-        """First and second derivatives of the sum of losses, where margins move along a direction."""
-        terms = self.loss(width).terms(z)
-        return -self.w @ (terms.slope * along), self.w @ (terms.curvature * along**2)
+    def best_sums(self, state: NewtonState, alpha: float) -> tuple[NewtonState, LossSums]:
+        """Sums where the objective is least on the way to a state, and the state there."""
+        y, phi = self.y, self.phi
+        slopes = loss_slopes(self.loss(state.width), phi, y, self.w, state.b, state.origin)
+        b = state.origin + step_length(slopes, state, alpha) * (state.b - state.origin)
+        state = replace(state, b=b, origin=b)
+        return state, self.sums(state)

@@ -8,6 +8,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.machines.landmarks.base import LandmarkMachine
+from mercer.machines.landmarks.features import Sample
 from mercer.machines.landmarks.ridge import RidgeSums
 from mercer.machines.program import Array
 from mercer.rows import Block, RowSource
@@ -118,7 +119,7 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     def _bias(self) -> bool:
         return bool(self.bias)
 
-    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Block:
+    def _sum_up(self, rows: RowSource, kept: Checkpoint) -> Sample:
         sample = self._collect(rows, kept, Block.targets)
         self._one_output = self.statistics_.shift.size == 1 if rows.flat is None else rows.flat
         return sample
@@ -131,7 +132,7 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         self._keep(RidgeSums.of(self.statistics_, self._bias))
         return self
 
-    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Block, kept: Checkpoint) -> None:
+    def _solve(self, sums: RidgeSums, rows: RowSource, sample: Sample, kept: Checkpoint) -> None:
         self._keep(sums)
 
     def _keep(self, sums: RidgeSums) -> None:

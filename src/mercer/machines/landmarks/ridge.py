@@ -106,17 +106,14 @@ class RidgeSums:
         w = w if 2 * w.sum() <= self.rows else np.zeros_like(w)
         # Of equally good ones the largest is taken.
         alphas = np.geomspace(10 * top, 10.0**_LEAST * max(top, common), _TRIED)
-        rounding = 10 * len(values) * _EPS * float(self.squares.sum())
-        scores = []
-        for alpha in alphas:
-            shrunk = linear / (values + alpha)[:, None]
-            explained = (shrunk * (2 * linear - values[:, None] * shrunk)).sum()
-            own = float(w @ ((y - phi @ shrunk) ** 2).sum(axis=1))
-            residual = max(float(self.squares.sum() - explained) - own, 0.0)
-            freedom = (values / (values + alpha)).sum() - w @ (phi**2 @ (1 / (values + alpha)))
-            left = max(1 - float(freedom) / max(self.rows - float(w.sum()), _TINY), _EPS)
-            scores.append((residual + rounding) / left**2)
-        return float(alphas[np.argmin(scores)])
+        inverse, squares = 1 / (values[:, None] + alphas), float(self.squares.sum())
+        explained = (linear**2).sum(axis=1) @ (inverse * (2 - values[:, None] * inverse))
+        own = [w @ ((y - phi @ (linear * part[:, None])) ** 2).sum(axis=1) for part in inverse.T]
+        residual = np.maximum(squares - explained - np.array(own), 0.0)
+        freedom = (values - w @ phi**2) @ inverse
+        left = np.maximum(1 - freedom / max(self.rows - float(w.sum()), _TINY), _EPS)
+        rounding = 10 * len(values) * _EPS * squares
+        return float(alphas[np.argmin((residual + rounding) / left**2)])
 
     def solve(self, alpha: float) -> RidgeSolution:
         """Minimise ``sum w (y - phi b - bias)^2 + alpha |b|^2``, for each output."""
