@@ -77,6 +77,19 @@ def dense_keys(X, keys):
 
 
 @jit()
+def magnitude_keys(X, step, keys):
+    """The same keys of the magnitudes in every ``step``-th column, numbered anew."""
+    weights = np.empty((X.shape[1] + step - 1) // step, dtype=np.uint64)
+    for j in range(weights.size):
+        weights[j] = _weight(j)
+    for i in range(X.shape[0]):
+        key = np.uint64(0)
+        for j in range(weights.size):
+            key += _bits(abs(X[i, j * step])) * weights[j]
+        keys[i] = key
+
+
+@jit()
 def sparse_keys(indptr, indices, data, keys):
     """The same keys for the rows of a CSR matrix; zeros add nothing, stored or not."""
     for i in range(keys.size):

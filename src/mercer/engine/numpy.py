@@ -218,7 +218,7 @@ class Tiles:
         source, profile = self.source, self.profile
         tabulated = isinstance(profile, TableProfile)
         if isinstance(profile, TableProfile) and source.factors is not None:
-            left, right = source.factors()
+            left, right = source.factors
             if profile.apply_to_products(left[rows], right, columns.start, tile):
                 return
         # Invariants of their own stay in cache, unlike the result.

@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,15 +40,15 @@ _WIDE, _GATHERED = 2048, 256
 class Invariants:
     """The invariants of all pairs of rows, which are written tile by tile.
 
-    Those of short rows are products that are computed on the way to a profile: ``factors`` gives rows,
-    and others in columns.
+    Those of short rows are products that are computed on the way to a profile: ``factors`` are rows, and
+    others in columns.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     tile: tuple[int, int]
     write: Write
-    factors: Callable[[], tuple[NDArray[Any], NDArray[Any]]] | None = None
+    factors: tuple[NDArray[Any], NDArray[Any]] | None = None
 
 
 class Operand(ABC):
@@ -77,15 +76,13 @@ class Differences(Operand):
 
         p, q, s, r = self.points, other.points, self.scales, other.scales
         shape, dtype, length = (len(p), len(q)), np.result_type(p, q), p.shape[1]
-
-        factors = _coordinates(p, q)
-
-        def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
-            left, right = factors()
-            mine, theirs = (left[rows], s[rows]), (right, columns.start, r[columns])
-            scaled_differences(*line_of(out), *out.shape, *mine, *theirs)
-
         if length < _LONG:
+            left, right = _coordinates(p, q)
+
+            def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
+                mine, theirs = (left[rows], s[rows]), (right, columns.start, r[columns])
+                scaled_differences(*line_of(out), *out.shape, *mine, *theirs)
+
             return Invariants(shape, dtype, _PRODUCT, write)
         squares, others = (np.einsum("ij,ij->i", part, part) for part in (p, q))
 
@@ -94,7 +91,8 @@ class Differences(Operand):
             mine = p[rows], squares[rows], s[rows]
             theirs = q[columns], others[columns], r[columns]
             if not differences_from_products(*line_of(out), *out.shape, *mine, *theirs):
-                write(rows, columns, out)
+                left, right = _coordinates(p[rows], q[columns])
+                scaled_differences(*line_of(out), *out.shape, left, s[rows], right, 0, r[columns])
 
         tile = _PRODUCT if symmetric else _shape(*shape, length)
         return Invariants(shape, dtype, tile, write_products)
@@ -215,17 +213,12 @@ def _product(L: Any, R: Any, symmetric: bool) -> Invariants:
     return Invariants(shape, dtype, _PRODUCT if symmetric else _shape(*shape, length), multiply, factors)
 
 
-def _coordinates(p: Any, q: Any) -> Callable[[], tuple[NDArray[Any], NDArray[Any]]]:
+def _coordinates(p: Any, q: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Points in rows, and others in columns, with zeros up to what loops take at a time."""
-
-    @cache
-    def coordinates() -> tuple[NDArray[Any], NDArray[Any]]:
-        length = p.shape[1] + -p.shape[1] % 4
-        left, right = np.zeros((len(p), length), p.dtype), np.zeros((length, len(q)), q.dtype)
-        left[:, : p.shape[1]], right[: p.shape[1]] = p, q.T
-        return left, right
-
-    return coordinates
+    length = p.shape[1] + -p.shape[1] % 4
+    left, right = np.zeros((len(p), length), p.dtype), np.zeros((length, len(q)), q.dtype)
+    left[:, : p.shape[1]], right[: p.shape[1]] = p, q.T
+    return left, right
 
 
 def _dense(X: Any) -> NDArray[Any]:
