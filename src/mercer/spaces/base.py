@@ -335,6 +335,9 @@ class Embedding(ABC):
         """Factor of each row in the kernel, or None for 1."""
         return None
 
+    def check_precision(self, X: Any) -> None:
+        """Raise an error if checked rows have too low a precision for the kernel."""
+
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
         """Each column's part of the invariants, in sums over Y: an array like X.
 
