@@ -28,6 +28,9 @@ _APPLIED = 2**17
 #: Columns from which on large tiles pay, and the elements of one: some of them fit in the last cache.
 _LONG, _LARGE = 128, 2**20
 
+#: Pairs of sparse rows whose differences are taken at a time.
+_PAIRS = 2**12
+
 #: Columns up to which products are computed faster on the way to a profile than by BLAS.
 _SHORT = 16
 
@@ -41,7 +44,7 @@ class Invariants:
     """The invariants of all pairs of rows, which are written tile by tile.
 
     Those of short rows are products that are computed on the way to a profile: ``factors`` are rows, and
-    others in columns.
+    others in columns.  ``operands`` are the matrices of all products.
     """
 
     shape: tuple[int, int]
@@ -49,6 +52,26 @@ class Invariants:
     tile: tuple[int, int]
     write: Write
     factors: tuple[NDArray[Any], NDArray[Any]] | None = None
+    operands: tuple[Any, Any] | None = None
+
+    def separations(self, i: Any, j: Any, sign: float) -> NDArray[np.float64]:
+        """``1 - sign * w`` for the invariants w of some pairs of unit rows.
+
+        That is ``|x - sign * y|^2 / 2``, and no digits are lost where it is small.
+        """
+        from mercer.compiled.rows import halved_squares
+
+        assert self.operands is not None
+        L, R = self.operands
+        u = np.empty(len(i))
+        if not sparse.issparse(L) and not sparse.issparse(R):
+            halved_squares(L, R, i, j, sign, u)
+            return u
+        for start in range(0, len(i), _PAIRS):
+            part = slice(start, start + _PAIRS)
+            differences = sparse.csr_matrix(L)[i[part]] - sign * sparse.csr_matrix(R)[j[part]]
+            u[part] = 0.5 * differences.power(2).sum(axis=1).A1
+        return u
 
 
 class Operand(ABC):
@@ -181,7 +204,7 @@ def invariants(L: Any, R: Any, symmetric: bool, equal: Equal | Known | None = No
         source.write(rows, columns, out)
         equal.write(rows, columns, out)
 
-    return Invariants(source.shape, source.dtype, source.tile, write)
+    return Invariants(source.shape, source.dtype, source.tile, write, operands=source.operands)
 
 
 def stored(values: NDArray[Any]) -> Invariants:
@@ -207,10 +230,11 @@ def _product(L: Any, R: Any, symmetric: bool) -> Invariants:
 
     shape, dtype = (L.shape[0], R.shape[0]), np.result_type(L.dtype, R.dtype)
     if sparse.issparse(L) != sparse.issparse(R):
-        return Invariants(shape, dtype, _MIXED, multiply_mixed)
+        return Invariants(shape, dtype, _MIXED, multiply_mixed, operands=(L, R))
     length = L.shape[1]
     factors = None if length > _SHORT or sparse.issparse(L) else _coordinates(L, R)
-    return Invariants(shape, dtype, _PRODUCT if symmetric else _shape(*shape, length), multiply, factors)
+    tile = _PRODUCT if symmetric else _shape(*shape, length)
+    return Invariants(shape, dtype, tile, multiply, factors, (L, R))
 
 
 def _coordinates(p: Any, q: Any) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -261,7 +285,8 @@ def _sparse_product(L: sparse.csr_matrix, R: sparse.csr_matrix, symmetric: bool)
             right.indptr, right.indices, right.data, out,
         )  # fmt: skip
 
-    return Invariants((L.shape[0], R.shape[0]), np.result_type(L.dtype, R.dtype), _ROWS, write)
+    dtype = np.result_type(L.dtype, R.dtype)
+    return Invariants((L.shape[0], R.shape[0]), dtype, _ROWS, write, operands=(left, R))
 
 
 def _is_crowded(L: sparse.csr_matrix, R: sparse.csr_matrix) -> bool:

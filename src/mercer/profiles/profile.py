@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -23,6 +23,8 @@ _WORTH = 2**15
 #: Errors of polynomials relative to the largest value, and to each value where that is asked for.
 _ALLOWED = {np.dtype(np.float32): 6e-8, np.dtype(np.float64): 1e-14}
 _LOCAL = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 4e-14}
+#: Slopes relative to the largest value from which on the rounding of an invariant is too much.
+_STEEP = {np.dtype(np.float32): 1e2, np.dtype(np.float64): 2e3}
 #: Noise of tables, relative to their largest value.
 _NOISE = 1e-17
 #: Smaller values are as good as zero.
@@ -152,6 +154,28 @@ class ProductProfile:
         return first.slope(w) * second.evaluate(w) + first.evaluate(w) * second.slope(w)
 
 
+class SteepEnd(NamedTuple):
+    """Where the invariant w of two unit rows is near ``sign``: they are close, or nearly opposite."""
+
+    sign: float
+    #: The largest separation ``1 - sign * w`` at which the profile is steep.
+    reach: float
+    #: The profile as a function of the separation.
+    profile: TableProfile
+
+    def places(self, invariants: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows and columns of the invariants in a tile that are so near, or may be by their rounding."""
+        from mercer.compiled.rows import places_above
+
+        real = invariants.dtype.type
+        least = 1.0 - self.reach - 8 * float(np.finfo(invariants.dtype).eps)
+        return places_above(invariants, real(least), real(self.sign))
+
+    def values_at(self, separations: Array) -> Array:
+        """Values of the profile."""
+        return self.profile._looked_up(separations)
+
+
 @dataclass(frozen=True, eq=False)
 class TableProfile:
     """A function of the separation as a piecewise polynomial; made by :func:`compile_profile`.
@@ -194,6 +218,27 @@ class TableProfile:
         if found is not None:
             found.apply_to_products(left, right, begin, out)
         return found is not None
+
+    def steep_ends(self, dtype: np.dtype) -> list[SteepEnd]:
+        """Ends of the range of the invariant where its rounding would show in the values."""
+        return self._steep_ends[dtype]
+
+    @cached_property
+    def _steep_ends(self) -> dict[np.dtype, list[SteepEnd]]:
+        signs = {"invariant": [], "one-sided": [1.0], "folded": [1.0, -1.0]}[self.separation]
+        found: dict[np.dtype, list[SteepEnd]] = {}
+        for dtype, steepest in _STEEP.items():
+            reaches = self.pieces.steep_until(steepest, self.logarithmic)
+            found[dtype] = [
+                SteepEnd(sign, reach, self._of_side(side))
+                for side, (sign, reach) in enumerate(zip(signs, reaches.tolist(), strict=False))
+                if reach > 0.0
+            ]
+        return found
+
+    def _of_side(self, side: int) -> TableProfile:
+        """The profile as a function of the separation, on one hemisphere."""
+        return replace(self, separation="invariant", pieces=self.pieces.of_side(side))
 
     def polynomial(self, dtype: Any) -> Polynomial | None:
         """One polynomial that gives the profile to the precision of a type, if there is one.
