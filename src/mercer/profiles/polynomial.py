@@ -99,7 +99,7 @@ class Polynomial:
 
         single = tile.dtype == np.float32
         loop = polynomial_loop(self.degree, self.root, self.exponential, self.separation, single)
-        in_lines(loop, tile, out, self._single if single else self._double)
+        in_lines(loop, self._single if single else self._double, tile, out)
 
     def apply_to_products(self, left: Any, right: Any, begin: int, out: NDArray[Any]) -> None:
         """Write the values at products of rows with columns from one on, of a multiple of four terms."""
@@ -290,9 +290,9 @@ class Smooth:
 
 def in_lines(
     loop: Callable[..., None],
+    arguments: tuple[Any, ...],
     tile: NDArray[Any],
     out: NDArray[Any] | None,
-    arguments: tuple[Any, ...],
 ) -> None:
     """Run a compiled loop over the rows of a tile; values go to another array, or replace the tile."""
     if out is None:
@@ -300,7 +300,7 @@ def in_lines(
         height = max(1, _COPIED // max(1, tile.shape[1]))
         for start in range(0, len(tile), height):
             part = tile[start : start + height]
-            in_lines(loop, part.copy(), part, arguments)
+            in_lines(loop, arguments, part.copy(), part)
         return
     source, target = contiguous_rows(tile), contiguous_rows(out)
     loop(*line_of(source), *line_of(target), *tile.shape, *arguments)

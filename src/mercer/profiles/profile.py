@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, resolve
 from mercer.profiles.polynomial import Polynomial, Separation, Smooth, in_lines
+from mercer.profiles.rows import Rows
 
 Array = NDArray[np.float64]
 
@@ -374,17 +375,27 @@ class TableProfile:
 
     def look_up(self, tile: NDArray[Any], out: NDArray[Any] | None = None) -> None:
         """Replace the invariants in a tile by values of the table, in place or in another array."""
+        in_lines(*(self._single_table if tile.dtype == np.float32 else self._double_table), tile, out)
+
+    @cached_property
+    def _single_table(self) -> tuple[Any, tuple[Any, ...]]:
+        """The compiled loop in single precision, and its arguments."""
+        return self._loop(self.pieces.single_rows, np.int32, np.float32, 23, 127)
+
+    @cached_property
+    def _double_table(self) -> tuple[Any, tuple[Any, ...]]:
+        """The same in double precision."""
+        return self._loop(self.pieces.rows, np.int64, np.float64, 52, 1023)
+
+    def _loop(
+        self, rows: Rows, whole: type, real: type, mantissa: int, bias: int
+    ) -> tuple[Any, tuple[Any, ...]]:
         from mercer.compiled.profiles import table_loop
 
-        single = tile.dtype == np.float32
-        rows = self.pieces.single_rows if single else self.pieces.rows
-        loop = table_loop(self.separation, self.logarithmic, single)
-        whole, real = (np.int32, np.float32) if single else (np.int64, np.float64)
-        mantissa, bias = (23, 127) if single else (52, 1023)
         origin = (rows.low + bias) * 2**rows.bits - 1
-        shift = mantissa - rows.bits
-        arguments = rows.table, whole(shift), whole(origin), whole(rows.count), real(self.floor)
-        in_lines(loop, tile, out, arguments)
+        places = whole(mantissa - rows.bits), whole(origin), whole(rows.count)
+        loop = table_loop(self.separation, self.logarithmic, real is np.float32)
+        return loop, (rows.table, *places, real(self.floor))
 
     def evaluate(self, w: Any) -> Any:
         """See :class:`Profile`."""
