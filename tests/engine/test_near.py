@@ -1,4 +1,4 @@
-"""Rows of the sphere that are close or nearly opposite: their angles are not those of rounded products."""
+"""Rows of the sphere that are close or nearly opposite: products would round their angles away."""
 
 import mpmath as mp
 import numpy as np

@@ -84,7 +84,8 @@ class Pieces:
         Slopes are those of the function, or of its exponential, relative to the largest value.
         """
         certain = np.abs(self.coefficients) > ROUNDING * self.scale[:, None]
-        rise = replace(self, coefficients=self.coefficients * certain).derivative(np.ones(len(self.core)))
+        known = replace(self, coefficients=self.coefficients * certain)
+        rise = known.derivative(np.ones(len(self.core)))
         slopes = np.append(np.abs(rise.coefficients).sum(axis=1), np.abs(rise.core).sum(axis=1))
         other_ends = self.coefficients @ (-1.0) ** np.arange(DEGREE + 1)
         sizes = np.append(np.maximum(self.coefficients.sum(axis=1), other_ends), self.core[:, 0])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, resolve
+from mercer.profiles.ends import SteepEnd
 from mercer.profiles.polynomial import Polynomial, Separation, Smooth, in_lines
 from mercer.profiles.rows import Rows
 
@@ -155,28 +156,6 @@ class ProductProfile:
         return first.slope(w) * second.evaluate(w) + first.evaluate(w) * second.slope(w)
 
 
-class SteepEnd(NamedTuple):
-    """Where the invariant w of two unit rows is near ``sign``: they are close, or nearly opposite."""
-
-    sign: float
-    #: The largest separation ``1 - sign * w`` at which the profile is steep.
-    reach: float
-    #: The profile as a function of the separation.
-    profile: TableProfile
-
-    def places(self, invariants: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows and columns of the invariants in a tile that are so near, or may be by their rounding."""
-        from mercer.compiled.rows import places_above
-
-        real = invariants.dtype.type
-        least = 1.0 - self.reach - 8 * float(np.finfo(invariants.dtype).eps)
-        return places_above(invariants, real(least), real(self.sign))
-
-    def values_at(self, separations: Array) -> Array:
-        """Values of the profile."""
-        return self.profile._looked_up(separations)
-
-
 @dataclass(frozen=True, eq=False)
 class TableProfile:
     """A function of the separation as a piecewise polynomial; made by :func:`compile_profile`.
@@ -222,20 +201,20 @@ class TableProfile:
 
     def steep_ends(self, dtype: np.dtype) -> list[SteepEnd]:
         """Ends of the range of the invariant where its rounding would show in the values."""
-        return self._steep_ends[dtype]
-
-    @cached_property
-    def _steep_ends(self) -> dict[np.dtype, list[SteepEnd]]:
-        signs = {"invariant": [], "one-sided": [1.0], "folded": [1.0, -1.0]}[self.separation]
-        found: dict[np.dtype, list[SteepEnd]] = {}
-        for dtype, steepest in _STEEP.items():
-            reaches = self.pieces.steep_until(steepest, self.logarithmic)
-            found[dtype] = [
+        if dtype not in self._ends:
+            signs = {"invariant": [], "one-sided": [1.0], "folded": [1.0, -1.0]}[self.separation]
+            reaches = self.pieces.steep_until(_STEEP[dtype], self.logarithmic).tolist()
+            self._ends[dtype] = [
                 SteepEnd(sign, reach, self._of_side(side))
-                for side, (sign, reach) in enumerate(zip(signs, reaches.tolist(), strict=False))
+                for side, (sign, reach) in enumerate(zip(signs, reaches, strict=False))
                 if reach > 0.0
             ]
-        return found
+        return self._ends[dtype]
+
+    @cached_property
+    def _ends(self) -> dict[np.dtype, list[SteepEnd]]:
+        """Steep ends in precisions that occurred."""
+        return {}
 
     def _of_side(self, side: int) -> TableProfile:
         """The profile as a function of the separation, on one hemisphere."""
