@@ -114,8 +114,8 @@ def polynomial_loop(degree, root, exponential, separation, single, products=Fals
     Equal points get their exact value.  ``line`` takes the argument to that of the polynomial, ``least``
     is the least of those, and no value is below ``floor``: None for what does nothing.
 
-    With ``products`` the invariants are those of rows ``left`` and columns ``right`` from ``begin`` on, a
-    few at a time, which the tile has room for and which never leave the nearest cache.  Else they are
+    With ``products`` the invariants are those of rows ``left`` and columns ``right`` from ``begin`` on,
+    a few at a time, which the tile has room for and which never leave the nearest cache.  Else they are
     those of the tile.
 
     Other compiled functions are names of this module: a loop that held one in a variable of its own
