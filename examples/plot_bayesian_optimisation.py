@@ -6,9 +6,10 @@ Where on the globe is a function largest, when each look is expensive? BoTorch m
 Gaussian process and looks next where the expected improvement is largest. The process gets the heat
 kernel of the sphere from :mod:`mercer.gpytorch`. Time, scale and noise are refitted every fifth look.
 
-Compared are the Gaussian (RBF) kernel of longitude and latitude, which tears the globe apart along a
-meridian and at the poles; the Gaussian kernel of the three coordinates, which does not; and looking at
-random. The function has one high and two lower peaks. It is turned at random for each of four runs.
+It is compared with the Gaussian (RBF) kernel of longitude and latitude, which tears the globe apart
+along a meridian and at the poles; with the Gaussian kernel of the three coordinates, which does not;
+and with random search. The function has one high and two lower peaks. It is turned at random for
+each of four runs.
 """
 
 import matplotlib.pyplot as plt

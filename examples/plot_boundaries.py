@@ -3,9 +3,9 @@ Decision boundaries between distributions
 =========================================
 
 The points of a statistical model are distributions, and their parameters do not say which are close.
-On the left a support vector machine has the Gaussian kernel, which takes parameters for coordinates of
-a flat plane. On the right it has the heat kernel of the Fisher geometry. The figure follows the one of
-Lafferty and Lebanon's paper on information diffusion kernels, with data made here.
+On the left, a support vector machine has the Gaussian kernel, which treats parameters as coordinates
+of a flat plane. On the right it has the heat kernel of the Fisher geometry. The figure follows the
+one of Lafferty and Lebanon's paper on information diffusion kernels, with data made here.
 
 **Top: three categories.** The triangle holds all distributions over three words. One class uses each
 of them at least 3 times in 100. Near the edges, where the classes meet, small differences matter, and

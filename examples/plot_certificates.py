@@ -2,9 +2,9 @@
 Duality gaps along C
 ====================
 
-A binary task with 10 % of wrong labels, support vector machines for C from 0.1 to 10 000. The relative
-duality gap says how far a machine is from the optimum, whichever solver found it. libsvm stops on
-another criterion, with ``tol=1e-3`` in units of the decision function: its gap grows with C.
+A binary task with 10 % wrong labels, and support vector machines for C from 0.1 to 10 000. The
+relative duality gap says how far a machine is from the optimum, whichever solver found it.  libsvm
+stops on another criterion, with ``tol=1e-3`` in units of the decision function: its gap grows with C.
 :class:`mercer.machines.SVC` stops on the gap itself.
 
 The right picture shows what the gap is about: accuracy on other rows, with one point for each C.
@@ -44,7 +44,7 @@ theirs = [svm.SVC(kernel="precomputed", C=C).fit(K, y[train]) for C in grid]
 ours = [SVC("precomputed", C=C).fit(K, y[train]) for C in grid]
 
 # %%
-# Gaps that cannot be told from zero are drawn at the lower edge.
+# Gaps that cannot be distinguished from zero are drawn at the lower edge.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), constrained_layout=True)
 for machines, label, marker in ((theirs, "libsvm, tol=1e-3", "o"), (ours, "mercer, gap 1e-3", "s")):

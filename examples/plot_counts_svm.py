@@ -9,9 +9,9 @@ through three kernels:
 * the exact heat kernel on the simplex, with the raw counts;
 * the Gaussian and the linear kernel, with rows scaled to length one, as is usual for text.
 
-C and the range of the kernel are chosen by cross-validation on the training documents alone, for every
-training set afresh; accuracies are of 1000 documents that took no part in it. Ranges are tried at the
-same similarities for both kernels that have one, see :meth:`~mercer.kernels.Kernel.scaled_to`.
+C and the range of the kernel are chosen by cross-validation on the training documents, separately for
+every training set; accuracies are those on 1000 other documents. Ranges are tried at the same
+similarities for both kernels that have one, see :meth:`~mercer.kernels.Kernel.scaled_to`.
 """
 
 import matplotlib.pyplot as plt

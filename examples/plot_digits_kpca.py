@@ -6,10 +6,10 @@ An image of a handwritten digit is a distribution of ink over 64 pixels. ``Heat(
 these distributions by diffusion on the sphere on which the Fisher metric puts them; the total amount
 of ink plays no role. Kernel PCA with it is drawn beside ordinary PCA of the pixels.
 
-The first two coordinates differ in which digits they tell apart. The last panel shows how much is left
-of the classes in more of them: the accuracy of five nearest neighbours, by five-fold
-cross-validation with the projection fitted inside each fold. On these images plain PCA keeps a little
-more: not every table of counts gains from the geometry of the simplex.
+The first two coordinates separate different digits. The last panel shows how well more coordinates
+preserve the classes: the accuracy of five nearest neighbours, by five-fold cross-validation with the
+projection fitted inside each fold. On these images plain PCA keeps a little more: not every table of
+counts gains from the geometry of the simplex.
 """
 
 import matplotlib.pyplot as plt

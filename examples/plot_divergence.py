@@ -1,13 +1,13 @@
 """
-The Kullback-Leibler divergence for a distance
-==============================================
+The Kullback-Leibler divergence as a distance
+=============================================
 
 The symmetrised divergence :math:`J(p, q) = KL(p\\|q) + KL(q\\|p)` is the squared Fisher distance of
-close distributions, and often stands in for it, because it needs no geometry. The first figure has the
-ratio of the two: for three categories from the even distribution towards a corner, and for normal
-distributions along the mean and along the standard deviation. They agree up to the fourth order. At a
-distance of 1 the divergence is larger by 0.4, 4 and 18 %, at 1.5 by 6, 10 and 44 %. Then it runs away,
-at the corner of the triangle to infinity.
+close distributions, and is often used in its place, because it needs no geometry. The first figure
+shows the ratio of the two: for three categories from the even distribution towards a corner, and for
+normal distributions along the mean and along the standard deviation. They agree up to the fourth
+order. At a distance of 1 the divergence is larger by 0.4, 4 and 18 %, at 1.5 by 6, 10 and 44 %. Then
+it runs away, at the corner of the triangle to infinity.
 
 The second shows what this does to kernels: the exact heat kernel, its short-time formula
 :math:`\\exp(-d^2/16t)` (categories) or :math:`\\exp(-d^2/8t)` (normals) with the Fisher distance d, and

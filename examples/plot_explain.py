@@ -3,10 +3,10 @@ What made a prediction
 ======================
 
 A prediction of a kernel machine is a sum over training rows, and a sum of kernels is a sum over its
-parts.  :func:`~mercer.explain.explain` takes it apart.  The left figure shows the parts of one decision
-value, which add up to it exactly.  The middle one shows words, labels and columns: words of tf-idf are
-exact, columns of the Gaussian kernel of first order.  The right one shows what the accuracy on new rows
-loses if the columns of a part are shuffled.
+parts. :func:`~mercer.explain.explain` splits it. The left figure shows the parts of one decision
+value, which add up to it exactly. The middle one shows words, labels and columns: words of tf-idf are
+exact, columns of the Gaussian kernel of first order. The right one shows how much the accuracy on new
+rows drops if the columns of a part are shuffled.
 """
 
 import matplotlib.pyplot as plt

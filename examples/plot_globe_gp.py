@@ -41,7 +41,7 @@ noise = np.sqrt(model.noise_) * measured.std()
 print(model.kernel_, f"noise {noise:.2f}, levels {model.features_.harmonics.level_numbers}")
 
 # %%
-# The map, and how sure the model is of it. Noise of a single measurement is left out.
+# The map, and its uncertainty without the noise of a single measurement.
 
 east, north = np.meshgrid(np.linspace(-180, 180, 181), np.linspace(-90, 90, 91))
 grid = np.column_stack([north.ravel(), east.ravel()])
@@ -69,8 +69,8 @@ axes[2].plot(np.radians(longitude), np.radians(latitude), ".", color="white", ms
 plt.show()
 
 # %%
-# Errors and what the model says of them, where it was told something and where it was not. The field is
-# smoother across the ocean than the model had to expect.
+# Errors and predicted errors, with and without data nearby. The field is smoother across the ocean
+# than the model had to expect.
 
 inside = (np.abs(east + 60) < 35) & (np.abs(north) < 50)
 for name, part in (("measured regions", ~inside), ("ocean", inside)):

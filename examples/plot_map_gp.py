@@ -3,9 +3,9 @@ A map from a few towns
 ======================
 
 Sixty towns report a temperature, with an error of half a degree. Rows are latitude and longitude in
-degrees, as they stand in any table: ``Sphere(coordinates="latlon")`` takes them for places on the globe,
-and the Matérn kernel falls with the length of the great circle between them. Scikit-learn's Gaussian
-process finds the length scale, an angle; times the radius of the Earth it is in kilometres.
+degrees, as they stand in any table: ``Sphere(coordinates="latlon")`` takes them as places on the
+globe, and the Matérn kernel falls with the length of the great circle between them. Scikit-learn's
+Gaussian process finds the length scale, an angle; times the radius of the Earth it is in kilometres.
 
 Places of the towns are real, temperatures are invented.
 """

@@ -5,9 +5,8 @@ A table with columns of several kinds
 Each row has two numbers, a label, a short text and a string of letters; the class depends on the first
 number and on the text. A kernel on each kind of column (:class:`~mercer.kernels.On`) sees a part of
 that. Their sum sees all of it, and :class:`~mercer.kernels.MultipleKernel` learns how much of each to
-take: the string, which says nothing, gets none.
-
-The right figure shows the weights on their way: parts enter one by one, the best first.
+take: the string, which is uninformative, gets no weight. The right figure shows the path of the
+weights: parts enter one by one, the best first.
 """
 
 import matplotlib.pyplot as plt

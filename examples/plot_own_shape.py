@@ -1,16 +1,16 @@
 """
-A kernel of one's own shape
-===========================
+A kernel with your own shape
+============================
 
 A kernel on the sphere may be any function of the angle whose weights on the levels are not negative.
 ``Zonal`` takes the function and computes the weights, with bounds on their errors, from the theorem of
 Funk and Hecke.
 
 Three shapes: an exponential with a cusp at angle zero, a smooth one, and one with a compact support.
-Their weights on the 2-sphere fall like a power, exponentially, and like a higher power. The grey lines
-are the error bounds: below them double precision knows nothing, and such levels count as zero. The last
-panel draws one Gaussian process from each kernel, along a great circle: the slower the weights fall, the
-rougher it is.
+Their weights on the 2-sphere fall like a power, exponentially, and like a higher power. The grey
+lines are the error bounds: levels below them are lost in rounding errors and count as zero. The last
+panel draws one Gaussian process from each kernel, along a great circle: the slower the weights fall,
+the rougher it is.
 """
 
 import matplotlib.pyplot as plt
@@ -59,8 +59,8 @@ right.set(xlabel="angle (degrees)", yticks=[], title="one process of each")
 left.legend(frameon=False)
 
 # %%
-# A function that is not positive definite is refused, by the level that shows it. The triangle below is
-# a kernel on the circle, but not on the sphere.
+# If a function is not positive definite, an error names the level that shows it. The triangle
+# below is a kernel on the circle, but not on the sphere.
 
 try:
     Zonal(Sphere(), lambda theta: np.maximum(1 - theta / 2, 0))(circle)

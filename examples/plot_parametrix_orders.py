@@ -1,14 +1,14 @@
 """
-How far the orders of the parametrix carry
-==========================================
+Accuracy of the orders of the parametrix
+========================================
 
 The heat kernel on the sphere :math:`S^d`, d = n - 1, has the short-time expansion
 :math:`(4\\pi t)^{-d/2} e^{-\\theta^2/4t} (u_0 + u_1 t + u_2 t^2 + \\dots)`.
 :class:`~mercer.kernels.Parametrix` knows its coefficients to any order. Here orders 0 to 5 are compared
 with the exact kernel, both in their absolute form.
 
-Upper left: the relative error at equal points in 12 dimensions. Order k is good for
-:math:`t^{k+1}`, as it should be (thin lines), until rounding errors are reached.
+Upper left: the relative error at equal points in 12 dimensions. Order k has an error of
+:math:`t^{k+1}`, as predicted (thin lines), until rounding errors are reached.
 
 Upper right: the time up to which the error at equal points stays below 1 %. It falls like
 :math:`1/n^2`, while the times that tell points apart, around :math:`\\log(n)/n` (shaded), fall much more

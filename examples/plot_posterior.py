@@ -101,7 +101,7 @@ right.legend(frameon=False, loc="lower right")
 plt.show()
 
 # %%
-# The averaged kernel does as well as plain frequencies, up to chance, and no better: what little a short
-# document says, both use. Smoothing before the kernel is worse here, most of all on short documents,
-# which it moves towards one point. What the average adds is a similarity that knows how sure it is: its
-# diagonal tells short rows from long ones.
+# The averaged kernel does as well as plain frequencies, up to chance, and no better: what little a
+# short document says, both use. Smoothing before the kernel is worse here, most of all on short
+# documents, which it moves towards one point. The average adds a similarity that knows its
+# uncertainty: its diagonal tells short rows from long ones.

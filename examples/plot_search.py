@@ -6,10 +6,10 @@ Short documents of three classes are drawn from multinomial models with 200 word
 :class:`~mercer.selection.KernelSearchCV` chooses the diffusion time of the heat kernel and C of a
 support vector machine by cross-validation.
 
-The left picture is one search: the mean score of each candidate over four folds. The right one asks what
-the scores are worth. For 12 draws of 60 documents it shows three numbers: the score of the best
-candidate, the nested score, for which the search is repeated inside an outer loop, and the accuracy of
-the chosen machine on 2000 other documents.
+The left picture is one search: the mean score of each candidate over four folds. The right one shows
+how reliable the scores are. For 12 draws of 60 documents it shows three numbers: the score of the
+best candidate, the nested score, for which the search is repeated inside an outer loop, and the
+accuracy of the chosen machine on 2000 other documents.
 """
 
 import matplotlib.pyplot as plt
@@ -44,7 +44,7 @@ X, y = documents(300)
 table = search.fit(X, y).cv_results_["mean_test_score"].reshape(len(C), len(similarities))
 
 # %%
-# The same search on small sets, over and over.
+# The same search, repeated on small sets.
 
 X_test, y_test = documents(2000)
 scores = {"best score": [], "nested score": [], "on 2000 others": []}
@@ -55,9 +55,9 @@ for _ in range(12):
     scores["on 2000 others"].append(search.score(X_test, y_test))
 
 # %%
-# The best score is too high on average, because it is the best of 12. The nested score is a score of the
-# search as a whole, on documents that had no part in it. It errs to both sides. Its searches see
-# three quarters of the documents, and what they choose is a little worse for that.
+# The best score is too high on average, because it is the best of 12. The nested score is a score
+# of the search as a whole, on documents that it did not use. It errs on both sides. Its searches see
+# three quarters of the documents, so their choices are slightly worse.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.5), layout="constrained")
 image = axes[0].imshow(table, origin="lower", cmap="viridis", aspect="auto")

@@ -8,8 +8,8 @@ accuracy of a support vector machine with the exact heat kernel against ``t_star
 parts, for digits of 64 pixels, and for docstrings with 4000 words. No list of times serves all.
 
 On the right is the same against the *median similarity* of two rows, which
-:meth:`~mercer.kernels.Kernel.scaled_to` brings about. All three are good from 0.1 to 0.9, and C is in
-units of the Gram matrix, so that wide kernels end in the cosine kernel instead of in nothing.
+:meth:`~mercer.kernels.Kernel.scaled_to` sets. All three are good from 0.1 to 0.9, and C is in units
+of the Gram matrix, so that wide kernels approach the cosine kernel instead of becoming useless.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Heat on the sphere
 ==================
 
-A drop of heat at one point of a sphere spreads as many random walkers do that start there. This is the
+A drop of heat at one point of a sphere spreads like many random walkers that start there. This is the
 first figure of Zhao and Song, *Exact heat kernel on a hypersphere and its applications in kernel SVM*
-(2018), made anew.
+(2018), reproduced.
 
 Upper row: the exact heat kernel on the 2-sphere, divided by its value at the source (the cross), after
 the times ``t_star = 0.5, 1, 2`` in units of ``log(3) / 3``, with three random walks of that duration.

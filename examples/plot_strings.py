@@ -3,7 +3,7 @@ A motif in DNA, seen by four string kernels
 ===========================================
 
 Half of the strings hide the word TATAAT near their middle; each of its letters is replaced by a random
-one with probability 0.1. The others are noise. How well a support vector machine tells them apart
+one with probability 0.1. The others are noise. How well a support vector machine separates them
 depends on what its kernel compares:
 
 * :class:`~mercer.kernels.WeightedDegree`: substrings at the same place in both strings;

@@ -151,7 +151,7 @@ def bad_tables(folder) -> dict[str, tuple]:
         "close": (frame, "kinds", "did you mean 'kind'?"),
         "index": (frame.rename(columns={"a": ""}), "kind", "without a name"),
         "none": (frame, None, "which column of none.csv is the target"),
-        "single": (frame.assign(kind="spam"), "kind", "one class only"),
+        "single": (frame.assign(kind="spam"), "kind", "only one class"),
         "rare": (frame.assign(kind=["odd"] * 2 + ["even"] * 48), "kind", "class 'odd' has 2 rows"),
         "constant": (frame.assign(kind=0.5), "kind", "the target is constant"),
         "empty": (frame.assign(kind=None), "kind", "no point has a target"),
@@ -315,5 +315,5 @@ def test_device_that_is_not_there(tmp_path, frame) -> None:
     frame.to_csv(path, index=False)
     result = run("compare", path, "--target", "kind", "--device", "cuda:99")
     assert result.exit_code == 2
-    missing = "is not there" if find_spec("torch") else "needs PyTorch"
+    missing = "is not available" if find_spec("torch") else "needs PyTorch"
     assert f"device 'cuda:99' {missing}" in result.stderr

@@ -135,8 +135,8 @@ def test_every_change_of_a_sealed_file_is_seen(tmp_path) -> None:
 def test_other_kinds_and_versions_are_named(tmp_path) -> None:
     path = tmp_path / "a"
     sealed(path)
-    assert refused(path, kind="model") == "it does not end like a model file of Mercer"
-    assert refused(path, version=4) == "it has format 3 of a sums file, and this Mercer reads format 4"
+    assert refused(path, kind="model") == "it does not end like a model file written by Mercer"
+    assert refused(path, version=4) == "it has format 3 of a sums file, but this Mercer reads format 4"
 
 
 def told(error: Exception) -> str:

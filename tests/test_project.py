@@ -1,11 +1,18 @@
 """The shape of the project: short files, light imports, documents that run."""
 
+import inspect
+import pkgutil
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+import mercer
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "mercer"
@@ -30,6 +37,28 @@ def test_imports_are_light() -> None:
     found = loaded_by("import mercer.kernels, mercer.spaces, mercer.features, mercer.rkhs")
     extra = {name.split(".")[0] for name in found - baseline}
     assert not {"numba", "torch", "matplotlib", "pandas", "flint"} & extra
+
+
+def public_classes() -> Iterator[type]:
+    for module in pkgutil.walk_packages(mercer.__path__, "mercer."):
+        if module.name == "mercer.__main__":
+            continue
+        try:
+            found = import_module(module.name)
+        except ImportError:  # an optional package is not installed
+            continue
+        for kind in vars(found).values():
+            if inspect.isclass(kind) and kind.__module__ == module.name and kind.__name__[0] != "_":
+                yield kind
+
+
+def test_public_methods_have_docstrings() -> None:
+    methods = (property, cached_property, classmethod, staticmethod)
+    for kind in public_classes():
+        for name, member in vars(kind).items():
+            if name[0] != "_" and (inspect.isfunction(member) or isinstance(member, methods)):
+                docs = [getattr(vars(base).get(name), "__doc__", None) for base in kind.__mro__]
+                assert any(docs), f"{kind.__module__}.{kind.__name__}.{name}"
 
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

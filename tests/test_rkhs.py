@@ -191,7 +191,7 @@ def test_functions_on_other_spheres_and_rounding_are_refused() -> None:
         rkhs.rkhs_norm(kernel, harmonics, section)
     with pytest.raises(ValueError, match=r"3 columns"):
         rkhs.rkhs_norm(Heat(Sphere(4), t=1.0), SphericalHarmonics(3, levels=4), np.ones(16))
-    with pytest.raises(ValueError, match=r"weights must sum to 1, and their sum is 5"):
+    with pytest.raises(ValueError, match=r"weights must sum to 1, but their sum is 5"):
         harmonics.project(X, X[:, 0], 5 * weights)
-    with pytest.raises(ValueError, match=r"weights must sum to 1, and their sum is nan"):
+    with pytest.raises(ValueError, match=r"weights must sum to 1, but their sum is nan"):
         harmonics.project(X, X[:, 0], np.nan * weights)

@@ -11,8 +11,8 @@ from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy
 from scipy import sparse
 from sklearn.utils import _safe_indexing
 
-#: Bytes that come from a device through memory that is locked: four times faster, but not to be had in
-#: any amount.
+#: Most bytes that are copied from a device through pinned memory, which is four times faster but
+#: scarce.
 _PINNED = 2**26
 
 
@@ -60,12 +60,12 @@ def as_sparse_as(other: Any, X: Any) -> Any:
 def is_foreign(X: Any) -> bool:
     """Tell whether X is an array of another library than NumPy (torch, JAX, array-api-strict)."""
     if isinstance(X, np.ndarray) or not hasattr(X, "shape"):
-        return False  # the most common answers first: small Gram matrices notice the rest
+        return False  # the most common answers first, for the sake of small Gram matrices
     return bool(is_array_api_obj(X)) and not is_numpy_array(X) and not sparse.issparse(X)
 
 
 def in_main_memory(X: Any) -> bool:
-    """Tell whether data are in main memory; true of everything that is not an array."""
+    """Tell whether data are in main memory; true for everything that is not an array."""
     if isinstance(X, np.ndarray):
         return True
     if isinstance(X, SparseTensorRows):
@@ -107,12 +107,12 @@ def in_one_precision(X: Any, Y: Any) -> tuple[Any, Any]:
 
 
 def detached(X: Any) -> Any:
-    """Return an array without its history, if its library records one for derivatives."""
+    """Return an array detached from automatic differentiation."""
     return X.detach() if hasattr(X, "detach") else X
 
 
 def on_cpu(X: Any) -> Any:
-    """Return an array, or a list of clouds of points, as NumPy and SciPy know it."""
+    """Return an array, or a list of clouds of points, as NumPy arrays or SciPy matrices."""
     if first_tensor(X) is not None:
         return _with_points(on_cpu, X)
     if not is_foreign(X):
@@ -151,7 +151,7 @@ def _with_points(change: Callable[[Any], Any], X: Any) -> list[Any]:
 
 
 def beside(Y: Any, X: Any) -> Any:
-    """Return arrays or clouds in main memory where X is, if X is elsewhere."""
+    """Return arrays or clouds in main memory on the device of X, if X is on one."""
     like = X if is_on_device(X) else first_tensor(X)
     if like is None or is_on_device(Y):
         return Y
@@ -217,11 +217,11 @@ def with_diagonal(K: Any, values: Any) -> Any:
 
 
 def has_overflowed(values: Any) -> bool:
-    """Tell whether an array of another library than NumPy, which raises itself, is not finite."""
+    """Tell whether an array of another library than NumPy (which raises by itself) is not finite."""
     if not is_foreign(values):
         return False
     xp = array_namespace(values)
-    # The sum is finite unless a value is not, or all together overflow: a look at each is rare.
+    # The sum is finite unless a value is not, or the sum overflows: single values are rarely tested.
     return not bool(xp.isfinite(xp.sum(values))) and not bool(xp.all(xp.isfinite(values)))
 
 
@@ -238,9 +238,9 @@ def row_any(X: sparse.csr_matrix, flags: np.ndarray) -> np.ndarray:
 
 
 def finite_rows(X: Any) -> Any:
-    """Tell which rows are free of NaN and infinity, in one cheap pass if all are."""
+    """Tell which rows are finite, in one cheap pass if all are."""
     if sparse.issparse(X):
-        # A row's sum may overflow although its entries are finite: look again before judging.
+        # The sum may overflow although all entries are finite: then test each entry.
         with np.errstate(over="ignore"):
             total = X.data.sum(dtype=float)
         if np.isfinite(total):
@@ -257,7 +257,7 @@ def finite_rows(X: Any) -> Any:
 def squared_lengths(X: Any) -> Any:
     """Squared Euclidean lengths of rows."""
     if sparse.issparse(X):
-        # SciPy adds one after the other: in single precision that would show.
+        # SciPy adds one by one, which is inaccurate in single precision.
         squares = np.square(X.data, dtype=np.float64)
         sums = sparse.csr_matrix((squares, X.indices, X.indptr), shape=X.shape).sum(axis=1)
         return np.asarray(sums, dtype=X.dtype).ravel()
@@ -290,7 +290,7 @@ def unit_rows(X: Any) -> Any:
     xp = array_namespace(lengths)
     tiny = float(xp.finfo(lengths.dtype).smallest_normal) ** 0.5
     if not bool(xp.all((lengths > 2 * tiny) & xp.isfinite(lengths))):
-        # Squares that left the floating range, or rows of zeros: look closer.
+        # Squares may have left the floating-point range, or rows are zero: rescale.
         largest = row_maxima(X)
         X = scale_rows(X, xp.where(largest > 0, largest, xp.ones_like(largest)))
         lengths = plain_lengths(X)
@@ -330,12 +330,12 @@ def square_root(x: Any) -> Any:
 
 
 def plain_lengths(X: Any) -> Any:
-    """Euclidean lengths of rows whose squares stay in the floating range."""
+    """Euclidean lengths of rows whose squares stay in the floating-point range."""
     return square_root(squared_lengths(X))
 
 
 def is_extreme(largest: Any) -> bool:
-    """Tell whether squares or sums of such numbers may leave the floating range."""
+    """Tell whether squares or sums of such numbers may leave the floating-point range."""
     xp = array_namespace(largest)
     edge = float(xp.finfo(largest.dtype).max) ** 0.4
     inside = (largest < edge) & ((largest > 1 / edge) | (largest == 0))

@@ -1,4 +1,4 @@
-"""Tables of Parquet and Feather files that may be damaged: checked in full before a value is used."""
+"""Tables of Parquet and Feather files that may be damaged: fully validated before any value is used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_arrow(path: Path, ending: str) -> Any:
     Raises
     ------
     ValueError
-        In one line that names the file, if anything in it is out of place.
+        In one line that names the file, if anything in it is invalid.
     """
     with _refusals(path):
         if ending == ".parquet":
@@ -107,8 +107,8 @@ def _check_memory(rows: int, columns: int) -> None:
     there = available()
     if 8 * rows * columns > there:
         raise ValueError(
-            f"its {rows} rows and {columns} columns take {8e-9 * rows * columns:.3g} GB, and there are "
-            f"{1e-9 * there:.3g} GB of memory"
+            f"its {rows} rows and {columns} columns take {8e-9 * rows * columns:.3g} GB, but only "
+            f"{1e-9 * there:.3g} GB of memory are available"
         )
 
 

@@ -42,7 +42,7 @@ def one_line(error: object, longest: int = _LONGEST) -> str:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn errors of a file's reader into refusals of one line that name the file."""
+    """Turn errors of a file's reader into one-line errors that name the file."""
     try:
         yield
     except DAMAGE as error:
@@ -57,11 +57,11 @@ def readable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
-    """Open a file to write; what was there before is replaced at the end, and only if nothing failed.
+    """Open a file to write; an existing file is replaced at the end, and only if nothing failed.
 
-    The new content goes to a temporary file of the same folder, ``NAME.XXXXXXXX.part``, is flushed to
-    the disk, and takes the name in one step.  Whoever looks at the name sees the old file or the new
-    one, also after a full disk or a crash.  Devices and pipes are written as they are.
+    The new content goes to a temporary file in the same folder, ``NAME.XXXXXXXX.part``, is flushed to
+    the disk, and is renamed in one step.  Other processes see either the old file or the new one, even
+    after a full disk or a crash.  Devices and pipes are written directly.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _replaced(path: Path, mode: str) -> Iterator[IO[Any]]:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     part = path.with_name(f"{path.name[:40]}.{secrets.token_hex(4)}.part")
     try:
-        # Not by tempfile: a new file has the usual permissions, and one in place of another has its.
+        # Not by tempfile: a new file has the usual permissions, a replaced one keeps its own.
         with _opened(part, mode.replace("w", "x+")) as file:
             if path.exists():
                 os.chmod(part, stat.S_IMODE(path.stat().st_mode))
@@ -121,7 +121,7 @@ def _opened(path: Path, mode: str) -> IO[Any]:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make a new name last; not all systems can."""
+    """Flush a new name to the disk, on systems that can."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -131,7 +131,7 @@ def _flush_folder(folder: Path) -> None:
 
 
 def seal(file: IO[bytes], kind: str, version: int) -> None:
-    """End a file with a line that tells what it is, the version of its format, and its checksum.
+    """End a file with a line that states what it is, the version of its format, and its checksum.
 
     Parameters
     ----------
@@ -143,7 +143,8 @@ def seal(file: IO[bytes], kind: str, version: int) -> None:
 
     Notes
     -----
-    Zip files, and so NPZ files, can be read by others as before: they pass over what follows the end.
+    Zip files, and so NPZ files, can still be read by other programs, which ignore what follows the
+    end.
     """
     file.seek(0)
     digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
@@ -153,7 +154,7 @@ def seal(file: IO[bytes], kind: str, version: int) -> None:
 
 @contextmanager
 def unsealed(path: str | Path, kind: str, version: int) -> Iterator[BinaryIO]:
-    """Open a file if :func:`seal` has ended it, and nothing has changed it since.
+    """Open a file that was ended by :func:`seal` and not changed since.
 
     Raises
     ------
@@ -166,10 +167,10 @@ def unsealed(path: str | Path, kind: str, version: int) -> Iterator[BinaryIO]:
         file.seek(max(size - _TAIL, 0))
         found = _SEAL.search(file.read())
         if found is None or found[1] != kind.encode():
-            raise ValueError(f"it does not end like a {kind} file of Mercer")
+            raise ValueError(f"it does not end like a {kind} file written by Mercer")
         if int(found[2]) != version:
             raise ValueError(
-                f"it has format {int(found[2])} of a {kind} file, and this Mercer reads format {version}"
+                f"it has format {int(found[2])} of a {kind} file, but this Mercer reads format {version}"
             )
         file.seek(0)
         digest, left = hashlib.sha256(), size - len(found[0])
@@ -177,6 +178,6 @@ def unsealed(path: str | Path, kind: str, version: int) -> Iterator[BinaryIO]:
             digest.update(chunk)
             left -= len(chunk)
         if digest.hexdigest().encode() != found[3]:
-            raise ValueError("it is damaged: its checksum is not that of its content")
+            raise ValueError("it is damaged: its checksum does not match its content")
         file.seek(0)
         yield file

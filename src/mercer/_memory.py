@@ -1,4 +1,4 @@
-"""Memory that a Gram matrix needs, memory that is available, and advice if it does not fit."""
+"""Memory needed for a Gram matrix, available memory, and advice if the matrix does not fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ try:
 except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]
 
-#: Fewer bytes than this are not checked: it would cost more than it is worth.
+#: Smaller matrices are not checked: the check would take longer than the matrix.
 _SMALL = 2**27
 _PROCESS = Path("/proc")
 _GROUPS = Path("/sys/fs/cgroup")
@@ -92,7 +92,7 @@ def _of_machine() -> float:
 
 
 def _of_groups() -> float:
-    """Least room in the control groups of the process, which containers and batch systems set."""
+    """Least memory left in the control groups of the process, which containers and batch systems set."""
     least = math.inf
     for folder, limit, usage, cache in _groups():
         try:
@@ -129,7 +129,7 @@ def _groups() -> Iterator[tuple[Path, str, str, str]]:
 
 
 def _of_process() -> float:
-    """Room under the limit of address space."""
+    """Address space left under the limit of the process."""
     if resource is None:
         return math.inf
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]

@@ -1,4 +1,4 @@
-"""Arrays from NPZ files that may be damaged: every claim of a header is checked against the file."""
+"""Arrays of NPZ files that may be damaged: headers are checked against the file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Npz:
         try:
             self._archive = zipfile.ZipFile(file)
         except DAMAGE as error:
-            raise ValueError(f"it is no NPZ file: {one_line(error)}") from None
+            raise ValueError(f"it is not an NPZ file: {one_line(error)}") from None
         self.names = [name.removesuffix(".npy") for name in self._archive.namelist()]
 
     def __contains__(self, name: object) -> bool:
@@ -85,7 +85,7 @@ class Npz:
             size = math.prod(shape) * dtype.itemsize
             if size != entry.file_size - member.tell():
                 raise ValueError(
-                    f"its header claims shape {shape} of {dtype}, {size} bytes, and it holds "
+                    f"its header claims shape {shape} of {dtype}, {size} bytes, but it holds "
                     f"{entry.file_size - member.tell()}"
                 )
             content, done = np.empty(size, dtype=np.uint8), 0
@@ -114,7 +114,7 @@ def _header(member: Any) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
     """Kind of numbers, whether columns come first, and shape."""
     start = _START.fullmatch(member.read(8))
     if start is None:
-        raise ValueError("it is no array of NumPy")
+        raise ValueError("it is not a NumPy array")
     length = int.from_bytes(member.read(2 if start[1] == b"\x01" else 4), "little")
     if length > _LONGEST_HEADER:
         raise ValueError(f"it claims a header of {length} bytes")
@@ -127,7 +127,7 @@ def _header(member: Any) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
             "text, such as y.astype(str)"
         )
     if _KIND.fullmatch(found[1]) is None:
-        raise ValueError(f"it holds {found[1]!r}, which is no plain number or text")
+        raise ValueError(f"it holds {found[1]!r}, which is neither a plain number nor text")
     shape = [int(part.strip().removesuffix("L")) for part in found[3].split(",") if part.strip()]
     return np.dtype(found[1]), found[2] == "True", tuple(shape)
 

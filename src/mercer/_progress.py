@@ -34,7 +34,7 @@ class Work:
     total: int = 0
     done: int = 0
     callback: Report | None = None
-    #: What a bar says besides, such as how exact the result is by now.
+    #: A note beside the bar, such as the present accuracy.
     note: str = ""
     stop: threading.Event = field(default_factory=threading.Event)
     lock: Any = field(default_factory=threading.Lock)
@@ -49,7 +49,7 @@ class Work:
 
 @contextmanager
 def progress(total: int, what: str | None) -> Iterator[Callable[..., None]]:
-    """Show a bar for work that takes long; yields a function to be called after each step or several.
+    """Show a bar for long work; yields a function to be called after one or more steps.
 
     The bar appears after :data:`PATIENCE` seconds, in the main thread and on a terminal only.
     """
@@ -70,8 +70,8 @@ def progress(total: int, what: str | None) -> Iterator[Callable[..., None]]:
 def watched(call: Callable[[], T], work: Work, what: str) -> T:
     """Make the call and show its progress on a terminal, unless a callback receives it.
 
-    The call runs in a thread of its own while this one waits and draws the bar.  So the bar also moves
-    during long steps, and Ctrl-C takes effect at once: current steps finish, and no other begins.
+    The call runs in a separate thread while this one waits and draws the bar.  So the bar moves during
+    long steps too, and Ctrl-C takes effect at once: current steps finish, and no others begin.
     """
     if not _on_main_thread():
         return call()
@@ -98,7 +98,7 @@ def watched(call: Callable[[], T], work: Work, what: str) -> T:
 
 @contextmanager
 def shown(what: str) -> Iterator[tuple[Report, Say]]:
-    """Show the progress of a command on the error stream, out of the way of piped output.
+    """Show the progress of a command on standard error, apart from piped output.
 
     Yields a function that takes the number of steps done and of all steps, and one that shows a line.
     """
@@ -118,9 +118,9 @@ def shown(what: str) -> Iterator[tuple[Report, Say]]:
 
 @contextmanager
 def stoppable(say: Say) -> Iterator[None]:
-    """Let Ctrl-C stop the work after the current fits, with a message, and a second one at once.
+    """Let Ctrl-C stop the work after the current fits, with a message, and a second Ctrl-C at once.
 
-    A process that ignores Ctrl-C, such as a background job of a shell, still does.
+    A process that ignores Ctrl-C, such as a background job of a shell, continues to do so.
     """
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not usual or not _on_main_thread():
@@ -165,7 +165,7 @@ def _bar(what: str) -> Iterator[tuple[Callable[..., None], Callable[[Any], None]
     from rich.text import Text
 
     class Left(ProgressColumn):
-        """Time that is left, from all steps so far; rich's own stands still during long steps."""
+        """Remaining time, from all steps so far; rich's own does not change during long steps."""
 
         max_refresh = 1.0
 
@@ -211,7 +211,7 @@ class _LateBar:
 
 
 class _Log:
-    """A line every few seconds, also while a long step is under way."""
+    """A line every few seconds, even during a long step."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -241,7 +241,7 @@ class _Log:
 
 
 def _left(done: float, total: float | None, seconds: float) -> str:
-    """Time that is left if the other steps take as long as those so far; empty before the first."""
+    """Remaining time if the other steps take as long as those so far; empty before the first."""
     return f"about {_duration(seconds * (total - done) / done)} left" if done and total else ""
 
 

@@ -28,8 +28,8 @@ def run(
 ) -> None:
     """Run the job over all tasks, in threads if there are several.
 
-    An error or an interruption cancels tasks that have not begun, and sets ``stop`` for those that have.
-    Inside a thread of another run the tasks are run one after the other.
+    An error or an interruption cancels tasks that have not begun, and sets ``stop`` for those that
+    have.  Within a thread of another run, tasks are run one after the other.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def _blas() -> list[Any]:
 
 
 class _BlasLimit:
-    """BLAS limited to one thread while there are users; the first sets the limit, the last lifts it."""
+    """Limit of BLAS to one thread while there are users; the first sets it, the last lifts it."""
 
     lock = threading.Lock()
     users = 0
@@ -131,7 +131,7 @@ class _BlasLimit:
 
 
 def _forget_threads() -> None:
-    """A forked process has no threads but the one that forked it: others use and hold nothing."""
+    """Reset the state after a fork: the new process has only the thread that forked it."""
     _pool.cache_clear()
     _BlasLimit.lock = threading.Lock()
     if _BlasLimit.users:
@@ -191,9 +191,9 @@ def blas_limited_to(threads: int) -> AbstractContextManager[Any]:
 
 @contextmanager
 def threads_for_runs() -> Iterator[None]:
-    """Limit BLAS to one thread, and leave its threads to each :func:`run` inside.
+    """Limit BLAS to one thread, and let each :func:`run` inside use its threads.
 
-    For runs with small products between them: BLAS's own threads stay busy for a while after each one.
+    For runs with small products in between: the threads of BLAS keep spinning for a while after each.
     """
     with blas_in_one_thread() as threads, _spared(threads):
         yield

@@ -32,7 +32,7 @@ _COMPLEX = "Complex data not supported: {} holds complex numbers; give real ones
 
 
 def is_whole(value: Any) -> bool:
-    """Tell whether an option is a whole number; neither True nor 1.0 is one."""
+    """Tell whether an option is a whole number, which True and 1.0 are not."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
@@ -95,7 +95,7 @@ def as_rows(X: Any, name: str) -> Any:
     ----------
     X : array-like, sparse matrix, data frame or array-API array of shape (m, n)
     name : str
-        What to call it in messages.
+        Name of X in messages.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def as_rows(X: Any, name: str) -> Any:
         Its numbers may be NaN or infinite.
     """
     if type(X) is np.ndarray and X.dtype in _REAL and X.ndim == 2 and X.size and X.flags.c_contiguous:
-        return X  # nothing to convert: small Gram matrices notice the rest
+        return X  # nothing to convert: the checks below take longer than a small Gram matrix
     if is_sparse_tensor(X):
         X = _sparse_tensor(X, name)
     elif is_foreign(X):
@@ -126,7 +126,7 @@ def as_rows(X: Any, name: str) -> Any:
 
 
 def estimator_rows(estimator: Any, X: Any, reset: bool) -> Any:
-    """Return rows of numbers as an array, their columns counted and named by scikit-learn."""
+    """Return rows of numbers as an array, with columns counted and named by scikit-learn."""
     if is_foreign(X):
         return X
     refuse_complex(X, "X")
@@ -150,7 +150,7 @@ def refuse_rows(bad: Any, name: str, complaint: str) -> None:
 
 
 def named_rows(chosen: Any, name: str) -> tuple[str, int]:
-    """The first of the chosen rows in words, with the number of the others; and the number of all."""
+    """Text that names the first chosen row and the number of others; and the number of all."""
     xp = array_namespace(chosen)
     count = int(xp.sum(xp.astype(chosen, xp.int64)))
     if not count:
@@ -188,19 +188,19 @@ def _foreign_rows(X: Any, name: str) -> Any:
 
 
 def check_labels(y: Any) -> None:
-    """Raise for missing labels, and for text among others, which NumPy would turn into text."""
+    """Raise for missing labels, and for text mixed with other labels, which NumPy would convert."""
     labels = refuse_missing(y)
     if labels.dtype.kind == "O" and len({isinstance(label, str) for label in labels.flat}) > 1:
         types = " and ".join(sorted({type(label).__name__ for label in labels.flat}))
         raise ValueError(
-            f"labels must be of one type, and y holds {types}; convert all of them to text or to numbers"
+            f"labels must be of one type, but y holds {types}; convert all of them to text or to numbers"
         )
 
 
 def refuse_missing(y: Any) -> np.ndarray:
-    """Raise for rows of a target without a finite value; return what was looked at.
+    """Raise for rows of a target without a finite value; return the values as an array.
 
-    Targets that may not be in memory are left to those who read them.
+    Targets that may not be in memory are not checked here.
     """
     if not isinstance(y, list | tuple | np.ndarray) and not hasattr(y, "to_numpy"):
         return np.empty(0)
@@ -226,7 +226,7 @@ def _sparse_tensor(X: Any, name: str) -> Any:
 
 
 def _refuse_text_columns(X: Any, name: str) -> None:
-    """Name the columns of a data frame that are not numbers, where scikit-learn would not."""
+    """Raise for columns of a data frame that are not numbers, and name them."""
     if not hasattr(X, "select_dtypes"):
         return
     columns = list(X.select_dtypes(exclude=["number", "bool"]).columns)
@@ -236,7 +236,7 @@ def _refuse_text_columns(X: Any, name: str) -> None:
 
 
 def _refuse_broken_sparse(X: Any, name: str) -> None:
-    """Refuse indices that point outside: compiled loops would follow them."""
+    """Refuse indices out of range, which compiled loops would follow."""
     if sparse.issparse(X) and hasattr(X, "check_format"):
         try:
             X.check_format(full_check=True)

@@ -56,7 +56,7 @@ TableArgument = Annotated[
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Errors and warnings are one line each, told once, without a traceback or a line of source."""
+    """Print errors and warnings in one line each, once, without a traceback."""
     told: set[str] = set()
 
     def tell_once(message: object, *_: Any, **__: Any) -> None:
@@ -95,9 +95,9 @@ def compare(
         typer.Option("--as", help="Kind of a column, COLUMN=KIND such as age=number; may be repeated."),
     ] = None,
     words: Annotated[str | None, typer.Option(help="Column of documents to compare.")] = None,
-    ngrams: Annotated[int, typer.Option(min=1, help="Count up to so many words in a row.")] = 1,
+    ngrams: Annotated[int, typer.Option(min=1, help="Count sequences of up to N words.")] = 1,
     min_documents: Annotated[
-        int, typer.Option(min=1, help="Count words that at least so many documents have.")
+        int, typer.Option(min=1, help="Count words that occur in at least N documents.")
     ] = 1,
     space: Annotated[str, typer.Option(help="auto, simplex (counts) or sphere (directions).")] = "auto",
     task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
@@ -111,7 +111,7 @@ def compare(
     jobs: Annotated[int, typer.Option(min=-1, help="Threads; -1 for all cores.")] = -1,
     max_memory: Annotated[float, typer.Option(help="Gigabytes for Gram matrices.")] = 4.0,
     landmarks: Annotated[
-        str, typer.Option(help="Number of landmarks; auto: some if Gram matrices do not fit.")
+        str, typer.Option(help="Number of landmarks; auto uses them if Gram matrices do not fit.")
     ] = "auto",
     device: Annotated[
         str | None, typer.Option(help="Compute Gram matrices there, such as cuda; needs PyTorch.")
@@ -125,7 +125,7 @@ def compare(
         Path | None, typer.Option(help="Write the best model here, for `mercer predict`.")
     ] = None,
     bounds: Annotated[
-        bool, typer.Option("--bounds", help="VC bounds of the machines in the report too.")
+        bool, typer.Option("--bounds", help="Include VC bounds of the machines in the report.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
@@ -187,7 +187,7 @@ def predict(
     ] = False,
     explain: Annotated[
         Path | None,
-        typer.Option(help="CSV file for what made each prediction: parts, columns, training rows."),
+        typer.Option(help="CSV file for explanations: contributions of parts, columns, training rows."),
     ] = None,
     module: Annotated[
         str | None,
@@ -215,7 +215,7 @@ def predict(
         _check_outputs([output, explain], inputs=[model, table])
         name = kind_called(saved.kind).id_column(saved.roles)
         with _of_model(model):
-            # Documents without words among the training rows are no news.
+            # Documents without words among the training rows were reported when the model was fitted.
             warnings.filterwarnings("ignore", message=".* of Y .*taken as uniform")
             predictions = saved.predict(data.X)
             shares = saved.predict_proba(data.X) if proba else None
@@ -242,7 +242,7 @@ def _plain(frame: Any) -> Any:
 
 
 def _reasons(saved: Any, data: Table, name: str) -> Any:
-    """What made the predictions, in a table that identifies points as that of the predictions does."""
+    """Explanations of the predictions, in a table with the same names of points."""
     from mercer.explain import explain
 
     reasons = explain(saved, data.X).table()
@@ -296,13 +296,13 @@ def _read(table: Path | None, kind: Kind, roles: ColumnRoles) -> Table:
 
 
 def _check_outputs(outputs: list[Path | None], inputs: list[Path | None]) -> None:
-    """Check, before the work, that outputs can be written and are not other files of the command."""
+    """Check that outputs can be written and are not other files of the command."""
     taken = [path.resolve() for path in inputs if path is not None]
     for path in outputs:
         if path is None:
             continue
         if path.resolve() in taken:
-            raise ValueError(f"{path} is read or written by this command already; name another file")
+            raise ValueError(f"{path} is already read or written by this command; name another file")
         taken.append(path.resolve())
         folder = path.resolve().parent
         if path.is_dir():

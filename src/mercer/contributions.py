@@ -1,4 +1,4 @@
-"""What columns, words, labels, substrings or nodes contribute to weighted sums of a kernel."""
+"""Contributions of columns, words, labels, substrings or nodes to weighted sums of a kernel."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
-    """What features of points contribute to sums ``sum_y weights[x, y] k(x, y)``, a row for each x.
+    """Contributions of features of points to sums ``sum_y weights[x, y] k(x, y)``, a row for each x.
 
     If the kernel is a sum over features, contributions are the terms of the sum, and they are exact.
-    Otherwise they are of first order: if a feature's part of the invariant that the kernel is a function
-    of (an inner product, a squared distance) is multiplied by ``1 + e``, the sum changes by ``e`` times
-    the contribution, for small e.
+    Otherwise they are of first order.  The kernel is then a function of an invariant, such as an inner
+    product or a squared distance: if the feature's part of the invariant is multiplied by ``1 + e``
+    with a small e, the sum changes by ``e`` times the contribution.
 
     Attributes
     ----------
@@ -30,7 +30,8 @@ class Contributions:
         Names of the features; positions of columns that have none.
     values : array of shape (m, len(names))
     exact : bool
-        Whether contributions are terms of the sum; of labels, exactly what is lost with another label.
+        Whether contributions are terms of the sum; for labels, exactly what is lost with another
+        label.
     """
 
     kind: str
@@ -39,7 +40,7 @@ class Contributions:
     exact: bool
 
     def renamed(self, columns: Sequence[Any], kind: str | None = None) -> Contributions:
-        """The same with names in place of the positions of columns."""
+        """The same with names instead of positions of columns."""
         if self.kind not in ("column", "label"):
             return self
         named = [_named(name, columns) for name in self.names]
@@ -81,7 +82,7 @@ def of_labels(columns: Sequence[NDArray[Any]], found: Contributions) -> Contribu
 
 
 def merged(found: Sequence[Contributions]) -> list[Contributions]:
-    """Contributions with those of one kind added up, as the factors of a product have them."""
+    """Contributions with those of the same kind added up, as from the factors of a product."""
     kinds: dict[str, list[Contributions]] = {}
     for own in found:
         kinds.setdefault(own.kind, []).append(own)

@@ -2,7 +2,7 @@
 
 
 class DegenerateKernelWarning(UserWarning):
-    """A kernel tells no two training points apart, or finds nothing in common between any two.
+    """A kernel that sees all training points as equal, or no two of them as similar.
 
     Its Gram matrix is nearly constant or nearly the identity.  The remedy is a range that suits the
     data: ``kernel.scaled_to(X)``.
@@ -10,8 +10,8 @@ class DegenerateKernelWarning(UserWarning):
 
 
 class IndefiniteKernelWarning(UserWarning):
-    """A Gram matrix has negative eigenvalues, so that no duality gap can certify a machine.
+    """A Gram matrix has negative eigenvalues, so no duality gap can certify the machine.
 
-    Searches and comparisons do not issue it: their tables say which kernels are not positive
+    Searches and comparisons do not issue this warning: their tables say which kernels are not positive
     semidefinite.
     """

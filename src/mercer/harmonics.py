@@ -33,23 +33,23 @@ class SphericalHarmonics(HarmonicBasis):
     coordinates times an orthonormal Gegenbauer polynomial of degree d gives one of degree m + d, and
     the first two coordinates have the real and imaginary part of ``(x_1 + i x_2)^m``.  The factor
     ``r^d p_d(x_k / r)`` is a polynomial in x_k and ``r^2 = x_1^2 + ... + x_k^2``; its three-term
-    recurrence divides by nothing that depends on x, so poles are points like all others.  Each value
-    costs one product.
+    recurrence divides by nothing that depends on x, so the poles are not special.  Each value costs
+    one product.
 
-    With ``max_features`` levels are filled from the first on.  The one that no longer fits gets the B
-    functions that are left, as zonal functions ``P_l(v_j.x)`` made orthonormal, at directions v_j that
-    are well spread: from random orthogonal frames, by a pivoted Cholesky decomposition of their Gram
-    matrix.  They are drawn without preference for any direction, so ``N_l / B`` times the sum of their
-    products is ``N_l P_l(x.y)`` in the mean over ``random_state``.  Levels after it get none.
+    With ``max_features`` levels are filled from the first on.  The first level that does not fit gets
+    the remaining B functions, as orthonormalised zonal functions ``P_l(v_j.x)`` at well spread
+    directions v_j, which are chosen from random orthogonal frames by a pivoted Cholesky decomposition
+    of their Gram matrix.  No direction is preferred, so ``N_l / B`` times the sum of their products is
+    ``N_l P_l(x.y)`` on average over ``random_state``.  Later levels get none.
 
     Parameters
     ----------
     n : int
         Dimension of the space around the sphere, at least 2.
     levels : int or sequence of int, optional
-        How many levels, from 0 on, or which; by default as many as ``max_features`` allows.
+        Number of levels from 0 on, or a list of levels; by default as many as ``max_features`` allows.
     max_features : int, optional
-        Most functions in all.
+        Largest number of functions.
     random_state : int
         Seed of the directions.
 
@@ -70,7 +70,7 @@ class SphericalHarmonics(HarmonicBasis):
         Parameters
         ----------
         X : array-like, sparse matrix or tensor of shape (m, n)
-            Rows of any length but zero.  Tensors are differentiable.
+            Rows of any non-zero length.  Tensors are differentiable.
         """
         points, _ = Sphere(self.n).embed(Sphere(self.n).check(X))
         return engine_for(points).evaluate(self, points)
@@ -121,7 +121,7 @@ class SphericalHarmonics(HarmonicBasis):
         if w.shape != (len(f),):
             raise ValueError(f"weights have shape {w.shape}, but X has {len(f)} rows")
         if not abs(w.sum() - 1) < 1e-6:
-            raise ValueError(f"weights must sum to 1, and their sum is {w.sum():g}; divide them by it")
+            raise ValueError(f"weights must sum to 1, but their sum is {w.sum():g}; divide them by it")
         return phi.T @ (w * f.T).T
 
 
@@ -152,9 +152,9 @@ def sphere_quadrature(n: int, degree: int) -> tuple[Array, Array]:
     (0.015625, 0.015625)
     """
     if not (is_whole(n) and n >= 2):
-        raise ValueError(f"n must be a whole number from 2, got {n!r}")
+        raise ValueError(f"n must be a whole number of at least 2, got {n!r}")
     if not (is_whole(degree) and degree >= 0):
-        raise ValueError(f"degree must be a whole number from 0, got {degree!r}")
+        raise ValueError(f"degree must be a whole number of at least 0, got {degree!r}")
     size = (degree + 1) * (degree // 2 + 1) ** (n - 2)
     if size > _MOST_POINTS:
         raise ValueError(f"degree {degree} in dimension {n} would take {size} points; take a lower one")

@@ -1,9 +1,9 @@
 """Laws: weights on the spectrum of a Laplacian, as values that spaces realise.
 
 A law does not know the space it is used on, and a space does not ask which law it is given.  A law
-offers what it can: the logarithm of its weights always; closed forms where a series would be too long;
+offers what it can: always the logarithm of its weights; closed forms where a series would be too long;
 its function on the line, for hyperbolic space; the diffusion times that it mixes, for products of
-spaces.  A space takes what it needs, or says in words what is missing.
+spaces.  A space takes what it needs, or raises an error that says what is missing.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ Array = NDArray[np.float64]
 class Times(NamedTuple):
     """Diffusions whose mixture ``sum_k exp(logs_k) K(t_k)`` is the kernel of a law.
 
-    ``slopes`` are the derivatives of ``logs`` by the logarithm of the law's time, the times t_k being
-    held: that of an integral over times is a matter of its weights.  None if there is one time.
+    ``slopes`` are the derivatives of ``logs`` with respect to the logarithm of the law's time at fixed
+    t_k, since an integral over times depends on it only through its weights.  None if there is a
+    single time.
     """
 
     times: Array
@@ -68,9 +69,9 @@ def heavy_terms(
 ) -> tuple[slice, Array]:
     """Terms of ``sum_k exp(logs_k) K(t_k)`` at equal points that are not negligible, as logarithms.
 
-    Times are looked at from the longest on downwards.  The value K(t) at equal points falls with t, and
-    ``t^(d/2) K(t)`` rises on spaces whose Ricci curvature is not negative (Li and Yau): values at
-    shorter times are bounded by that of the last one.
+    Times are processed from the longest to the shortest.  The value K(t) at equal points falls with t,
+    and ``t^(d/2) K(t)`` rises on spaces of nonnegative Ricci curvature (Li and Yau).  So values at
+    shorter times are bounded by that at the last one.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ def heavy_terms(
     log_value : callable
         From a time to the logarithm of K.
     slack : float
-        By how much factors of dimension 0 may add to it.
+        Largest possible contribution of factors of dimension 0.
     """
     times, logs, _ = given
     powers = 0.5 * dimension * np.log(times)
@@ -97,42 +98,42 @@ def heavy_terms(
 class Law(ABC):
     """Weights ``a(lambda)`` on the eigenvalues of a Laplacian; a hashable value."""
 
-    #: What the law is called in messages: the kernel that has it.
+    #: Name of the law in messages: that of its kernel.
     name = "the law"
-    #: The kernel is known to have no negative values on any space.
+    #: Whether the kernel is nonnegative on every space.
     nonnegative = False
     #: The absolute form is a density: divided by the volume where the space has one.
     density = False
     #: Number of levels, where the weights are a list.
     levels: int | None = None
-    #: Levels to look at before the weights count as ended.
+    #: Number of levels that are examined before the weights count as ended.
     least_levels = 64
 
     @abstractmethod
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
         """Logarithm of the weights on a manifold of some dimension; 0 on a graph."""
 
-    def check_truncation(self, spectrum: zonal.Spectrum) -> None:  # noqa: B027 (most have nothing to say)
-        """Raise if a truncated series is not the law's."""
+    def check_truncation(self, spectrum: zonal.Spectrum) -> None:  # noqa: B027 (most need no check)
+        """Raise if a truncated series does not represent the law."""
 
     def closed_form(self, n: int) -> ClosedForm | None:
-        """The kernel of S^(n-1) where its series is too long to be summed, else None."""
+        """The kernel of S^(n-1) if its series is too long to be summed, else None."""
         return None
 
     def most_levels(self, n: int) -> int:
-        """Levels of S^(n-1) beyond which no weights are to be had."""
+        """Number of levels of S^(n-1) whose weights can be computed."""
         return self.levels or zonal.MAX_LEVELS
 
     def slower(self, factor: float) -> Law | None:
-        """The law ``a(lambda / factor)``, up to a constant, where it is one of the same kind."""
+        """The law ``a(lambda / factor)``, up to a constant, if it is of the same class."""
         return None
 
     def log_function(self, n: int, function: zonal.Function, sides: int) -> zonal.Function:
-        """Logarithm of the normalised kernel of S^(n-1), far into its tails; made of its values."""
-        raise TypeError("logarithms are known of heat kernels only")
+        """Logarithm of the normalised kernel of S^(n-1), far into its tails, from its values."""
+        raise TypeError("logarithms are known only for heat kernels")
 
     def level_sums(self, n: int, numbers: NDArray[np.int64]) -> level_sums.Sums | None:
-        """Sums over the levels of S^(n-1), and over those not named, if there is a formula."""
+        """Sums over the levels of S^(n-1), and over those not in ``numbers``, if there is a formula."""
         return None
 
     def line_function(self, dimension: int) -> LineFunction:
@@ -158,7 +159,6 @@ class Diffusion(Law):
     density = True
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         return -eigenvalues * self.t
 
     def slower(self, factor: float) -> Diffusion:
@@ -166,11 +166,10 @@ class Diffusion(Law):
         return Diffusion(self.t / factor)
 
     def closed_form(self, n: int) -> ClosedForm | None:
-        """See :class:`Law`; the short-time expansion where it is exact to a rounding."""
+        """See :class:`Law`; the short-time expansion where it is exact up to rounding."""
         return heat_short_time.closed_heat(n, self.t) if heat_short_time.is_short(n, self.t) else None
 
     def log_function(self, n: int, function: zonal.Function, sides: int) -> zonal.Function:
-        """See :class:`Law`."""
         if heat_short_time.is_short(n, self.t):
             return heat_short_time.log_heat(n, self.t, sides)
         return heat_tails.log_heat(function, n, self.t, sides)
@@ -211,7 +210,6 @@ class GammaDiffusion(Law):
         return self.nu + dimension / 2
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         return -self.power(dimension) * np.log(self.rate + eigenvalues)
 
     def slower(self, factor: float) -> GammaDiffusion:
@@ -281,7 +279,7 @@ def _log_time_step(s: float) -> float:
 
 @lru_cache(maxsize=64)
 def _split_series(law: GammaDiffusion, n: int, raised: int) -> tuple[zonal.Function, float] | None:
-    """The split series where levels cannot be summed one by one; with the power raised."""
+    """The split series, with the power raised, if levels cannot be summed one by one; else None."""
     try:
         zonal.spectrum(lambda lam: law.log_weights(lam, n - 1), n, _DIRECT_LEVELS)
     except zonal.SlowDecay:
@@ -291,7 +289,7 @@ def _split_series(law: GammaDiffusion, n: int, raised: int) -> tuple[zonal.Funct
 
 @dataclass(frozen=True)
 class Weights(Law):
-    """Weights of a user's own: a function of the eigenvalues, or a list by levels."""
+    """Weights given by the user: a function of the eigenvalues, or a list by levels."""
 
     weights: Callable[[NDArray[Any]], Any] | tuple[float, ...]
     name = "Spectral"
@@ -332,10 +330,10 @@ class Weights(Law):
 
 @dataclass(frozen=True)
 class AngularShape(Law):
-    """A user's function of the angle on spheres, with the weights that Funk and Hecke's theorem gives.
+    """A user's function of the angle on spheres, with weights by the theorem of Funk and Hecke.
 
-    Weights that their errors exceed are taken for zero, but are part of the sum over all levels, which
-    is the function's value at the angle zero.
+    Weights smaller than their errors are set to zero, but are part of the sum over all levels, which
+    is the value of the function at angle zero.
     """
 
     shape: Callable[[Array], Any]
@@ -347,21 +345,20 @@ class AngularShape(Law):
         angle = np.zeros(1)
         value = float(values_at(self.shape, angle)[0])
         if value <= 0:
-            raise ValueError(f"shape must be positive at the angle 0, where k(x, x) is, got {value!r}")
+            raise ValueError(f"shape must be positive at angle 0, where it is k(x, x), got {value!r}")
         return value
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         weights = _of_levels(_shape_weights(self.shape, dimension + 1), eigenvalues, dimension)
         with np.errstate(divide="ignore"):
             return np.log(weights.astype(np.longdouble))
 
     def most_levels(self, n: int) -> int:
-        """See :class:`Law`; those that values in double precision can tell."""
+        """See :class:`Law`; the levels that double precision resolves."""
         return len(_shape_weights(self.shape, n))
 
     def check_truncation(self, spectrum: zonal.Spectrum) -> None:
-        """See :class:`Law`; weights that are known must add up to the whole."""
+        """See :class:`Law`; the known weights must add up to the total."""
         share = math.exp(spectrum.log_total) / self.value
         if share < 1 - _SHAPE_TRUNCATION:
             raise zonal.SlowDecay(
@@ -381,7 +378,7 @@ class AngularShape(Law):
         return ClosedForm(function, math.log(value), lambda normalized: np.zeros_like)
 
     def level_sums(self, n: int, numbers: NDArray[np.int64]) -> level_sums.Sums:
-        """See :class:`Law`; what the levels that are named leave of the whole."""
+        """See :class:`Law`; the total minus the given levels."""
         weights = _shape_weights(self.shape, n)
         numbers = numbers[numbers < len(weights)]
         parts = weights * np.exp(zonal.log_multiplicities(n, len(weights)).astype(float))
@@ -393,8 +390,8 @@ class AngularShape(Law):
 def _shape_weights(shape: Callable[[Array], Any], n: int) -> Array:
     """Weights of a function of the angle on the levels of S^(n-1) that can be known.
 
-    A function that is positive definite on a sphere is so on its great spheres, where more levels are
-    within the reach of double precision; these are looked at too.
+    A function that is positive definite on a sphere is so on its great spheres, where double precision
+    resolves more levels; these are tested too.
     """
     for lower in (m for m in _GREAT_SPHERES if m < n):
         levels = funk_hecke.knowable_levels(lower, _GREAT_LEVELS)

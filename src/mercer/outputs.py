@@ -1,4 +1,4 @@
-"""Outputs of a command: each is written on its own, and each that fails is named."""
+"""Outputs of a command: each is written separately, and failures are reported by name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tell(message: object, word: str = "error", style: str = "bold red") -> None:
 
 
 def tell_warning(message: object, *_: Any, **__: Any) -> None:
-    """Print a warning as an error is printed; takes the place of ``warnings.showwarning``."""
+    """Print a warning like an error; replaces ``warnings.showwarning``."""
     tell(message, "warning", "bold yellow")
 
 
@@ -44,7 +44,7 @@ class Outputs:
 
     @contextmanager
     def attempt(self, path: Path) -> Iterator[None]:
-        """Write a file; report any error and go on."""
+        """Write a file; report any error and continue."""
         try:
             yield
         except Exception as error:  # whatever it is, the other outputs are still written

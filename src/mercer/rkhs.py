@@ -204,14 +204,14 @@ def rkhs_inner_product(kernel: Kernel, harmonics: SphericalHarmonics, f: ArrayLi
         shares = parts**2 / np.maximum(weights, 1e-300)
         if shares[~part & (weights > 0)].sum() > _NOTICED * shares[part].sum():
             raise ValueError(
-                f"{name} has coefficients that are rounding errors, on levels where {kernel!r} has so "
-                "small weights that they count; take fewer levels"
+                f"{name} has coefficients that are rounding errors, on levels where the weights of "
+                f"{kernel!r} are so small that they matter; take fewer levels"
             )
         outside = (weights == 0) & part
         if outside.any():
             raise ValueError(
                 f"{name} has a part on level {harmonics.feature_levels[outside][0]}, where {kernel!r} "
-                "has the weight 0: it is not in its space; leave the level out of the harmonics"
+                "has weight 0, so it is not in its space; leave this level out of the harmonics"
             )
     kept = weights > 0
     found = left[kept].T @ (right[kept].T / weights[kept]).T

@@ -39,7 +39,7 @@ def check_kernel(
     isometry: Callable[[Any], Any] | None = None,
     random_state: int = 0,
 ) -> None:
-    """Raise AssertionError, saying which law is broken, unless the kernel obeys all of them.
+    """Raise an AssertionError that says which law is broken, unless the kernel obeys all of them.
 
     The kernel first learns what it needs from the points (:meth:`~mercer.kernels.Kernel.learnt_from`).
 
@@ -88,7 +88,7 @@ def _learnt(kernel: Kernel, X: Any) -> Kernel:
 
 
 def _run(check: Callable[[Kernel, Any], None], kernel: Kernel, X: Any) -> None:
-    """Run one check; an error of the kernel's own is a broken law too."""
+    """Run one check; an error raised by the kernel is a broken law too."""
     try:
         check(kernel, X)
     except AssertionError:
@@ -99,7 +99,7 @@ def _run(check: Callable[[Kernel, Any], None], kernel: Kernel, X: Any) -> None:
 
 
 def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
-    """Raise AssertionError, saying why, unless a space keeps its promises.
+    """Raise an AssertionError that says why, unless the space keeps its promises.
 
     Points are checked without being changed, alone and in pairs of sets.  The invariant of a pair, or
     its heat kernel where one number is not enough, is symmetric and does not depend on other points;
@@ -125,7 +125,7 @@ def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
     _require(
         np.array_equal(np.asarray(before), np.asarray(X)), "checking or embedding changed its input"
     )
-    _close(values, values.T, "points are not as far from others as these from them", 1e-12)
+    _close(values, values.T, "the distances from X to Y and from Y to X differ", 1e-12)
     _close(compare(space, X, X[:3]), values[:, :3], "a pair depends on the other points", 1e-10)
     isometry = space.isometry(rng)
     if isometry is not None:
@@ -151,9 +151,9 @@ def check_space(space: Space, X: Any = None, *, random_state: int = 0) -> None:
 
 
 def _metric(space: Space, X: Any) -> None:
-    """Distances are those of a metric, also where they are infinite."""
+    """Distances form a metric, even if some are infinite."""
     D = np.asarray(space.distances(X))
-    _close(np.diag(D), np.zeros(len(D)), "points are apart from themselves", 1e-7)
+    _close(np.diag(D), np.zeros(len(D)), "a point has a positive distance from itself", 1e-7)
     _close(np.asarray(space.distances(X, X[:3])), D[:, :3], "a distance depends on other points", 1e-7)
     _require(np.array_equal(D, D.T) or np.allclose(D, D.T, rtol=1e-9), "distances are not symmetric")
     detours = (D[:, :, None] + D[None]).min(axis=1)
@@ -270,13 +270,13 @@ def _copies(kernel: Kernel, X: Any) -> None:
     K = kernel(X)
     copy = clone(kernel)
     _require(copy == kernel or repr(copy) == repr(kernel), "clone differs")
-    _close(copy(X), K, "a clone has other values", 0)
+    _close(copy(X), K, "a clone has different values", 0)
     try:
         dumped = pickle.dumps(kernel)
     except (pickle.PicklingError, AttributeError):
         return  # a function given by the user need not be picklable
-    _close(pickle.loads(dumped)(X), K, "a pickled kernel has other values", 0)
-    _require(repr(pickle.loads(dumped)) == repr(kernel), "a pickled kernel has another repr")
+    _close(pickle.loads(dumped)(X), K, "a pickled kernel has different values", 0)
+    _require(repr(pickle.loads(dumped)) == repr(kernel), "a pickled kernel has a different repr")
 
 
 def _contributions(kernel: Kernel, X: Any) -> None:
@@ -286,7 +286,7 @@ def _contributions(kernel: Kernel, X: Any) -> None:
         weights = np.random.default_rng(0).normal(size=K.shape)
         for found in part.contributions(X[:7], X[9:], weights):
             shape = len(K), len(found.names)
-            _require(found.values.shape == shape, f"contributions have not the shape {shape}")
+            _require(found.values.shape == shape, f"contributions do not have shape {shape}")
             if found.exact and found.kind != "label":  # of a label it is what another would lose
                 complaint = f"contributions by {found.kind} do not add up to sums of the kernel"
                 _close(found.values.sum(axis=1), (weights * K).sum(axis=1), complaint, 1e-8)
@@ -317,7 +317,7 @@ def _sparse_arrays(kernel: Kernel, X: Any) -> None:
         return
     K = kernel(X)
     for form in (sparse.csr_matrix, sparse.csc_array):
-        _close(kernel(form(X)), K, "sparse and dense rows give other values", 1e-7)
+        _close(kernel(form(X)), K, "sparse and dense rows give different values", 1e-7)
     _close(kernel(sparse.csr_matrix(X), X[:5]), K[:, :5], "sparse with dense rows differ", 1e-5)
     v = np.ones(len(X))
     _close(kernel.matvec(sparse.csr_matrix(X), None, v), K @ v, "matvec of sparse rows differs", 1e-7)
@@ -330,7 +330,7 @@ def _torch(kernel: Kernel, X: Any) -> None:
         return
     K = kernel(torch.as_tensor(X))
     _require(isinstance(K, torch.Tensor), "tensors do not give a tensor")
-    _close(K.numpy(), kernel(X), "tensors and arrays give other values", 1e-7)
+    _close(K.numpy(), kernel(X), "tensors and arrays give different values", 1e-7)
 
 
 def _bad_rows(kernel: Kernel, X: Any) -> None:

@@ -122,6 +122,6 @@ def test_search_on_a_device() -> None:
         np.testing.assert_allclose(
             found.cv_results_[name].astype(float), expected.cv_results_[name].astype(float), rtol=1e-9
         )
-    for name, message in (("cuda:99", "is not there"), ("moon", "is not there")):
+    for name, message in (("cuda:99", "is not available"), ("moon", "is not available")):
         with pytest.raises(ValueError, match=f"device '{name}' {message}"):
             KernelSearchCV(**options, device=name).fit(X, y)

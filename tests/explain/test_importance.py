@@ -70,7 +70,7 @@ def test_what_is_refused():
         importance(model, X, Y, blocks={"z": ["z"]})
     with pytest.raises(ValueError, match="n_repeats"):
         importance(model, X, Y, n_repeats=0)
-    with pytest.raises(ValueError, match="120 rows, and y has 3"):
+    with pytest.raises(ValueError, match="120 rows, but y has 3"):
         importance(model, X, Y[:3])
     with pytest.raises(ValueError, match="rows with columns"):
         importance(model, ["a", "b"], [0, 1])

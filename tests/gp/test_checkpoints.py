@@ -183,7 +183,7 @@ def test_every_damage_is_refused(tmp_path) -> None:
         path.write_bytes(whole[:i] + bytes([whole[i] ^ 1 << i % 8]) + whole[i + 1 :])
         refusal(path)
     path.write_bytes(whole.replace(b"mercer checkpoint 1 ", b"mercer checkpoint 2 "))
-    assert "format 2 of a checkpoint file, and this Mercer reads format 1" in refusal(path)
+    assert "format 2 of a checkpoint file, but this Mercer reads format 1" in refusal(path)
     with zipfile.ZipFile(path, "w"):
         pass
     assert "does not end like a checkpoint file" in refusal(path)
@@ -380,7 +380,7 @@ def test_blocks_that_are_missing_before_the_end_was_seen(tmp_path) -> None:
 
 def test_sums_of_an_iterator_are_not_those_of_a_list(stopped) -> None:
     # The columns of an iterator are scaled by its first block.
-    with pytest.raises(ValueError, match="other features, of blocks given as an iterator or not"):
+    with pytest.raises(ValueError, match="blocks were given as an iterator in one run only"):
         small().fit(PAIRS, checkpoint=stopped(iter(PAIRS)))
 
 

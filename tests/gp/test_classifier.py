@@ -290,7 +290,7 @@ def test_bad_parameters(params: dict, message: str) -> None:
 
 def test_bad_targets() -> None:
     X, y, _ = labels(30)
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="only one class"):
         SphericalGPClassifier().fit(X, np.ones(30))
     with pytest.raises(ValueError, match="weight zero; drop them"):
         SphericalGPClassifier().fit(X, y, sample_weight=y)

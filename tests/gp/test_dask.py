@@ -206,7 +206,7 @@ def test_bad_partitions() -> None:
         SphericalGPPoissonRegressor().fit(
             blocks, da.from_array(np.where(np.arange(300) == 107, -1, 2), chunks=100)
         )
-    with pytest.raises(ValueError, match="there is one class only"):
+    with pytest.raises(ValueError, match="there is only one class"):
         SphericalGPClassifier().fit(blocks, da.from_array(np.ones(300), chunks=100))
 
 

@@ -323,7 +323,7 @@ def test_graphs_that_are_not_decomposed(monkeypatch) -> None:
         ({"kernel": Heat(Graph(A), t=-1.0)}, ValueError, "t of Heat"),
         ({"inputs": "table"}, ValueError, "for spheres; leave both out"),
         ({"levels": 3}, ValueError, "for spheres; leave both out"),
-        ({"features": "inducing"}, ValueError, "inducing points are of a sphere"),
+        ({"features": "inducing"}, ValueError, "inducing points need a sphere"),
         ({"ard": True}, ValueError, "ard scales the columns of a table"),
         ({"kernel": Exponential(Graph(A))}, TypeError, "kernel must be ArcCosine"),
         (

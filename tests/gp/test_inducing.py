@@ -323,7 +323,7 @@ def test_bad_input_is_refused() -> None:
     X, y = table(30)
     with pytest.raises(ValueError, match="features must be 'harmonics' or 'inducing', got 'random'"):
         SphericalGPRegressor(features="random").fit(X, y)
-    with pytest.raises(ValueError, match="levels are of harmonics"):
+    with pytest.raises(ValueError, match="levels is for harmonics"):
         SphericalGPRegressor(features="inducing", levels=3).fit(X, y)
     with pytest.raises(ValueError, match="ard scales the columns"):
         SphericalGPRegressor(Heat(Sphere()), features="inducing", ard=True).fit(X, y)
@@ -334,7 +334,7 @@ def test_bad_input_is_refused() -> None:
         with pytest.raises(ValueError, match="are zero; give rows that count"):
             broken.fit([(X, y, np.zeros(30))])
     model = SphericalGPRegressor(features="inducing", max_features=10).fit(X, y)
-    with pytest.raises(ValueError, match="inducing points go with their kernel; call fit"):
+    with pytest.raises(ValueError, match="inducing points belong to their kernel; call fit"):
         model.refit(ArcCosine(order=2))
     before = model.elbo_
     assert model.refit(noise=0.5, optimize=False).elbo_ < before

@@ -271,7 +271,7 @@ def test_text_labels_and_bad_rows_of_files(tmp_path) -> None:
         model.fit(source).predict_proba(named), model.fit(X, labels).predict_proba(X), atol=1e-10
     )
     assert list(model.classes_) == ["high", "low"]
-    with pytest.raises(ValueError, match="rows must be a whole number from 1, got 0"):
+    with pytest.raises(ValueError, match="rows must be a whole number of at least 1, got 0"):
         model.fit(ParquetBlocks(tmp_path, target="y", rows=0))
     with pytest.raises(ValueError, match="all weights are zero"):
         SphericalGPRegressor(Heat(Sphere())).fit([(X, y, np.zeros(200))])
@@ -349,5 +349,5 @@ def test_columns_of_files_are_checked_before_the_work(tmp_path) -> None:
     assert model.elbo_ == pytest.approx(small().fit(X, Y).elbo_, rel=1e-10)
     only = tmp_path / "1.parquet"
     frame[["a"]].to_parquet(only)
-    with pytest.raises(ValueError, match="no column to predict from beside a"):
+    with pytest.raises(ValueError, match="no column to predict from besides a"):
         small().fit(ParquetBlocks(only, target="a"))

@@ -436,14 +436,14 @@ def test_rows_too_long_to_predict_at_are_refused() -> None:
 def test_a_fit_that_fails_leaves_no_model() -> None:
     model = SphericalGPRegressor(max_features=20)
     for _ in range(2):  # at first, and after a fit that did not fail
-        with pytest.raises(ValueError, match="square is no number"):
+        with pytest.raises(ValueError, match="square is out of range"):
             model.fit(5 * ROWS + 3, 1e200 * np.sign(ROWS[:, 0]))
         for call in (lambda: model.predict(ROWS), lambda: model.refit()):
             with pytest.raises(NotFittedError):
                 call()
         model.fit(ROWS, TARGETS)
     classifier = SphericalGPClassifier(max_features=20).fit(ROWS, TARGETS > 0)
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="only one class"):
         classifier.fit(ROWS, np.zeros(60))
     with pytest.raises(NotFittedError):
         classifier.predict_proba(ROWS)

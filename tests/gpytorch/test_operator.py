@@ -98,5 +98,5 @@ def test_large_matrices_are_not_made() -> None:
     rows = torch.tensor(RNG.normal(size=(20_000, 3)))
     operator = Heat(Sphere())(rows).evaluate_kernel()
     assert isinstance(operator, GramOperator)
-    with pytest.raises(MemoryError, match=r"20000 x 20000 rows is not made: .*max_cholesky_size"):
+    with pytest.raises(MemoryError, match=r"20000 x 20000 rows is not formed: .*max_cholesky_size"):
         operator.to_dense()

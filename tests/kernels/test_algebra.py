@@ -136,7 +136,7 @@ def test_tensors_in_kernels_of_scikit_learn(kernel) -> None:
         np.testing.assert_allclose(found.detach(), expected, rtol=1e-12)
         (slope,) = torch.autograd.grad(found.sum(), value)
         assert float(slope) == pytest.approx(expected.sum() / 2)
-    with pytest.raises(TypeError, match="of scikit-learn has no derivatives by rows"):
+    with pytest.raises(TypeError, match="of scikit-learn has no derivatives with respect to rows"):
         whole(rows.clone().requires_grad_())
     for values in (whole, whole.diag, lambda X: whole.matvec(X, None, v.numpy())):
         with pytest.raises(TypeError, match="requires a gradient, but the rows are not tensors"):

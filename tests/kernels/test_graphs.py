@@ -468,9 +468,9 @@ def test_tiny_and_huge_weights(road) -> None:
     np.testing.assert_allclose(K, np.linalg.inv(np.eye(2) - 0.5 * pair), rtol=1e-12)
     with pytest.raises(ValueError, match="overflows; rescale"):
         Graph(1e308 * np.ones((3, 3)))
-    with pytest.raises(ValueError, match="out of the floating range"):
+    with pytest.raises(ValueError, match="out of the floating-point range"):
         Power(Graph(1e-12 * A), 40)(NODES)
-    with pytest.raises(ValueError, match="out of the floating range"):
+    with pytest.raises(ValueError, match="out of the floating-point range"):
         Power(Graph(1e12 * np.ones((9, 9))), 40)([0, 1])
 
 

@@ -119,7 +119,7 @@ def test_arrays_have_positions() -> None:
         TABLE[["age", "income", "site"]], TABLE.age
     )
     assert process.score(TABLE[["age", "income", "site"]], TABLE.age) > 0.9
-    with pytest.raises(ValueError, match="'age' is asked for by name, and X is a bare array"):
+    with pytest.raises(ValueError, match=r"'age' is asked for by name, .* X is a bare array"):
         GaussianProcessRegressor(named).fit(TABLE[["age", "income", "site"]], TABLE.age)
     sparse = SphericalGPRegressor(kernel, noise=0.1, optimize=False).fit(numbers, TABLE.age)
     again = SphericalGPRegressor(named, noise=0.1, optimize=False).fit(TABLE, TABLE.age)
@@ -204,7 +204,7 @@ def test_counts_that_are_stored_sparse() -> None:
     ("kernel", "table", "message"),
     [
         (On("height", Linear()), TABLE, "X has no column 'height'; its columns are 'age', 'income'"),
-        (On([9], Linear()), TABLE, "X has 7 columns, and none at position 9"),
+        (On([9], Linear()), TABLE, "X has 7 columns, .* none at position 9"),
         (On([], Linear()), TABLE, "at least one"),
         (On(["age", "age"], Linear()), TABLE, "name a column twice"),
         (On([True], Linear()), TABLE, "a mask of 1 columns does not fit X, which has 7"),
@@ -310,7 +310,7 @@ def test_rows_of_zeros_stay_errors_where_no_words_are_counted() -> None:
 def test_columns_from_which_nothing_can_be_learnt_are_named(kernel) -> None:
     y, x = np.arange(6) % 2, np.arange(6.0)
     table = pd.DataFrame({"same": 3.0, "label": "red", "text": "red wine", "x": x})
-    with pytest.warns(DegenerateKernelWarning, match=f"all training rows of {kernel.columns} for the"):
+    with pytest.warns(DegenerateKernelWarning, match=f"the training rows of {kernel.columns} apart"):
         machine = SVC(kernel + On("x", Gaussian())).fit(table, y)
     assert machine.kernel_.k1.factor == pytest.approx(1.0)
     # A constant part changes no decision.

@@ -144,7 +144,7 @@ def test_smooth_shapes_pass_in_every_dimension_and_size(n):
 def test_a_shape_must_be_a_function_that_is_positive_at_zero():
     with pytest.raises(TypeError, match="function of the angle"):
         Zonal(Sphere(), 3.0)(X)
-    with pytest.raises(ValueError, match="positive at the angle 0"):
+    with pytest.raises(ValueError, match="positive at angle 0"):
         Zonal(Sphere(), np.sin)(X)
     with pytest.raises(TypeError, match=r"array of angles.*use np.exp and not math.exp.*np.vectorize"):
         funk_hecke(lambda theta: math.exp(-theta), 3, 4)

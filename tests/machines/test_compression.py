@@ -73,7 +73,7 @@ def test_points_of_other_kinds() -> None:
 
 @pytest.mark.parametrize("machine", [SVC, KernelRidge])
 def test_faults_are_named(machine) -> None:
-    with pytest.raises(ValueError, match=r"compress must be a whole number from 1, or None, got 0"):
+    with pytest.raises(ValueError, match=r"a whole number of at least 1, or None, got 0"):
         machine(KERNEL, compress=0).fit(X, y)
-    with pytest.raises(ValueError, match=r"compress needs points, and the matrix is precomputed"):
+    with pytest.raises(ValueError, match=r"compress needs points, but the matrix is precomputed"):
         machine("precomputed", compress=5).fit(KERNEL(X), y)

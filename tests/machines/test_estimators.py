@@ -208,7 +208,7 @@ def test_targets_of_strings_are_checked_too(machine) -> None:
     with pytest.raises(ValueError, match="row 1 of y is infinite"):
         machine(Spectrum(length=2)).fit(words, [1.0, np.inf, 2.0])
     for wrong in ([1.0, 2.0], 3.0):
-        with pytest.raises(ValueError, match="X has 3 points, and y has the shape"):
+        with pytest.raises(ValueError, match="X has 3 points, but y has shape"):
             machine(Spectrum(length=2)).fit(words, wrong)
 
 
@@ -252,7 +252,7 @@ def test_weights_must_leave_two_classes(digits) -> None:
 def test_negative_weights_are_refused(machine, digits) -> None:
     weights = np.ones(len(digits[1]))
     weights[7] = -1
-    with pytest.raises(ValueError, match=r"must be between 0 and 1e\+150, and row 7 has the weight -1"):
+    with pytest.raises(ValueError, match=r"must be between 0 and 1e\+150, but row 7 has weight -1"):
         machine.fit(*digits, sample_weight=weights)
 
 
@@ -355,7 +355,7 @@ def test_a_class_of_one_row_is_named_and_has_its_share(copies: int) -> None:
 def test_labels_of_several_types_are_refused_and_do_not_become_text(machine) -> None:
     for kernel, X in ((Spectrum(2), ["ACGT", "GGGA"]), (Gaussian(), [[0.0], [1.0]])):
         for labels, types in (([1, "a"], "int and str"), (["a", 2.5], "float and str")):
-            with pytest.raises(ValueError, match=f"of one type, and y holds {types}; convert all"):
+            with pytest.raises(ValueError, match=f"of one type, but y holds {types}; convert all"):
                 machine(kernel).fit(X, labels)
             with pytest.raises(ValueError, match=r"of one type|of several kinds"):
                 machine(kernel).fit(X, np.array(labels, dtype=object))

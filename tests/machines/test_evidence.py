@@ -70,7 +70,7 @@ def test_bad_input_is_named() -> None:
             log_evidence(*arguments)
     with pytest.raises(TypeError, match="kernel must be one of"):
         log_evidence("rbf", X, y, 1.0)
-    with pytest.raises(ValueError, match="n_probes must be a whole number from 2"):
+    with pytest.raises(ValueError, match="n_probes must be a whole number of at least 2"):
         log_evidence(Gaussian(), X, y, 1.0, n_probes=1)
 
 

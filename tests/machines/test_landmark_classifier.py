@@ -294,11 +294,11 @@ def test_few_steps_end_in_a_warning_and_bad_input_is_named() -> None:
     for options, message in (
         ({"loss": "cubic"}, "loss of LandmarkClassifier must be one of 'squared', 'logistic'"),
         ({"tol": 0.0}, "tol of LandmarkClassifier must be a positive number"),
-        ({"max_iter": 0}, "max_iter must be a whole number from 1"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
     ):
         with pytest.raises(ValueError, match=message):
             LandmarkClassifier(Gaussian(), **options).fit(X, y)
-    with pytest.raises(ValueError, match="there is one class only"):
+    with pytest.raises(ValueError, match="there is only one class"):
         LandmarkClassifier(Gaussian()).fit(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="all rows of the class 'bee' have weight zero"):
         LandmarkClassifier(Gaussian()).fit(X, y, (y == "ant").astype(float))

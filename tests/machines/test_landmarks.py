@@ -333,7 +333,7 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(ValueError, match="row 57 of X of block 1 has negative entries"):
         counts.fit(iter(blocks))
     for options, message in (
-        ({"n_landmarks": 0}, "n_landmarks must be a whole number from 1"),
+        ({"n_landmarks": 0}, "n_landmarks must be a whole number of at least 1"),
         ({"alpha": -1.0}, "alpha of LandmarkRegressor must be a positive number"),
         ({"kernel": "precomputed"}, "landmarks need a kernel that can be evaluated"),
     ):

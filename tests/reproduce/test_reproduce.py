@@ -276,7 +276,7 @@ def test_shapes_of_the_first_coefficient() -> None:
     for d in (2, 5, 40):  # Equation 5
         bracket = 3 - d + (d - 1) * theta**2 + (d - 3) * theta / np.tan(theta)
         np.testing.assert_allclose(
-            parametrix.first(d, theta), (d - 1) / (4 * theta**2) * bracket, rtol=1e-9
+            parametrix.coefficient(d, 1, theta), (d - 1) / (4 * theta**2) * bracket, rtol=1e-9
         )
     assert all(abs(value - 3) < 1e-3 for value in parametrix.near_source(0).values())
     assert all(claim.holds for claim in parametrix.shapes())
@@ -327,10 +327,10 @@ def test_counts_of_frequent_words() -> None:
 
 def test_second_coefficient() -> None:
     theta = np.array([1e-3, 0.5, 1.5, 1.6, 2.5])
-    ours, printed = parametrix.second(9, theta), parametrix.second_as_printed(9, theta)
+    ours, printed = parametrix.coefficient(9, 2, theta), parametrix.second_as_printed(9, theta)
     assert ours[0] == pytest.approx(69.6, abs=1e-3)  # d (d - 1) (5 d^2 - 7 d + 6) / 360
     assert abs(printed[0]) > 1e6
-    np.testing.assert_allclose(parametrix.second(3, theta), 0.5, rtol=1e-12)  # u_2 = u_0 / 2 in S^3
+    np.testing.assert_allclose(parametrix.coefficient(3, 2, theta), 0.5, rtol=1e-12)  # in S^3
 
 
 def test_walkers_follow_the_kernel_and_not_another() -> None:

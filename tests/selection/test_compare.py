@@ -114,7 +114,7 @@ def test_classes_are_told_from_numbers(values, task: str) -> None:
     [
         (["a", 1] * 30, {}, "the target mixes types: 'a' and 1"),
         ([None] * 60, {}, "no point has a target"),
-        (["a"] * 60, {}, "one class only: 'a'"),
+        (["a"] * 60, {}, "only one class: 'a'"),
         ([[0, 1]] * 60, {}, r"one value per point, got an array of shape \(60, 2\)"),
         ([0.5] * 60, {}, "the target is constant"),
         ([np.inf, *range(59)], {"task": "regression"}, "row 0 of y is infinite"),

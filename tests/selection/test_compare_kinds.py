@@ -317,9 +317,9 @@ def test_clouds(tmp_path) -> None:
         (("--text", "s", "--drop", "nonexist"), "--drop does not go with --text"),
         (("--edges", "bad.csv", "--drop", "s"), "--drop does not go with --edges"),
         (("--text", "s", "--space", "sphere"), "--space goes with tables of numbers"),
-        (("--cloud", "c", "--weight", "w", "--drop", "w"), "cannot be left out and the weight"),
-        (("--cloud", "c", "--weight", "c"), "cannot be the cloud and the weight"),
-        (("--cloud", "y"), "cannot be the target and the cloud"),
+        (("--cloud", "c", "--weight", "w", "--drop", "w"), "cannot be both left out and the weight"),
+        (("--cloud", "c", "--weight", "c"), "cannot be both the cloud and the weight"),
+        (("--cloud", "y"), "cannot be both the target and the cloud"),
         (("--cloud", "c"), "columns that are not numbers: 's'"),
         (("--cloud", "c", "--drop", "s", "--drop", "w"), "cloud 'k' of bad.csv has several labels"),
         (("--cloud", "c", "--drop", "s", "--weight", "w"), "has no value in column 'w'"),
@@ -363,7 +363,7 @@ def test_tables_without_rows_end_in_one_line(options, tmp_path, monkeypatch) -> 
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ("a,b\nm0,m1\n", r"none of the 3 nodes \(such as 'n0'\) occurs in edges.csv .*spelt alike"),
+        ("a,b\nm0,m1\n", r"none of the 3 nodes \(such as 'n0'\) occurs in edges.csv .*spelt the same"),
         ("n0,n1\nn1,n2\n", "edges.csv seems to have no header line: .* the node 'n0'"),
         ("a,b,strength\nn0,n1,0.5\n", "column 'strength' of edges.csv is not used; rename it to weight"),
         (

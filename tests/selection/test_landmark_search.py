@@ -76,7 +76,7 @@ def test_comparisons_say_which_machines_they_chose() -> None:
     assert "LandmarkClassifier(" in large.best
     with pytest.raises(ValueError, match="max_memory allows"):
         compare(X, Y > 0, kernels=kernels, folds=2, max_memory=1e-5, landmarks=None)
-    with pytest.raises(ValueError, match="landmarks must be a whole number from 1, or 'auto'"):
+    with pytest.raises(ValueError, match="landmarks must be a whole number of at least 1, or 'auto'"):
         compare(X, Y > 0, kernels=kernels, landmarks="many")
     with pytest.raises(ValueError, match=r"or landmarks \(estimator=mercer.machines.LandmarkClass"):
         KernelSearchCV(KERNELS, param_grid={"C": [1.0]}, max_memory=1e-5).fit(X, Y > 0)

@@ -321,12 +321,12 @@ def test_numbers_of_support_vectors_are_checked(whole: bytes, tmp_path) -> None:
     for name, values, complaint in (
         ("support_", array(far, np.int32), "support vectors are not those of its training points"),
         ("support_", array(-support, np.int32), "support vectors are not those"),
-        ("support_", array(support[:-1], np.int32), "has another shape or type"),
-        ("support_", array(support, np.int64), "has another shape or type"),
+        ("support_", array(support[:-1], np.int32), "has the wrong shape or type"),
+        ("support_", array(support, np.int64), "has the wrong shape or type"),
         ("n_support_", array([10**6, 1, 1], np.int32), "support vectors are not those"),
-        ("n_support_", array([3], np.int32), "has another shape or type"),
-        ("intercept_", array([], float), "has another shape or type"),
-        ("dual_coef_", array([[1.0]], float), "has another shape or type"),
+        ("n_support_", array([3], np.int32), "has the wrong shape or type"),
+        ("intercept_", array([], float), "has the wrong shape or type"),
+        ("dual_coef_", array([[1.0]], float), "has the wrong shape or type"),
     ):
         path.write_bytes(resealed(whole, parts={machine[name]["file"]: values}))
         with pytest.raises(ValueError, match=f"m.skops cannot be read as a model: .*{complaint}"):
@@ -383,9 +383,9 @@ def test_altered_and_cut_files_are_refused_before_anything_is_made(
     changed = bytearray(whole)
     changed[len(whole) // 2] ^= 1
     for content, complaint in (
-        (changed, "it is damaged: its checksum is not that of its content"),
-        (whole[: len(whole) // 2], "it does not end like a model file of Mercer"),
-        (b"", "it does not end like a model file of Mercer"),
+        (changed, "it is damaged: its checksum does not match its content"),
+        (whole[: len(whole) // 2], "it does not end like a model file written by Mercer"),
+        (b"", "it does not end like a model file written by Mercer"),
         (whole.replace(b"mercer model 1", b"mercer model 9"), "it has format 9 of a model file"),
         (whole.replace(b"mercer model 1", b"mercer checkpoint 1"), "it does not end like a model"),
     ):

@@ -125,10 +125,10 @@ def test_refit_names_a_single_metric_too() -> None:
         ({"refit": len}, LABELS, "refit must be True, False or the name of a metric"),
         ({"max_memory": "4 GB"}, LABELS, "max_memory must be a positive number"),
         ({"param_grid": []}, LABELS, "param_grid is empty"),
-        ({"scoring": "neg_log_loss"}, LABELS, r"does not go .*SVC\(probability=True\)"),
-        ({}, ["ham"] * 30, "one class only: 'ham'"),
+        ({"scoring": "neg_log_loss"}, LABELS, r"does not work .*SVC\(probability=True\)"),
+        ({}, ["ham"] * 30, "only one class: 'ham'"),
         ({}, [None, *LABELS[1:].tolist()], "row 0 of y has no value; drop"),
-        ({}, np.array(["ham", 1] * 15, dtype=object), "of one type, and y holds int and str"),
+        ({}, np.array(["ham", 1] * 15, dtype=object), "of one type, but y holds int and str"),
     ],
 )
 def test_bad_settings(options, y, message: str) -> None:
@@ -153,7 +153,7 @@ def test_a_rare_class_is_counted_in_words() -> None:
 
 
 BAD = [
-    ({}, words.COUNTS, np.zeros(90), "one class only"),
+    ({}, words.COUNTS, np.zeros(90), "only one class"),
     ({}, words.COUNTS, words.LABELS[:80], "X has 90 points, y has 80"),
     ({"kernels": Spectrum(2)}, ["ab"] * 5, [0, 1], "X has 5 points, y has 2"),
     ({"kernels": Spectrum(2)}, ["ab"] * 5, None, "y"),
@@ -169,7 +169,7 @@ BAD = [
         {"cv": ShuffleSplit(2, train_size=1)},
         words.COUNTS,
         words.LABELS,
-        "training part of fold 0 has one class",
+        "training part of fold 0 has only one class",
     ),
     ({}, np.where(np.eye(90, 12) > 0, np.nan, words.COUNTS), words.LABELS, "row 0 of X .*NaN"),
     ({"kernels": Heat(Simplex())}, -words.COUNTS - 1, words.LABELS, "row 0 of X .* negative"),

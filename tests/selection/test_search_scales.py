@@ -244,7 +244,7 @@ def test_kernels_of_scikit_learn_are_taken_as_they_are() -> None:
         search = KernelSearchCV(kernel, similarities="auto", cv=3).fit(DIGITS, DIGIT)
         assert search.best_similarity_ is None
         assert search.predict(DIGITS[:2]).shape == (2,)
-    with pytest.warns(UserWarning, match="has no range, and similarity=0.5 changes nothing"):
+    with pytest.warns(UserWarning, match="has no range, so similarity=0.5 has no effect"):
         GramTransformer(RBF(20.0), similarity=0.5).fit(DIGITS)
 
 

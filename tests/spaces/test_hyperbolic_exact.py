@@ -36,7 +36,7 @@ def test_heat(d: int, t: float) -> None:
     if abs(expected[0]) < math.log(np.finfo(float).max):
         np.testing.assert_allclose(absolute(X[:1], X)[0], np.exp(expected), rtol=1e-10)
     else:
-        with pytest.raises(ValueError, match="out of the floating range; use normalized=True"):
+        with pytest.raises(ValueError, match="out of the floating-point range; use normalized=True"):
             absolute(X[:1], X)
 
 

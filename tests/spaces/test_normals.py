@@ -208,7 +208,7 @@ def test_bad_options() -> None:
     with pytest.raises(ValueError, match="Y must be None"):
         Heat(NormalProduct(), t=0.7)(X, X[:2], eval_gradient=True)
     wide = np.tile([[0.0, 1.0]], 1000)
-    with pytest.raises(ValueError, match="out of the floating range"):
+    with pytest.raises(ValueError, match="out of the floating-point range"):
         Heat(NormalProduct(), t=1e-3, normalized=False)(wide)
     assert Heat(NormalProduct(), t=1e-3)(wide) == 1
     assert Heat(NormalProduct(), t=1e-3, normalized=False).log_self_similarity(2000) > 4000

@@ -132,8 +132,8 @@ def generalization_bound(m: ArrayLike, mu: ArrayLike, eta: float = 0.05) -> Any:
 def critical_sample_size(mu: ArrayLike, eta: float = 0.05) -> Any:
     """Effective sample size from which :func:`generalization_bound` falls as rows are added.
 
-    ``(eta / 4)^(1/mu) / 2``, where the derivative of the bound by ``m / mu`` vanishes.  It is below 1/2,
-    and close to it for large mu: the bound falls wherever it holds.
+    ``(eta / 4)^(1/mu) / 2``, where the derivative of the bound with respect to ``m / mu`` vanishes.
+    It is below 1/2, and close to it for large mu: the bound falls wherever it holds.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""BLAS and LAPACK routines for compiled loops that numba has no function for.
+"""BLAS and LAPACK routines that numba lacks, for compiled loops.
 
 SciPy offers the addresses of its Fortran routines.  They are declared by name, so that compiled loops
 which call them can be kept on disk.
@@ -14,7 +14,7 @@ from numba.extending import get_cython_function_address
 from mercer.compiled.jit import jit
 
 _POINTER = types.voidptr
-#: Parts in which a triangle is multiplied: more would save operations, and lose more in small products.
+#: Parts into which a triangle is split: more would save operations but lose more in small products.
 _PARTS = 3
 #: Largest matrix that LAPACK factorizes faster without blocks.
 _SMALL = 80

@@ -8,9 +8,9 @@ import numpy as np
 
 from mercer.compiled.jit import jit
 
-#: Terms of exponents beyond this are no longer seen.
+#: Terms with larger exponents are negligible.
 _FAR = 40.0
-#: Cosines that are seen from the time 1 on.
+#: Number of cosines that matter from time 1 on.
 _MOST_COSINES = 6
 
 
@@ -18,16 +18,17 @@ _MOST_COSINES = 6
 def mix_thetas(left, right, times, tops, weights, out):
     """Write ``sum_k w_k prod_j theta(x_j - y_j, t_k) / theta(0, t_k)``.
 
-    Times rise.  From 1 on theta is ``1 + 2 sum_i exp(-i^2 t) cos(i a)``, before that the sum of wrapped
-    Gaussians without ``sqrt(pi / t)``, whose first factor ``exp(-|x - y|^2 / 4t)`` ends the sum where it
-    is negligible.  ``tops`` are these sums at zero.  ``left`` has rows of angles, ``right`` columns.
+    Times ascend.  From 1 on theta is ``1 + 2 sum_i exp(-i^2 t) cos(i a)``, before that the sum of
+    wrapped Gaussians without ``sqrt(pi / t)``, whose first factor ``exp(-|x - y|^2 / 4t)`` ends the
+    sum where it is negligible.  ``tops`` are these sums at zero.  ``left`` has rows of angles,
+    ``right`` columns.
     """
     m, p = left.shape
     q = right.shape[1]
     gaps = np.empty(p)
     cosines = np.empty(p)
     far = _FAR + p
-    fallen = np.empty((times.size, _MOST_COSINES))  # exp(-i^2 t), of the times that take cosines
+    fallen = np.empty((times.size, _MOST_COSINES))  # exp(-i^2 t), for the times that use cosines
     for k in range(times.size):
         for i in range(_MOST_COSINES):
             fallen[k, i] = 2 * math.exp(-((i + 1) ** 2) * max(times[k], 1.0))

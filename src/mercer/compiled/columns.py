@@ -13,10 +13,10 @@ _LEAST = 4096
 
 @jit()
 def number_columns(indices, places):
-    """Write the number of each index among those in use, in order of appearance; return how many are.
+    """Number the indices in use in order of appearance; return how many there are.
 
-    A table with linear probing, which doubles before it is half full: its size is that of the columns
-    in use, and stays in cache where they are few.
+    A hash table with linear probing, which doubles before it is half full.  Its size follows the
+    number of columns in use, so it stays in cache if they are few.
     """
     keys = np.full(_LEAST, -1, dtype=np.int64)
     numbers = np.empty(_LEAST, dtype=np.int64)
@@ -81,7 +81,7 @@ def room_for_ranges(n):
 
 @jit()
 def gather(row, columns, ranges, out):
-    """Copy some columns of a row, each range at a stroke."""
+    """Copy some columns of a row, each range at once."""
     start = 0
     for r in range(1, ranges[0] + 1):
         size = ranges[r] - start

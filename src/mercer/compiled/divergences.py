@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mercer.compiled.jit import jit
 
-#: Divergences above this count as this: tables have no place for infinity.
+#: Larger divergences are replaced by this one, because tables cannot hold infinity.
 _LARGEST = 1e300
 
 
@@ -13,7 +13,7 @@ def normal_divergences(means, deviations, column_means, column_deviations, colum
     """Symmetrised divergences between products of normal distributions, in rows and in columns.
 
     ``sum_k [(s/r - r/s)^2 + (m - q)^2 (1/s^2 + 1/r^2)] / 2`` for means m, q and deviations s, r;
-    differences first, so that close distributions keep their digits.
+    differences come first, so that close distributions lose no digits.
     """
     for i in range(means.shape[0]):
         line = out[i]

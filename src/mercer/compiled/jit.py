@@ -14,7 +14,7 @@ def jit(**options):
     def decorate(function):
         try:
             return njit(nogil=True, cache=True, **options)(function)
-        except RuntimeError:  # no folder to keep the cache in
+        except RuntimeError:  # no folder for the cache
             return njit(nogil=True, **options)(function)
 
     return decorate

@@ -14,11 +14,11 @@ _LEVEL = 1e-9
 
 @jit()
 def seed_centres(K, uniforms):
-    """Rows to start from (k-means++): each the best of some that are drawn by squared distance.
+    """Initial centres (k-means++): each the best of some rows that are drawn by squared distance.
 
-    A draw takes a row with probability as its squared distance to the nearest centre so far; the best
-    leaves the smallest sum of them.  ``uniforms`` holds numbers in [0, 1), a row of draws for each
-    centre.  Fewer centres are returned if there are fewer different points.
+    A row is drawn with probability proportional to its squared distance to the nearest centre; the
+    best leaves the smallest sum of distances.  ``uniforms`` holds numbers in [0, 1), a row of draws
+    for each centre.  Fewer centres are returned if there are fewer different points.
     """
     m, (k, draws) = K.shape[0], uniforms.shape
     centres = np.empty(k, dtype=np.int64)

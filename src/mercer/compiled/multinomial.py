@@ -11,13 +11,13 @@ import numpy as np
 
 from mercer.compiled.jit import jit
 
-#: Terms that add less than this to a value between 0 and 1, and far less in sum, are left out.
+#: Terms that add less than this to a value between 0 and 1, and far less in total, are dropped.
 _NEGLIGIBLE = 1e-20
 
 
 @jit()
 def category_series(b, root, c, other_root, inverse, steps, reach, out):
-    """Moments ``E g^(m/2) E h^(m/2) / m!`` of gamma variables of shapes b and c; how many matter.
+    """Moments ``E g^(m/2) E h^(m/2) / m!`` of gamma variables of shapes b and c, and how many matter.
 
     ``inverse`` holds the reciprocal scales of the two rows.  A term of order m enters the result
     with a factor of at most ``reach^m``.
@@ -27,7 +27,7 @@ def category_series(b, root, c, other_root, inverse, steps, reach, out):
     out[1] = (root * np.sqrt(inverse[0])) * (other_root * np.sqrt(inverse[1]))
     power = reach * reach
     factor = power
-    # The ratio of terms tends to this: where it is below one, small terms are followed by smaller.
+    # The limit of the ratio of terms: if it is below one, small terms are followed by smaller ones.
     fading = 0.25 * power * inverse[0] * inverse[1] < 1.0
     for m in range(out.size - 2):
         out[m + 2] = out[m] * ((b + 0.5 * m) * inverse[0]) * ((c + 0.5 * m) * inverse[1]) * steps[m]
@@ -41,7 +41,7 @@ def category_series(b, root, c, other_root, inverse, steps, reach, out):
 @jit(fastmath={"contract", "reassoc"})
 def multiply(product, factor, terms):
     """Multiply a power series by the first terms of another that begins with 1, in place."""
-    # Unsigned: numbers that may be negative would be taken as counted from the end.
+    # Unsigned, since numba would count negative indices from the end.
     one = np.uint64(1)
     k = np.uint64(product.size)
     while k > one:

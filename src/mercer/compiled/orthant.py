@@ -6,11 +6,12 @@ import numpy as np
 
 from mercer.compiled.jit import jit
 
-#: Products below this are put into their logarithm.
+#: Products below this are replaced by their logarithm.
 _SMALL = 1e-200
-#: Arguments z a below this are small: eight terms of a power series leave a rounding.
+#: Arguments z a below this are small: eight terms of a power series are exact to rounding.
 SERIES, TERMS = 0.25, 8
-#: Terms below the exponential of minus this are nothing beside one; so are factors less than one.
+#: Terms below the exponential of minus the first are negligible beside one, and so are smaller
+#: differences of a factor from one than the second.
 _NOTHING, _FAINT = 60.0, 1e-18
 _EPS = np.finfo(np.float64).eps
 
@@ -90,10 +91,10 @@ def common(i, j, P, Q, products):
 def component_product(products, separation, k, modes, real, imag, powers):
     """Products over common coordinates; returns logarithms of the unit and of the error.
 
-    Coordinates are multiplied one by one, but where ``z a`` is small for all z: there logarithms of the
-    factors are power series, so that sums of powers of a do for all of them and all modes.  The
-    exponential of the others' sum, 1 less the separation and the small ones, is kept apart: at short
-    times it is all there is, and only the separation is known to enough digits.
+    Coordinates are multiplied one by one, unless ``z a`` is small for all z: then logarithms of the
+    factors are power series, and sums of powers of a serve all of them and all modes.  The exponential
+    of the others' sum, 1 less the separation and the small ones, is kept apart: at short times it
+    dominates, and only the separation is known to enough digits.
     """
     absorbing, _, tilts, steps, damping, _, _, error_tilts, reaches, series, units = modes[:11]
     tilt, error_tilt, reach = tilts[k], error_tilts[k], reaches[k]
@@ -140,14 +141,14 @@ def component_product(products, separation, k, modes, real, imag, powers):
 def pair_sums(i, j, P, Q, modes, work, sums):
     """Sums over all modes for two rows: values, derivatives, and last the error.
 
-    They are in units of the exponential of the number that is returned.  Components are looked at from
-    the widest on; those that fall too fast to be seen at this separation are left out.
+    They are in units of the exponential of the number that is returned.  Components are visited from
+    the widest on; those that decay too fast to matter at this separation are skipped.
     """
     logs, tilts, coefficients, error_logs, error_tilts = modes[1], modes[2], modes[5], modes[6], modes[7]
     sizes, weights = modes[11], modes[12]
     real, imag, powers, products = work
     count, separation = common(i, j, P, Q, products)
-    # What the rounding of unit vectors does to an exponent, for each unit of z.
+    # Error of an exponent by the rounding of unit vectors, per unit of z.
     loose = 4 * _EPS * (separation + np.sqrt(2 * separation))
     unit = -np.inf
     sums[:] = 0.0
@@ -201,8 +202,9 @@ def orthant_diagonal(begin, end, P, modes, units, out):
 def orthant_rows(begin, end, P, Q, modes, lengths, their_lengths, symmetric, logarithm, out, worst):
     """Values for rows ``begin:end`` of P and all of Q, divided by lengths that are given as logarithms.
 
-    ``out[0]`` is the kernel or its logarithm, the rest are derivatives.  Of a symmetric result half is
-    computed.  ``worst`` holds the largest error relative to the value in each row, and its column.
+    ``out[0]`` is the kernel or its logarithm, the rest are derivatives.  Only half of a symmetric
+    result is computed.  ``worst`` holds the largest error relative to the value in each row, and its
+    column.
     """
     work = work_arrays(P, modes)
     sums = np.empty(out.shape[0] + 1)

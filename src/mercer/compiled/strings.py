@@ -12,7 +12,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @jit(inline="always")
 def _place(keys, state, symbol, symbols):
-    """Where the transition from a state by a symbol stands, or would stand.
+    """Position of the transition from a state by a symbol, or where it would be inserted.
 
     Without keys every state has a row of transitions; with keys they are in a hash table with open
     addressing, whose size is a power of two.
@@ -48,7 +48,7 @@ def _automaton(text, symbols, hashed):
             slots *= 2
     targets = np.full(slots, -1, np.int32)
     keys = np.full(slots if hashed else 0, -1, np.int64)
-    # Transitions of a state as a linked list: what a clone copies from the hash table.
+    # Transitions of a state as a linked list, for clones to copy from the hash table.
     first = np.full(states if hashed else 0, -1, np.int32)
     following = np.empty(edges, np.int32)
     by = np.empty(edges, np.int32)
@@ -174,11 +174,11 @@ def common_substrings(text, symbols, hashed, weights, codes, offsets, others, ou
 
 @jit(fastmath={"contract"})
 def gappy_sums(codes, offsets, texts, others, length, decay, values):
-    """Common subsequences of texts with a pack of other strings, each weighed by decay ** gaps.
+    """Common subsequences of texts with a pack of other strings, each weighted by decay ** gaps.
 
     ``texts`` are numbers of strings in ``codes`` and ``offsets``; ``others`` has a column for each of
     the other strings, padded with -1; ``values`` takes a row of sums for each text.  The strings of a
-    pack go through the vector units together.
+    pack are processed together, by vector operations.
     """
     width, lanes = others.shape
     # tails[k, j]: subsequences of k symbols in the text so far and in the first j symbols of the
@@ -247,7 +247,7 @@ def aligned_substrings(texts, others, degree, symmetric, first, run, tile):
 
     Length d weighs ``degree - d + 1``; degree has the type of the tile.  The tile begins at row
     ``first`` of the texts; ``others`` has a column for each of the other strings.  Of a symmetric
-    result only what is on or right of the diagonal is written.
+    result only the part on or right of the diagonal is written.
     """
     full = 2 * degree + 1
     for i in range(tile.shape[0]):

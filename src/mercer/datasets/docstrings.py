@@ -79,10 +79,10 @@ def load_docstrings(*, as_text: bool = False) -> Table:
     library, evenly spread over the sorted names.  They depend on the installed versions only.
 
     A document consists of the words of a docstring: runs of at least three letters, in lower case.
-    Everything that would reveal the library is removed: code, doctests and formulas, names in backticks
-    and dotted names, names of packages and modules (even plain words such as random), directives,
-    addresses and numbers, and lines that occur in another docstring of the library.  Docstrings of
-    which at most 300 characters remain are left out.
+    Everything that would reveal the library is removed: code, doctests and formulas, names in
+    backticks and dotted names, names of packages and modules (even plain words such as random),
+    directives, addresses and numbers, and lines that occur in another docstring of the library.
+    Docstrings with at most 300 remaining characters are ignored.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ def read_npz(
     for name, part in ((target, y), (group, groups)):
         if part is not None and part.shape != X.shape[:1]:
             raise ValueError(
-                f"{name!r} in {path.name} has shape {part.shape}, and X has shape {X.shape}"
+                f"{name!r} in {path.name} has shape {part.shape}, but X has shape {X.shape}"
             )
     return X, y, groups
 

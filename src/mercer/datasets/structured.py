@@ -180,7 +180,7 @@ def _read_edges(path: Path, labelled: np.ndarray, table: str) -> tuple[np.ndarra
             raise ValueError(
                 f"none of the {len(labelled)} nodes (such as {str(labelled[0])!r}) occurs in "
                 f"{path.name} (with nodes such as {str(ends[0, 0])!r}); are the names in {table} spelt "
-                "alike?"
+                "the same way?"
             )
         return ends, _edge_weights(path, frame, ends)
 
@@ -295,7 +295,9 @@ def _refuse_two_roles(path: Path, roles: dict[str, str | None], drop: Sequence[s
     seen: dict[str, str] = dict.fromkeys(drop, "left out")
     for role, name in roles.items():
         if name in seen:
-            raise ValueError(f"column {name!r} of {path.name} cannot be {seen[name]} and the {role}")
+            raise ValueError(
+                f"column {name!r} of {path.name} cannot be both {seen[name]} and the {role}"
+            )
         if name is not None:
             seen[name] = f"the {role}"
 

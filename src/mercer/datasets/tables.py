@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,8 @@ def read_table(
     ending = _ending(path)
     with readable(path):
         if ending in _TEXT or ending in _ARROW:
-            table = _from_frame(path, target, drop, group, labelled)
+            table = read_mixed(path, target, drop, group, labelled=labelled)
+            table = replace(table, X=numbers_of(path, table.X))
         elif ending == ".npz":
             X, y, groups = read_npz(path, target or "y", group, labelled)
             table = Table(path.name, X, y, groups=groups)
@@ -103,7 +104,7 @@ def read_table(
 
 
 def has_columns(path: str | Path) -> bool:
-    """Tell by its name whether a file has columns of any kind, as CSV and Parquet files have."""
+    """Whether a file, judged by its name, has columns of any type, like CSV and Parquet files."""
     return _ending(Path(path)) in {*_TEXT, *_ARROW}
 
 
@@ -145,7 +146,7 @@ def _read_text(path: Path, separator: str, as_text: bool) -> Any:
 
 
 def _as_written(path: Path, separator: str, frame: Any) -> list[str]:
-    """Names of the columns as in the file; pandas renames the second of two equal ones."""
+    """Names of the columns as in the file, where pandas would rename duplicates."""
     names = [str(name) for name in frame.columns]
     bases = {name: re.sub(r"\.\d+$", "", name) for name in names}
     known = set(names)
@@ -313,22 +314,6 @@ def read_mixed(
     The parameters are those of :func:`read_table`; the ``X`` of the result is a data frame.
     """
     path = Path(path)
-    features, labels, groups = _columns_of(path, target, drop, group, labelled)
-    return Table(path.name, features, labels, columns=tuple(features.columns), groups=groups)
-
-
-def _from_frame(
-    path: Path, target: str | None, drop: Sequence[str], group: str | None, labelled: bool
-) -> Table:
-    features, labels, groups = _columns_of(path, target, drop, group, labelled)
-    X = numbers_of(path, features)
-    return Table(path.name, X, labels, columns=tuple(features.columns), groups=groups)
-
-
-def _columns_of(
-    path: Path, target: str | None, drop: Sequence[str], group: str | None, labelled: bool
-) -> tuple[Any, np.ndarray | None, np.ndarray | None]:
-    """Columns of a file that are features, as a data frame; targets and groups."""
     frame = read_frame(path)
     for name in drop if labelled else ():
         check_column(path, frame, name)
@@ -341,7 +326,7 @@ def _columns_of(
     features = frame.drop(columns=[name for name in roles if name is not None])
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no columns other than the target {target!r}")
-    return features, labels, groups
+    return Table(path.name, features, labels, columns=tuple(features.columns), groups=groups)
 
 
 def _known(frame: Any) -> str:

@@ -1,4 +1,4 @@
-"""The engine: profiles applied to tiled matrix products, wherever the arrays live."""
+"""Engines: profiles applied to tiled matrix products, for arrays of any library or device."""
 
 from mercer.engine.array_api import ArrayApiEngine, BorrowingEngine
 from mercer.engine.base import Engine, Extent, GramOptions, engine_for, joins, register_engine

@@ -1,4 +1,4 @@
-"""Engines of arrays that keep to the array API, and of those that are borrowed as tensors."""
+"""Engines of arrays that follow the array API, and of those that are borrowed as tensors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class ArrayEngine(Engine):
         """Values of the profile at an array of invariants."""
 
     def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
-        """See :class:`Engine`."""
         xp = array_namespace(L, R)
         if in_main_memory(L):
             check_gram(L.shape[0], R.shape[0], 4 if L.dtype == xp.float32 else 8, 2)
@@ -41,7 +40,6 @@ class ArrayEngine(Engine):
         return self.apply(w, profile, options)
 
     def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
-        """See :class:`Engine`."""
         values = self._values(w, profile, options.parameters)
         xp = array_namespace(values)
         if options.scales is not None:
@@ -53,10 +51,9 @@ class ArrayEngine(Engine):
 
 
 class ArrayApiEngine(ArrayEngine):
-    """The engine of every library that keeps to the array API and has no engine of its own."""
+    """The engine of every library that follows the array API and has no engine of its own."""
 
     def accepts(self, array: Any) -> bool:
-        """See :class:`Engine`."""
         return is_foreign(array)
 
     def _values(self, w: Any, profile: Profile, parameters: Sequence[Parameter]) -> Any:
@@ -64,14 +61,12 @@ class ArrayApiEngine(ArrayEngine):
 
 
 class BorrowingEngine(Engine):
-    """The engine of arrays on CUDA devices that offer DLPack, such as CuPy's and JAX's.
+    """The engine of arrays on CUDA devices that support DLPack, such as CuPy's and JAX's.
 
-    They are tensors to all that follows, in the same memory, and results are given back as arrays of
-    their library.
+    They are used as tensors in the same memory, and results are returned as arrays of their library.
     """
 
     def accepts(self, array: Any) -> bool:
-        """See :class:`Engine`."""
         if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
             return False
         if is_torch_array(array) or find_spec("torch") is None:
@@ -82,13 +77,11 @@ class BorrowingEngine(Engine):
             return False
 
     def borrow(self, X: Any) -> Any:
-        """See :class:`Engine`."""
         import torch
 
         return torch.from_dlpack(X)
 
     def resident(self, X: Any) -> Any:
-        """See :class:`Engine`."""
         return self.borrow(X)
 
     def like_rows(self, values: Any, X: Any) -> Any:
@@ -98,12 +91,10 @@ class BorrowingEngine(Engine):
         return take(detached(tensor)) if is_torch_array(tensor) and take is not None else tensor
 
     def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
-        """See :class:`Engine`."""
         tensor = self.borrow(L)
         return self.like_rows(engine_for(tensor).gram(tensor, self.borrow(R), profile, options), L)
 
     def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
-        """See :class:`Engine`."""
         tensor = self.borrow(w)
         return self.like_rows(engine_for(tensor).apply(tensor, profile, options), w)
 

@@ -27,7 +27,7 @@ def apply(w: torch.Tensor, profile: Profile) -> torch.Tensor:
 
 
 def computed_again(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function; its intermediate results are computed again when a derivative is taken."""
+    """Call a function whose intermediate results are recomputed when a derivative is taken."""
     if not torch.is_grad_enabled():
         return function(*arguments)
     return checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=False)

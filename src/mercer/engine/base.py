@@ -1,4 +1,4 @@
-"""What an engine is, and which one serves an array."""
+"""The interface of an engine, and the choice of the engine for an array."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Functions(Protocol):
 
 
 class Extent(NamedTuple):
-    """What one pass over rows of numbers finds; ``largest`` is not finite if a number is not."""
+    """Statistics of rows of numbers from one pass; ``largest`` is not finite if a number is not."""
 
     #: Whether a number is negative.
     negative: bool
@@ -51,7 +51,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GramOptions:
-    """What defines a Gram matrix of shape (m, p) in addition to its operands and its profile.
+    """Options of a Gram matrix of shape (m, p), besides its operands and its profile.
 
     Parameters
     ----------
@@ -210,21 +210,21 @@ class Engine(ABC):
     def weighted_sum(
         self, L: Any, R: Any, profile: Profile, weights: Any, options: GramOptions = PLAIN
     ) -> Any:
-        """Sum of ``weights * profile(L @ R.T)`` without the Gram matrix; None if there is no way to it.
+        """Sum of ``weights * profile(L @ R.T)`` without the Gram matrix; None if that is not possible.
 
         See :meth:`gram`; weights are an array of shape (m, p).
         """
         return None
 
     def joined(self, products: Products, v: Any = None) -> Any:
-        """A sum of products of Gram matrices, computed in one pass; None where that cannot be done.
+        """A sum of products of Gram matrices, computed in one pass; None if that is not possible.
 
         If vectors v are given, the product with them, without the matrix, which is not symmetric.
         """
         return None
 
     def extent(self, X: Any) -> Extent | None:
-        """What one pass over rows finds, where that is cheaper than to check them; else None."""
+        """Statistics of rows from one pass, if that is cheaper than checking them; else None."""
         return None
 
     def unit_rows(self, X: Any) -> Any:
@@ -252,32 +252,32 @@ class Engine(ABC):
         out[...] = functions.evaluate(points)
 
     def borrow(self, X: Any) -> Any:
-        """Rows, or vectors, as an array that there is arithmetic for, in the same memory."""
+        """Rows, or vectors, as an array that the engine can compute with, in the same memory."""
         return X
 
     def resident(self, X: Any) -> Any:
-        """Rows as sums over them are collected: where they live, or None for a copy in main memory."""
+        """Rows for sums over them: on their device, or None for a copy in main memory."""
         return None
 
     def like_rows(self, values: Any, X: Any) -> Any:
-        """What was computed for such rows, perhaps in main memory, as an array of their kind."""
+        """Results for such rows, perhaps in main memory, as an array of their library."""
         return values
 
     def rows_at_once(self, X: Any, least: int, width: int) -> int:
-        """How many rows to compute with at a time, at least ``least``; each takes ``width`` numbers."""
+        """Number of rows to process at a time, at least ``least``; each takes ``width`` numbers."""
         return least
 
     def lanes(self, X: Any) -> int:
-        """How many threads share a loop over rows."""
+        """Number of threads for a loop over rows."""
         return 1
 
     def exhausted(self, error: BaseException) -> bool:
-        """Whether an error says that a device has no memory left for a computation of this size."""
+        """Whether an error says that a device is out of memory for a computation of this size."""
         return False
 
     def inverse_factor(self, B: Any) -> tuple[Any, float]:
         """``L^-1`` and ``log |B|`` for ``B = L L'``, which is used up; NaN where B is singular."""
-        raise TypeError(f"{type(self).__name__} factors no matrices")
+        raise TypeError(f"{type(self).__name__} cannot factor matrices")
 
     def multiplied(self, K: Any, factor: float) -> Any:
         """A matrix times a number; it may be overwritten."""
@@ -289,7 +289,7 @@ class Engine(ABC):
 
 
 def threads_for(rows: int) -> int:
-    """How many threads are worth while for a loop over so many rows in main memory."""
+    """Number of threads worth using for a loop over so many rows in main memory."""
     return max(1, min(threads_in_use(), -(-rows // _FEW)))
 
 

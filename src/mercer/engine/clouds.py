@@ -113,7 +113,7 @@ class Clouds:
         return index, np.where(place < sizes, self.weights[index], 0.0)
 
     def in_main_memory(self) -> Clouds:
-        """The clouds as NumPy knows them."""
+        """The clouds as NumPy arrays."""
         return replace(self, points=on_cpu(self.points))
 
     def sums(self, values: Any) -> Any:
@@ -154,7 +154,7 @@ def as_points(values: Any) -> Any:
 
 
 def home(points: Any) -> str:
-    """Where points are, in words."""
+    """Description of where points are."""
     return f"a tensor on {device(points)}" if is_foreign(points) else "in main memory"
 
 
@@ -172,7 +172,7 @@ def exponentials(values: Any) -> Any:
 
 
 class Scratch(threading.local):
-    """Arrays that a thread uses again: allocating new ones costs more than the work in them."""
+    """Arrays that a thread reuses, because allocating new ones costs more than the work in them."""
 
     def __init__(self) -> None:
         self._flat: dict[str, Array] = {}

@@ -18,12 +18,12 @@ from mercer.profiles import Profile
 
 
 class CudaEngine(TorchEngine):
-    """Gram matrices of tensors on a CUDA device, never more than the result and a strip of it.
+    """Gram matrices of tensors on a CUDA device, with memory for the result and a strip of it.
 
-    Products are computed with the accuracy of their precision: in single precision each number is split
-    into two of a format of the tensor cores, and sums over tiles are in double precision.  Profiles that
-    have neither a polynomial nor a table, second derivatives, and machines without Triton take the way
-    of :class:`TorchEngine`.
+    Products are computed with the accuracy of their precision: in single precision each number is
+    split into two of a format of the tensor cores, and sums over tiles are in double precision.
+    Profiles that have neither a polynomial nor a table, second derivatives, and machines without
+    Triton use :class:`TorchEngine`.
 
     Parameters
     ----------
@@ -39,11 +39,9 @@ class CudaEngine(TorchEngine):
         self._device = device
 
     def accepts(self, array: Any) -> bool:
-        """See :class:`Engine`."""
         return is_torch_array(array) and array.device.type == self._device and _has_triton()
 
     def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
-        """See :class:`Engine`."""
         from mercer.engine.fused.autograd import serves
 
         if not serves(L, R, profile):
@@ -83,25 +81,21 @@ class CudaEngine(TorchEngine):
         return joined(products, v)
 
     def extent(self, X: Any) -> Extent | None:
-        """See :class:`Engine`."""
         from mercer.engine.fused.rows import extent
 
         return extent(X) if X.is_contiguous() else None
 
     def unit_rows(self, X: Any) -> Any:
-        """See :class:`Engine`."""
         from mercer.engine.fused.rows import is_watched, unit_rows
 
         return super().unit_rows(X) if is_watched(X) else unit_rows(X, shares=False)
 
     def roots_of_shares(self, X: Any) -> Any:
-        """See :class:`Engine`."""
         from mercer.engine.fused.rows import is_watched, unit_rows
 
         return super().roots_of_shares(X) if is_watched(X) else unit_rows(X, shares=True)
 
     def equal_rows(self, X: Any, Y: Any, value: float) -> NumberedRows | None:
-        """See :class:`Engine`."""
         from mercer.engine.fused.rows import row_numbers
 
         return numbered_rows(row_numbers(X, Y), value)
@@ -133,7 +127,7 @@ class CudaEngine(TorchEngine):
 
 
 def cuda_device() -> str:
-    """Say in words where tensors are computed, and how."""
+    """Describe where tensors are computed, and how."""
     if find_spec("torch") is None:
         return "PyTorch is not installed"
     import torch

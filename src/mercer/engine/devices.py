@@ -15,7 +15,7 @@ from mercer.engine.base import GramOptions, places
 from mercer.profiles import Profile
 
 #: Fewest pairs of rows, times columns, whose product with a vector is shared; and fewest pairs, and
-#: columns, of a Gram matrix: below, copying costs more than another device saves.
+#: columns, of a Gram matrix: below these, copying costs more than another device saves.
 _PRODUCT, _GRAM, _COLUMNS = 2**37, 2**26, 8192
 
 
@@ -29,11 +29,11 @@ def check_device(name: str) -> None:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:  # the latter of PyTorch without CUDA
         reason = str(error).splitlines()[0]
-        raise ValueError(f"device {name!r} is not there: {reason}; leave it out for the CPU") from None
+        raise ValueError(f"device {name!r} is not available: {reason}; omit it to use the CPU") from None
 
 
 def on_device(rows: Any, name: str) -> Any:
-    """Checked rows of NumPy or SciPy as those of a tensor on a device."""
+    """Checked NumPy or SciPy rows as a tensor on a device."""
     import torch
 
     if sparse.issparse(rows):

@@ -55,7 +55,7 @@ class Moments:
         n = matrix.shape[1]
         shapes = matrix.data + alpha
         totals = np.asarray(matrix.sum(axis=1)).ravel() + n * alpha
-        # Near the totals, and never small: coefficients up to the order stay in the floating range.
+        # Near the totals, and never small: coefficients up to the order neither over- nor underflow.
         scales = totals + order / 2
         norms = np.empty((len(totals), order))
         norms[:, 0] = 1

@@ -40,7 +40,7 @@ WIDTH = 64
 
 
 def from_tensor(matrix: Any) -> tuple[Any, str | None]:
-    """A matrix as NumPy and SciPy know it, and the device that it is on if it is a tensor."""
+    """A matrix as a NumPy or SciPy array, and its device if it is a tensor."""
     if not is_foreign(matrix):
         return matrix, None
     if is_watched(matrix):
@@ -49,7 +49,7 @@ def from_tensor(matrix: Any) -> tuple[Any, str | None]:
 
 
 def at(home: str | None, values: Any) -> Any:
-    """An array or a sparse matrix where a graph is: a tensor on its device, or in main memory."""
+    """An array or a sparse matrix on the device of a graph, as a tensor, or in main memory."""
     if home is None:
         return on_cpu(values)
     from mercer.engine.tensors import graphs
@@ -58,7 +58,7 @@ def at(home: str | None, values: Any) -> Any:
 
 
 def beside(points: Any, block: Any) -> Any:
-    """A block of vectors where points are that it is multiplied with."""
+    """A block of vectors on the device of the points that it is multiplied with."""
     return at(str(device(points)) if is_foreign(points) else None, block)
 
 

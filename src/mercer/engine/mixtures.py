@@ -47,9 +47,10 @@ class Mixtures(Protocol):
 
 
 def mixtures_of(P: Clouds, Q: Clouds | None, base: Base | None, eta: Any) -> Any:
-    """:class:`Mixtures` of clouds under a base kernel; of points in R^D themselves if that is None.
+    """:class:`Mixtures` of clouds under a base kernel.
 
-    Those of tensors have determinants only.
+    If ``base`` is None, the features are the points themselves.  Mixtures of tensors have determinants
+    only.
     """
     if is_foreign(P.points):
         from mercer.engine.tensors import mixtures
@@ -68,7 +69,7 @@ class ExplicitMixtures:
         self._right = self._left if Q is None else _moments(Q)
         self._eta = eta
         self.size = int(P.points.shape[1])
-        # A matrix for each pair of a tile: not more numbers than in a tile of points.
+        # A matrix for each pair of a tile: no more numbers than a tile of points has.
         self.most: int | None = max(1, int((ROWS * COLUMNS) ** 0.5) // self.size)
 
     def matrices(self, left: Index, right: Index) -> Array:
@@ -180,9 +181,9 @@ class _Sides:
 class KernelMixtures:
     """Covariances in the feature space of any base kernel, by block elimination.
 
-    The determinant of ``I + S / eta`` is that of ``I + J`` for the Gram matrix J of the centred features
-    of both clouds and of z.  The block of x is factorized once per cloud and eliminated; what is left is
-    a Schur complement on the points of y and z.
+    The determinant of ``I + S / eta`` is that of ``I + J`` for the Gram matrix J of the centred
+    features of both clouds and of z.  The block of x is factorized once per cloud and eliminated; a
+    Schur complement on the points of y and z remains.
     """
 
     most: int | None = None
@@ -247,8 +248,8 @@ class KernelMixtures:
     def _products(self, left: Index, right: Index) -> tuple[Array, Array]:
         """Gram matrix J of g clouds x with m clouds y, each y with z: the part of x and y, that of y.
 
-        Of shapes (g, m, k, n + 1) and (g, m, n + 1, n + 1), for k and n points, of which some are there
-        for the shape only, and weigh nothing.
+        Of shapes (g, m, k, n + 1) and (g, m, n + 1, n + 1), for k and n points, some of which are
+        padding of weight zero.
         """
         (rows, a), (columns, b) = self._P.padded(left), self._Q.padded(right)
         (g, k), (m, n) = rows.shape, columns.shape
@@ -271,7 +272,7 @@ class KernelMixtures:
 
 
 def _checked_eigenvalues(gram: Array, rounding: float, i: int) -> Array:
-    """Eigenvalues of the Gram matrix of cloud i, none of them negative but by rounding."""
+    """Eigenvalues of the Gram matrix of cloud i; raise if one is negative by more than rounding."""
     values = eigenvalues(gram)
     trace = np.abs(values).sum()
     if values[0] < -1e-8 * trace - rounding:
@@ -303,5 +304,5 @@ def _log_determinants(matrices: Array) -> Array:
 
 
 def eigenvalues(matrices: Array) -> Array:
-    """Eigenvalues of symmetric matrices, from small to large."""
+    """Eigenvalues of symmetric matrices, in ascending order."""
     return np.asarray(np.linalg.eigvalsh(matrices), dtype=np.float64)

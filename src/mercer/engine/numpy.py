@@ -60,12 +60,10 @@ class NumpyEngine(Engine):
         return not is_foreign(array)
 
     def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> NDArray[Any]:
-        """See :class:`Engine`."""
         source = invariants(L, R, options.symmetric, options.equal)
         return Tiles(source, profile, options).matrix()
 
     def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> NDArray[Any]:
-        """See :class:`Engine`."""
         if w.ndim == 1 and options.dtype is None:  # a diagonal, too short for tiles
             values = np.array(w, ndmin=2)
             profile.apply(values)
@@ -156,16 +154,13 @@ class NumpyEngine(Engine):
         return out
 
     def write(self, functions: Functions, points: Any, out: NDArray[Any]) -> None:
-        """See :class:`Engine`."""
         dense = points.toarray() if sparse.issparse(points) else points
         functions.write(np.ascontiguousarray(dense, dtype=float), out)
 
     def lanes(self, X: Any) -> int:
-        """See :class:`Engine`."""
         return threads_for(X.shape[0])
 
     def inverse_factor(self, B: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-        """See :class:`Engine`."""
         from mercer.compiled.blas import invert_factor
 
         B = np.ascontiguousarray(B)

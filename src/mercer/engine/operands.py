@@ -94,7 +94,6 @@ class Differences(Operand):
     scales: NDArray[Any]
 
     def invariants(self, other: Differences, symmetric: bool) -> Invariants:
-        """See :class:`Operand`."""
         from mercer.compiled.radial import differences_from_products, scaled_differences
 
         p, q, s, r = self.points, other.points, self.scales, other.scales
@@ -129,7 +128,6 @@ class SparseDifferences(Operand):
     squares: NDArray[Any]
 
     def invariants(self, other: SparseDifferences, symmetric: bool) -> Invariants:
-        """See :class:`Operand`."""
         from mercer.compiled.radial import sparse_differences
 
         product = _sparse_product(*columns_in_use(self.points, other.points), symmetric)
@@ -151,7 +149,6 @@ class Normals(Operand):
     deviations: NDArray[Any]
 
     def invariants(self, other: Normals, symmetric: bool) -> Invariants:
-        """See :class:`Operand`."""
         from mercer.compiled.divergences import normal_divergences
 
         m, s = self.means, self.deviations
@@ -173,7 +170,6 @@ class Factors(Operand):
     profile: Profile
 
     def invariants(self, other: Factors, symmetric: bool) -> Invariants:
-        """See :class:`Operand`."""
         pairs = zip(self.parts, other.parts, strict=True)
         sources = [invariants(a, b, symmetric) for a, b in pairs]
         first = sources[0]

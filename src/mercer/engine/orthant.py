@@ -17,7 +17,7 @@ from mercer._arrays import is_foreign
 from mercer._threads import run
 
 Array = NDArray[np.float64]
-#: Rows as the compiled loops take them: starts, columns and values of what is not zero.
+#: Rows as the compiled loops take them: starts, columns and values of the non-zero entries.
 Rows = tuple[NDArray[np.int64], NDArray[np.int64], Array]
 
 #: Rows of a result that one task computes.
@@ -168,7 +168,7 @@ class ModeSums:
         return out, worst
 
     def _add_quadrature(self, logs: Array, worst: Array) -> None:
-        """Hold the error of the quadrature against logarithms of normalised values."""
+        """Compare the error of the quadrature with logarithms of normalised values."""
         if logs.size:
             column = np.argmin(logs, axis=1)
             error = self.quadrature * np.exp(-logs[np.arange(len(logs)), column])
@@ -222,7 +222,7 @@ class ModeSums:
 
 
 def _log(values: Array) -> Array:
-    """Logarithms; -inf of what rounding has taken below zero."""
+    """Logarithms; -inf for values that rounding has made negative."""
     with np.errstate(divide="ignore"):
         return np.log(np.maximum(values, 0.0))
 
@@ -236,7 +236,7 @@ def log_products(roots: Any) -> Any:
 
 
 def refuse_gradients(tensors: Sequence[Any]) -> None:
-    """Raise for hyperparameters whose derivative autograd is to see."""
+    """Raise for hyperparameters that autograd should differentiate."""
     if any(tensor.requires_grad for tensor in tensors):
         raise TypeError(
             "kernels with a boundary are not differentiable in the time on tensors; detach it, or give "

@@ -23,7 +23,7 @@ _GRID = 2**20
 
 
 def parts(total: int, size: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of consecutive parts."""
+    """Start and end of consecutive parts."""
     return ((start, min(start + size, total)) for start in range(0, total, size))
 
 
@@ -39,7 +39,7 @@ def log_gamma_quantile(b: Array, u: Array) -> Array:
     """Logarithm of the u-quantile of a gamma variable of shape b, also where the quantile underflows."""
     quantile = special.gammaincinv(b, u)
     tiny = quantile < 1e-290
-    # There the distribution function is x^b / Gamma(b + 1).
+    # In this case the distribution function is x^b / Gamma(b + 1).
     power = (np.log(u) + special.gammaln(b + 1)) / b
     return np.where(tiny, power, np.log(np.where(tiny, 1.0, quantile)))
 
@@ -66,7 +66,7 @@ class Sampler:
     numbers: int
 
     def gram(self, P: Any, Q: Any) -> tuple[Array, Array]:
-        """Means of the kernel over all pairs of samples of two rows, and over pairs of equal number.
+        """Means of the kernel over all pairs of samples of two rows, and over those of equal number.
 
         The first is the Gram matrix of mean embeddings, hence positive semidefinite if the kernel is.
 

@@ -38,19 +38,15 @@ class SparseTensorEngine(Engine):
         self._home = home
 
     def accepts(self, array: Any) -> bool:
-        """See :class:`Engine`."""
         return isinstance(array, SparseTensorRows)
 
     def serving(self, array: Any) -> Engine:
-        """See :class:`Engine`."""
         return _engine_at(array.home)
 
     def like_rows(self, values: Any, X: Any) -> Any:
-        """See :class:`Engine`."""
         return placed(values, self._home)
 
     def equal_rows(self, X: Any, Y: Any, value: float) -> Equal | NumberedRows | None:
-        """See :class:`Engine`."""
         if not is_far(self._home):
             return super().equal_rows(X, Y, value)
         keys = row_keys(X) if Y is None else np.concatenate([row_keys(X), row_keys(Y)])
@@ -61,7 +57,6 @@ class SparseTensorEngine(Engine):
         return NumberedRows(placed(left, self._home), placed(right, self._home), value)
 
     def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
-        """See :class:`Engine`."""
         if not is_far(self._home):
             return placed(engine_for(L.data).gram(L, R, profile, options), self._home)
         dtype = np.result_type(L.dtype, R.dtype) if options.dtype is None else options.dtype

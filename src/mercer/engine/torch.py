@@ -25,7 +25,6 @@ class TorchEngine(ArrayEngine):
     differentiable = True
 
     def accepts(self, array: Any) -> bool:
-        """See :class:`Engine`."""
         return is_torch_array(array)
 
     def _values(self, w: Any, profile: Profile, parameters: Sequence[Parameter]) -> Any:
@@ -66,7 +65,6 @@ class TorchEngine(ArrayEngine):
         return found
 
     def inverse_factor(self, B: Any) -> tuple[Any, float]:
-        """See :class:`Engine`."""
         from mercer.engine.autograd import inverse_factor
 
         return inverse_factor(B)

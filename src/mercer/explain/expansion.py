@@ -21,7 +21,7 @@ from mercer.selection.kinds import kind_called
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-#: Transformed targets 0, 1 and 2 tell whether predictions are a linear function of them.
+#: Targets that test whether a transformation is linear.
 _LINEAR = 1e-9
 #: Most letters of a string that is shown.
 _SHORT = 40
@@ -94,7 +94,7 @@ class Expansion:
         return self.divided(X, np.asarray(on_cpu(K), dtype=float))
 
     def divided(self, X: Any, pairs: Array) -> Array:
-        """Numbers of pairs of points, divided by the lengths of both if the kernel is normalised."""
+        """Values at pairs of points, divided by the lengths of both if the kernel is normalised."""
         if not self.normalize:
             return pairs
         return pairs / np.sqrt(self.kernel.diag(X))[:, None] / np.sqrt(self._squares)
@@ -122,7 +122,7 @@ def _label(term: Any) -> str:
 
 
 def points_of(model: Any, X: Any) -> Any:
-    """Points as the model's kernel takes them."""
+    """Points in the form that the model's kernel takes."""
     model, X = _inner(model, X)
     if isinstance(model, Pipeline):
         X = _before_gram(model).transform(X) if len(_before_gram(model)) else X
@@ -133,7 +133,7 @@ def points_of(model: Any, X: Any) -> Any:
 
 
 def expansion_of(model: Any) -> Expansion:
-    """Read the expansion of a fitted model off its attributes."""
+    """The expansion of a fitted model, from its attributes."""
     names = _names(model)
     model, _ = _inner(model, None)
     check_is_fitted(model)

@@ -1,4 +1,4 @@
-"""Predictions, split into what training rows, parts of the kernel and columns contribute."""
+"""Predictions split into contributions of training rows, parts of the kernel and columns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from mercer.kernels.base import BLOCK, Kernel
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
-#: Most rows whose columns are looked at together.
+#: Most rows whose columns are processed together.
 _ROWS = 64
-#: The kind of features that have a place in their cloud, and no name.
+#: The kind of features that have a position in their cloud, but no name.
 _POINT = "point"
 #: Contributions below this share of the sum of all sizes are rounding.
 _ROUNDING = 8 * float(np.finfo(float).eps)
@@ -36,8 +36,8 @@ def explain(model: Any, X: Any) -> Explanation:
     Otherwise it is of first order: the slope of the kernel times the column's part of the inner product
     or squared distance, which is what changes if that part grows or shrinks by a small percentage.
 
-    Of a Gaussian process of :mod:`mercer.gp` the mean is explained: of a classifier's process the
-    logarithm of the odds, of counts that of the rate.
+    For a Gaussian process of :mod:`mercer.gp` the mean is explained: for a classifier the logarithm of
+    the odds, for counts the logarithm of the rate.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def explain(model: Any, X: Any) -> Explanation:
 
 
 class Feature(NamedTuple):
-    """What a feature contributes to a value."""
+    """Contribution of a feature to a value."""
 
     part: str
     kind: str
@@ -92,24 +92,24 @@ class Explanation:
     """Predictions as sums; made by :func:`explain`.
 
     Shares are absolute values divided by their sum: over all training rows, parts or columns.  Each
-    method explains one output for a row: by default the class that is predicted, so that positive
-    contributions speak for it, or the first output of a regression.  Contributions of rows and columns
-    that are zero up to rounding are left out.
+    method explains one output for a row: by default the predicted class, so that positive
+    contributions are evidence for it, or the first output of a regression.  Contributions of rows and
+    columns that are zero up to rounding are omitted.
 
     Attributes
     ----------
     outputs : tuple
-        Names of the columns of ``values``.  For classifiers the classes: of two classes the decision
-        value and its negative, of several its own value for each class or, for an SVC, the sum of the
-        decision values of its pairs in favour of the class.  With ``decision_function_shape="ovo"``
-        the pairs.  For regressions "prediction", or numbers.
+        Names of the columns of ``values``.  For classifiers the classes: with two classes the values
+        are the decision value and its negative; with more, the value of each class or, for an SVC, the
+        sum of the decision values of its pairs in favour of the class.  With
+        ``decision_function_shape="ovo"`` the pairs.  For regressions "prediction", or numbers.
     values : array of shape (m, q)
         Values of the outputs, ``intercept`` plus the sum of ``part_values``.
     intercept : array of shape (q,)
     part_names : list of str
         Terms of the kernel: columns of a part :class:`~mercer.kernels.On`, or the kernel itself.
     part_values : array of shape (m, n_parts, q)
-        What each term contributes to each output.
+        Contribution of each term to each output.
     predicted : array of shape (m,)
         What the model predicts.
     """
@@ -140,7 +140,7 @@ class Explanation:
             Position of the point in X.
         output : one of ``outputs``, optional
         top : int
-            Number of rows.
+            Number of rows to show.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class Explanation:
         )  # fmt: skip
 
     def nearest(self, row: int = 0, *, top: int = 10) -> pd.DataFrame:
-        """The training rows, or landmarks, that are most similar, among those that the model keeps.
+        """The most similar training rows, or landmarks, among those that the model keeps.
 
         Returns
         -------
@@ -176,9 +176,9 @@ class Explanation:
         return found if distances is None else found.assign(distance=distances[0][order])
 
     def parts(self, row: int = 0, *, output: Any = None) -> pd.DataFrame:
-        """What the terms of the kernel contribute: ``part``, ``contribution`` and ``share``.
+        """Contributions of the terms of the kernel: ``part``, ``contribution`` and ``share``.
 
-        With the intercept the contributions add up to the value.
+        With the intercept they add up to the value.
         """
         values = self.part_values[self._at(row)[0], :, self._output(row, output)]
         first = _largest(values, len(values))
@@ -188,7 +188,7 @@ class Explanation:
         )
 
     def columns(self, row: int = 0, *, output: Any = None, top: int = 20) -> pd.DataFrame:
-        """What columns, words, labels, substrings and neighbours contribute.
+        """Contributions of columns, words, labels, substrings and neighbours.
 
         Returns
         -------
@@ -205,7 +205,7 @@ class Explanation:
 
     @property
     def tells_columns(self) -> bool:
-        """Whether the kernel tells features apart that points have in common, for :meth:`typical`."""
+        """Whether the kernel distinguishes features that points share, for :meth:`typical`."""
         return bool(self._kinds - {_POINT})
 
     @property
@@ -221,10 +221,10 @@ class Explanation:
         return kernel.column_blocks() if isinstance(kernel, Kernel) else {}
 
     def typical(self, *, top: int = 10) -> pd.DataFrame:
-        """What speaks for each class: mean contributions over the points that are predicted as it.
+        """Evidence for each class: mean contributions over the points that are predicted as it.
 
         For regressions, the mean size of the contributions to each output over all points.  Points of
-        clouds are left out: they have places in their clouds, which nothing connects.
+        clouds are omitted: their positions in different clouds are unrelated.
 
         Returns
         -------
@@ -287,7 +287,7 @@ class Explanation:
             yield self._expansion.row_kind, self._row_names[k], float(products[k]), share, True
 
     def _blocks(self, rows: Index | None = None) -> Iterator[Index]:
-        """Positions of points that are looked at together."""
+        """Positions of points that are processed together."""
         rows = np.arange(count(self._X)) if rows is None else rows
         size = max(1, min(_ROWS, BLOCK // max(len(self._expansion.rows), 1)))
         return (rows[start : start + size] for start in range(0, len(rows), size))
@@ -295,7 +295,7 @@ class Explanation:
     def _at(self, row: int) -> Index:
         """The position of a point, in an array."""
         if not -count(self._X) <= row < count(self._X):
-            raise IndexError(f"{count(self._X)} points are explained, and none at position {row}")
+            raise IndexError(f"{count(self._X)} points are explained, but none at position {row}")
         return np.array([int(row) % count(self._X)])
 
     def _output(self, row: int, output: Any) -> int:
@@ -326,7 +326,7 @@ class Explanation:
         return sum(parts, np.zeros((len(rows), len(found.rows))))
 
     def _products(self, rows: Index, outputs: Index) -> Array:
-        """What training rows contribute to one output for each row."""
+        """Contributions of training rows to one output for each row."""
         return self._similarities(rows) * self._expansion.coefficients[:, outputs].T
 
     @property
@@ -408,7 +408,7 @@ def _first(values: Array, top: int, rounding: float = -1.0) -> list[tuple[int, f
 
 
 def _rounding(products: Array) -> float:
-    """What rounding may leave of zero, where the training rows contribute these."""
+    """Rounding error of zero contributions, given those of the training rows."""
     return _ROUNDING * float(np.abs(products).sum())
 
 

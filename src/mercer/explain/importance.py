@@ -35,9 +35,10 @@ def importance(
 ) -> pd.DataFrame:
     """Permutation importance of blocks of columns.
 
-    The columns of a block are shuffled together among the rows, so that what they say about each other
-    stays and what they say about the target is lost.  The importance of the block is what the score
-    loses.  Columns that say the same as another block seem unimportant: the model reads it there.
+    The columns of a block are shuffled together among the rows, which keeps their relation to each
+    other and destroys that to the target.  The importance of the block is the loss of score.  Columns
+    that carry the same information as another block seem unimportant, because the model still has the
+    other.
 
     Parameters
     ----------
@@ -76,11 +77,11 @@ def importance(
     """
     check_is_fitted(model)
     if not is_whole(n_repeats) or n_repeats < 1:
-        raise ValueError(f"n_repeats must be a whole number from 1, got {n_repeats!r}")
+        raise ValueError(f"n_repeats must be a whole number of at least 1, got {n_repeats!r}")
     if not (hasattr(X, "shape") and len(X.shape) == 2):
         raise ValueError("importance needs rows with columns: a data frame, an array or a sparse matrix")
     if count(X) != len(y):
-        raise ValueError(f"X has {count(X)} rows, and y has {len(y)} targets")
+        raise ValueError(f"X has {count(X)} rows, but y has {len(y)} targets")
     places = _places(model, X, blocks)
     scorer = check_scoring(model, scoring)
 

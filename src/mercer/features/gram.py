@@ -69,7 +69,7 @@ class GramTransformer(TransformerMixin, BaseEstimator):
             self.kernel_ = self.kernel_.learnt_from(X, y)
         if self.similarity is not None and not has_range(self.kernel_):
             warnings.warn(
-                f"{self.kernel_!r} has no range, and similarity={self.similarity} changes nothing; "
+                f"{self.kernel_!r} has no range, so similarity={self.similarity} has no effect; "
                 "leave it out, or scale a part of the kernel (its base) with scaled_to",
                 stacklevel=2,
             )

@@ -1,4 +1,4 @@
-"""What all sparse Gaussian processes share."""
+"""Base of the sparse Gaussian processes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from mercer.rows.statistics import Statistics
 
 Array = NDArray[np.float64]
 
-#: Rows that are looked at to tell whether a kernel is of any use.
+#: Rows that are tested for a degenerate kernel.
 _LOOKED_AT = 200
 #: What checkpoints hold beside numbers, text and arrays.
 _KEPT = (
@@ -46,9 +46,9 @@ _KEPT = (
 
 
 class SparseGP(BaseEstimator, ABC):
-    """A Gaussian process seen through features: harmonics of a sphere, or eigenfunctions of a space.
+    """A Gaussian process with features: harmonics of a sphere, or eigenfunctions of a space.
 
-    A subclass says what it collects of the rows and how it finds the posterior.
+    A subclass defines which sums it collects over the rows and how it finds the posterior.
     """
 
     kernel: Any
@@ -86,7 +86,7 @@ class SparseGP(BaseEstimator, ABC):
             if value is None and name == "max_features":
                 continue
             if not is_whole(value) or value < least:
-                raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
+                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
         for name in self._positive:
             value = getattr(self, name)
             if not (isinstance(value, int | float | np.number) and 0 < value < math.inf):
@@ -108,12 +108,12 @@ class SparseGP(BaseEstimator, ABC):
 
     @property
     def _opaque(self) -> bool:
-        """Whether points are of no space, such as rows of a whole table, and left to the kernel."""
+        """Whether points belong to no space, like rows of a whole table; the kernel checks them."""
         rows = getattr(self.kernel, "requires_vector_input", True)
         return isinstance(self.kernel, Kernel) and not (rows or self.kernel.point_space)
 
     def _warn_of_constants(self, where: str) -> None:
-        """Name columns that were left out because they happen to be constant in the first rows."""
+        """Warn about columns that are ignored because they are constant in the first rows."""
         inputs = self.features_.inputs
         if inputs is not None and inputs.constant_columns:
             columns = ", ".join(map(str, inputs.constant_columns))
@@ -124,17 +124,17 @@ class SparseGP(BaseEstimator, ABC):
             )
 
     def _warn_of_lengths(self, kernel: Any, rows: RowSource) -> None:
-        """Warn that lengths are ignored, if the first rows look like those of a table."""
+        """Warn that lengths are ignored if the first rows look like those of a table."""
         first = rows.first()
         if first is not None and looks_like_table(on_cpu(first.X)):
             warnings.warn(
-                f"rows of X differ in length as those of a table do, and {kernel!r} looks at directions "
+                f"rows of X differ in length as those of a table do, but {kernel!r} looks at directions "
                 "only: use inputs='table' for a table, or inputs='points' if directions are meant",
                 stacklevel=4,
             )
 
     def _few_rows(self, rows: RowSource) -> Any:
-        """Some of the first rows, if they are at hand, to look at their kernel matrix."""
+        """Some of the first rows, if available, to test their kernel matrix."""
         first = rows.first()
         return None if first is None else on_cpu(first.X[:_LOOKED_AT])
 
@@ -144,7 +144,7 @@ class SparseGP(BaseEstimator, ABC):
             warn_at_bounds(self._validate(), kernels)
 
     def _warn_if_degenerate(self, X: Any, kernel: Any, amplitude: float) -> None:
-        """Warn if the kernel that was found tells no rows apart, or finds nothing in common."""
+        """Warn if the kernel that was found sees all rows as equal, or no two of them as similar."""
         if X is not None:
             warn_if_degenerate(self.features_.gram(kernel, self.features_.check(X)), kernel, amplitude)
 
@@ -184,13 +184,15 @@ class SparseGP(BaseEstimator, ABC):
             inputs = InputMap(space.directions())
         n = inputs.dimension(rows.columns)
         if n < 2:
-            raise ValueError("X has one column, and points of a sphere at least two; see inputs='table'")
+            raise ValueError(
+                "X has one column, but points on a sphere need two or more; see inputs='table'"
+            )
         if self.inputs == "auto" and table is not None and not inputs.is_table:
             self._warn_of_lengths(kernel, rows)
         return HarmonicFeatures.of(kernel, inputs, n, self.levels, self._most, self.random_state)
 
     def _inducing_rows(self, kernel: Any, rows: RowSource) -> InducingRows:
-        """Training rows at which functions of the kernel are taken; it learns from a sample of them."""
+        """Training rows as inducing points; the kernel learns from a sample of the rows."""
         if self.inputs not in ("auto", "points") or self.levels is not None:
             raise ValueError(
                 f"inputs={self.inputs!r} and levels={self.levels!r} are for spheres; leave both out "
@@ -198,7 +200,7 @@ class SparseGP(BaseEstimator, ABC):
             )
         if not kernel.positive_semidefinite:
             raise ValueError(
-                f"{kernel!r} is not positive semidefinite, and no process has it as its covariance"
+                f"{kernel!r} is not positive semidefinite, so no process has it as its covariance"
             )
         sample = rows.sample(self.random_state)
         if not len(sample.y):
@@ -208,12 +210,12 @@ class SparseGP(BaseEstimator, ABC):
         return InducingRows.of(with_fixed_parameters(learnt), sample, self._most, self.random_state)
 
     def _with_range(self, kernel: Any, sample: Block) -> Any:
-        """The kernel with hyperparameters for rows; as they are, unless a subclass can learn them."""
+        """The kernel with hyperparameters for rows; unchanged unless a subclass can learn them."""
         return kernel
 
     @property
     def _most(self) -> int:
-        """Number of features, where there is no end to them."""
+        """Number of features, if there are infinitely many."""
         return USUAL if self.max_features is None else self.max_features
 
     def _compatible(self, kernel: Any) -> Any:
@@ -286,9 +288,9 @@ class SparseGP(BaseEstimator, ABC):
 
 
 class VariationalGP(SparseGP):
-    """Gaussian processes behind a likelihood that is not Gaussian, fitted by passes over the rows.
+    """Gaussian processes with a non-Gaussian likelihood, fitted by passes over the rows.
 
-    A subclass names its :class:`~mercer.gp.likelihoods.Likelihood`; that is all it needs.
+    A subclass only names its :class:`~mercer.gp.likelihoods.Likelihood`.
     """
 
     likelihood_: Likelihood
@@ -343,22 +345,22 @@ class VariationalGP(SparseGP):
         ----------
         X : array, tensor, memory map, sparse matrix or data frame of shape (m, d); or blocks
             Blocks are a list (or another iterable that can be read again) of pairs (X, y) or triples
-            (X, y, weight), with ``y=None`` here, or :class:`ParquetBlocks`.  Of Dask arrays and data
-            frames each partition is summed up where it is; they are computed in each pass, unless
-            ``persist`` keeps them.
+            (X, y, weight), with ``y=None`` here, or :class:`ParquetBlocks`.  Partitions of Dask arrays
+            and data frames are summed where they are, and are computed in each pass unless they are
+            persisted.
         y : array of shape (m,)
             Labels of a classifier, or counts.
         sample_weight : array of shape (m,), optional
             How often each row counts.
         checkpoint : path, optional
-            A file for the state after each pass, and for the sums of the pass under way.  If a fit of
-            the same model to the same rows was stopped, it resumes from there; when the fit is done,
-            the file is deleted.  Other files and damaged ones are refused.
+            A file for the state after each pass and for the sums of the current pass, from which an
+            interrupted fit of the same model to the same rows resumes; it is deleted when the fit is
+            done.  Other files and damaged ones are refused.
         """
         rows = self._rows(X, y, sample_weight, **self._target_options)
         if not rows.repeatable:
             raise ValueError(
-                f"{type(self).__name__} passes over the rows several times, and an iterator can be read "
+                f"{type(self).__name__} passes over the rows several times, but an iterator can be read "
                 "only once; give a list of blocks, ParquetBlocks or arrays"
             )
         kept = self._start(rows, checkpoint)
@@ -404,7 +406,7 @@ class VariationalGP(SparseGP):
         return mean + self.likelihood_.offset, variance
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Expected targets, with their standard deviations if wanted."""
+        """Expected targets, optionally with their standard deviations."""
         outputs = ((float,),) * (1 + return_std)
         return self._apply("_predict", X, *outputs, return_std=return_std)
 

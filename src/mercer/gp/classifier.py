@@ -20,12 +20,13 @@ Array = NDArray[np.float64]
 class SphericalGPClassifier(ClassifierMixin, VariationalGP):
     """Gaussian process classification by spherical harmonics, with calibrated probabilities.
 
-    ``p(y = 1 | x) = 1 / (1 + exp(-f(x) - c))``, f a Gaussian process with a zonal kernel and c the
-    logarithm of the odds of the class.  The posterior of f is approximated by a normal distribution
-    that maximises a lower bound of the evidence, by natural-gradient steps: each is one pass over the
-    rows that collects weighted sums of ``phi phi'``, after which hyperparameters are optimised without
-    further passes.  A step that lowers the bound is halved.  With more than two classes there is a
-    process for each against the rest, and probabilities are scaled to add up to one.
+    ``p(y = 1 | x) = 1 / (1 + exp(-f(x) - c))``, where f is a Gaussian process with a zonal kernel and
+    c the logarithm of the odds of the class.  The posterior of f is approximated by a normal
+    distribution that maximises a lower bound on the evidence, by natural-gradient steps.  Each step is
+    one pass over the rows that collects weighted sums of ``phi phi'``; hyperparameters are then
+    optimised without further passes.  A step that lowers the bound is halved.  With more than two
+    classes there is one process for each class against the rest, and probabilities are scaled to sum
+    to one.
 
     A pass costs O(m M^2) for each process, in memory for a block of rows and a few M x M matrices.
 
@@ -43,23 +44,23 @@ class SphericalGPClassifier(ClassifierMixin, VariationalGP):
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
-        Whether rows are those of a table or points of the kernel's space; "auto" decides by the kernel,
-        and warns if the lengths of rows for ``Sphere()`` vary as those of a table do.
+        Whether rows are those of a table or points of the kernel's space.  "auto" decides by the
+        kernel, and warns if the lengths of rows for ``Sphere()`` vary like those of a table.
     bias : float
         The constant column, in units of the standardised ones.
     amplitude : float
-        Variance of f, times ``k(x, x)``; where optimisation starts, or what is used.
+        Variance of f, times ``k(x, x)``: the start of the optimisation, or the fixed value.
     class_prior : array of shape (n_classes,), optional
-        Probabilities of the classes where the model will be used, if they differ from those in the
-        training rows; in the order of ``classes_``.
+        Probabilities of the classes in use, if they differ from those in the training rows; in the
+        order of ``classes_``.
     optimize : bool
         Maximise the bound over amplitude and the kernel's hyperparameters, for each process.
     n_restarts : int
-        Further starts of the first optimisation.
+        Additional starts of the first optimisation.
     max_iter : int
-        Most passes.
+        Largest number of passes.
     tol : float
-        Stop when the bound rises by less than this for each row.
+        Stop when the bound rises by less than this per row.
     random_state : int
         Seed of restarts and of directions of incomplete levels.
 
@@ -126,7 +127,7 @@ class SphericalGPClassifier(ClassifierMixin, VariationalGP):
         super()._infer(rows, tally, checkpoint)
 
     def _prior_ratio(self, frequencies: Array) -> Array:
-        """Odds by which the classes are more frequent in use than in training."""
+        """Odds of the classes in use relative to those in training."""
         if self.class_prior is None:
             return np.ones_like(frequencies)
         try:
@@ -154,7 +155,7 @@ class SphericalGPClassifier(ClassifierMixin, VariationalGP):
         return p / p.sum(axis=1, keepdims=True)
 
     def decision_function(self, X: Any) -> Array:
-        """Logarithms of the odds: of the second of two classes, or of each class against the rest."""
+        """Logarithms of the odds of the second of two classes, or of each class against the rest."""
         check_is_fitted(self)
         wide = () if len(self.classes_) == 2 else (len(self.classes_),)
         return self._apply("_log_odds", X, (float, *wide))

@@ -13,8 +13,8 @@ from mercer.gp.likelihoods import Poisson
 class SphericalGPPoissonRegressor(RegressorMixin, VariationalGP):
     """Gaussian process regression of counts by spherical harmonics.
 
-    ``y ~ Poisson(exp(f(x) + c))``, f a Gaussian process with a zonal kernel and c the logarithm of the
-    average count.  Inference and cost are those of :class:`SphericalGPClassifier`.
+    ``y ~ Poisson(exp(f(x) + c))``, where f is a Gaussian process with a zonal kernel and c the
+    logarithm of the average count.  Inference and cost are those of :class:`SphericalGPClassifier`.
 
     Parameters
     ----------

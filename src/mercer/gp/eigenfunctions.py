@@ -1,4 +1,4 @@
-"""Features of spaces that offer eigenfunctions: those whose points are all alike, and finite ones."""
+"""Features of spaces with eigenfunctions: homogeneous ones and finite ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOG_MOST = 600.0
 
 @dataclass(frozen=True, eq=False)
 class EigenFeatures(Features):
-    """Eigenfunctions that a space offers."""
+    """Eigenfunctions of a space."""
 
     basis: Eigenfunctions
     space: Any
@@ -51,15 +51,12 @@ class EigenFeatures(Features):
         return len(self.basis.eigenvalues)
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """See :class:`Features`."""
         return self.basis.check(on_cpu(X), name)
 
     def gram(self, kernel: Any, rows: Any) -> Array:
-        """See :class:`Features`."""
         return self.basis.gram(kernel, rows)
 
     def serves(self, kernel: Any, inputs: str) -> bool:
-        """See :class:`Features`."""
         right = bool(kernel.laplacian_space == self.space)
         if right:
             kernel.log_weights_at(self.basis.eigenvalues, self.n)  # refuses parameters out of range
@@ -67,11 +64,10 @@ class EigenFeatures(Features):
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Features`."""
         return self.basis.fingerprint
 
     def _spectrum(self, kernel: Any) -> tuple[Array, Array]:
-        """Weights of all eigenvalues, kept and left out, and derivatives of their logarithms.
+        """Weights of all eigenvalues, kept and omitted, and derivatives of their logarithms.
 
         Those of a normalised kernel are relative to the largest.
         """
@@ -79,7 +75,7 @@ class EigenFeatures(Features):
         logs = kernel.log_weights_at(eigenvalues, self.n)
         top = float(logs.max())
         if top == -np.inf:
-            raise ValueError(f"{kernel!r} has the weight zero at all eigenvalues")
+            raise ValueError(f"{kernel!r} has weight zero at all eigenvalues")
         if not kernel.normalized and abs(top) > _LOG_MOST:
             raise ValueError(f"{kernel!r} has the eigenvalue exp({top:.6g}); use normalized=True")
         scores = np.zeros((len(logs), len(kernel.free())))
@@ -90,7 +86,7 @@ class EigenFeatures(Features):
 
 @dataclass(frozen=True, eq=False)
 class HomogeneousFeatures(EigenFeatures):
-    """Eigenfunctions on a space whose points are all alike: k(x, x) is the same everywhere."""
+    """Eigenfunctions on a homogeneous space, where k(x, x) is the same everywhere."""
 
     @property
     def n_rest(self) -> int:  # type: ignore[override]
@@ -98,12 +94,10 @@ class HomogeneousFeatures(EigenFeatures):
         return len(self.basis.rest_eigenvalues)
 
     def write(self, rows: Any, out: Array) -> Array:
-        """See :class:`Features`."""
         out[:] = self.basis.values(rows)
         return self.basis.rest(rows)
 
     def weights(self, kernel: Any) -> PriorWeights:
-        """See :class:`Features`."""
         a, scores = self._spectrum(kernel)
         if kernel.normalized:
             a = a / (a @ self.basis.mean_squares)
@@ -116,9 +110,9 @@ class HomogeneousFeatures(EigenFeatures):
 class FiniteFeatures(EigenFeatures):
     """Eigenfunctions on a space of finitely many points, such as the nodes of a graph.
 
-    Sums are collected point by point: the sum of weights at each, and of targets.  Whatever functions a
-    kernel makes of the eigenfunctions, their sums follow from these; a normalised kernel divides them by
-    ``k(x, x)^(1/2)``, which is not the same at all points.
+    Sums of weights and targets are collected at each point.  Sums of any functions of the points
+    follow from these, such as the eigenfunctions of a normalised kernel, which are divided by ``k(x,
+    x)^(1/2)``.
     """
 
     n_rest = 0
@@ -135,11 +129,9 @@ class FiniteFeatures(EigenFeatures):
         return np.empty((len(out), 0))
 
     def weights(self, kernel: Any) -> PriorWeights:
-        """See :class:`Features`."""
         return self.at(kernel).weights(kernel)
 
     def sums(self, rows: Any, outputs: int, beside: Any = None) -> RowSums:
-        """See :class:`Features`."""
         return PointSums(self.n_points, outputs)
 
     def at(self, kernel: Any) -> TabulatedFunctions:
@@ -173,7 +165,6 @@ class PointSums(RowSums):
         self.gram, self.linear, self.rest = np.zeros(points), np.zeros((points, outputs)), np.zeros(0)
 
     def add(self, rows: Any, w: Array, t: Array, values: tuple[Array, Array] | None = None) -> None:
-        """See :class:`RowSums`."""
         self.gram += np.bincount(rows, w, len(self.gram))
         for i, column in enumerate(t.T):
             self.linear[:, i] += np.bincount(rows, column, len(self.gram))
@@ -192,7 +183,7 @@ class TabulatedFunctions:
     table : array of shape (n, M)
         The functions at all points.
     left : array of shape (n,)
-        What they leave out of k(x, x).
+        The part of k(x, x) that they omit.
     scores, scale_slopes, left_slopes : arrays of shape (M, p), (n, p) and (n, p)
         Derivatives s, h, and those of ``left``.
     """

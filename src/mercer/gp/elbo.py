@@ -23,7 +23,7 @@ _RANK = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """A Gaussian process with the covariance ``amplitude * kernel``, seen through features."""
+    """A Gaussian process with the covariance ``amplitude * kernel``, represented by features."""
 
     amplitude: float
     weights: PriorWeights
@@ -41,7 +41,7 @@ class Prior:
         return self.amplitude * self.weights.variances
 
     def left(self, psi: Array) -> Any:
-        """Variance that the features leave out, where the functions psi_r have given values, or sums."""
+        """Variance that the features omit, for given values or sums of the functions psi_r."""
         return self.amplitude * (psi @ placed(self.weights.rest, psi))
 
     def left_slopes(self, psi: Array) -> Array:
@@ -53,9 +53,9 @@ class Prior:
 class Bound:
     """The bound on the log evidence as a function of prior variances and noise.
 
-    ``f(x) = phi(x)' w`` with ``w_j ~ N(0, a_j)`` is part of a process; what is left has the variance
-    ``left``, summed over the rows.  Targets have noise of variance s.  With ``G = Phi' Phi``,
-    ``b = Phi' y`` and ``B = I + A^(1/2) G A^(1/2) / s``, the bound of one output is
+    ``f(x) = phi(x)' w`` with ``w_j ~ N(0, a_j)`` is part of a process; the rest has the variance
+    ``left``, summed over the rows.  Targets have noise of variance s.  With ``G = Phi' Phi``, ``b =
+    Phi' y`` and ``B = I + A^(1/2) G A^(1/2) / s``, the bound of one output is
 
     ``-(m log(2 pi s) + log |B| + (y'y - b' A^(1/2) B^-1 A^(1/2) b / s) / s + left / s) / 2``.
 
@@ -89,7 +89,7 @@ class Bound:
         return replace(self, gram=F.T @ F, linear=F.T @ z, rank=len(F))
 
     def placed(self, like: Any) -> Bound:
-        """The same with the large matrix where another array lives; solutions are for values alone."""
+        """The same with the large matrix on the device of an array; solutions are for values alone."""
         small = self.gram.ndim == 1 or self._factor is not None
         return self if small else replace(self, gram=placed(self.gram, like))
 
@@ -189,7 +189,7 @@ class Solution:
         return np.sqrt(self.variances)[:, None] * self.beta
 
     def placed(self, like: Any) -> Posterior:
-        """What moments at rows need, where another array lives."""
+        """What moments at rows need, on the device of another array."""
         weights, scales = placed(self.mean, like), placed(np.sqrt(self.variances), like)
         return Posterior(weights, scales, placed(self.root, like), self.few)
 
@@ -208,7 +208,7 @@ class Solution:
         return (scaled - part if self.few else part) * roots
 
     def explained_covariance(self, phi: Array) -> Array:
-        """How far the data lower the covariance of ``phi w`` between each pair of rows."""
+        """Reduction of the covariance of ``phi w`` by the data, between each pair of rows."""
         scaled = phi * np.sqrt(self.variances)
         part = scaled @ self.root.T
         return part @ part.T if self.few else scaled @ scaled.T - part @ part.T
@@ -218,7 +218,7 @@ class Solution:
 class Posterior:
     """Moments of ``phi w`` for rows phi of features; see :class:`Solution`.
 
-    Its arrays live where the features do, and moments come back in main memory.
+    Its arrays are on the device of the features; moments are returned in main memory.
     """
 
     weights: Any

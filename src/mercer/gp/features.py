@@ -1,4 +1,4 @@
-"""Functions of rows that sparse Gaussian processes are seen through."""
+"""Functions of rows that represent sparse Gaussian processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONGEST = 1e70
 
 @dataclass(frozen=True, eq=False)
 class PriorWeights:
-    """What a kernel is, seen through features ``phi_j`` that leave functions ``psi_r`` out.
+    """A kernel in terms of features ``phi_j`` and of functions ``psi_r`` that represent the rest.
 
     ``k(x, x) = sum_j variances_j phi_j(x)^2 + sum_r rest_r psi_r(x)``.  ``slopes`` are derivatives of
     the logarithms of the variances, and ``rest_slopes`` of the rest, by the logarithms of the kernel's
@@ -64,7 +64,7 @@ class Functions(Protocol):
 
 
 class Features(ABC):
-    """Functions of rows with independent weights: values, prior variances, and what they leave out.
+    """Functions of rows with independent weights: values, prior variances, and the rest.
 
     Sums over rows of products of these functions are collected once.  Where the functions themselves
     depend on the kernel (:meth:`at`), sums are collected from which theirs follow (:meth:`project`).
@@ -79,18 +79,18 @@ class Features(ABC):
 
     @abstractmethod
     def check(self, X: Any, name: str = "X") -> Any:
-        """Rows as the other methods take them, checked."""
+        """Checked rows, in the form that the other methods take."""
 
     @abstractmethod
     def write(self, rows: Any, out: Any) -> Any:
         """Write the functions at checked rows; returns the functions psi_r there, shape (m, R).
 
-        Arrays live where the rows do.
+        Arrays are on the device of the rows.
         """
 
     @abstractmethod
     def weights(self, kernel: Any) -> PriorWeights:
-        """Prior variances for a kernel, and what they leave out."""
+        """Prior variances for a kernel, and the rest."""
 
     @abstractmethod
     def gram(self, kernel: Any, rows: Any) -> Array:
@@ -103,22 +103,22 @@ class Features(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """A text that other features do not have: statistics of different ones must not be added."""
+        """A text that identifies the features: statistics of different ones must not be added."""
 
     def sums(self, rows: Any, outputs: int, beside: Any = None) -> RowSums:
-        """Where sums over checked rows are collected, in a thread that has others ``beside``."""
+        """An accumulator of sums over checked rows; it shares buffers with one ``beside`` it."""
         return ProductSums(self, rows, outputs, beside)
 
     def lanes(self, rows: Any) -> int:
-        """How many threads share a loop over checked rows."""
+        """Number of threads for a loop over checked rows."""
         return engine_for(rows).lanes(rows)
 
     def height(self, rows: Any) -> int:
-        """How many checked rows to evaluate the functions at, at a time."""
+        """Number of checked rows at which the functions are evaluated at a time."""
         return engine_for(rows).rows_at_once(rows, ROWS, self.size)
 
     def buffer(self, rows: Any) -> Any:
-        """Room for the functions at so many rows."""
+        """Buffer for the functions at that many rows."""
         return filled((min(self.height(rows), count(rows)), self.size), 0.0, rows)
 
     def at(self, kernel: Any) -> Functions:
@@ -134,7 +134,7 @@ class Features(ABC):
         return rest
 
     def function_slopes(self, solution: Solution, prior: Prior, bound: Bound) -> Array | float:
-        """Derivatives of the bound by the kernel's hyperparameters, through the functions."""
+        """Derivatives of the bound in the kernel's hyperparameters, through the functions."""
         return 0.0
 
 
@@ -156,7 +156,7 @@ class SphericalFeatures(Features):
 
     @property
     def whole(self) -> float | None:
-        """What squares of the last group would add up to if it were complete; None if it is."""
+        """Sum of squares of the last group if it were complete; None if it is."""
         return None
 
     @abstractmethod
@@ -166,19 +166,18 @@ class SphericalFeatures(Features):
     @property
     @abstractmethod
     def _identity(self) -> tuple[Any, ...]:
-        """What tells these functions from others."""
+        """What distinguishes these functions from others."""
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """See :class:`Features`."""
         if self.inputs.dimension(X.shape[1]) != self.n:
             columns = self.n - self.inputs.is_table
-            raise ValueError(f"{name} has {X.shape[1]} columns, but {columns} in the rows before")
+            raise ValueError(f"{name} has {X.shape[1]} columns, but {columns} in earlier rows")
         rows = self.inputs.space.check(self.inputs.rows(X), name)
         if self.power:
             long = row_lengths(rows) > _LONGEST
             if bool(long.any()):
                 first = int(on_cpu(long).argmax())
-                raise ValueError(f"row {first} of {name} is too long for floating numbers")
+                raise ValueError(f"row {first} of {name} is too long for floating-point numbers")
         return rows
 
     def write(self, rows: Any, out: Any) -> Any:
@@ -198,11 +197,9 @@ class SphericalFeatures(Features):
         return 0.0
 
     def gram(self, kernel: Any, rows: Any) -> Array:
-        """See :class:`Features`."""
         return np.asarray(kernel.realise(int(rows.shape[1])).gram(rows))
 
     def serves(self, kernel: Any, inputs: str) -> bool:
-        """See :class:`Features`."""
         kernel.require_levels()
         table = reads_table(kernel.space, inputs)
         right_space = table or kernel.space.directions() == self.inputs.space
@@ -210,7 +207,6 @@ class SphericalFeatures(Features):
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Features`."""
         inputs = self.inputs
         parts = (inputs.space, inputs.bias, inputs.mean, inputs.scale, self.power, *self._identity)
         shown = [p.tobytes().hex() if isinstance(p, np.ndarray) else repr(p) for p in parts]
@@ -229,7 +225,7 @@ class HarmonicFeatures(SphericalFeatures):
     def of(
         cls, kernel: Any, inputs: InputMap, n: int, levels: Any, most: int | None, seed: int
     ) -> HarmonicFeatures:
-        """Choose harmonics for a kernel: levels of weight zero are left out unless asked for."""
+        """Choose harmonics for a kernel; levels of weight zero are skipped unless requested."""
         if levels is None:
             levels = kernel.nonzero_levels(n)
         harmonics = SphericalHarmonics(n, levels, most, seed)
@@ -237,7 +233,6 @@ class HarmonicFeatures(SphericalFeatures):
 
     @property
     def n(self) -> int:
-        """See :class:`SphericalFeatures`."""
         return self.harmonics.n
 
     @property
@@ -262,7 +257,6 @@ class HarmonicFeatures(SphericalFeatures):
         return None if share == 1 else self.counts[-1] / share
 
     def weights(self, kernel: Any) -> PriorWeights:
-        """See :class:`Features`."""
         levels = kernel.level_weights(self.n, self.harmonics.level_numbers)
         rest, rest_slopes = np.array([levels.rest]), levels.rest_slopes[None, :]
         if self.whole is not None:

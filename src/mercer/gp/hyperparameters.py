@@ -21,10 +21,10 @@ from mercer.rows.statistics import Statistics
 
 Array = NDArray[np.float64]
 
-#: Ranges of the amplitude and of the noise, both variances in units of the targets'.
+#: Ranges of the amplitude and of the noise, both in units of the variance of the targets.
 AMPLITUDES = (1e-6, 1e9)
 NOISES = (1e-7, 1e2)
-#: Amplitudes up to this one are those of processes that found noise alone.
+#: Processes with a smaller amplitude have found noise alone.
 FLAT = 10 * AMPLITUDES[0]
 #: Amplitudes and noises from which the search begins anew if it found noise alone.
 _AGAIN = np.log([(a, s) for a in (1.0, 1e2, 1e4, 1e6) for s in (1e-1, 1e-3, 1e-5)])
@@ -64,7 +64,7 @@ class Evidence:
         return cls(bound, features, sums.rest, kernel)
 
     def placed(self, like: Any) -> Evidence:
-        """The same with the matrix of sums where another array lives."""
+        """The same with the matrix of sums on the device of another array."""
         return replace(self, bound=self.bound.placed(like))
 
     @property
@@ -111,9 +111,9 @@ class Evidence:
     def maximise(
         self, start: Array, restarts: int, rng: np.random.Generator, max_iter: int = 200
     ) -> tuple[Array, float]:
-        """The best theta that L-BFGS finds from the start and from points about it, and the bound there.
+        """The best theta that L-BFGS finds from the start and points around it, and the bound there.
 
-        Starts that fail (noise below the rounding of so many rows) count as worst.
+        Starts that fail (noise below the rounding error of many rows) count as worst.
         """
         low, high = self.bounds.T
         stray = math.log(_STRAY) * rng.uniform(-1, 1, size=(restarts, len(start)))
@@ -145,8 +145,8 @@ class Evidence:
     def _polished(self, theta: Array, value: float) -> tuple[Array, float]:
         """The maximum near theta to working precision, by Newton's method.
 
-        Where L-BFGS stops depends on the last digits of the sums, and the maximum is flat.  The answer
-        must not depend on how the rows were split.
+        The maximum is flat, so the point where L-BFGS stops depends on the last digits of the sums.
+        The result must not depend on how the rows were split.
         """
         low, high = self.bounds.T
         free = np.flatnonzero((theta > low + 2 * _STEP) & (theta < high - 2 * _STEP))
@@ -186,7 +186,7 @@ class Evidence:
 def descending(
     value_and_gradient: Callable[[Array], tuple[float, Array]], scale: float
 ) -> Callable[[Array], tuple[float, Array]]:
-    """A bound turned over for a minimiser, in units of ``scale``; high where it cannot be computed."""
+    """The negative of a bound in units of ``scale``, for a minimiser; large if it cannot be computed."""
 
     def descent(theta: Array) -> tuple[float, Array]:
         try:

@@ -15,7 +15,8 @@ from mercer.spaces import Space
 
 Array = NDArray[np.float64]
 
-#: Fewest and most rows by which tables are told from directions, and how much their lengths vary then.
+#: Fewest and most rows that distinguish tables from directions, and the variation of lengths in
+#: tables.
 _FEWEST, _LOOKS, _TABLE = 30, 500, 0.75
 #: Distance of the quartiles of the normal distribution, in standard deviations.
 _QUARTILES = 1.349
@@ -25,10 +26,11 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class InputMap:
-    """How rows become points of a sphere.
+    """A map from rows to points of a sphere.
 
-    A table's columns are centred and scaled, and a constant one is appended: ``z = ((x - m) / s, b)``, a
-    point in the direction ``z / |z|``.  Otherwise rows are points of a space already, and m is None.
+    Columns of a table are centred and scaled, and a constant one is appended: ``z = ((x - m) / s,
+    b)``, a point in the direction ``z / |z|``.  Otherwise rows are already points of a space, and m is
+    None.
     """
 
     space: Any
@@ -48,7 +50,7 @@ class InputMap:
 
     @property
     def constant_columns(self) -> list[int]:
-        """Numbers of columns of a table that are left out because they are constant."""
+        """Indices of columns of a table that are ignored because they are constant."""
         return [] if self.scale is None else np.flatnonzero(np.isinf(self.scale)).tolist()
 
     def rows(self, X: Any) -> Any:
@@ -78,12 +80,12 @@ def reads_table(space: Space, inputs: str) -> bool:
 def looks_like_table(X: Any) -> bool:
     """Whether the lengths of rows vary about as much as their directions, or more.
 
-    ``(n - 1) v / (n s)``, with v the variance of the logarithms of lengths (by their quartiles: single
-    rows do not matter) and s the part of unit vectors off their main axis, ``1 - 1 / n`` if they go all
-    ways alike.  It is 0 for rows of one length, 0.34 for normal rows of two columns, 0.21 of three and
-    0.05 of ten; 0.94 for scikit-learn's iris, 1.2 for its diabetes in their own units, and above 40 for
-    wine and breast cancer, where one column is nearly all of the length.  Columns that were standardised
-    cannot be told from directions.
+    The criterion is ``(n - 1) v / (n s)``, where v is the variance of the logarithms of lengths (by
+    their quartiles, so that single rows do not matter) and s the part of unit vectors off their main
+    axis, ``1 - 1 / n`` if they are isotropic.  It is 0 for rows of equal length, 0.34 for normal rows
+    of two columns, 0.21 of three and 0.05 of ten; 0.94 for scikit-learn's iris, 1.2 for its diabetes
+    in their own units, and above 40 for wine and breast cancer, where one column makes up nearly all
+    of the length.  Standardised columns cannot be distinguished from directions.
     """
     if sparse.issparse(X):  # counts of words, as a rule
         return False

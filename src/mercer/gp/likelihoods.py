@@ -1,4 +1,4 @@
-"""How targets depend on the process, where the noise is not Gaussian."""
+"""Likelihoods of targets given the process, other than Gaussian noise."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Expectations:
 
 
 class Tally(Protocol):
-    """What must be known of the targets before the first pass; those of two parts add up."""
+    """What must be known about the targets before the first pass; tallies can be added."""
 
     @property
     def weight(self) -> float:
@@ -47,11 +47,12 @@ class Tally(Protocol):
 
 
 class Likelihood(ABC):
-    """A log-concave likelihood of targets, each given a process of its own.
+    """A log-concave likelihood of targets, each given its own process.
 
-    A subclass is a frozen data class; its fields are what it learns from the tally of all targets
-    (:meth:`fitted`).  It writes :meth:`terms`, and means over the process follow by Gauss-Hermite
-    quadrature, or :meth:`expectations` itself.  An estimator is then a class of a few lines::
+    A subclass is a frozen data class; its fields are learnt from the tally of all targets
+    (:meth:`fitted`).  It implements :meth:`terms`, from which means over the process follow by
+    Gauss-Hermite quadrature, or :meth:`expectations` directly.  An estimator is then a class of a few
+    lines::
 
         class MyRegressor(RegressorMixin, VariationalGP):
             likelihood = MyLikelihood()
@@ -62,7 +63,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def tally(self, block: Block) -> Tally:
-        """What must be known of the targets, of one block; targets that cannot be are refused."""
+        """The tally of the targets of one block; invalid targets are refused."""
 
     @abstractmethod
     def fitted(self, tally: Any) -> Self:
@@ -71,7 +72,7 @@ class Likelihood(ABC):
     @property
     @abstractmethod
     def offset(self) -> Array:
-        """A number added to each process: where it is constant and fits the average target."""
+        """A constant added to each process, which fits the average target."""
 
     @abstractmethod
     def encode(self, block: Block) -> Array:
@@ -93,7 +94,7 @@ class Likelihood(ABC):
         return Expectations(value, slope, curvature)
 
     def start(self, y: Array, offset: float) -> Array:
-        """A first guess of the process, less the offset, from each target alone; by default none."""
+        """A first guess of the process, minus the offset, from each target alone; by default none."""
         return np.zeros_like(y)
 
     @abstractmethod
@@ -113,11 +114,9 @@ class Bernoulli(Likelihood):
     kinds = (LabelTally,)
 
     def tally(self, block: Block) -> LabelTally:
-        """See :class:`Likelihood`."""
         return LabelTally.of(block)
 
     def fitted(self, tally: LabelTally) -> Self:
-        """See :class:`Likelihood`."""
         tally.check()
         return replace(self, labels=tally.labels, frequencies=tally.weights / tally.weight)
 
@@ -133,16 +132,13 @@ class Bernoulli(Likelihood):
         return np.log(shown) - np.log1p(-shown)
 
     def encode(self, block: Block) -> Array:
-        """See :class:`Likelihood`."""
         return (block.labels()[:, None] == self.labels[self._own]).astype(float)
 
     def terms(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        """See :class:`Likelihood`."""
         p = expit(f)
         return y * f - np.logaddexp(0.0, f), y - p, p * (1 - p)
 
     def predict(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """See :class:`Likelihood`."""
         p = mean_probability(mean, variance)
         return p, p * (1 - p)
 
@@ -180,11 +176,9 @@ class Poisson(Likelihood):
     kinds = (TargetTotals,)
 
     def tally(self, block: Block) -> TargetTotals:
-        """See :class:`Likelihood`."""
         return TargetTotals.of(block, self.encode(block)[:, 0])
 
     def fitted(self, tally: TargetTotals) -> Self:
-        """See :class:`Likelihood`."""
         (average,) = tally.means
         if average == 0:
             raise ValueError("all counts are zero; there is nothing to learn a rate from")
@@ -196,32 +190,29 @@ class Poisson(Likelihood):
         return np.log([self.average])
 
     def encode(self, block: Block) -> Array:
-        """See :class:`Likelihood`."""
         one_column(block.y)
         y = block.targets()
         if y.min() < 0:
             raise ValueError(
-                f"row {int((y < 0).argmax())} of {block.called('y')} is negative; counts are not"
+                f"row {int((y < 0).argmax())} of {block.called('y')} is negative; counts cannot be"
             )
         if y.max() > LARGEST:
             raise ValueError(
-                f"row {int(y.argmax())} of {block.called('y')} is {y.max():.3g}, whose square is no "
-                "number; rescale y"
+                f"row {int(y.argmax())} of {block.called('y')} is {y.max():.3g}, whose square is out of "
+                "range; rescale y"
             )
         return y
 
     def expectations(self, y: Array, mean: Array, variance: Array) -> Expectations:
-        """See :class:`Likelihood`."""
         with np.errstate(over="ignore"):  # infinite rates have the value -inf, and are stepped back from
             rate = np.exp(mean + variance / 2)
         return Expectations(y * mean - rate - gammaln(y + 1), y - rate, rate)
 
     def start(self, y: Array, offset: float) -> Array:
-        """Halfway between count and average: from the average alone large counts would overshoot."""
+        """Halfway between count and average: from the average, steps for large counts overshoot."""
         return np.log1p(y / math.exp(offset)) - math.log(2)
 
     def predict(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """See :class:`Likelihood`."""
         rate = np.exp(mean + variance / 2)
         return rate, rate + rate**2 * np.expm1(variance)
 

@@ -32,12 +32,13 @@ _ARD_STEPS = 40
 class SphericalGPRegressor(RegressorMixin, SparseGP):
     """Gaussian process regression by spherical harmonics or inducing points, in one pass over the rows.
 
-    ``y = f(x) + noise``, f a Gaussian process with a zonal kernel ``sum_l a_l N_l P_l``.  Its features
-    phi are the harmonics of the sphere.  Their prior covariance is diagonal, and they do not depend on
-    the kernel's hyperparameters.  Sums over rows of ``phi phi'`` and ``phi y`` are collected once.
-    Everything else follows from them, at a cost of O(M^3) a step whatever the number of rows: the
-    hyperparameters, which maximise a lower bound of the evidence (by L-BFGS with exact gradients), the
-    posterior and the bound.  On other spaces the eigenfunctions of the Laplacian replace the harmonics.
+    ``y = f(x) + noise``, where f is a Gaussian process with a zonal kernel ``sum_l a_l N_l P_l``.  Its
+    features phi are the harmonics of the sphere.  Their prior covariance is diagonal, and they do not
+    depend on the kernel's hyperparameters.  Sums over rows of ``phi phi'`` and ``phi y`` are collected
+    once.  Everything else follows from them, at a cost of O(M^3) per step whatever the number of rows:
+    the hyperparameters, which maximise a lower bound on the evidence (by L-BFGS with exact gradients),
+    the posterior and the bound.  On other spaces the eigenfunctions of the Laplacian replace the
+    harmonics.
 
     Columns of a table are standardised and a constant column is appended, so that rows become
     directions; the arc-cosine kernel keeps the lengths of rows too.  Kernels on ``Sphere()`` and
@@ -57,15 +58,15 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     levels : int or sequence of int, optional
         Number of levels, or level numbers; by default those where the kernel has weight.
     inputs : {"auto", "table", "points"}
-        Whether rows are those of a table or points of the kernel's space; "auto" decides by the kernel,
-        and warns if the lengths of rows for ``Sphere()`` vary as those of a table do.
+        Whether rows are those of a table or points of the kernel's space.  "auto" decides by the
+        kernel, and warns if the lengths of rows for ``Sphere()`` vary like those of a table.
     bias : float
         The constant column, in units of the standardised ones.
     ard : bool
         Learn a scale for each column of a table from at most 20000 rows, by gradients of the bound (at
         most 50 steps of two passes over those rows each).  Columns that do not matter shrink.  With
-        harmonics it needs torch, and at most 500 features are used for it.  With inducing points it
-        replaces learning the kernel's own range, which is narrowed if need be.
+        harmonics it needs torch, and at most 500 features are used for it.  With inducing points the
+        scales are learnt instead of the kernel's own range, which is narrowed if necessary.
     features : {"harmonics", "inducing"}
         "inducing" uses ``max_features`` functions ``k(v, .)`` of the kernel at inducing points v instead
         of harmonics.  The points are learnt from a random sample of at most 20000 rows (of an iterator:
@@ -75,13 +76,13 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     normalize_y : bool
         Subtract the mean of the targets and divide by their standard deviation.
     amplitude, noise : float
-        Variances of f (times ``k(x, x)``) and of the noise in units of the targets' variance; where
-        optimisation starts, or what is used.
+        Variances of f (times ``k(x, x)``) and of the noise in units of the targets' variance; the
+        start of the optimisation, or the fixed values.
     optimize : bool
         Maximise the bound over amplitude, noise and the kernel's hyperparameters.  Scales and inducing
         points are learnt in any case.
     n_restarts : int
-        Further starts of the optimisation from the sums, without another pass.
+        Additional starts of the optimisation from the sums, without another pass.
     random_state : int
         Seed of restarts, of directions of incomplete levels, and of samples and first inducing points.
 
@@ -94,7 +95,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
     elbo_ : float
         Bound on the log evidence of the targets.
     statistics_ : Statistics
-        All that is kept of the rows.
+        The sums over the rows.
     features_ : HarmonicFeatures, InducingFeatures, InducingRows or EigenFeatures
         Harmonics or inducing points with their input map, inducing points among the training rows, or
         eigenfunctions.
@@ -162,7 +163,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         if self.features not in ("harmonics", "inducing"):
             raise ValueError(f"features must be 'harmonics' or 'inducing', got {self.features!r}")
         if self.features == "inducing" and self.levels is not None:
-            raise ValueError("levels are of harmonics; leave them out with features='inducing'")
+            raise ValueError("levels is for harmonics; leave it out with features='inducing'")
         if self.ard and self._opaque:
             raise ValueError("ard scales the columns of a table of numbers; leave it out with On(...)")
         return kernel
@@ -174,17 +175,17 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         ----------
         X : array, tensor, memory map, sparse matrix or data frame of shape (m, d); or blocks
             Blocks are an iterable of pairs (X, y) or triples (X, y, weight), with ``y=None`` here, or
-            :class:`ParquetBlocks`.  Means and standard deviations of columns are learnt in a pass of
-            their own; from an iterator, which can be read only once, in its first block.  Of Dask
-            arrays and data frames each partition is summed up where it is, and tensors on their device.
+            :class:`ParquetBlocks`.  Means and standard deviations of columns are learnt in a separate
+            pass, or from the first block of an iterator, which can be read only once.  Partitions of
+            Dask arrays and data frames are summed where they are, and tensors on their device.
         y : array of shape (m,) or (m, q)
             Several outputs share the hyperparameters.
         sample_weight : array of shape (m,), optional
             How often each row counts.
         checkpoint : path, optional
-            A file for the sums so far.  If a fit of the same model to the same rows was stopped, it
-            resumes from there; when the fit is done, the file is deleted.  Other files and damaged ones
-            are refused.
+            A file for intermediate sums, from which an interrupted fit of the same model to the same
+            rows resumes; it is deleted when the fit is done.  Other files and damaged ones are
+            refused.
         """
         rows = self._rows(X, y, sample_weight, multi_output=True, y_numeric=True)
         kept = self._start(rows, checkpoint)
@@ -214,7 +215,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             raise ValueError("ard scales the columns of a table; it needs inputs='table' or ArcCosine()")
         if inputs is None:
             raise ValueError(
-                f"inducing points are of a sphere; use features='harmonics' with {self.kernel_.space!r}"
+                f"inducing points need a sphere; use features='harmonics' with {self.kernel_.space!r}"
             )
         rows = source.sample(self.random_state).dense()
         try:
@@ -246,7 +247,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         return with_evidence(kernel, rows, np.log([self.amplitude, self.noise]))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows; hyperparameters are optimised from where they are.
+        """Add rows; the optimisation starts from the present hyperparameters.
 
         Columns are standardised as in the first call, and those that are constant in it are left out,
         with a warning.  Inducing points and scales are those of the first call too.
@@ -269,7 +270,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         return self._finish(self._theta() if flat else self.theta_, 0, rows.where)
 
     def refit(self, kernel: Any = None, **params: Any) -> Self:
-        """Fit again from the statistics that are kept, perhaps with another kernel or other parameters.
+        """Fit again from the stored statistics, possibly with another kernel or other parameters.
 
         The kernel must use the same features: the same space, and the same power of ``|x|``.  Parameters
         of the input map and of the features cannot change.
@@ -314,7 +315,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         return self
 
     def _log_scale(self) -> float:
-        """What the units of the targets add to the evidence."""
+        """Contribution of the units of the targets to the evidence."""
         return self.statistics_.weight * float(np.log(self._scale_y).sum())
 
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
@@ -345,8 +346,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         Parameters
         ----------
         X : array of shape (m, d)
-            For Dask arrays and data frames the answer is a Dask array, not computed yet; for tensors, a
-            tensor on their device.
+            For Dask arrays and data frames the result is a lazy Dask array; for tensors, a tensor on
+            their device.
         return_std : bool
             Also return standard deviations, in the shape of the mean.
         return_cov : bool

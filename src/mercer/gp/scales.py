@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 _ROWS = 2048
 #: Most features that scales are learnt with: there may be more afterwards.
 _FEATURES = 500
-#: Range of the logarithms of the factors: a column at the lower end has left the table.
+#: Range of the logarithms of the factors: a column at the lower end has no effect.
 _RANGE = (-6.0, 6.0)
 
 
@@ -31,9 +31,9 @@ _RANGE = (-6.0, 6.0)
 class ScaledEvidence:
     """The bound as a function of the logarithms of column factors, followed by those of Evidence.
 
-    The derivative by the features of a row needs no more than the posterior at hand: with weights of
-    mean mu and covariance S it is ``((y - phi mu) mu - S phi + a phi') / s``, where a phi' are the
-    features of an incomplete last level times their prior variance.  The rest is the chain rule.
+    The derivative with respect to the features of a row needs only the posterior: with weights of mean
+    mu and covariance S it is ``((y - phi mu) mu - S phi + a phi') / s``, where a phi' are the features
+    of an incomplete last level times their prior variance.  The rest is the chain rule.
 
     An evaluation costs two passes over the rows, O(m M^2 + M^3).
 

@@ -22,9 +22,9 @@ from mercer.rows.statistics import add_rows, weights_of
 
 Array = NDArray[np.float64]
 
-#: Shortest step along the natural gradient, after halving it where the bound fell.
+#: Shortest step along the natural gradient, after halving because the bound fell.
 _SHORTEST = 1 / 64
-#: Steps of the hyperparameters between two passes: the sites they are found with are about to change.
+#: Steps of the hyperparameters between two passes; few, because the sites will change.
 _FEW = 8
 _NO_ROWS = Bound(np.zeros((0, 0)), np.zeros((0, 1)), np.zeros(1), 0.0, 0)
 
@@ -34,8 +34,8 @@ class Sites:
     """A normal distribution in place of each target's likelihood, summed over rows.
 
     Site i is ``exp(h_i f_i - w_i f_i^2 / 2)``: ``gram`` is the sum of ``w phi phi'``, ``linear`` of
-    ``h phi``, ``rest`` of ``w psi``.  They are the natural parameters of the posterior, less
-    the prior's, and mixing them is a step along the natural gradient.
+    ``h phi``, ``rest`` of ``w psi``.  They are the natural parameters of the posterior minus those of
+    the prior, and mixing them is a step along the natural gradient.
     """
 
     gram: Array
@@ -53,7 +53,7 @@ class Sites:
 
 @dataclass(frozen=True, eq=False)
 class AscentState:
-    """Where a process is on its way, without what follows from it; see :class:`Ascent`."""
+    """State of an :class:`Ascent`, without what follows from it."""
 
     theta: Array
     sites: Sites
@@ -77,10 +77,10 @@ class Latent:
 
 
 class Ascent:
-    """The way of one process to its best posterior.
+    """The iteration of one process towards its best posterior.
 
-    Each pass proposes sites.  Hyperparameters follow without a pass; the bound at the new posterior
-    is known after the next pass, and where it fell the step is halved.
+    Each pass proposes sites.  Hyperparameters follow without a pass.  The bound at the new posterior
+    is known after the next pass; if it fell, the step is halved.
     """
 
     def __init__(self, features: Features, kernel: Any, optimize: bool, rows: int, tol: float) -> None:
@@ -98,10 +98,10 @@ class Ascent:
         self.latent = self.accepted = self._latent(sites, theta)
 
     def advance(self, sites: Sites, value: float) -> None:
-        """Judge the present posterior by its bound, and go on from it or from the one before.
+        """Judge the present posterior by its bound, and continue from it or from the previous one.
 
-        ``sites`` and ``value`` are what a pass found at the present posterior: where to go next, and
-        the mean log likelihood.
+        ``sites`` and ``value`` come from a pass at the present posterior: the next sites, and the mean
+        log likelihood.
         """
         bound = value - self.latent.posterior.divergence()
         gain = bound - self.bound
@@ -121,7 +121,7 @@ class Ascent:
 
     @property
     def state(self) -> AscentState:
-        """What is needed to go on from here."""
+        """What is needed to resume."""
         now, before = self.latent, self.accepted
         return AscentState(
             now.theta, now.sites, before.theta, before.sites, self._target, self._step, self.moving,
@@ -129,7 +129,7 @@ class Ascent:
         )  # fmt: skip
 
     def resume(self, state: AscentState) -> None:
-        """Go to where another ascent was."""
+        """Continue from the state of another ascent."""
         self._target, self._step = state.target, state.step
         self.moving, self.bound = state.moving, state.bound
         self.latent = self._latent(state.sites, state.theta)
@@ -211,7 +211,7 @@ class Passes:
     checkpoint: Checkpoint
 
     def run(self, ascents: list[Ascent], begin: Callable[[int, Sites], None], max_iter: int) -> int:
-        """Pass over the rows until no process moves; returns the number of passes.
+        """Pass over the rows until all processes have converged; returns the number of passes.
 
         ``begin`` starts an ascent, given by its number, from sites of a first guess.
         """

@@ -22,7 +22,7 @@ from mercer.spaces import Euclidean, RadialSpace, Space, SphericalSpace
 from mercer.spaces.realisations.base import parameters
 
 with warnings.catch_warnings():
-    # GPyTorch compiles functions in a way that torch calls deprecated: no business of our users.
+    # GPyTorch compiles functions in a way that torch deprecates, which is not our users' concern.
     warnings.simplefilter("ignore", DeprecationWarning)
     import gpytorch
     from gpytorch.constraints import GreaterThan, Interval
@@ -30,8 +30,8 @@ with warnings.catch_warnings():
 
 __all__ = ["ArcCosine", "Heat", "Matern"]
 
-#: Least time and length scale unless a constraint says otherwise: an optimiser may try zero, which has
-#: no table, and close to it those of Matern take ever longer.
+#: Least time and length scale without a constraint: there is no table at zero, and close to it tables
+#: of Matern take long.
 _LEAST = 1e-4
 
 
@@ -41,7 +41,7 @@ class ZonalKernel(gpytorch.kernels.Kernel):
     Parameters
     ----------
     law : RealisedKernel
-        The kernel of :mod:`mercer.kernels` that gives f; its hyperparameter is a stand-in.
+        The kernel of :mod:`mercer.kernels` that defines f; its hyperparameter is a placeholder.
     space : RadialSpace
         What a row means.
     **options
@@ -68,8 +68,8 @@ class ZonalKernel(gpytorch.kernels.Kernel):
     ) -> torch.Tensor | GramOperator:
         """Gram matrix (..., N, M) of rows (..., N, n) and (..., M, n), or its diagonal.
 
-        With many rows, and without a batch, it is an operator.  Costs a matrix product, one look into a
-        table per pair (two in training), and the making of a table for each new value of the
+        With many rows and without a batch, the result is an operator.  It costs a matrix product, one
+        table lookup per pair (two in training), and a new table for each new value of the
         hyperparameter.
         """
         value, batch = self._hyperparameter(), tuple(self.batch_shape)
@@ -114,7 +114,7 @@ class ZonalKernel(gpytorch.kernels.Kernel):
         return x
 
     def _values(self, w: torch.Tensor, x: torch.Tensor, value: torch.Tensor | None) -> torch.Tensor:
-        """The law at cosines w of vectors like x, with a hyperparameter for each part of the batch."""
+        """The law at cosines w of vectors like x, with one hyperparameter per part of the batch."""
         if value is not None and value.numel() > 1:
             axis = next(i for i in range(-value.ndim, 0) if value.shape[i] > 1)
             parts = zip(w.split(1, axis), value.split(1, axis), strict=True)
@@ -193,7 +193,7 @@ class ZonalKernel(gpytorch.kernels.Kernel):
 
     @contextmanager
     def _all_columns(self) -> Iterator[torch.Tensor | None]:
-        """Hide ``active_dims`` from GPyTorch, which takes all buffers for parts of the batch."""
+        """Hide ``active_dims`` from GPyTorch, which treats all buffers as parts of the batch."""
         columns, self.active_dims = self.active_dims, None
         try:
             yield columns
@@ -237,7 +237,7 @@ def _range(form: str, text: str) -> property:
 
 
 def _only_for(form: str, options: dict[str, Any]) -> Any:
-    """Prior and constraint of the form in which a range is given; the others must not be given."""
+    """Prior and constraint of the chosen form of the range; those of the other form are refused."""
     (other,) = options.keys() - {form}
     if options[other] != (None, None):
         raise ValueError(
@@ -260,9 +260,9 @@ class Heat(ZonalKernel):
     ----------
     space : Sphere or Simplex
     t : float, optional
-        Absolute time to begin with.
+        Initial absolute time.
     t_star : float
-        Time in units of ``log(n) / n`` to begin with, used unless ``t`` is given.
+        Initial time in units of ``log(n) / n``, used unless ``t`` is given.
     normalized : bool
         Divide by the value at equal points.
     t_prior, t_star_prior : gpytorch.priors.Prior, optional
@@ -328,10 +328,9 @@ class Matern(ZonalKernel):
     nu : float
         Smoothness, any positive number; it is not learned.
     length_scale : float, optional
-        Angle over which the kernel falls, to begin with.
+        Initial angle over which the kernel falls.
     t_star : float
-        Mean diffusion time in units of ``log(n) / n`` to begin with, used unless ``length_scale`` is
-        given.
+        Initial mean diffusion time in units of ``log(n) / n``, used unless ``length_scale`` is given.
     normalized : bool
         Divide by the value at equal points.
     lengthscale_prior, t_star_prior : gpytorch.priors.Prior, optional

@@ -1,4 +1,4 @@
-"""Gram matrices that are never made, as operators for GPyTorch."""
+"""Gram matrices as operators for GPyTorch, without the matrices."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from mercer.machines.pivots import sampled_pivots
 from mercer.machines.points import Points
 
 with warnings.catch_warnings():
-    # It compiles functions in a way that torch calls deprecated: no business of our users.
+    # It compiles functions in a way that torch deprecates, which is not our users' concern.
     warnings.simplefilter("ignore", DeprecationWarning)
     from linear_operator.operators import LinearOperator
 
-#: Rows of a matrix that is made rather than multiplied by.
+#: Rows up to which a matrix is computed instead of an operator.
 DENSE = 4096
-#: Elements of a matrix that is made when it is asked for, and of a part of a product.
+#: Most elements of a matrix that is computed on request, and of a part of a product.
 _MOST, _PART = 2**28, 2**23
 #: Least columns of the factor that preconditions conjugate gradients.
 _RANK = 300
 
 
 class GramOperator(LinearOperator):
-    """The Gram matrix of rows, known by its products with vectors.
+    """The Gram matrix of rows, represented by its products with vectors.
 
     Products and their derivatives are computed tile by tile, in memory proportional to the rows.
 
@@ -114,7 +114,7 @@ class GramOperator(LinearOperator):
         """The matrix itself, unless it is too large to be meant."""
         if self.shape.numel() > _MOST:
             raise MemoryError(
-                f"a Gram matrix of {self.shape[0]} x {self.shape[1]} rows is not made: GPyTorch asked "
+                f"a Gram matrix of {self.shape[0]} x {self.shape[1]} rows is not formed: GPyTorch asked "
                 "for it, perhaps by Cholesky factorisation (gpytorch.settings.max_cholesky_size) or "
                 "for exact variances (use gpytorch.settings.fast_pred_var, or fewer rows at a time)"
             )
@@ -145,9 +145,9 @@ class GramOperator(LinearOperator):
 
 
 class EntrywiseProduct(LinearOperator):
-    """The entrywise product of two Gram matrices, of which some rows are made at a time.
+    """The entrywise product of two Gram matrices, computed a few rows at a time.
 
-    Derivatives make these rows again, so that memory stays proportional to the rows.
+    Derivatives recompute these rows, so that memory stays proportional to the rows.
 
     Parameters
     ----------

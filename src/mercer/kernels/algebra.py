@@ -60,7 +60,6 @@ class Constant(Kernel):
     value_bounds: Any = (1e-5, 1e5)
 
     def is_stationary(self) -> bool:
-        """See :class:`Kernel`."""
         return True
 
     @property
@@ -69,7 +68,6 @@ class Constant(Kernel):
         return False
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         if eval_gradient and Y is not None:
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
@@ -81,19 +79,16 @@ class Constant(Kernel):
         return K, np.repeat(K[:, :, None], len(self.free()), axis=2)
 
     def diag(self, X: Any) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         return _finite(self, lambda: filled((count(X),), self.value, X))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        """See :class:`Kernel`."""
         v = check_vector(v, count(X if Y is None else Y))
         xp = array_namespace(v)
         total = _finite(self, lambda: xp.sum(v, axis=0) * filled((), self.value, v))
         return xp.broadcast_to(total, (count(X), *v.shape[1:]))
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
-        """See :class:`Kernel`."""
         self.validate()
         return None if is_watched(self.value) else [(number(self.value), [])]
 
@@ -181,7 +176,6 @@ class _Pair(Kernel, sk.KernelOperator):
 
     @property
     def parts(self) -> tuple[sk.Kernel, ...]:
-        """See :class:`Kernel`."""
         return (self.k1, self.k2)
 
     @property
@@ -207,7 +201,6 @@ class _Pair(Kernel, sk.KernelOperator):
         return _finite(self, lambda: to_single(found) if single else found)
 
     def is_stationary(self) -> bool:
-        """See :class:`Kernel`."""
         return bool(self.k1.is_stationary() and self.k2.is_stationary())
 
     def __repr__(self) -> str:
@@ -223,7 +216,6 @@ class Sum(_Pair):
     _sign = "+"
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """See :class:`Kernel`."""
         if not eval_gradient and (K := self._in_one_pass(X, Y)) is not None:
             return K
         # Both terms and the sum, and the derivatives of both twice.
@@ -249,12 +241,10 @@ class Sum(_Pair):
         return tuple(c for k in self.parts for c in _contributions(k, X, Y, weights))
 
     def diag(self, X: Any) -> Any:
-        """See :class:`Kernel`."""
         first, second = diag_of(self.k1, X), diag_of(self.k2, X)
         return _finite(self, lambda: first + second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        """See :class:`Kernel`."""
         first, second = _matvec(self.k1, X, Y, v), _matvec(self.k2, X, Y, v)
         return _finite(self, lambda: first + second)
 
@@ -265,7 +255,6 @@ class Product(_Pair):
     _sign = "*"
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """See :class:`Kernel`."""
         if not eval_gradient:
             K = self._in_one_pass(X, Y)
             return self.multiple(1.0, X, Y) if K is None else K
@@ -338,7 +327,6 @@ class Product(_Pair):
         return tuple(found)
 
     def diag(self, X: Any) -> Any:
-        """See :class:`Kernel`."""
         constants, kernel = self._split()
         if constants:
             return _times(self, diag_of(kernel, X), constants)
@@ -346,7 +334,6 @@ class Product(_Pair):
         return _finite(self, lambda: first * second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        """See :class:`Kernel`."""
         constants, kernel = self._split()
         if constants:
             return _times(self, _matvec(kernel, X, Y, v), constants)
@@ -382,7 +369,6 @@ class Exponentiation(Kernel, sk.Exponentiation):
         self.validate()
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         if not is_whole(self.exponent) or self.exponent < 1:
             raise ValueError(f"the exponent of a kernel must be 1, 2, 3, ..., got {self.exponent!r}")
 
@@ -397,7 +383,6 @@ class Exponentiation(Kernel, sk.Exponentiation):
         return getattr(self.kernel, "positive_semidefinite", True)
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         check_room(X, Y, matrices=2 + (2 * len(self.theta) + 1 if eval_gradient else 0))
         if not eval_gradient:
@@ -416,7 +401,6 @@ class Exponentiation(Kernel, sk.Exponentiation):
         return self.exponent * K ** (self.exponent - 1)
 
     def diag(self, X: Any) -> Any:
-        """See :class:`Kernel`."""
         values = diag_of(self.kernel, X)
         return _finite(self, lambda: values**self.exponent)
 
@@ -428,17 +412,14 @@ class Exponentiation(Kernel, sk.Exponentiation):
         return Exponentiation(_scaled(self.kernel, X, root, max_rows, random_state), self.exponent)
 
     def learnt_from(self, X: Any, y: Any = None) -> Kernel:
-        """See :class:`Kernel`."""
         learnt = _learnt(self.kernel, X, y)
         return self if learnt is self.kernel else Exponentiation(learnt, self.exponent)
 
     @property
     def parts(self) -> tuple[sk.Kernel, ...]:
-        """See :class:`Kernel`."""
         return (self.kernel,)
 
     def is_stationary(self) -> bool:
-        """See :class:`Kernel`."""
         return bool(self.kernel.is_stationary())
 
     def __repr__(self) -> str:

@@ -102,7 +102,7 @@ class Kernel(sk.Kernel):
     def weighted_sum(self, X: Any, Y: Any, weights: Any) -> Any:
         """Sum of ``weights * k(X, Y)`` over all pairs, without storing the Gram matrix.
 
-        On CUDA devices derivatives by rows and hyperparameters store no matrix either.
+        On CUDA devices, derivatives with respect to rows and hyperparameters store no matrix either.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class Kernel(sk.Kernel):
 
     @property
     def embedding(self) -> Embedding | None:
-        """How points become factors of a matrix product of invariants; None if there is no invariant."""
+        """Embedding of points whose matrix product gives invariants; None if there is no invariant."""
         return None
 
     @property
@@ -164,7 +164,7 @@ class Kernel(sk.Kernel):
         return self.embedding
 
     def continuous(self) -> tuple[str, ...]:
-        """Names of the hyperparameters that gradients and optimisers see: those with ``NAME_bounds``."""
+        """Names of the hyperparameters that optimisers may change: those with ``NAME_bounds``."""
         return _bounded_parameters(type(self))  # type: ignore[arg-type]
 
     @property
@@ -255,10 +255,10 @@ class Kernel(sk.Kernel):
         return ((1.0, self),)
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
-        """What features of the points contribute to ``sum_y weights[x, y] k(x, y)``.
+        """Contributions of features of the points to ``sum_y weights[x, y] k(x, y)``.
 
-        Empty if they cannot be told apart.  There may be several views of the same sum, such as words
-        and neighbours.
+        Empty if features are not distinguished.  There may be several views of the same sum, such as
+        words and neighbours.
 
         Parameters
         ----------
@@ -276,7 +276,7 @@ class Kernel(sk.Kernel):
         return ()
 
     def column_blocks(self) -> dict[str, list[Any]]:
-        """Columns of a table that the kernel takes together, by a name for them; empty for all."""
+        """Columns of a table that the kernel uses together, by name; empty if it uses all."""
         blocks: dict[str, list[Any]] = {}
         for part in self.parts:
             blocks |= part.column_blocks() if isinstance(part, Kernel) else {}
@@ -430,7 +430,8 @@ def diag_of(kernel: sk.Kernel, X: Any) -> Any:
 def _plain(kernel: sk.Kernel, X: Any) -> Any:
     if is_watched(X):
         raise TypeError(
-            f"{kernel!r} of scikit-learn has no derivatives by rows; detach them, or use mercer.kernels"
+            f"{kernel!r} of scikit-learn has no derivatives with respect to rows; detach them, or use "
+            "mercer.kernels"
         )
     return on_cpu(X)
 

@@ -94,7 +94,6 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
         return None if self.space.natural_time(n) is None else ORTHOGONAL_HALF
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         self._check_space()
         super().validate()
 
@@ -106,15 +105,13 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
         self.space.divergence_unit(2)
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return self.space.embed_divergence(X, Y)
 
     def self_invariant(self, X: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return constant_rows(X, 0.0)
 
     def _rate(self, n: int) -> float:
-        """The factor of J, kept in the floating range."""
+        """The factor of J, kept in the floating-point range."""
         return 1 / min(max(self.time(n), 1e-300), 1e300) / self.space.divergence_unit(n)
 
     def _compile(self, n: int) -> Profile:

@@ -34,15 +34,12 @@ class InnerProducts(Embedding):
     magnifies = False
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return X, X if Y is None else Y
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return product_sums(X, Y, weights)
 
     def self_invariant(self, X: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return squared_lengths(X)
 
 
@@ -132,7 +129,6 @@ class Polynomial(RadialKernel):
         return features * xp.asarray(roots, dtype=features.dtype, device=device(features))
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         if not is_whole(self.degree) or self.degree < 1:
             raise ValueError(f"degree of Polynomial must be 1, 2, 3, ..., got {self.degree!r}")
         if not (is_number(self.coef0) and 0 <= number(self.coef0) < np.inf):
@@ -181,15 +177,12 @@ class Gaussian(RadialKernel):
     _embedding_parameters = ("column_scales",)
 
     def range_parameter(self) -> str:
-        """See :class:`Kernel`."""
         return "length_scale"
 
     def is_stationary(self) -> bool:
-        """See :class:`Kernel`."""
         return True
 
     def is_isotropic(self) -> bool:
-        """See :class:`Kernel`."""
         return self.column_scales is None
 
     def learnt_from(self, X: Any, y: Any = None) -> Gaussian:
@@ -207,7 +200,6 @@ class Gaussian(RadialKernel):
         return isinstance(self.column_scales, str)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         check_positive(self, "length_scale")
         least, most = _LENGTHS
         if not least <= number(self.length_scale) <= most:
@@ -244,7 +236,6 @@ class Gaussian(RadialKernel):
         return super().embed(self._divided(X), None if Y is None else self._divided(Y))
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         if self.column_scales is not None:
             X, Y = self._divided(X), self._divided(Y)
         return self.space.column_sums(X, Y, weights)

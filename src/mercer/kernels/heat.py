@@ -83,15 +83,12 @@ Torus, Rotations, Categories or ProductSpace
     t_star_bounds: Any = (1e-2, 1e2)
 
     def law(self, n: int) -> Diffusion:
-        """See :class:`LawKernel`."""
         return Diffusion(self._time(n))
 
     def heat_time(self, n: int) -> float:
-        """See :class:`LawKernel`."""
         return self.time(n)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         self.laplacian_space.check_time(self.time(2))
 
@@ -159,15 +156,12 @@ class AxialHeat(LawKernel, DiffusionTime):
     t_star_bounds: Any = (1e-2, 1e2)
 
     def law(self, n: int) -> Diffusion:
-        """See :class:`LawKernel`."""
         return Diffusion(self._time(n))
 
     @property
     def laplacian_space(self) -> Projective:
-        """See :class:`Kernel`."""
         return Projective(self.space)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         check_spherical(self)
         super().validate()

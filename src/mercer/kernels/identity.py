@@ -1,4 +1,4 @@
-"""What makes two kernels the same: their parameters in a form that can be compared and hashed."""
+"""Identity of kernels: their parameters in a form that can be compared and hashed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mercer._arrays import on_cpu
 
 @cache
 def law_parameters(kind: type, others: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of the parameters of a class that values depend on: not bounds, nor the others given."""
+    """Names of the parameters that determine the values of a kernel, without bounds and ``others``."""
     names = inspect.signature(kind).parameters
     return tuple(name for name in names if not name.endswith("_bounds") and name not in others)
 

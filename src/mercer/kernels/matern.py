@@ -84,7 +84,6 @@ Categories or ProductSpace
         return ("t_star",) if self.length_scale is None else ("length_scale",)
 
     def range_parameter(self) -> str:
-        """See :class:`Kernel`."""
         return "length_scale" if self.space.natural_time(2) is None else self.continuous()[0]
 
     def scale(self, n: int) -> float:
@@ -101,12 +100,10 @@ Categories or ProductSpace
         return 1.0 if self.length_scale is None else 2.0  # a time is a squared length
 
     def law(self, n: int) -> GammaDiffusion:
-        """See :class:`LawKernel`."""
         nu = number(self.nu)
         return GammaDiffusion(nu, 2 * nu / self._scale(n) ** 2)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         check_positive(self, "nu")
         if self.length_scale is None and self.space.natural_time(2) is None:

@@ -28,9 +28,9 @@ ORTHOGONAL_HALF = math.pi**2 / (16 * math.log(2))
 class Parametrix(RadialKernel, DiffusionTime):
     """The parametrix: the short-time expansion of the heat kernel, to any order.
 
-    Order 0 is ``exp(-theta^2 / 4t)``, the kernel of the literature; order k >= 1 is
-    ``exp(-theta^2 / 4t) (u_0 + u_1 t + ... + u_k t^k)`` with the coefficients of the sphere,
-    ``u_0 = (theta / sin theta)^((n-2)/2)``.  The factor ``(4 pi t)^(-d/2)``, d = n - 1, is left out.
+    Order 0 is ``exp(-theta^2 / 4t)``, the kernel of the literature; order k >= 1 is ``exp(-theta^2 /
+    4t) (u_0 + u_1 t + ... + u_k t^k)`` with the coefficients of the sphere, ``u_0 = (theta / sin
+    theta)^((n-2)/2)``.  The factor ``(4 pi t)^(-d/2)``, d = n - 1, is omitted.
 
     **Not positive semidefinite** in general: a Gram matrix of 800 points on the 2-sphere had the
     eigenvalue -6.7 at t = 2, and negative eigenvalues occur on the simplex too.  SVMs may stop at a
@@ -97,18 +97,18 @@ class Parametrix(RadialKernel, DiffusionTime):
     positive_semidefinite = False
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         if not isinstance(self.space, Space):
             raise TypeError(f"space must be Sphere() or Simplex(), got {self.space!r}")
         if not is_whole(self.order) or self.order < 0:
-            raise ValueError(f"order of Parametrix must be a whole number from 0, got {self.order!r}")
+            raise ValueError(
+                f"order of Parametrix must be a whole number of at least 0, got {self.order!r}"
+            )
         self.space.require_expansion(self.order or int(self.van_vleck))
         super().validate()
         check_choice(self, "normalized", (True, False))
         check_choice(self, "van_vleck", (True, False))
 
     def is_zonal(self) -> bool:
-        """See :class:`Kernel`."""
         return self.space.widest_angle is not None
 
     def _unit(self, n: int) -> float | None:

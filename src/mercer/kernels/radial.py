@@ -32,7 +32,6 @@ class RadialKernel(RealisedKernel, Embedding):
         raise ValueError(f"{type(self).__name__} has no continuous hyperparameter {name!r}")
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return self.space.embed(X, Y)
 
     @property
@@ -67,7 +66,6 @@ class RadialKernel(RealisedKernel, Embedding):
         return self.space.common_invariant if own else None
 
     def self_invariant(self, X: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return self.space.self_invariant(X)
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
@@ -76,11 +74,9 @@ class RadialKernel(RealisedKernel, Embedding):
         return self.space.column_sums(X, Y, weights) if own else None
 
     def realise(self, n: int) -> Radial:
-        """See :class:`RealisedKernel`."""
         return _OwnProfile(self, n)
 
     def slope(self, n: int, name: str) -> Slope:
-        """See :class:`RealisedKernel`."""
         return Slope(name)
 
     def _profile(self, n: int) -> Profile:
@@ -103,9 +99,7 @@ class _OwnProfile(Radial):
         self._kernel, self._n = kernel, n
 
     def profile(self) -> Profile:
-        """See :class:`Radial`."""
         return self._kernel._profile(self._n)
 
     def slope_profile(self, slope: Slope) -> Profile:
-        """See :class:`Radial`."""
         return self._kernel._slope_profile(self._n, slope.name)

@@ -60,7 +60,6 @@ class RealisedKernel(Kernel):
 
     @property
     def point_space(self) -> Space:
-        """See :class:`Kernel`."""
         return self.space
 
     @property
@@ -69,11 +68,9 @@ class RealisedKernel(Kernel):
         return self.space.requires_vector_input
 
     def isometry(self, rng: np.random.Generator) -> Callable[[Any], Any] | None:
-        """See :class:`Kernel`."""
         return self.space.isometry(rng)
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """See :class:`Kernel`."""
         if not eval_gradient:
             return self.multiple(1.0, X, Y)
         if Y is not None:
@@ -84,7 +81,6 @@ class RealisedKernel(Kernel):
         return engine_for(X).like_rows(self.space.in_precision_of(X, values), X)
 
     def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         P, Q = self.space.check_pair(X, Y)
         n = self.space.columns(P)
@@ -104,7 +100,6 @@ class RealisedKernel(Kernel):
         return K, xp.stack(slopes, axis=2) if slopes else xp.empty((*K.shape, 0), dtype=K.dtype)
 
     def diag(self, X: Any) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         P = self.space.check(X)
         n = self.space.columns(P)
@@ -112,7 +107,6 @@ class RealisedKernel(Kernel):
         return engine_for(X).like_rows(self.space.in_precision_of(X, values), X)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         P, Q = self.space.check_pair(X, Y)
         v = check_vector(engine_for(v).borrow(v), count(P if Q is None else Q))
@@ -123,7 +117,6 @@ class RealisedKernel(Kernel):
         return engine_for(X).like_rows(product, X)
 
     def weighted_sum(self, X: Any, Y: Any, weights: Any) -> Any:
-        """See :class:`Kernel`."""
         if not joins(X):
             return super().weighted_sum(X, Y, weights)
         self.validate()
@@ -134,7 +127,6 @@ class RealisedKernel(Kernel):
         return super().weighted_sum(X, Y, weights) if total is None else total
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
-        """See :class:`Kernel`."""
         self.validate()
         P, Q = self.space.check_pair(X, Y)
         n = self.space.columns(P)
@@ -167,7 +159,6 @@ class RealisedKernel(Kernel):
         return self.realise(n).slope_profile(self.slope(n, name))
 
     def feature_map(self, n: int, size: int, seed: int) -> FeatureMap:
-        """See :class:`Kernel`."""
         self.validate()
         return self.realise(n).features(size, seed)
 
@@ -192,7 +183,6 @@ class RealisedKernel(Kernel):
     def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
-        """See :class:`Kernel`."""
         P = self.space.check(on_cpu(X))
         n = self.space.columns(P)
         some, name = copy.copy(self), self.range_parameter()
@@ -241,7 +231,6 @@ class DiffusionTime(Kernel):
         return ("t",) if self.t is not None else ("t_star",)
 
     def range_parameter(self) -> str:
-        """See :class:`Kernel`."""
         return "t" if self._unit(2) is None else self.continuous()[0]
 
     def time(self, n: int) -> float:
@@ -256,7 +245,6 @@ class DiffusionTime(Kernel):
         return self.t if self.t is not None else self.t_star * self._unit(n)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         if self.t is None and self._unit(2) is None:
             owner = type(self).__name__
             raise ValueError(

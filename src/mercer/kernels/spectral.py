@@ -38,7 +38,6 @@ class _OwnWeights(Law):
         return self.kernel.floor == 0.0
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         return self.kernel.log_weights(eigenvalues, dimension)
 
 
@@ -61,7 +60,6 @@ class LawKernel(RealisedKernel):
         return 1.0
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         if not isinstance(self.space, Space):
             hint = "; wrap it: Graph(graph)" if hasattr(self.space, "nodes") else ""
             raise TypeError(f"space must be a space of mercer.spaces, got {self.space!r}{hint}")
@@ -69,7 +67,6 @@ class LawKernel(RealisedKernel):
         super().validate()
 
     def realise(self, n: int) -> Realisation:
-        """See :class:`RealisedKernel`."""
         return self.laplacian_space.realise(self.with_floats().law(n), n, bool(self.normalized))
 
     @property
@@ -78,15 +75,12 @@ class LawKernel(RealisedKernel):
         return self.space.in_natural_units() if "t_star" in self.continuous() else self.space
 
     def is_zonal(self) -> bool:
-        """See :class:`Kernel`."""
         return self.space.widest_angle is not None and self.space.embedding is not None
 
     def is_stationary(self) -> bool:
-        """See :class:`Kernel`."""
         return self.space.is_flat
 
     def is_isotropic(self) -> bool:
-        """See :class:`Kernel`."""
         return self.space.is_flat
 
     def heat_time(self, n: int) -> float | None:
@@ -95,11 +89,9 @@ class LawKernel(RealisedKernel):
 
     @property
     def embedding(self) -> Embedding | None:
-        """See :class:`Kernel`."""
         return self.laplacian_space.embedding
 
     def slope(self, n: int, name: str) -> Slope:
-        """See :class:`RealisedKernel`."""
         dimension = self.laplacian_space.dimension(n)
 
         def scores(eigenvalues: NDArray[Any]) -> NDArray[Any]:
@@ -123,19 +115,16 @@ class LawKernel(RealisedKernel):
         return np.asarray(law.log_weights(eigenvalues, self.laplacian_space.dimension(n)), dtype=float)
 
     def eigenfunctions(self, columns: int, count: int | None) -> Eigenfunctions | None:
-        """See :class:`Kernel`."""
         self.validate()
         n = self.laplacian_space.fixed_columns(columns)
         weights = partial(self.log_weights_at, n=n)
         return self.laplacian_space.eigenfunctions(n, count, weights)
 
     def require_levels(self) -> None:
-        """See :class:`Kernel`."""
         self.validate()
         self.laplacian_space.require_unit_vectors()
 
     def level_weights(self, n: int, levels: Sequence[int]) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         slopes = [self.slope(n, name) for name in self.free()]
         return self.realise(n).level_weights(np.asarray(levels, dtype=int), slopes)
@@ -159,7 +148,6 @@ class SpectralKernel(LawKernel):
         """
 
     def law(self, n: int) -> Law:
-        """See :class:`LawKernel`."""
         return _OwnWeights(self)
 
 
@@ -196,13 +184,11 @@ class Spectral(LawKernel):
     normalized: bool = True
 
     def law(self, n: int) -> Law:
-        """See :class:`LawKernel`."""
         if callable(self.weights):
             return Weights(self.weights)
         return Weights(tuple(np.asarray(self.weights, dtype=float).tolist()))
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         if not callable(self.weights):
             given = np.asarray(self.weights)

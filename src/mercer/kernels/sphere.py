@@ -50,7 +50,6 @@ class Cosine(RadialKernel):
     magnifies = False
 
     def is_zonal(self) -> bool:
-        """See :class:`Kernel`."""
         return True
 
     def explicit_features(self, X: Any) -> Any:
@@ -59,7 +58,6 @@ class Cosine(RadialKernel):
         return self.space.embed(self.space.check(X))[0]
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         check_spherical(self)
 
     def _compile(self, n: int) -> Profile:
@@ -110,7 +108,6 @@ class ArcCosine(RadialKernel):
     has_opposites = True
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         check_choice(self, "order", (0, 1, 2))
         check_choice(self, "normalized", (True, False))
         if not is_whole(self.depth) or self.depth not in range(1, 1001):
@@ -122,18 +119,15 @@ class ArcCosine(RadialKernel):
         return 0 if self.normalized else self.order**self.depth
 
     def require_levels(self) -> None:
-        """See :class:`Kernel`."""
         self.validate()
 
     def feature_map(self, n: int, size: int, seed: int) -> HarmonicMap:
-        """See :class:`Kernel`."""
         levels = self.nonzero_levels(n)
         return HarmonicMap.of(
             self, n, levels, size, seed, lambda numbers: self.level_weights(n, numbers)
         )
 
     def level_weights(self, n: int, levels: Sequence[int]) -> LevelWeights:
-        """See :class:`Kernel`."""
         self.validate()
         numbers = np.asarray(levels, dtype=int)
         if self.depth == 1:
@@ -145,12 +139,10 @@ class ArcCosine(RadialKernel):
         return LevelWeights(weights, 1.0, rest, np.zeros((len(numbers), 0)), np.zeros(0))
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         left = self.directions(X, "X")
         return left, left if Y is None else self.directions(Y, "Y")
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return product_sums(*self.embed(X, Y), weights)
 
     def directions(self, X: Any, name: str) -> Any:
@@ -161,7 +153,6 @@ class ArcCosine(RadialKernel):
         return engine_for(X).unit_rows(X)
 
     def self_invariant(self, X: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return Sphere().self_invariant(X)
 
     def row_scale(self, X: Any) -> Any:
@@ -235,7 +226,7 @@ class Zonal(LawKernel):
     >>> Zonal(Sphere(), np.sin)([[1.0, 0.0, 0.0]])
     Traceback (most recent call last):
         ...
-    ValueError: shape must be positive at the angle 0, where k(x, x) is, got 0.0
+    ValueError: shape must be positive at angle 0, where it is k(x, x), got 0.0
     """
 
     space: SphericalSpace
@@ -243,11 +234,9 @@ class Zonal(LawKernel):
     normalized: bool = True
 
     def law(self, n: int) -> AngularShape:
-        """See :class:`LawKernel`."""
         return AngularShape(self.shape)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         check_spherical(self)
         super().validate()
         if not self.is_zonal():

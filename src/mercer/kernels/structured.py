@@ -36,7 +36,6 @@ class StructuredKernel(Kernel):
         return False
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         check_choice(self, "normalized", (True, False))
         super().validate()
 
@@ -57,7 +56,6 @@ class StructuredKernel(Kernel):
         raise ValueError(f"{type(self).__name__} has no continuous hyperparameter {name!r}")
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """See :class:`Kernel`."""
         if eval_gradient and Y is not None:
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         self.validate()
@@ -77,12 +75,10 @@ class StructuredKernel(Kernel):
         return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))
 
     def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
-        """See :class:`Kernel`."""
         K = self(X, Y)
         return engine_for(K).multiplied(K, factor)
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
-        """See :class:`Kernel`."""
         self.validate()
         P, Q = self._check(X, Y)
         if self.normalized:
@@ -96,7 +92,6 @@ class StructuredKernel(Kernel):
         return ()
 
     def diag(self, X: Any) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         P, _ = self._check(X, None)
         values = self._diagonal(P)

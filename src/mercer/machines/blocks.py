@@ -12,20 +12,20 @@ from mercer.machines.program import Array, Index, Program, Solution, certify
 from mercer.machines.rows import ComputedBlocks, MatrixRows
 from mercer.machines.solver import Watch, improved, solve
 
-#: A block is solved until its gap is this part of what it was, or after so many steps per coefficient.
+#: A block is solved until its gap has shrunk by this factor, or for this many steps per coefficient.
 _INNER, _STEPS = 0.1, 50
-#: Part of what a block promises that it must gain, for its matrix to be precise enough.
+#: Fraction of its predicted gain that a block must reach for its matrix to be precise enough.
 _TRUSTED = 0.5
-#: Parts of a block that are taken over from the last one, and drawn from those inside their boxes.
+#: Parts of a block that are kept from the last one, and drawn from coefficients inside their boxes.
 _KEPT, _DRAWN = 0.3, 0.3
-#: One of so many values is in the sample that tells how large the largest are.
+#: One in this many values is in the sample that estimates how large the largest are.
 _SAMPLED = 32
 
 
 def solve_with(
     program: Program, rows: MatrixRows | ComputedBlocks, tol: float, **options: Any
 ) -> Solution:
-    """Solve a program on a matrix, or by blocks of one that does not fit."""
+    """Solve a program on a matrix, or in blocks if the matrix does not fit."""
     if isinstance(rows, MatrixRows):
         return solve(program, rows, tol, **options)
     return solve_by_blocks(program, rows, tol, **options)
@@ -40,15 +40,15 @@ def solve_by_blocks(
     start: Array | None = None,
     watch: Watch | None = None,
 ) -> Solution:
-    """Solve a program by blocks, as large as fit, of the coefficients that violate optimality most.
+    """Solve a program in blocks, as large as fit, of the coefficients that violate optimality most.
 
-    A block is a program of its own, with the others held; Newton steps now and then move the
-    coefficients of many blocks together.  Gram matrices of blocks are in single precision, which later
-    blocks make up for: values at all points are in double precision.  Once a block gains much less than
-    its own matrix promised, matrices are in double precision, too.
+    A block is a program in which all other coefficients are fixed; occasional Newton steps move the
+    coefficients of many blocks together.  Gram matrices of blocks are in single precision.  Later
+    blocks correct for that, because values at all points are in double precision.  Once a block gains
+    much less than its matrix predicted, matrices are in double precision too.
 
-    Parameters are those of :func:`mercer.machines.solver.solve`.  A step on a part of the coefficients
-    counts as that part of one.
+    Parameters are those of :func:`mercer.machines.solver.solve`.  A step on a fraction of the
+    coefficients counts as that fraction of a step.
     """
     diagonal, steps = rows.diagonal(), 0.0
     b = np.zeros_like(program.p) if start is None else start.copy()
@@ -84,8 +84,8 @@ def _next_block(
 ) -> Index:
     """Coefficients that gain most by moving, some that are inside their boxes, some of the last block.
 
-    Those inside their boxes are drawn at random: the ones that gain most would be the same again and
-    again.
+    Those inside their boxes are drawn at random, because the ones that gain most would be the same
+    every time.
     """
     from mercer.compiled.machines.blocks import gains
 
@@ -109,7 +109,7 @@ def _next_block(
 
 
 def _largest(values: Array, number: int) -> Index:
-    """Places of the largest values; a sample tells how large they are about, and most are left aside."""
+    """Positions of the largest values; most are discarded by a threshold estimated from a sample."""
     places = np.arange(len(values))
     sample = values[::_SAMPLED]
     rank = len(sample) - 2 * (number // _SAMPLED + _SAMPLED)
@@ -129,7 +129,7 @@ def _solve_block(
     most: float,
     watch: Watch | None,
 ) -> tuple[Solution, float]:
-    """Where the coefficients of the block end, after at most so many steps, and what that gains."""
+    """Coefficients of the block after at most so many steps, and their gain."""
     matrix, b = rows.block(block), solution.b[block]
     values = matrix.values(b)
     part = program._replace(

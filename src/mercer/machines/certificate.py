@@ -1,4 +1,4 @@
-"""What landmarks leave out of an objective, as a bracket around the exact one."""
+"""Bounds on the objective that a machine without landmarks would reach."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Certificate:
 
     @property
     def improvement(self) -> float:
-        """What more landmarks may improve the objective by, relative to it."""
+        """Largest relative improvement of the objective by more landmarks."""
         return (self.upper - self.lower) / self.upper if self.upper > 0 else 0.0
 
     def __str__(self) -> str:
@@ -64,8 +64,9 @@ class Certificate:
 class DualObjective:
     """A dual objective along a ray, ``D(s) = s linear - s^2 (square + factor e)``, of each output.
 
-    ``e = a'(K - Khat) a`` is what landmarks leave out, for dual coefficients a that are feasible for
-    all s in [0, 1].  D(s) is below the exact objective for every such s, and the best one is taken.
+    ``e = a'(K - Khat) a`` is the part that landmarks omit, for dual coefficients a such that s a is
+    feasible for all s in [0, 1].  D(s) is a lower bound on the exact objective for every such s; the
+    best one is taken.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ class DualObjective:
     factor: float
 
     def certificate(self, grade: str, left_out: Array, errors: Array | float = 0.0) -> Certificate:
-        """The bracket for what is left out, with standard errors."""
+        """The bracket for given omitted parts and their standard errors."""
         square = self.square + self.factor * np.maximum(left_out, 0.0)
         step = np.minimum(1.0, 0.5 * self.linear / np.maximum(square, 1e-300))
         lower = np.maximum(step * self.linear - step**2 * square, 0.0)

@@ -26,15 +26,15 @@ from mercer.rows.labels import given_factors
 class SVC(ClassifierMixin, SupportVectorMachine):
     """Support vector classification to a stated duality gap.
 
-    For two classes, with labels y of 1 and -1, the machine minimises
-    ``P = |f|^2 / 2 + sum_i C_i max(0, 1 - y_i (f(x_i) + bias))`` over the kernel's space of functions.
-    Several classes are taken in pairs, as libsvm does.  The dual objective ``D`` is a lower bound of P,
-    and the relative gap ``(P - D) / max(|P|, |D|)`` at the solution certifies how near it is to the
-    optimum: function values without bias are within ``sqrt(2 (P - D) k(x, x))`` of the best ones.
-    The solver stops when the gap is at most ``tol``.
+    For two classes, with labels y of 1 and -1, the machine minimises ``P = |f|^2 / 2 + sum_i C_i
+    max(0, 1 - y_i (f(x_i) + bias))`` over the kernel's space of functions.  Several classes are taken
+    in pairs, as in libsvm.  The dual objective ``D`` is a lower bound on P, and the relative gap ``(P
+    - D) / max(|P|, |D|)`` at the solution certifies how close it is to the optimum: function values
+    without bias are within ``sqrt(2 (P - D) k(x, x))`` of the optimal ones.  The solver stops when the
+    gap is at most ``tol``.
 
-    Cost: the Gram matrix, in memory if it fits, else block by block; pairs of classes are solved in
-    threads.
+    Cost: the Gram matrix, in memory if it fits, otherwise block by block; pairs of classes are solved
+    in threads.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     C : float
         Weight of the losses.
     scale : float, optional
-        Scale the kernel to the training points: the median similarity of distinct ones; see
-        :meth:`~mercer.kernels.Kernel.scaled_to`.  By default the kernel is taken as it is.
+        Scale the kernel so that this is the median similarity of distinct training points; see
+        :meth:`~mercer.kernels.Kernel.scaled_to`.  By default the kernel is used as it is.
     tol : float
         Largest relative duality gap.
     class_weight : dict or "balanced", optional
@@ -58,12 +58,12 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     warm_start : bool
         Start from the solution of the last fit, as along a path of C on the same rows.
     max_iter : int
-        Most steps for each pair of classes, -1 for no limit.
+        Largest number of steps for each pair of classes, -1 for no limit.
     max_memory : float
         Gigabytes for the Gram matrix and its rows.
     compress : int, optional
-        Landmarks that replace the support vectors in predictions, which then take that many kernel
-        values for each row; ``compression_error_`` says what it changes.
+        Number of landmarks that replace the support vectors in predictions, which then take that many
+        kernel values per row; ``compression_error_`` bounds the change.
 
     Attributes
     ----------
@@ -78,14 +78,14 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     converged_ : bool
         Whether all gaps are at most ``tol``.
     certificate_ : str
-        What the gap says about the objective, in words.
+        What the gap says about the objective.
     kernel_ : Kernel
         The kernel, with what it learnt from the training points.
     landmarks_, landmark_coef_
-        What predictions are made of, with ``compress``.
+        Expansion used in predictions, with ``compress``.
     compression_error_ : float
-        Most by which decision values differ from those of all support vectors, at points whose
-        ``k(x, x)`` is no larger than theirs.
+        Largest difference of decision values from those of all support vectors, at points whose ``k(x,
+        x)`` is no larger than theirs.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         X : points, or their Gram matrix if the kernel is precomputed
         y : array of shape (m,)
         sample_weight : array of shape (m,), optional
-            Factors of C; rows of weight zero have no part in the fit.
+            Factors of C; rows of weight zero are ignored.
         """
         self._check()
         check_labels(y)
@@ -157,16 +157,16 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     ) -> list[SVC]:
         """Fit machines with several settings to the same rows of a Gram matrix.
 
-        They are clones with these parameters, fitted as to ``K[rows][:, rows]``, and take rows of all of
-        K for new points: ``predict(K[test])``.  Nothing is cut out of K.  Each pair of classes is solved
-        for all settings in turn, the smallest C first, from the solution before.  It is fastest if the
-        rows of K are sorted by class.  At large C a matrix in single precision may not admit a small
-        gap; ``converged_`` and ``dual_gap_`` tell.
+        They are clones with these parameters, as if fitted to ``K[rows][:, rows]``, and take whole
+        rows of K for new points: ``predict(K[test])``.  No part of K is copied.  Each pair of classes
+        is solved for all settings in turn, the smallest C first, starting from the previous solution.
+        It is fastest if the rows of K are sorted by class.  At large C a matrix in single precision
+        may not admit a small gap; see ``converged_`` and ``dual_gap_``.
 
         Parameters
         ----------
         K : array of shape (m, m)
-            Gram matrix in single or double precision, taken as it is.
+            Gram matrix in single or double precision, used as it is.
         y : array of shape (m,)
             Classes of all rows of K.
         rows : array of int
@@ -174,7 +174,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         settings : sequence of dicts
             Parameters of each machine.
         stop : callable, optional
-            Asked now and then; once it returns True, solutions are left as they are.
+            Called from time to time; once it returns True, the solver stops with the present
+            solutions.
 
         Returns
         -------
@@ -215,7 +216,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         return models
 
     def _with_settings(self, settings: Any) -> list[SVC]:
-        """Machines for precomputed matrices with other parameters; clones would take long."""
+        """Machines for precomputed matrices with other parameters; clones would be slow."""
         names = _parameter_names(type(self))  # type: ignore[arg-type]
         own, models = {name: getattr(self, name) for name in names}, []
         for setting in settings:
@@ -225,7 +226,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         return models
 
     def _weigh(self, y: Any) -> None:
-        """Learn the classes and their weights, from rows that all count once."""
+        """Learn the classes and their weights from unweighted rows."""
         labels = self._number_classes(y)
         self.class_weight_ = self._class_weights(labels, np.ones(len(y)))
 
@@ -250,7 +251,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         """Numbers of the classes, which are learnt."""
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError("SVC needs at least two classes, and y holds 1 class")
+            raise ValueError("SVC needs at least two classes, but y holds 1 class")
         return labels
 
     def _weights(self, points: Points, labels: Index, sample_weight: Any) -> Array:
@@ -259,13 +260,13 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         present = np.unique(labels[weights * self.class_weight_[labels] > 0])
         if len(present) < 2:
             raise ValueError(
-                "rows of at least two classes need a positive weight, and "
+                "rows of at least two classes need a positive weight, but "
                 f"{'none has one' if not len(present) else 'those that have one are of one class'}"
             )
         return weights
 
     def _class_weights(self, labels: Index, weights: Array) -> Array:
-        """Factors of C; a row of weight two is balanced as two rows."""
+        """Factors of C; a row of weight two counts as two rows."""
         if not isinstance(self.class_weight, str) or self.class_weight != "balanced":
             return given_factors(self.class_weight, self.classes_, zero=True)
         totals = np.bincount(labels, weights)
@@ -322,7 +323,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         return self._values(X) + self.intercept_
 
     def _precomputed_decisions(self, K: Any) -> Array:
-        """Decision values of a support vector's own pairs only: in others it has no coefficient."""
+        """Decision values, each support vector only in pairs of its class."""
         from mercer.compiled.machines.decisions import decide
 
         ends = np.cumsum([0, *self.n_support_])
@@ -357,7 +358,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         return votes + sums / (3 * (np.abs(sums) + 1))  # squeezed, so that they change no vote
 
     def predict(self, X: Any) -> Any:
-        """Classes with most votes, the first of those that are level."""
+        """Classes with most votes, the first of several with equally many."""
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties=True needs decision_function_shape='ovr'")
         votes = self._votes(self._decisions(X), self.break_ties)
@@ -419,7 +420,7 @@ class _Pairs:
     Parameters
     ----------
     labels : array of int
-        Class of each row; negative for rows that have no part in the fit.
+        Class of each row; negative for rows that are not used.
     pairs : list of tuples of two classes
     """
 
@@ -445,7 +446,7 @@ class _Pairs:
 
 @cache
 def _parameter_names(kind: Any) -> tuple[str, ...]:
-    """Names of the parameters; to look at the signature takes as long as a small fit."""
+    """Names of the parameters, cached because reading the signature takes as long as a small fit."""
     return tuple(inspect.signature(kind).parameters)
 
 

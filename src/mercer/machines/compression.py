@@ -1,4 +1,4 @@
-"""Sums over many support vectors, replaced by sums over few landmarks, with a stated error."""
+"""Sums over many support vectors replaced by sums over few landmarks, with a stated error."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from mercer.machines.pivots import sampled_pivots
 from mercer.machines.points import Points, products
 from mercer.machines.program import Array
 
-#: Errors this many times as large as typical values are told; a few times are a bound that is wide.
+#: Errors this many times as large as typical values are warned about; smaller ones may be a loose
+#: bound.
 _WIDE = 3.0
 #: Relative rounding of Gram matrices that is added to their diagonal.
 _RIDGE = 1e-12
 
 
 def check_compress(size: Any, kernel: Any) -> None:
-    """Raise unless an expansion can be replaced by so many landmarks."""
+    """Raise unless an expansion can be replaced by this many landmarks."""
     if size is None:
         return
     if not is_whole(size) or size < 1:
-        raise ValueError(f"compress must be a whole number from 1, or None, got {size!r}")
+        raise ValueError(f"compress must be a whole number of at least 1, or None, got {size!r}")
     if isinstance(kernel, str) and kernel == "precomputed":
-        raise ValueError("compress needs points, and the matrix is precomputed; leave it out")
+        raise ValueError("compress needs points, but the matrix is precomputed; leave it out")
 
 
 def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any, Array, float]:
-    """Landmarks z and coefficients c of the nearest ``g = sum_j c_j k(z_j, .)`` to a sum over points.
+    """Landmarks z and coefficients c of the ``g = sum_j c_j k(z_j, .)`` nearest to a sum over points.
 
     For ``f = sum_i b_i k(x_i, .)`` they solve ``K_zz c = f(z)``.  Values differ by at most
     ``|f - g| sqrt(k(x, x))``, and ``|f - g|^2 = b'Kb - 2 c'f(z) + c'K_zz c``.
@@ -69,7 +70,7 @@ def compressed(kernel: Any, X: Any, coefficients: Array, size: int) -> tuple[Any
 
 
 def _warn_of_errors(errors: Array, typical: Array, size: int) -> None:
-    """Tell of an output whose error may be larger than its values."""
+    """Warn about outputs whose error may be larger than their values."""
     wide = np.flatnonzero(errors > _WIDE * typical)
     if len(wide):
         worst = wide[np.argmax(errors[wide])]

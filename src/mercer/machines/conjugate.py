@@ -13,7 +13,7 @@ from mercer._arrays import on_cpu, placed
 from mercer.machines.program import Array
 
 Operator = Callable[[Any], Any]
-#: Iterations after which the residual is computed anew, as its recurrence drifts.
+#: Iterations after which the residual is recomputed, because its recurrence drifts.
 _REFRESH = 50
 
 
@@ -27,8 +27,8 @@ def conjugate_gradients(
 ) -> tuple[Any, Any, int]:
     """Solve ``A x = y`` for each column until its residual is no longer than its goal.
 
-    Each column has its own steps; products with A are made for all of them at a time, in the library
-    and at the place of Y.
+    Each column has its own steps; products with A are computed for all columns at once, with the array
+    library and on the device of Y.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def conjugate_gradients(
     goals : array of shape (p,)
     max_iter : int
     exact_operator : callable, optional
-        Products with A for the residuals that are computed anew; by default ``operator``.
+        Products with A for recomputed residuals; by default ``operator``.
 
     Returns
     -------

@@ -38,7 +38,7 @@ class Evidence:
     ----------
     value, standard_error : float
     gradient, gradient_errors : arrays of shape (1 + n,)
-        By the logarithm of ``alpha``, and by ``theta`` of the kernel.
+        With respect to the logarithm of ``alpha`` and ``theta`` of the kernel.
     """
 
     value: float
@@ -80,15 +80,15 @@ def log_evidence(
 
     ``log p(y) = -(y'(K + alpha)^-1 y + log det(K + alpha) + m log 2 pi) / 2``.  The linear system is
     solved by conjugate gradients.  With P, a randomly pivoted partial Cholesky factor of K plus alpha,
-    ``log det(K + alpha) = log det P + tr log(P^-1/2 (K + alpha) P^-1/2)``, whose last term is small and
-    is estimated by the Lanczos method from random signs; so are the traces of the gradient.  The Gram
-    matrix is never held: memory is that of about 1500 numbers for each row.  100 000 rows of 8
-    columns took nine minutes of processors and 1.4 GB in all, 20 000 rows 14 seconds of two.
+    ``log det(K + alpha) = log det P + tr log(P^-1/2 (K + alpha) P^-1/2)``, whose last term is small
+    and is estimated by the Lanczos method from random signs; so are the traces of the gradient.  The
+    Gram matrix is never stored: memory is about 1500 numbers per row.  100 000 rows of 8 columns took
+    nine minutes of processor time and 1.4 GB in total, 20 000 rows 14 seconds on two processors.
 
     Parameters
     ----------
     kernel : Kernel
-        It learns from X and y what :class:`KernelRidge` would let it learn.
+        It learns from X and y as in :class:`KernelRidge`.
     X : points
     y : array of shape (m,)
     alpha : float
@@ -122,11 +122,11 @@ def log_evidence(
     """
     X, alpha = _check(kernel, X, alpha)
     if not is_whole(n_probes) or n_probes < 2:
-        raise ValueError(f"n_probes must be a whole number from 2, got {n_probes!r}")
+        raise ValueError(f"n_probes must be a whole number of at least 2, got {n_probes!r}")
     m, rng = count(X), np.random.default_rng(random_state)
     targets = check_targets(y, m)
     if targets.ndim != 1:
-        raise ValueError(f"y has the shape {targets.shape}; one target for each point is needed")
+        raise ValueError(f"y has shape {targets.shape}; one target for each point is needed")
     kernel = learnt_kernel(kernel, None, X, y)
     points = Points(kernel, X)
     F = _factor(points, rng)
@@ -172,15 +172,15 @@ def predictive_std(
 
     ``s(x)^2 = k(x, x) - k_x' (K + alpha)^-1 k_x``, of the process itself: for observations add alpha.
     The system is solved by conjugate gradients, with a residual r that makes ``s(x)^2`` too large by
-    ``|r|^2 / alpha`` at most, and never too small.  The Gram matrix is never held.
+    at most ``|r|^2 / alpha``, and never too small.  The Gram matrix is never stored.
 
     Parameters
     ----------
     kernel : Kernel
-        It learns from X what :class:`KernelRidge` would let it learn; what needs targets must have been
-        learnt before.
+        It learns from X as in :class:`KernelRidge`; what depends on targets must have been learnt
+        before.
     X : points
-        Where the values are; the values themselves have no influence.
+        Points of the values; the values themselves are not needed.
     new : points
     alpha : float
         Variance of the noise, see :func:`log_evidence`.
@@ -232,7 +232,7 @@ def _check(kernel: Any, X: Any, alpha: Any) -> tuple[Any, float]:
 
 
 def _in_double(X: Any) -> Any:
-    """Rows in double precision: products in single are not exact enough for linear systems."""
+    """Rows in double precision: products in single precision are too inexact for linear systems."""
     return to_double(X) if is_single(X) else X
 
 
@@ -257,7 +257,7 @@ def _error(values: Array) -> float:
 
 
 def _slope(kernel: Kernel, X: Any, V: Array, j: int) -> Array:
-    """Product of the derivative of the Gram matrix by one entry of theta, by central differences."""
+    """Products with the derivative of the Gram matrix in one entry of theta, by central differences."""
     sides = []
     for step in (_STEP, -_STEP):
         moved = clone(kernel)
@@ -290,5 +290,8 @@ def _log_forms(operator: Any, Z: Array) -> Array:
 
 
 def _quadrature(diagonals: list[Array], offs: list[Array], column: int) -> float:
-    nodes, vectors = eigh_tridiagonal([d[column] for d in diagonals], [o[column] for o in offs])
+    # LAPACK's quicker ``stemr`` gives up on some of these matrices.
+    nodes, vectors = eigh_tridiagonal(
+        [d[column] for d in diagonals], [o[column] for o in offs], lapack_driver="stev"
+    )
     return float(vectors[0] ** 2 @ np.log(np.maximum(nodes, 1e-300)))

@@ -1,4 +1,4 @@
-"""Newton steps on the coefficients inside their boxes, where pairs and blocks make slow progress."""
+"""Newton steps on the coefficients inside their boxes, for when pairs and blocks make slow progress."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mercer.machines.pivots import Preconditioner
 from mercer.machines.program import Array, Index, Program, Solution, certify, kinks
 from mercer.machines.rows import ComputedBlocks, MatrixRows
 
-#: Most coefficients that are moved together, whatever it is worth: their matrix is held and factorised.
+#: Most coefficients that are moved together: their matrix is stored and factorised.
 _MOST = 5000
-#: Times that coefficients may reach the end of their piece on the way.
+#: Number of times that coefficients may reach the end of their piece during a step.
 _REPEATS = 50
 #: Ridge that makes the matrix of equal rows invertible, relative to its largest entry.
 _RIDGE = 1e-13
@@ -25,12 +25,12 @@ _TINY = 1e-300
 #: Conjugate gradients: residual relative to that at their start, most iterations, and how many are
 #: expected the first time.
 _RESIDUAL, _ITERATIONS, _EXPECTED = 0.3, 10, 5
-#: How much longer steps wait after one that did not pay.
+#: Factor of the waiting time after a step that did not pay.
 _RARER = 2.0
 
 
 def newton_step(program: Program, rows: MatrixRows, solution: Solution, most: int = _MOST) -> Solution:
-    """The best point on the pieces that the coefficients are on, or as far towards it as they reach.
+    """The optimum on the present pieces of the coefficients, or the nearest feasible point towards it.
 
     Returns the solution itself if that gains nothing, or if more than ``most`` coefficients would have
     to be moved together.
@@ -50,12 +50,12 @@ def newton_step(program: Program, rows: MatrixRows, solution: Solution, most: in
 
 
 class LargeNewton:
-    """Newton steps of a program whose matrix is not held, between blocks of it.
+    """Newton steps between blocks, for a program whose matrix is not stored.
 
     A step solves ``K d = slope + c`` on the coefficients inside their boxes, with ``sum d = 0``, by
-    conjugate gradients.  What leaves its box is projected, and a line search follows.  There are none
-    while all these coefficients fit into a block, and none takes longer than the blocks since the last.
-    A step that gained less in its time than the last block makes others rarer.
+    conjugate gradients.  Coefficients that leave their boxes are projected, and a line search follows.
+    No steps are taken while all these coefficients fit into a block, and none takes longer than the
+    blocks since the last.  Steps that gain less per time than the last block become rarer.
     """
 
     def __init__(self, program: Program, rows: ComputedBlocks) -> None:
@@ -64,7 +64,7 @@ class LargeNewton:
         self._patience, self._objective = 1.0, -math.inf
 
     def after(self, moved: int, solution: Solution) -> Solution:
-        """The solution after a block that moved so many coefficients, perhaps improved by a step."""
+        """The solution after a block of so many coefficients, possibly improved by a step."""
         self._since += moved
         by_block = (solution.objective - self._objective) / max(moved, 1)
         self._objective = solution.objective
@@ -133,8 +133,8 @@ def _projected(b: Array, total: float, low: Array, high: Array) -> Array:
 def _ascend(H: Array, b: Array, slope: Array, low: Array, high: Array) -> Array:
     """Move to the maximum of a quadratic function with ``sum b`` fixed.
 
-    Coefficients that reach the end of their piece on the way are held there: each is one more constraint
-    on the step, and one more solution with the factor of H.
+    Coefficients that reach the end of their piece are fixed there: each adds a constraint to the step,
+    and a solution with the factor of H.
     """
     largest = max(float(np.diagonal(H).max()), _TINY)
     H += largest  # changes nothing where the sum is fixed, and makes matrices of low rank invertible
@@ -173,7 +173,7 @@ def _ascend(H: Array, b: Array, slope: Array, low: Array, high: Array) -> Array:
 
 
 def _balanced(b: Array, total: float, low: Array, high: Array) -> Array:
-    """Undo the rounding of the sum, at the coefficient with most room."""
+    """Correct the rounding of the sum at the coefficient with most room."""
     widest = int(np.argmax(np.minimum(b - low, high - b)))
     b[widest] = np.clip(b[widest] + (total - math.fsum(b)), low[widest], high[widest])
     return b

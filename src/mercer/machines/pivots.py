@@ -15,7 +15,7 @@ from mercer.machines.program import Array, Index
 
 #: Pivots that are proposed at a time.
 _BLOCK = 128
-#: What is left of the diagonal, relative to it, that is taken as rounding.
+#: Residual diagonal, relative to the diagonal, that counts as rounding.
 _ROUNDING = 1e-12
 #: Points among which pivots are found, for each of them.
 _SAMPLED = 20
@@ -30,10 +30,10 @@ def pivoted_cholesky(
 ) -> tuple[Array, Index]:
     """A factor F with ``F F' ~ K``, from rank rows of K at random pivots, and the pivots.
 
-    A row is a pivot with probability proportional to its weight times what is left of its diagonal.
-    The rows of F at the pivots are a lower triangle.  Pivots are proposed
-    in blocks, and those of a block that the others have made less likely are refused (Epperly, Tropp and
-    Webber, "Embrace rejection", 2024), so that the pivots are distributed as if drawn one by one.
+    A row is chosen with probability proportional to its weight times its residual diagonal.  The rows
+    of F at the pivots are a lower triangle.  Pivots are proposed in blocks, and those made less likely
+    by others of their block are rejected (Epperly, Tropp and Webber, "Embrace rejection", 2024), so
+    that the pivots are distributed as if drawn one by one.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def pivoted_cholesky(
 def _accepted(
     points: Points, F: Array, left: Array, proposed: Index, rng: np.random.Generator
 ) -> tuple[Index, Array]:
-    """Pivots of a block that are kept, and the Cholesky factor of what is left of K between them."""
+    """Accepted pivots of a block, and the Cholesky factor of the residual of K between them."""
     H = points.between(proposed, proposed).astype(float) - F[proposed] @ F[proposed].T
     chosen: list[int] = []
     L = np.zeros_like(H)
@@ -86,13 +86,13 @@ def sampled_pivots(points: Points, rank: int, rng: np.random.Generator) -> tuple
 
 
 class NystroemFactor:
-    """A factor F with ``F F' ~ K``, from pivots among some of the points; it is computed where they are.
+    """A factor F with ``F F' ~ K``, from pivots among some of the points, computed on their device.
 
     Parameters
     ----------
     points : Points
     rank : int
-        Most pivots, and columns of F.
+        Largest number of pivots, and of columns of F.
     rng : Generator
     """
 
@@ -108,7 +108,7 @@ class NystroemFactor:
 
 
 class Preconditioner:
-    """The inverse of ``F F' + alpha``, applied by a factorisation of F's size where F is."""
+    """The inverse of ``F F' + alpha``, by a factorisation of the size of F, on its device."""
 
     def __init__(self, F: Any, alpha: float) -> None:
         self._F, self._alpha = F, alpha

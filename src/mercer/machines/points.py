@@ -31,10 +31,10 @@ from mercer.kernels.base import BLOCK, Kernel, has_range
 from mercer.machines.program import Array, Index
 from mercer.rows.columns import columns_by_name
 
-#: Rows whose part of a Gram matrix is looked at at a time, and what counts there as a negative
-#: eigenvalue or as a difference.
+#: Rows of a Gram matrix that are tested, and what counts there as a negative eigenvalue or a
+#: difference.
 _LOOKED_AT, _NEGATIVE = 64, 1e-5
-#: Entries of Gram matrices and weights may be this large, so that their squares do not overflow.
+#: Largest entries of Gram matrices and weights: their squares must not overflow.
 _LARGEST = 1e150
 _OVERFLOW = (
     f"row {{}} of the Gram matrix holds NaN, infinity or a number above {_LARGEST:g}; check the point "
@@ -111,7 +111,7 @@ class Points:
 
     @cached_property
     def indefinite(self) -> bool:
-        """Whether the Gram matrix of some of the points has an eigenvalue that is clearly negative."""
+        """Whether the Gram matrix of some of the points has a clearly negative eigenvalue."""
         known = getattr(self.kernel, "positive_semidefinite", None)
         if known:
             return False
@@ -127,10 +127,7 @@ class Points:
 
 
 def products(kernel: Any, X: Any, Y: Any, v: Array) -> Array:
-    """Product ``k(X, Y) @ v``, some rows at a time; Y is X if it is None.
-
-    It is computed where X is.
-    """
+    """Product ``k(X, Y) @ v``, some rows at a time, on the device of X; Y is X if it is None."""
     if isinstance(kernel, Kernel):
         Y, v = None if Y is None else beside(Y, X), placed(v, X)
         return np.asarray(on_cpu(kernel.matvec(X, Y, v)), dtype=float)
@@ -180,7 +177,7 @@ def _check_symmetric(K: Any) -> Any:
     if differences.max() > _NEGATIVE * np.abs(part).max():
         i, j = (int(some[k]) for k in np.unravel_index(differences.argmax(), differences.shape))
         raise ValueError(
-            f"a Gram matrix must be symmetric, and its entries ({i}, {j}) and ({j}, {i}) are "
+            f"a Gram matrix must be symmetric, but its entries ({i}, {j}) and ({j}, {i}) are "
             f"{K[i, j]:g} and {K[j, i]:g}"
         )
     return K
@@ -195,7 +192,7 @@ def _some(rows: int) -> Index:
 def open_points(
     machine: BaseEstimator, X: Any, y: Any = "no_validation", weights: Any = None
 ) -> tuple[Points, Any]:
-    """Check training points and target, and learn from them what the kernel wants to know.
+    """Check training points and target, and let the kernel learn from them.
 
     The machine has the parameters ``kernel`` and ``scale``.
     """
@@ -205,7 +202,7 @@ def open_points(
     kernel = machine.kernel
     if isinstance(kernel, str) and kernel == "precomputed":
         if machine.scale is not None:
-            raise ValueError(f"scale={machine.scale} needs a kernel, and the matrix is precomputed")
+            raise ValueError(f"scale={machine.scale} needs a kernel, but the matrix is precomputed")
         if X.shape[0] != X.shape[1]:
             raise ValueError(f"a precomputed Gram matrix must be square, got X of shape {X.shape}")
         return Points(kernel, check_diagonal(X)), y
@@ -213,7 +210,7 @@ def open_points(
 
 
 def learnt_kernel(kernel: Any, scale: float | None, X: Any, y: Any, weights: Any = None) -> Any:
-    """The kernel that was asked for, with what it learns from training points and targets."""
+    """The requested kernel, with what it learns from training points and targets."""
     if isinstance(kernel, type):
         raise TypeError(
             f"kernel is the class {kernel.__name__}; give an instance, {kernel.__name__}(...)"
@@ -239,7 +236,7 @@ def learnt_kernel(kernel: Any, scale: float | None, X: Any, y: Any, weights: Any
 def check_points(
     machine: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool = False
 ) -> tuple[Any, Any]:
-    """Points as an array if they are rows of numbers, with their columns counted and named.
+    """Points as an array if they are rows of numbers, with counted and named columns.
 
     Dense arrays and clouds outside main memory stay there, for kernels of :mod:`mercer.kernels`.
     """
@@ -263,21 +260,21 @@ def check_points(
 
 
 def _is_plain(X: Any, columns: int) -> bool:
-    """Whether X is an array with so many columns that scikit-learn's checks would not change."""
+    """Whether X is an array of this many columns that scikit-learn's checks would not change."""
     if type(X) is not np.ndarray or X.ndim != 2:
         return False
     return len(X) > 0 and X.shape[1] == columns and X.dtype in (np.float32, np.float64)
 
 
 def check_targets(y: Any, rows: int) -> Array:
-    """Targets of rows as numbers, or raise, with the first row that is wrong."""
+    """Targets as numbers; raise for the first invalid row."""
     try:
         targets = np.asarray(y)
         targets = targets.astype(float, casting="safe" if targets.dtype.kind in "mM" else "unsafe")
     except (TypeError, ValueError) as error:
         raise ValueError(f"y must hold numbers: {error}") from None
     if targets.ndim not in (1, 2) or len(targets) != rows:
-        raise ValueError(f"X has {rows} points, and y has the shape {targets.shape}")
+        raise ValueError(f"X has {rows} points, but y has shape {targets.shape}")
     wrong = np.flatnonzero(~np.isfinite(targets.reshape(rows, -1)).all(axis=1))
     if len(wrong):
         raise ValueError(f"row {wrong[0]} of y contains NaN or infinity; drop or impute such rows")
@@ -285,14 +282,14 @@ def check_targets(y: Any, rows: int) -> Array:
 
 
 def check_weights(rows: int, weights: Any) -> Array:
-    """Weights of rows, ones if there are none; or raise, with the first row that is wrong."""
+    """Weights of rows, ones by default; raise for the first invalid row."""
     if weights is None:
         return np.ones(rows)
     checked = _check_sample_weight(weights, np.empty((rows, 1)), dtype=np.float64)
     wrong = np.flatnonzero((checked < 0) | (checked > _LARGEST))
     if len(wrong):
         raise ValueError(
-            f"weights must be between 0 and {_LARGEST:g}, and row {wrong[0]} has the weight "
+            f"weights must be between 0 and {_LARGEST:g}, but row {wrong[0]} has weight "
             f"{checked[wrong[0]]:g}"
         )
     return np.asarray(checked)
@@ -301,7 +298,7 @@ def check_weights(rows: int, weights: Any) -> Array:
 def _usual_length(X: Any, weights: Any) -> float:
     """scikit-learn's ``gamma="scale"``, ``1 / (columns times variance)``, as a length scale.
 
-    Rows count by their weights, so that a row of weight two is as good as two rows.
+    Rows are weighted: a row of weight two counts as two rows.
     """
     X, weights = on_cpu(X), check_weights(X.shape[0], weights)
     if not weights.any():
@@ -327,7 +324,7 @@ def _learnt(kernel: Any, X: Any, y: Any, scale: float | None) -> Any:
         return kernel.learnt_from(X, y)
     if not has_range(kernel):
         warnings.warn(
-            f"{kernel!r} has no range, and scale={scale} changes nothing; leave it out, or scale a part "
+            f"{kernel!r} has no range, so scale={scale} has no effect; leave it out, or scale a part "
             "of the kernel (its base) by scaled_to",
             stacklevel=5,
         )

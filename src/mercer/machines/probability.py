@@ -14,7 +14,7 @@ from mercer.machines.rows import ComputedBlocks, MatrixRows
 
 #: Parts that are held out in turn.
 _FOLDS = 5
-#: Rows whose sums of similarities differ by less, relative to the largest, are taken as equal.
+#: Rows whose sums of similarities differ by less, relative to the largest, count as equal.
 _EQUAL = 1e-9
 #: Probabilities of pairs stay away from 0 and 1 by this, as in libsvm, so that they can be coupled.
 _LEAST = 1e-7
@@ -23,9 +23,9 @@ _LEAST = 1e-7
 def out_of_fold(
     program: Program, rows: MatrixRows | ComputedBlocks, part: Index, solution: Solution, tol: float
 ) -> Array:
-    """Decision values of rows that have no part in the fit: their boxes are [0, 0] in turn.
+    """Decision values of held-out rows, whose boxes are set to [0, 0] in turn.
 
-    Each fit starts from the solution without the part that is held out.
+    Each fit starts from the solution on all rows, without the held-out part.
     """
     values = np.empty_like(program.p)
     for fold in range(_FOLDS):
@@ -40,11 +40,11 @@ def out_of_fold(
 
 
 def held_out_parts(program: Program, rows: MatrixRows | ComputedBlocks) -> Index:
-    """The part that each row is held out with.
+    """The held-out part of each row.
 
-    The rows of each class are dealt in turn in the order of ``sum_j C_j p_j k(x_i, x_j)``, and those
-    with the same sum together.  The parts thus depend neither on the order of the rows nor on whether a
-    row comes twice or counts twice, whatever the points are.
+    The rows of each class are dealt out in the order of ``sum_j C_j p_j k(x_i, x_j)``, with equal sums
+    in the same part.  So the parts depend neither on the order of the rows nor on whether a row occurs
+    twice or has weight two.
     """
     boxes = program.upper - program.lower
     sums = rows.values(boxes * program.p)
@@ -60,12 +60,11 @@ def held_out_parts(program: Program, rows: MatrixRows | ComputedBlocks) -> Index
 def fit_sigmoid(values: Array, positive: Any, weights: Array) -> tuple[float, float]:
     """Slope and offset of Platt's sigmoid, ``P(positive) = 1 / (1 + exp(-(slope v + offset)))``.
 
-    Labels are smoothed by one row of each class, so that the sigmoid stays finite where the classes are
-    separated.  A row of weight two is as good as two rows; weights that are less than 1 on average are
-    taken in units of their mean, since their sum says nothing about the number of rows.
-
-    The slope is not negative.  Where decision values tell nothing, those of rows that are held out are a
-    little too low for their own class, which lacks them: probabilities are then shares of the classes.
+    Labels are smoothed by one row of each class, so that the sigmoid stays finite if the classes are
+    separable.  A row of weight two counts as two rows; weights below 1 on average are divided by their
+    mean, since their sum is unrelated to the number of rows.  The slope is not negative: if decision
+    values are uninformative, those of held-out rows are slightly too low for their class, which lacks
+    them, and probabilities are then the frequencies of the classes.
     """
     weights = weights * max(1.0, np.count_nonzero(weights) / weights.sum())
     plus, minus = weights[positive].sum(), weights[~positive].sum()

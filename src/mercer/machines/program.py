@@ -17,8 +17,8 @@ class Program(NamedTuple):
     """Maximise ``p'b - b'Kb/2 - epsilon |b|_1`` with ``lower <= b <= upper`` and a fixed sum of b.
 
     Classification has ``p = y`` and ``0 <= y b <= C``; regression ``p = y``, ``|b| <= C`` and a tube
-    epsilon; novelty detection ``p = 0`` and ``0 <= b <= 1``.  A row with the box [0, 0] has no part in
-    the fit, and its value ``(Kb)_i + bias`` is an out-of-sample prediction.
+    epsilon; novelty detection ``p = 0`` and ``0 <= b <= 1``.  A row with the box [0, 0] is not used,
+    and its value ``(Kb)_i + bias`` is an out-of-sample prediction.
     """
 
     p: Array
@@ -40,9 +40,9 @@ class Solution:
     objective : float
         The dual objective.
     gap : float
-        Primal objective less dual objective.
+        Primal minus dual objective.
     rounding : float
-        How far the gap may be off; if it is no larger, it is taken as zero.
+        Rounding error of the gap; a gap that is not larger counts as zero.
     steps : int
     reached : bool
         Whether the relative gap is at most what was asked for.
@@ -80,7 +80,7 @@ def certify(program: Program, b: Array, values: Array, diagonal: Array) -> Solut
 
 
 def kinks(program: Program, b: Array) -> tuple[Array, Array]:
-    """What is added to slopes when b rises and when it falls; infinite where it cannot."""
+    """Terms added to slopes when b rises and when it falls; infinite if it cannot."""
     epsilon = program.epsilon
     rise = np.where(b >= program.upper, -np.inf, np.where(b >= 0, -epsilon, epsilon))
     fall = np.where(b <= program.lower, np.inf, np.where(b > 0, -epsilon, epsilon))
@@ -88,11 +88,11 @@ def kinks(program: Program, b: Array) -> tuple[Array, Array]:
 
 
 def restarted(program: Program, solution: Solution) -> Array:
-    """Coefficients to start from, made of the solution of a program with other boxes and sum zero.
+    """Starting coefficients from the solution of a program with other boxes and sum zero.
 
-    Along a growing C they are stretched by ``(p'b - epsilon |b|_1) / b'Kb``, the best factor, as far as
-    the boxes have grown.  Where boxes have shrunk, coefficients are cut off, and the larger of both
-    sides shrinks until the sum is zero again.
+    Along a growing C they are scaled by the best factor, ``(p'b - epsilon |b|_1) / b'Kb``, as far as
+    the boxes allow.  If boxes have shrunk, coefficients are clipped, and the larger of both sides is
+    shrunk until the sum is zero again.
     """
     b = solution.b
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -13,7 +13,7 @@ from mercer.machines.points import Points, check_targets, check_weights, open_po
 from mercer.machines.program import Array, Program, Solution
 from mercer.machines.svm import SupportVectorMachine
 
-#: Decision values this near to zero, relative to the threshold, are on the boundary.
+#: Decision values this close to zero, relative to the threshold, are on the boundary.
 _BOUNDARY = 1e-9
 
 
@@ -142,9 +142,9 @@ class SVR(RegressorMixin, _OneProgram):
 class OneClassSVM(OutlierMixin, _OneProgram):
     """Novelty detection: a region that holds most of the points, to a stated duality gap.
 
-    Minimises ``|f|^2 / 2 - nu rho sum_i w_i + sum_i w_i max(0, rho - f(x_i))``; points with
-    ``f(x) >= rho`` are inliers.  At the optimum at most a share nu of the training points is outside,
-    and at least that share are support vectors.  The relative duality gap certifies the solution, as in
+    Minimises ``|f|^2 / 2 - nu rho sum_i w_i + sum_i w_i max(0, rho - f(x_i))``; points with ``f(x) >=
+    rho`` are inliers.  At the optimum at most a fraction nu of the training points is outside, and at
+    least that fraction are support vectors.  The relative duality gap certifies the solution, as in
     :class:`SVC`.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Kernel ridge regression: exact, along a path, without one row, and beyond memory."""
+"""Kernel ridge regression: exact, along a path, leave-one-out, and beyond memory."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class RidgePath:
     alphas : array of shape (n_alphas,)
     dual_coef : array of shape (n_alphas, m) or (n_alphas, m, p)
     loo_residuals : array of the same shape
-        ``y_i`` less what is predicted for row i without it.
+        ``y_i`` minus the prediction for row i without it.
     weights : array of shape (m,)
-        How much each row counts.
+        Weight of each row.
     """
 
     alphas: Array
@@ -81,12 +81,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     ``r = sqrt(w) (y - (K + alpha / w) a)`` the prediction at x is within
     ``|r| sqrt(k(x, x)) / (2 sqrt(alpha))`` of the exact one.
 
-    Cost: a Cholesky factorisation in the place of the Gram matrix while it fits into ``max_memory``.
-    Beyond that, conjugate gradients on products with the Gram matrix, which is never held,
+    Cost: a Cholesky factorisation in place of the Gram matrix if it fits into ``max_memory``.
+    Otherwise, conjugate gradients on products with the Gram matrix, which is never stored,
     preconditioned by a randomly pivoted partial Cholesky factor.
 
-    As in scikit-learn, f has no constant, and is drawn to zero: centre targets that are far from it, by
-    :class:`sklearn.compose.TransformedTargetRegressor`, or add a constant to the kernel.
+    As in scikit-learn, f has no constant and is shrunk towards zero: centre targets that are far from
+    zero, with :class:`sklearn.compose.TransformedTargetRegressor`, or add a constant to the kernel.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Scale the kernel to the training points: the median similarity of distinct ones; see
         :meth:`~mercer.kernels.Kernel.scaled_to`.
     leave_one_out : bool
-        Compute what each row is predicted without it, and keep what :meth:`predict_interval` needs:
+        Compute the prediction of each row without it, and keep what :meth:`predict_interval` needs:
         ``8 m^2`` bytes.
     tol : float
         Largest error of predictions by conjugate gradients, in standard deviations of each output.
@@ -121,20 +121,20 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     residual_ : float
         Length of the residual r, the largest of all outputs.
     certificate_ : str
-        What the residual says about predictions at the training points, in words; rounding is included.
+        What the residual says about predictions at the training points, rounding included.
     converged_ : bool
         Whether predictions are as exact as ``tol`` asks for.
     n_iter_ : int
         Iterations of conjugate gradients; 1 for a direct solution.
     loo_residuals_ : array like y
-        ``y_i`` less what is predicted for row i without it, with ``leave_one_out=True``.
+        ``y_i`` minus the prediction for row i without it, with ``leave_one_out=True``.
     loo_predictions_ : array like y
-        What is predicted for each row without it.
+        Prediction for each row without it.
     landmarks_, landmark_coef_
         What predictions are made of, with ``compress``.
     compression_error_ : float
-        Most by which predictions differ from those of all training points, at points whose
-        ``k(x, x)`` is no larger than theirs.
+        Largest difference of predictions from those with all training points, at points whose ``k(x,
+        x)`` is no larger than theirs.
 
     References
     ----------
@@ -226,7 +226,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _too_large(self, points: Points, what: str, matrices: int) -> MemoryError:
         return MemoryError(
             f"{what} needs a factorisation of {len(points)} rows, "
-            f"{8e-9 * matrices * len(points) ** 2:.3g} GB, and max_memory is {self.max_memory} GB"
+            f"{8e-9 * matrices * len(points) ** 2:.3g} GB, but max_memory is {self.max_memory} GB"
         )
 
     def _open(self, X: Any, y: Any, sample_weight: Any) -> tuple[Points, Array, Array]:
@@ -234,7 +234,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_positive(self, "alpha", "tol", "max_memory")
         check_compress(self.compress, self.kernel)
         if not is_whole(self.max_iter) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
+            raise ValueError(f"max_iter must be a whole number of at least 1, got {self.max_iter!r}")
         refuse_complex(y, "y")
         refuse_missing(y)
         points, y = open_points(self, X, y, sample_weight)
@@ -314,7 +314,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self.certificate_ = NO_CERTIFICATE
             warnings.warn(
                 f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the system is solved, "
-                "and no residual certifies predictions",
+                "but no residual certifies predictions",
                 stacklevel=3,
             )
             return
@@ -351,9 +351,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """Jackknife+ intervals for new observations, of one output.
 
-        They hold a new observation with probability at least ``2 level - 1`` whatever the distribution,
-        if rows are exchangeable, and with about the probability ``level`` in practice.  Each is read off
-        the m predictions that leave one training row out, which follow from the one factorisation.
+        They contain a new observation with probability at least ``2 level - 1`` whatever the
+        distribution, if rows are exchangeable, and with probability of about ``level`` in practice.
+        They are computed from the m leave-one-out predictions, which follow from the one
+        factorisation.
 
         Parameters
         ----------
@@ -381,7 +382,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return low, high
 
     def _interval(self, X: Any, used: Any, rank: int) -> tuple[Array, Array]:
-        """Ends of the intervals of some points: the rank-th of the ends for each row left out."""
+        """Ends of the intervals of some points: the rank-th of the leave-one-out ends."""
         block = X if isinstance(self.kernel_, str) else Points(self.kernel_, X).with_others(self.X_fit_)
         if rank > used.sum():
             return np.full(len(block), -np.inf), np.full(len(block), np.inf)
@@ -467,9 +468,10 @@ def _diagonal_of_inverse(factor: Array) -> Array:
 
 
 def _left_out(points: Points, Y: Array, c: Array, roots: Array, diagonal: Array) -> Array:
-    """Targets less what is predicted for each row without it.
+    """Targets minus the predictions for each row without it.
 
-    ``diagonal`` is that of the inverse of the scaled system.  Rows of weight zero are left out already.
+    ``diagonal`` is that of the inverse of the scaled system.  Rows of weight zero are not part of the
+    fit anyway.
     """
     used = roots > 0
     residuals = np.empty_like(c)

@@ -25,7 +25,7 @@ class MatrixRows:
     K : array of shape (m, m)
         In single or double precision.
     index : array of int, optional
-        Rows of the program; by default all.  They are gathered faster where they follow each other.
+        Rows of the program; by default all.  Consecutive rows are gathered faster.
     room : float
         Bytes for rows that are gathered.
     diagonal : array of shape (m,), optional
@@ -50,7 +50,7 @@ class MatrixRows:
         return self._diagonal
 
     def store(self, single: bool) -> Any:
-        """Room for gathered rows, of all coefficients or as many as fit; it is kept for later calls."""
+        """Buffer for gathered rows of all coefficients, or of as many as fit; kept for later calls."""
         from mercer.compiled.machines.smo import Store
 
         dtype = np.dtype(np.float32) if single else self.matrix.dtype
@@ -76,7 +76,7 @@ class MatrixRows:
 
 
 def room_for_rows(size: int, dtype: Any, room: float) -> Any:
-    """An array for gathered rows of so many coefficients, for all of them or as many as fit in bytes."""
+    """A buffer for gathered rows of all coefficients, or of as many as fit."""
     from mercer.compiled.machines.smo import padded
 
     width = padded(size)
@@ -85,7 +85,7 @@ def room_for_rows(size: int, dtype: Any, room: float) -> Any:
 
 
 class ComputedBlocks:
-    """Blocks of a Gram matrix that is too large to be held, in single precision or, later, in double.
+    """Blocks of a Gram matrix that is too large to store, in single or, later, in double precision.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ class ComputedBlocks:
     rank : int
         Columns of factors that approximate parts of the matrix.
     worth : float
-        Columns of a product with the matrix that take as long as a column of a block; zero for no
-        Newton steps.
+        Number of columns of a product with the matrix that take as long as a column of a block; zero
+        for no Newton steps.
     """
 
     def __init__(self, points: Points, room: float, rank: int = 1, worth: float = 0.0) -> None:
@@ -112,7 +112,7 @@ class ComputedBlocks:
         return self._diagonal
 
     def product(self, rows: Index, b: Array) -> Array:
-        """K times b at all rows, in double precision; b belongs to the rows named."""
+        """K times b at all rows, in double precision; b are coefficients of the given rows."""
         points = self._points
         return products(points.kernel, points.X, taken(points.X, rows), b)
 
@@ -122,7 +122,7 @@ class ComputedBlocks:
         return self.product(used, b[used]) if len(used) else np.zeros_like(b)
 
     def turn_double(self) -> None:
-        """Have further blocks in double precision, which are smaller in the same room."""
+        """Switch to double precision, with smaller blocks in the same memory."""
         self.single, self.most = False, max(min(_LEAST_ROWS, self.most), int(self.most / np.sqrt(2)))
 
     def block(self, rows: Index) -> MatrixRows:

@@ -12,22 +12,22 @@ from mercer.machines.newton import newton_step
 from mercer.machines.program import Array, Index, Program, Solution, certify, restarted
 from mercer.machines.rows import MatrixRows, room_for_rows
 
-#: Told the relative gap now and then; what it returns says whether to stop.
+#: Called with the relative gap from time to time; returns whether to stop.
 Watch = Callable[[float], bool]
 #: Numbers that are read between two reports, in about a quarter of a second.
 _PAUSE = 400_000_000
-#: The solver aims a little lower, because the certificate counts what it has left out.
+#: The solver aims slightly lower, because the certificate includes coefficients that it ignores.
 _MARGIN = 0.9
-#: Rounds that may end too early because of a coefficient that was left out, before none is left out.
+#: Rounds that may end too early because of an ignored coefficient, before none is ignored.
 _MISLED = 4
-#: Programs of so few rows are solved to rounding, if that takes no more steps for each coefficient.
+#: Programs of so few rows are solved to rounding, if that takes at most so many steps per coefficient.
 _SMALL, _POLISH = 64, 100
 #: Cubes of coefficients that are factorised in the time of a step, for each row.
 _WORTH = 60
 #: Steps for each coefficient before a Newton step is tried.
 _PATIENCE = 20
-#: Rounds in which the gap may fail to fall by a tenth: rounding of a matrix may give it negative
-#: eigenvalues, along which the objective rises for ever so long.
+#: Rounds in which the gap may fail to fall by a tenth: rounding may give a matrix negative
+#: eigenvalues, along which the objective rises for a long time.
 _FRUITLESS = 100
 #: Relative gaps for which rows are gathered in single precision; slopes are always in double.
 SINGLE = 1e-5
@@ -51,11 +51,11 @@ def solve(
     tol : float
         Largest relative duality gap.
     max_steps : int, optional
-        Most steps to take.
+        Largest number of steps.
     start : array, optional
         Coefficients to start from, in their boxes; by default zeros.
     watch : callable, optional
-        Called with the relative gap now and then; if it returns True the solver stops where it is.
+        Called with the relative gap from time to time; if it returns True, the solver stops.
     """
     most = math.inf if max_steps is None else max_steps
     zeros = np.zeros_like(program.p)
@@ -75,7 +75,7 @@ def solve(
 
 
 class Batch:
-    """Programs on the same matrix, solved in few calls: many small ones take no longer than their steps.
+    """Programs on the same matrix, solved in few calls, without overhead for many small ones.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Batch:
     tol : float
         Largest relative duality gap.
     room : float
-        Bytes for rows that are gathered, of one program at a time in each call.
+        Bytes for gathered rows, of one program at a time in each call.
     """
 
     def __init__(
@@ -109,8 +109,8 @@ class Batch:
     def solve(self, first: int, last: int) -> list[list[Solution]]:
         """Solve programs from the first to before the last; returns solutions for all settings.
 
-        The number of steps is bounded, and gaps may be above tol; settings after such a gap are not
-        begun, and have an infinite one.
+        The number of steps is bounded, so gaps may be above tol; settings after such a gap are not
+        tried and have an infinite gap.
         """
         from mercer.compiled.machines.paths import climb_all
 
@@ -153,9 +153,9 @@ def solve_paths(
     max_steps: int | None,
     watch: Watch,
 ) -> list[list[Solution]]:
-    """Solve programs that differ in their boxes, which must not shrink, each from the one before.
+    """Solve programs that differ in their boxes, which must not shrink, each from the previous one.
 
-    There is a path of programs for each index, the rows of K that it has; other parameters are those of
+    There is a path of programs for each index of rows of K; other parameters are those of
     :func:`solve`.
     """
     found: list[list[Solution]] = [[] for _ in programs]
@@ -181,7 +181,7 @@ def _one_by_one(
     max_steps: int | None,
     watch: Watch,
 ) -> list[Solution]:
-    """Programs with boxes that grow, the first from a solution of it that is not good enough yet."""
+    """Solve programs with growing boxes, the first from an insufficient solution."""
     solutions = []
     for program in programs:
         start = None if last is None else restarted(program, last)
@@ -191,7 +191,7 @@ def _one_by_one(
 
 
 def _representable(diagonal: Array) -> bool:
-    """Whether entries of a matrix with this diagonal are within the range of single precision."""
+    """Whether entries of a matrix with this diagonal fit into single precision."""
     return bool(1e-24 < diagonal.max() < 1e30)
 
 

@@ -1,4 +1,4 @@
-"""What all support vector machines have in common: programs solved in threads, with certificates."""
+"""Base of support vector machines: programs solved in threads, with certificates."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from mercer.machines.solver import Batch, can_be_together, solve_paths
 
 #: Least bytes for rows that are gathered, whatever the limit.
 _LEAST_ROOM = 2.0**26
-#: Part of the memory for a block and its rows; the rest is for what is computed along the way.
+#: Part of the memory for a block and its rows; the rest is for intermediate results.
 _KEPT = 0.7
 #: Most columns of the factor that preconditions Newton steps, and its part of the memory.
 _RANK, _FACTOR = 500, 0.1
-#: Bytes for a block of points on a device, whose products are cheap: so many columns of them take as
-#: long as one of a block.
+#: Bytes for a block of points on a device, and how many columns of a product take as long as one
+#: column of a block there.
 _DEVICE_ROOM, _DEVICE_WORTH = 8.0 * 2048**2, 4.0
 #: Parts into which programs are dealt, for each thread.
 _PARTS = 4
@@ -79,8 +79,8 @@ class SupportVectorMachine(BaseEstimator):
     ) -> list[Solution]:
         """Solve programs, each over some of the points, and set the attributes that certify them.
 
-        An index of None stands for all points.  Ctrl-C ends the work where it is.  Coefficients to start
-        from must lie in their boxes; by default they are zero.
+        An index of None stands for all points.  Ctrl-C stops the solver with the present solution.
+        Starting coefficients must lie in their boxes; by default they are zero.
         """
         self.kernel_ = points.kernel
         K = self._gram(points)
@@ -130,7 +130,7 @@ class SupportVectorMachine(BaseEstimator):
         if math.isnan(self.dual_gap_):
             warnings.warn(
                 f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the solution is a "
-                "stationary point, as libsvm's, and no duality gap can certify it",
+                "stationary point, as with libsvm, and no duality gap can certify it",
                 IndefiniteKernelWarning,
                 stacklevel=3,
             )
@@ -139,7 +139,7 @@ class SupportVectorMachine(BaseEstimator):
         return solutions
 
     def _starts(self, programs: list[Program]) -> list[Array | None]:
-        """Coefficients to start from: those of the last fit, if it had programs of the same sizes."""
+        """Starting coefficients: those of the last fit, if it had programs of the same sizes."""
         last = getattr(self, "_solutions", []) if self.warm_start else []
         if [len(s.b) for s in last] != [len(program.p) for program in programs]:
             return [None] * len(programs)
@@ -186,13 +186,13 @@ class SupportVectorMachine(BaseEstimator):
 
     @property
     def certificate_(self) -> str:
-        """What the duality gap says about the objective, in words."""
+        """What the duality gap says about the objective."""
         if math.isnan(self.dual_gap_):
             return NO_CERTIFICATE
         return f"the objective is within {float(rounded_up(100 * self.dual_gap_)):g} % of the optimum"
 
     def _warn_of_gaps(self, solutions: list[Solution], interrupted: bool = False) -> None:
-        """Tell of a gap above tol."""
+        """Warn about gaps above tol."""
         if self.converged_:
             return
         why = "was interrupted" if interrupted else f"stopped after {self.n_iter_.max()} steps"
@@ -225,7 +225,7 @@ class SupportVectorMachine(BaseEstimator):
             )
 
     def _values(self, X: Any) -> Array:
-        """Weighted sums of the kernel with the support vectors, or with the landmarks for them."""
+        """Weighted sums of the kernel with the support vectors, or with their landmarks."""
         check_is_fitted(self)
         X, _ = check_points(self, X)
         coefficients = self._coefficients()
@@ -274,10 +274,10 @@ def solved_in_turn(
     indices: list[Index],
     stop: Callable[[], bool],
 ) -> list[list[Solution]]:
-    """Solve and certify programs of several machines on one Gram matrix, each from the one before.
+    """Solve and certify programs of several machines on one Gram matrix, each from the previous one.
 
-    Machines with the same tolerance take turns in the order of their C, program by program, so that rows
-    which one gathered serve the others.
+    Machines with the same tolerance take turns in the order of their C, program by program, so that
+    they share gathered rows.
     """
     K = np.ascontiguousarray(points.X)
     goals = [(machine.tol, machine.max_iter) for machine in machines]
@@ -305,7 +305,7 @@ class _Share:
         self._work, self._tol, self.done = work, tol, 0
 
     def report(self, gap: float) -> bool:
-        """Take note of a gap; tells whether to stop."""
+        """Record a gap; returns whether to stop."""
         self._work.note = f"(gap {gap:.1e})"
         if 0 < gap < 1:
             done = int(_PERCENT * min(math.log(gap) / math.log(min(self._tol, 0.5)), 1.0))

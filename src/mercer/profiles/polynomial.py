@@ -1,4 +1,4 @@
-"""One polynomial in place of a table, where a profile is smooth enough on the range that occurs."""
+"""One polynomial instead of a table, if a profile is smooth enough on the range that occurs."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _LEAST = 1e-290
 
 
 class Profile(Protocol):
-    """What the engine needs: a function of the invariant, applied in place; hashable."""
+    """A function of the invariant for the engine, applied in place; hashable."""
 
     def __hash__(self) -> int: ...
 
@@ -489,6 +489,6 @@ def compile_profile(
     pieces = resolve(law, top, 1.0 if logarithmic else least, unit, beyond, octaves)
     if pieces.error > MAX_ERROR:
         raise ValueError(
-            f"the law varies too fast to be tabulated: an error of {pieces.error:.1g} would be left"
+            f"the law varies too fast to be tabulated: an error of {pieces.error:.1g} would remain"
         )
     return TableProfile(separation, pieces, law_error, logarithmic, floor)

@@ -20,7 +20,7 @@ MOST_CLASSES = 30
 
 @dataclass(frozen=True)
 class Capacity:
-    """Bounds of one family's machines as text: medians over pairs of classes, or the reason for none."""
+    """Bounds of one family's machines as text: medians over pairs of classes, or why there are none."""
 
     name: str
     rows: str = ""

@@ -1,4 +1,4 @@
-"""Kernels as functions of the angle or distance, over those that occur in the data."""
+"""Kernels as functions of the angle or distance, with histograms of those in the data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEPS = 181
 def curves(comparison: Comparison, rows: Any, code: Index | None) -> list[dict[str, Any]]:
     """A figure for each space of directions among the chosen kernels, and one for isotropic kernels.
 
-    Other points than rows of numbers have no angles and distances, and no figures.
+    Only rows of numbers have angles and distances, and figures.
     """
     if not comparison.data.kind.vectors:
         return []

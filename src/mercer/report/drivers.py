@@ -1,4 +1,4 @@
-"""What drives the predictions of the best kernel: columns, words, substrings or neighbours."""
+"""Columns, words, substrings or neighbours that drive the predictions of the best kernel."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Bar:
 class Drivers:
     """Charts of features for each class or output, of columns, and of blocks of columns.
 
-    Tables with few columns have a chart of what the score loses without each of them, and of features
-    only where contributions are exact.
+    Tables with few columns have a chart of the loss of score without each column, and a chart of
+    features only if contributions are exact.
     """
 
     what: str
@@ -53,7 +53,7 @@ class Drivers:
 
 
 def drivers(comparison: Comparison) -> Drivers | None:
-    """What the best model relies on; None if it cannot say."""
+    """What the best model relies on; None if it cannot be explained."""
     rows = points.choose(comparison)[:_POINTS]
     X, y = _safe_indexing(comparison.data.X, rows), comparison.target.y[rows]
     model = comparison.scores[0].search.best_estimator_
@@ -91,7 +91,7 @@ def _contributions(found: Explanation, number: str, only_exact: bool) -> pd.Data
 
 
 def _columns(comparison: Comparison, model: Any, X: Any, y: Any) -> list[Bar]:
-    """Importance of the columns of a table; none if it has many, or they cannot be shuffled alone."""
+    """Importance of the columns of a table; empty if there are many, or they cannot be shuffled."""
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) != 2 or shape[1] > _COLUMNS:
         return []
@@ -107,7 +107,7 @@ def _columns(comparison: Comparison, model: Any, X: Any, y: Any) -> list[Bar]:
 
 
 def _blocks(comparison: Comparison, model: Any, found: Explanation, X: Any, y: Any) -> list[Bar]:
-    """Importance of the parts of a table; none if there is only one."""
+    """Importance of the parts of a table; empty if there is only one."""
     if len(found.blocks) < 2:
         return []
     return _losses(importance(model, X, y, random_state=comparison.random_state))

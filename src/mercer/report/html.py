@@ -26,10 +26,11 @@ def write_report(
 ) -> None:
     """Write a comparison as a self-contained HTML page, without other files or network access.
 
-    The page says what to use and how sure that is, and has the leaderboard with intervals and tests, the
-    response of the score to the kernel's parameter and C, maps and Gram matrices of some points,
-    predictions on the outer folds, and code that repeats it all.  Pictures show at most 600 points to
-    keep the page small.  They are drawn by the comparison's seed, so that the page is reproducible.
+    The page says what to use and how certain that is, and has the leaderboard with intervals and
+    tests, the response of the score to the kernel's parameter and C, maps and Gram matrices of some
+    points, predictions on the outer folds, and code that repeats everything.  Figures show at most 600
+    points to keep the page small.  The points are drawn with the comparison's seed, so the page is
+    reproducible.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ def write_report(
     path : str or Path
         Where to write; an old file is replaced when the new one is complete.
     source : Source, optional
-        Command and files, for the page to name.
+        Command and files, to be shown on the page.
     bounds : bool
         Whether to compute VC bounds of the final machines too.
 

@@ -1,10 +1,10 @@
-"""Names of classes that fit into a figure and still tell the classes apart."""
+"""Names of classes that fit into a figure and still distinguish the classes."""
 
 from __future__ import annotations
 
 
 def clip(name: str, most: int) -> str:
-    """A name cut to so many characters; both ends stay, because names often differ at the end."""
+    """A name shortened to ``most`` characters; both ends stay, because names often differ at the end."""
     if len(name) <= most:
         return name
     first = -(-most // 2)

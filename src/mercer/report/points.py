@@ -1,4 +1,4 @@
-"""The points that pictures show: few enough to draw, of every class, with their names."""
+"""The points that figures show: few enough to draw, of every class, with their names."""
 
 from __future__ import annotations
 

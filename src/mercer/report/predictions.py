@@ -1,4 +1,4 @@
-"""Predictions for points that played no part in the fit: confusions, or values against values."""
+"""Predictions for points that were not used in the fit: confusions, or values against values."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Scoreboard:
 
 
 def scoreboard(comparison: Comparison) -> Scoreboard:
-    """What the score plot and the leaderboard show beside the comparison itself."""
+    """What the score plot and the leaderboard show besides the comparison itself."""
     scores = comparison.scores
     other = comparison.yardstick
     rows: list[KernelScore | Yardstick] = [*scores, *([] if other is None else [other])]

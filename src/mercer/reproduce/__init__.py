@@ -69,7 +69,7 @@ def run(
 ) -> tuple[Result, Run]:
     """Run an experiment and write its results.
 
-    Files are written one after the other, each completely or not at all.
+    Each file is written completely or not at all.
 
     Parameters
     ----------

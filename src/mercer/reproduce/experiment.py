@@ -65,7 +65,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper, and whether it holds here; None if this cannot be decided."""
+    """A claim of a paper, and whether it holds here; None if that cannot be decided."""
 
     text: str
     holds: bool | None

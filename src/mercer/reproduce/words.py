@@ -1,10 +1,10 @@
 """From raw web pages to counts of words, as the hypersphere paper describes it.
 
 The paper keeps letters and numerals, in lower case, writes each digit ``#``, and takes the words whose
-total count is more than a share of the number of pages.  It used Beautiful Soup and NLTK, and does not
-say how; what is done here to tags and entities is the plain reading.  The counts of WebKB that the
-experiments read, made earlier by the same rules, have 396 such words, and the paper's 393; the raw pages
-are not at hand to be counted again.
+total count exceeds a fraction of the number of pages.  It used Beautiful Soup and NLTK, but does not
+say how; tags and entities are treated here in the plainest way.  The WebKB counts that the experiments
+read were made earlier by the same rules and have 396 such words, where the paper has 393; the raw
+pages are not available to be counted again.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ ROWS = 16_384
 
 
 class ArrayRows(RowSource):
-    """Slices of arrays that were checked before; nothing but the slice at hand is converted.
+    """Slices of arrays that were checked as a whole; only the current slice is converted.
 
     Rows of tensors stay on their device.  Targets and weights are in main memory.
     """
@@ -40,15 +40,13 @@ class ArrayRows(RowSource):
         X, y = check.arrays(X, y)
         if weight is not None:
             weight = _check_sample_weight(on_cpu(weight), y, dtype=float, ensure_non_negative=True)
-        source = cls(X, y, weight)
-        source.opaque = check.opaque
-        return source
+        return super().open(X, y, weight, check)
 
     @classmethod
     def apply(
         cls, model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any
     ) -> Any:
-        """See :class:`RowSource`; numbers come back where the rows live, other labels as they are."""
+        """See :class:`RowSource`; numbers are returned where the rows are, other labels unchanged."""
         found = super().apply(model, method, X, outputs, **options)
         back = engine_for(X).like_rows
         return tuple(back(part, X) for part in found) if isinstance(found, tuple) else back(found, X)
@@ -60,7 +58,6 @@ class ArrayRows(RowSource):
 
     @property
     def columns(self) -> int:
-        """See :class:`RowSource`."""
         return int(self.X.shape[1]) if getattr(self.X, "ndim", 1) == 2 else 1
 
     @property
@@ -78,7 +75,6 @@ class ArrayRows(RowSource):
         return str(joblib.hash((on_cpu(self.X), self.y, self.weight)))
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """See :class:`RowSource`."""
         engine = None if self.opaque else engine_for(self.X)
         height = ROWS if engine is None else engine.rows_at_once(self.X, ROWS, self.columns)
         for first in range(start, self.length, height):
@@ -91,7 +87,7 @@ class ArrayRows(RowSource):
         return block if self.opaque else replace(block, X=as_floats(block.X))
 
     def sample(self, seed: int, size: int | None = None) -> Block:
-        """See :class:`RowSource`; rows that are not chosen are not touched."""
+        """See :class:`RowSource`; only the chosen rows are read."""
         counting = np.arange(self.length) if self.weight is None else np.flatnonzero(self.weight)
         chosen = counting[choice(len(counting), size or sample_size(self.columns), seed)]
         return joined([self._block(chosen)])

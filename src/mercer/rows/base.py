@@ -1,4 +1,4 @@
-"""What a source of rows is, and how the one for some X is found."""
+"""The interface of a source of rows, and the registry of sources."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _REGISTERED: list[type[RowSource]] = []
 class RowSource(ABC):
     """Rows with targets and weights, read block by block.
 
-    A subclass says which X it reads (:meth:`accepts`), and gives the number of columns, the blocks and a
-    fingerprint.  :func:`register` makes it known, and every estimator of :mod:`mercer.gp` then takes
-    such X.  The rest follows from the blocks; a source overrides what it can do better.
+    A subclass says which X it reads (:meth:`accepts`), and provides the number of columns, the blocks
+    and a fingerprint.  Once registered (:func:`register`), every estimator of :mod:`mercer.gp` takes
+    such X. The rest follows from the blocks; a source may override what it can do faster.
 
     Parameters
     ----------
     X : what was given to ``fit``
     y : array or None
-        None where X brings its targets along.
+        None if X contains its targets.
     weight : array, optional
     """
 
@@ -44,8 +44,10 @@ class RowSource(ABC):
 
     #: Whether points are of any kind, and left to the kernel; otherwise they are rows of numbers.
     opaque: bool = False
-    #: A few numbers on the device that the rows live on; None in main memory.
+    #: A few numbers on the device of the rows; None in main memory.
     where: Any = None
+    #: Names of the columns that an estimator learnt before, by which blocks are ordered.
+    known: list[Any] | None = None
 
     def __init__(self, X: Any, y: Any = None, weight: Any = None) -> None:
         self.X, self.y, self.weight = X, y, weight
@@ -53,13 +55,13 @@ class RowSource(ABC):
     @classmethod
     @abstractmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
-        """Whether the source reads X; ``complete`` where X is given without targets."""
+        """Whether the source reads X; ``complete`` if X is given without targets."""
 
     @classmethod
     def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
-        """The source of X, whose columns are learnt or checked."""
+        """The source of X, with columns learnt or checked."""
         source = cls(X, y, weight)
-        source.opaque = check.opaque
+        source.opaque, source.known = check.opaque, check.known
         check.names(source.names)
         return source
 
@@ -70,17 +72,17 @@ class RowSource(ABC):
 
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """Checked blocks, from a certain row on; see :func:`~mercer.rows.blocks.checked`."""
+        """Checked blocks, from row ``start`` on; see :func:`~mercer.rows.blocks.checked`."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """A text that other rows do not have: a fit that was stopped goes on with the same rows only."""
+        """A text that identifies the rows: an interrupted fit resumes only with the same rows."""
 
     @classmethod
     def apply(
         cls, model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any
     ) -> Any:
-        """A method of a fitted model at the rows of X, at once unless the source puts it off.
+        """Apply a method of a fitted model to the rows of X, at once unless the source is lazy.
 
         Parameters
         ----------
@@ -95,17 +97,17 @@ class RowSource(ABC):
         return getattr(model, method)(X, **options)
 
     def first(self) -> Block | None:
-        """The first block, which is not used up; None where a look at it is expensive."""
+        """The first block, without consuming it; None if reading it is expensive."""
         for block in self.blocks():
             return block
         raise ValueError("there are no rows")
 
     def sample(self, seed: int, size: int | None = None) -> Block:
-        """Random rows of positive weight as one block, so many or the usual number, or all."""
+        """Random rows of positive weight as one block, at most ``size`` or the usual number."""
         return drawn(self.blocks(), size or sample_size(self.columns), seed)
 
     def moments(self, checkpoint: Checkpoint | None = None) -> Moments:
-        """Means and standard deviations of the columns, of the first block if there is one pass only."""
+        """Means and standard deviations of the columns, or of the first block if there is one pass."""
         if self.repeatable:
             found: Moments = self.total(Moments.of, "columns", checkpoint or Checkpoint(), "moments")
             return found
@@ -113,10 +115,10 @@ class RowSource(ABC):
         assert first is not None
         return Moments.of(first)
 
-    def attach(self, checkpoint: Checkpoint) -> None:  # noqa: B027 - most have nothing to keep
-        """Begin a fit with a checkpoint, for sources that keep something of their own in it."""
+    def attach(self, checkpoint: Checkpoint) -> None:  # noqa: B027 - most have nothing to store
+        """Begin a fit with a checkpoint, for sources that store something in it."""
 
-    def confirm(self) -> None:  # noqa: B027 - most have told it by the fingerprint
+    def confirm(self) -> None:  # noqa: B027 - for most the fingerprint is enough
         """Make sure that the sums of an earlier run were over these rows."""
 
     def sums(
@@ -139,7 +141,7 @@ class RowSource(ABC):
             yield start, part
 
     def total(self, job: Callable[[Block], Any], what: str, checkpoint: Checkpoint, name: str) -> Any:
-        """The sum of what a job makes of each block, in one pass.
+        """The sum of a job's results over all blocks, in one pass.
 
         Parameters
         ----------
@@ -165,7 +167,7 @@ class RowSource(ABC):
                     if part is not None:
                         found = part if found is None else found + part
                     checkpoint.keep(name, (start, found, False))
-        except BaseException:  # also an interruption: nothing that was done is lost
+        except BaseException:  # an interruption too: finished work is not lost
             checkpoint.save()
             raise
         if found is None:
@@ -175,12 +177,12 @@ class RowSource(ABC):
 
 
 def register(source: type[RowSource]) -> None:
-    """Make a source known to all estimators; the latest is asked first."""
+    """Register a source for all estimators; the latest is asked first."""
     _REGISTERED.insert(0, source)
 
 
 def unregister(source: type[RowSource]) -> None:
-    """Take back :func:`register`."""
+    """Undo :func:`register`."""
     _REGISTERED.remove(source)
 
 
@@ -209,7 +211,7 @@ def checkpoint_for(
 
 
 def source_for(X: Any, complete: bool = False) -> type[RowSource]:
-    """The registered source that reads X; ``complete`` where X is given without targets."""
+    """The registered source that reads X; ``complete`` if X is given without targets."""
     for source in _REGISTERED:
         if source.accepts(X, complete):
             return source

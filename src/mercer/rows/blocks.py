@@ -1,4 +1,4 @@
-"""Blocks of rows: how they are checked, joined and sampled."""
+"""Blocks of rows: checking, joining and sampling."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAMPLE, _NUMBERS = 20_000, 40_000_000
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows: points, targets as they were given, weights or None, and how to call the block."""
+    """Some rows: points, targets as given, weights or None, and the name of the block in messages."""
 
     X: Any
     y: NDArray[Any]
@@ -35,7 +35,7 @@ class Block:
     name: str = ""
 
     def called(self, what: str) -> str:
-        """What to call a part of the block in messages."""
+        """Name of a part of the block in messages."""
         return f"{what} of {self.name}" if self.name else what
 
     def targets(self) -> Array:
@@ -58,12 +58,12 @@ class Block:
         return Block(taken(self.X, chosen), self.y[chosen], weight, self.name)
 
     def dense(self) -> Block:
-        """The same with points in a dense array in main memory, and targets in columns of numbers."""
+        """The block with points as a dense array in main memory, and targets as columns of numbers."""
         X = self.X.toarray() if sparse.issparse(self.X) else on_cpu(self.X)
         return Block(X, self.targets(), self.weight, self.name)
 
     def labels(self) -> NDArray[Any]:
-        """Labels as a checked vector, of whatever kind."""
+        """Labels of any type as a checked vector."""
         one_column(self.y)
         labels = self.y.reshape(len(self.y))
         _refuse_nan(pd.isna(labels), self.called("y"))
@@ -71,9 +71,9 @@ class Block:
 
 
 def checked(X: Any, y: Any, weight: Any, name: str, opaque: bool = False) -> Block | None:
-    """A block of somebody else's; None if it has no rows.
+    """A checked block; None if it has no rows.
 
-    Points that are ``opaque`` are of any kind: they are left to the kernel.
+    Points that are ``opaque`` are of any kind and are checked by the kernel.
     """
     rows = _length(X, f"X of {name}")
     y = _dense(y, f"y of {name}")
@@ -88,7 +88,9 @@ def checked(X: Any, y: Any, weight: Any, name: str, opaque: bool = False) -> Blo
         X = _numbers(block)
     if weight is not None:
         if weight.ndim != 1:
-            raise ValueError(f"{block.called('weight')} has shape {weight.shape}; give one number a row")
+            raise ValueError(
+                f"{block.called('weight')} has shape {weight.shape}; give one number per row"
+            )
         _refuse_nan(~np.isfinite(weight), block.called("weight"))
         if weight.min() < 0:
             raise ValueError(f"{block.called('weight')} has negative entries, in row {weight.argmin()}")
@@ -108,7 +110,7 @@ def _numbers(block: Block) -> Any:
 
 
 def joined(blocks: Sequence[Block], most: int | None = None) -> Block:
-    """Rows of some blocks as one, with targets in columns; the first of them, if too many."""
+    """Rows of several blocks as one block, with targets in columns; at most the first ``most``."""
     weight = None
     if any(b.weight is not None for b in blocks):
         weight = np.concatenate([np.ones(len(b.y)) if b.weight is None else b.weight for b in blocks])
@@ -118,7 +120,7 @@ def joined(blocks: Sequence[Block], most: int | None = None) -> Block:
 
 
 def taken(X: Any, chosen: slice | NDArray[np.int64]) -> Any:
-    """Some points of whatever holds them."""
+    """Some points of a container of any kind."""
     if hasattr(X, "iloc"):
         return X.iloc[chosen]
     if hasattr(X, "shape") or isinstance(chosen, slice):
@@ -127,7 +129,7 @@ def taken(X: Any, chosen: slice | NDArray[np.int64]) -> Any:
 
 
 def stacked(parts: Sequence[Any]) -> Any:
-    """Points of several containers of one kind in one of them."""
+    """Points of several containers of the same kind in one container."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -152,7 +154,7 @@ def _rows(X: Any) -> Any:
 
 
 def _length(X: Any, name: str) -> int:
-    """Number of rows of whatever was given as points."""
+    """Number of points in a container of any kind."""
     shape = X.shape if hasattr(X, "shape") else (len(X),) if hasattr(X, "__len__") else ()
     if not shape:
         raise ValueError(f"{name} is a single {type(X).__name__}; give rows and columns")
@@ -168,7 +170,7 @@ def _dense(part: Any, name: str, dtype: Any = None) -> NDArray[Any]:
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}") from None
     if found.ndim == 0:
-        raise ValueError(f"{name} is a single {type(part).__name__}; give one number a row")
+        raise ValueError(f"{name} is a single {type(part).__name__}; give one number per row")
     return found
 
 
@@ -180,7 +182,7 @@ def _refuse_nan(bad: Any, name: str) -> None:
 
 
 def drawn(blocks: Iterable[Block], size: int, seed: int) -> Block:
-    """So many rows that count, at random, from blocks that are read once; all, if there are fewer."""
+    """Random rows of positive weight from blocks that are read once; all rows, if there are fewer."""
     rng = np.random.default_rng(seed)
     kept: list[tuple[Array, Block]] = []
     for block in blocks:
@@ -206,7 +208,7 @@ def sample_size(columns: int) -> int:
 
 
 def choice(rows: int, size: int, seed: int) -> NDArray[np.int64]:
-    """Numbers of the rows of a sample, in order: those that :func:`drawn` takes of blocks of them."""
+    """Sorted indices of the rows of a sample: those that :func:`drawn` takes from blocks."""
     keys = np.random.default_rng(seed).random(rows)
     return np.arange(rows) if rows <= size else np.sort(np.argpartition(keys, size - 1)[:size])
 
@@ -233,7 +235,7 @@ def columns(y: Any) -> Array:
 
 
 def _refuse_dates(dtype: Any) -> None:
-    """NumPy would take dates for numbers of nanoseconds, or of days."""
+    """Refuse dates, which NumPy would convert to numbers of nanoseconds or days."""
     if dtype.kind in "mM":
         raise ValueError(f"{dtype} is not a number; encode dates and times")
 

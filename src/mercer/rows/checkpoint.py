@@ -1,4 +1,4 @@
-"""What a fit has found so far, on disk, so that one that was stopped goes on."""
+"""Intermediate results of a fit on disk, from which an interrupted fit resumes."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _PLAIN: dict[str, Any] = {"tuple": tuple, "list": list}
 class Checkpoint:
     """Results of a fit by name, written to a file now and then.
 
-    The file also holds a description of what is being fitted to what.  Another fit does not take up
-    its results but raises an error.  Writes are atomic: the file is always whole.  It holds arrays and
-    JSON, and ends with a checksum; a file that was changed, or is none of these, is refused.
+    The file also holds a description of the fit.  Another fit does not use its results but raises an
+    error.  Writes are atomic: the file is always complete.  It holds arrays and JSON, and ends with a
+    checksum; a file that was changed, or is something else, is refused.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Checkpoint:
         self.results: dict[str, Any] = {}
         if self.path is not None and self.path.exists():
             self.results = self._load(self.path)
-        self._write()  # a folder that cannot be written to is better known before the work
+        self._write()  # to fail before the work if the folder cannot be written
 
     def _load(self, path: Path) -> dict[str, Any]:
         try:
@@ -87,7 +87,7 @@ class Checkpoint:
         return results
 
     def _other_part(self, description: dict[str, Any]) -> str | None:
-        """The first part of the description that is another."""
+        """The first part of the description that differs."""
         parts = self._description.items()
         return next((part for part, text in parts if description.get(part) != text), None)
 
@@ -99,7 +99,7 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def save(self) -> None:
-        """Write everything; where that fails, the file stays as it was, and the fit goes on."""
+        """Write everything; if that fails, the file is unchanged and the fit continues."""
         try:
             self._write()
         except (OSError, ValueError) as error:  # a disk without room, a label of an odd kind
@@ -135,8 +135,8 @@ class Codec:
     kinds : sequence of data classes
         Those that may occur; they are made from their fields.
     kernel : Kernel, optional
-        A kernel in the tree is written as what tells it from this one, and a space as whether it is this
-        one's, or that of its tables.
+        A kernel in the tree is written as its differences from this one, and a space as a reference to
+        the space of this kernel, or to that of its tables.
     """
 
     def __init__(self, kinds: Sequence[type] = (), kernel: Any = None) -> None:
@@ -151,13 +151,13 @@ class Codec:
         np.savez(file, tree=np.frombuffer(tree.encode(), dtype=np.uint8), **numbered)  # type: ignore[arg-type]
 
     def read(self, file: BinaryIO) -> Callable[[str], Any]:
-        """What :meth:`write` has written: a function that makes the tree of a name."""
+        """Read what :meth:`write` wrote: a function from names to trees."""
         archive = Npz(file)
         trees = json.loads(archive["tree"].tobytes())
         return lambda name: self._thawed(trees[name], archive)
 
     def _frozen(self, value: Any, arrays: list[NDArray[Any]]) -> Any:
-        """A tree as JSON; what JSON has not is an object of one entry, which names its kind."""
+        """A tree as JSON; types that JSON lacks are objects with one entry, which names the type."""
         if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "O":
             arrays.append(np.asarray(value))
             return {"array" if isinstance(value, np.ndarray) else "scalar": len(arrays) - 1}
@@ -195,7 +195,7 @@ class Codec:
             return found if kind == "array" else found[()]
         if kind in ("tuple", "list", "objects"):
             values = [self._thawed(one, arrays) for one in content]
-            # One more: NumPy would make a matrix of sequences of one length.
+            # The extra None keeps NumPy from making a matrix of sequences of equal length.
             return _PLAIN[kind](values) if kind in _PLAIN else np.array([*values, None], object)[:-1]
         if kind == "space":
             return self._kernel.space
@@ -211,5 +211,5 @@ class Codec:
         for field in fields(made):
             expected = _TYPES.get(field.type, self._kinds.get(str(field.type), object))
             if not isinstance(named[field.name], expected):
-                raise ValueError(f"{field.name} of {kind} is of another type")
+                raise ValueError(f"{field.name} of {kind} has the wrong type")
         return made(**named)

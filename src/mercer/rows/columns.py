@@ -1,4 +1,4 @@
-"""Columns of sources of rows: what they are for, what they are called and what they may hold."""
+"""Columns of sources of rows: their roles, names and permitted values."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ColumnCheck:
         return X
 
     def _resident(self, X: Any) -> Any:
-        """Points that stay as they are, checked as a whole; None if there are no such."""
+        """Points that are used where they are, checked as a whole; None if X has to be converted."""
         if self.opaque:
             _refuse_equal_names(X)
             if getattr(X, "ndim", 1) == 2 and not hasattr(X, "columns"):
@@ -112,7 +112,7 @@ class ColumnCheck:
             self.estimator.feature_names_in_ = np.asarray(names, dtype=object)
         elif list(names) != known and not (self.opaque and set(known) <= set(names)):
             raise ValueError(
-                f"the columns of X are {', '.join(names)}; in the rows before they were "
+                f"the columns of X are {', '.join(names)}; in earlier rows they were "
                 f"{', '.join(known)}, in this order"
             )
 
@@ -120,8 +120,8 @@ class ColumnCheck:
 def columns_by_name(estimator: Any, X: Any, reset: bool) -> Any:
     """A data frame for a kernel of whole tables, with the columns of the fit in their order.
 
-    Columns are found by name, wherever they stand and whatever stands beside them.  What is missing is
-    left to the kernel, which knows whether it needs it.  Other points are returned as they are.
+    Columns are found by name, in any order and among others.  Missing columns are left to the kernel,
+    which knows whether it needs them.  Other points are returned unchanged.
     """
     names = list(X.columns) if hasattr(X, "columns") else []
     named = bool(names) and all(isinstance(name, str) for name in names)
@@ -135,7 +135,7 @@ def columns_by_name(estimator: Any, X: Any, reset: bool) -> Any:
 
 
 def in_order(X: Any, known: list[Any]) -> Any:
-    """The columns of a data frame that are known, in their order; all of X if one is not there."""
+    """The known columns of a data frame, in their order; all of X if one is missing."""
     names = list(X.columns)
     return X[known] if names != known and set(known) <= set(names) else X
 
@@ -187,7 +187,7 @@ class Roles:
             present = [c for c in names if not c.startswith("__index_level_")]
             points = [c for c in present if c not in (*targets, *weights)]
             if not points:
-                raise ValueError(f"{file} has no column to predict from beside {', '.join(present)}")
+                raise ValueError(f"{file} has no column to predict from besides {', '.join(present)}")
         named = [*points, *targets]
         twice = [name for name in named if named.count(name) > 1]
         if twice:
@@ -232,7 +232,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def column_labels(table: Any, what: str) -> Labels:
-    """What the columns of a data frame are called; None if they have no names but their places."""
+    """Names of the columns of a data frame; None if they are only numbered."""
     try:
         _refuse_equal_names(table)
         names = _get_feature_names(table)
@@ -247,7 +247,7 @@ def column_labels(table: Any, what: str) -> Labels:
 
 
 def column_without_numbers(table: Any) -> str:
-    """For messages: a column of a data frame that cannot be taken for numbers, if there is one."""
+    """For messages: a column of a data frame that is not numeric, if there is one."""
     if isinstance(table, pd.DataFrame):
         for name, column in table.items():
             # pandas takes dates for numbers of nanoseconds; what is missing is another error.
@@ -268,7 +268,7 @@ def check_labels(first: Labels, here: Labels, what: str) -> None:
 
 
 def _finite_targets(y: Any) -> Any:
-    """Targets in main memory, or raise, with the first row of numbers that are not finite."""
+    """Targets in main memory; raise for the first row that is not finite."""
     y = on_cpu(y)
     values = np.asarray(y)
     if values.dtype.kind == "f" and values.size and values.ndim:
@@ -292,8 +292,8 @@ def _text(found: Labels) -> str:
 
 
 def _refuse_equal_names(X: Any) -> None:
-    """Refuse data frames with two columns of one name, which older scikit-learn takes."""
+    """Refuse data frames with two columns of the same name, which older scikit-learn accepts."""
     names = list(X.columns) if hasattr(X, "columns") else []
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"expected unique column names, but {twice!r} comes twice")
+        raise ValueError(f"expected unique column names, but {twice!r} appears twice")

@@ -1,4 +1,4 @@
-"""Rows in partitions of Dask collections: sums are made where the rows are."""
+"""Rows in partitions of Dask collections, summed where they are."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ROUND = 32
 class DaskRows(RowSource):
     """Partitions of X, y and weights, not computed yet.
 
-    Nothing but sums travels, and they add up in a tree.  Dask runs it: on the cluster whose client is in
-    use, or in threads.  What a worker had when it died is computed again by another.
+    Only sums are sent, and they are added in a tree.  Dask runs the tasks on the cluster whose client
+    is in use, or in threads.  If a worker dies, another computes its part again.
     """
 
     def __init__(self, X: Any, y: Any, weight: Any = None) -> None:
@@ -47,31 +47,27 @@ class DaskRows(RowSource):
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
-        """See :class:`RowSource`."""
         return not complete and _is_dask(X)
 
     @classmethod
     def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
-        """See :class:`RowSource`; collections are checked as far as that goes without computing them."""
+        """See :class:`RowSource`; collections are checked as far as possible without computing them."""
         check.frame(_empty(X))
-        source = cls(X, y, weight)
-        source.opaque = check.opaque
-        return source
+        return super().open(X, y, weight, check)
 
     @property
     def columns(self) -> int:
-        """See :class:`RowSource`."""
         return int(self.X.shape[1])
 
     def fingerprint(self) -> str:
-        """What Dask calls the same computations; see :class:`RowSource`."""
+        """Dask's token for the computations; see :class:`RowSource`."""
         return str(self._token)
 
     def first(self) -> None:
-        """Nothing: a look at the first partition would compute it; see :class:`RowSource`."""
+        """None: reading the first partition would compute it; see :class:`RowSource`."""
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """See :class:`RowSource`; from a certain partition on, each computed when its turn comes."""
+        """See :class:`RowSource`; from partition ``start`` on, each computed when it is needed."""
         import dask
 
         for part in self._parts[start:]:
@@ -104,7 +100,7 @@ class DaskRows(RowSource):
             yield last, found
 
     def sample(self, seed: int, size: int | None = None) -> Block:
-        """See :class:`RowSource`; only rows that were chosen travel."""
+        """See :class:`RowSource`; only chosen rows are sent."""
         import dask
 
         counts = dask.compute(*[dask.delayed(_count)(X, weight) for _, X, _, weight in self._parts])
@@ -125,9 +121,9 @@ class DaskRows(RowSource):
     def apply(
         cls, model: Any, method: str, X: Any, outputs: tuple[tuple[Any, ...], ...], **options: Any
     ) -> Any:
-        """See :class:`RowSource`; the answer is made of Dask arrays that are not computed yet.
+        """See :class:`RowSource`; the result is lazy Dask arrays.
 
-        The model is taken as it is now: what is computed later does not change if it is fitted again.
+        A copy of the model is used: fitting the model again does not change the result.
         """
         import dask
         import dask.array as da
@@ -181,7 +177,7 @@ def _table(X: Any) -> Any:
 
 
 def _sizes(collection: Any) -> tuple[float, ...]:
-    """Rows of each partition, NaN where that is not known; a data frame never knows."""
+    """Rows of each partition, NaN if unknown; always unknown for data frames."""
     if hasattr(collection, "divisions"):
         return (np.nan,) * collection.npartitions
     return tuple(collection.chunks[0])
@@ -224,7 +220,7 @@ def _delayed(collection: Any) -> list[Any]:
 
 
 def _part(job: Callable[[Block], Any], number: int, X: Any, y: Any, weight: Any, opaque: bool) -> Any:
-    """One partition's part of a sum.  Dask's threads share the cores: BLAS has one in each."""
+    """Contribution of one partition to a sum, with BLAS in one thread, since Dask uses several."""
     with blas_in_one_thread():
         block = _checked(number, X, y, weight, opaque)
         return None if block is None else job(block)

@@ -1,4 +1,4 @@
-"""Labels of rows: which there are, and their numbers."""
+"""Labels of rows and their weights."""
 
 from __future__ import annotations
 
@@ -60,23 +60,23 @@ class LabelTally:
         return float(self.weights.sum())
 
     def check(self) -> None:
-        """Raise unless there are at least two classes, all of which count."""
+        """Raise unless there are at least two classes, all of positive weight."""
         labels = self.labels.tolist()
         if len(labels) < 2:
-            raise ValueError(f"there is one class only, {labels[0]!r}; at least two are needed")
+            raise ValueError(f"there is only one class, {labels[0]!r}; at least two are needed")
         if not self.weights.all():
             empty = labels[int(self.weights.argmin())]
             raise ValueError(f"all rows of the class {empty!r} have weight zero; drop them")
 
     def factors(self, class_weight: Any) -> Array:
-        """What the rows of each class are multiplied by; a row of weight two is balanced as two rows."""
+        """Factors of the weights of each class; a row of weight two counts as two rows."""
         if isinstance(class_weight, str) and class_weight == "balanced":
             return self.weight / (len(self.labels) * self.weights)
         return given_factors(class_weight, self.labels)
 
 
 def given_factors(class_weight: Any, classes: NDArray[Any], zero: bool = False) -> Array:
-    """Factors of classes from a dict, 1 for those that it leaves out; or raise for what is wrong.
+    """Factors of classes from a dict, 1 for classes that it omits.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class ClassWeightedRows(RowSource):
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
-        """Nothing: it is made of another source."""
+        """Nothing: it wraps another source."""
         return False
 
     @property
@@ -136,29 +136,23 @@ class ClassWeightedRows(RowSource):
 
     @property
     def columns(self) -> int:
-        """See :class:`RowSource`."""
         return self._rows.columns
 
     def fingerprint(self) -> str:
-        """See :class:`RowSource`."""
         return self._rows.fingerprint()
 
     def confirm(self) -> None:
-        """See :class:`RowSource`."""
         self._rows.confirm()
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """See :class:`RowSource`."""
         return map(self._weigh, self._rows.blocks(start))
 
     def sample(self, seed: int, size: int | None = None) -> Block:
-        """See :class:`RowSource`."""
         return self._weigh(self._rows.sample(seed, size))
 
     def sums(
         self, job: Callable[[Block], Any], start: int, in_rounds: bool
     ) -> Iterator[tuple[int, Any]]:
-        """See :class:`RowSource`."""
         return self._rows.sums(partial(_of_weighted, job, self._weigh), start, in_rounds)
 
 
@@ -172,7 +166,7 @@ def _of_weighted(job: Callable[[Block], Any], weigh: Callable[[Block], Block], b
 
 
 def signs(classes: NDArray[Any], block: Block) -> Array:
-    """Columns of 1 and -1: of the second of two classes, or of each class against the rest."""
+    """Columns of 1 and -1: for the second of two classes, or for each class against the rest."""
     labels = np.searchsorted(classes, block.labels())
     if len(classes) == 2:
         return np.where(labels[:, None] == 1, 1.0, -1.0)

@@ -1,4 +1,4 @@
-"""Means and standard deviations of columns, from sums that add up."""
+"""Means and standard deviations of columns, from additive sums."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sum of weights, weighted means, and sums of squared differences from them; of each column.
+    """Sum of weights, weighted means, and sums of squared deviations of each column.
 
-    Those of two sets of rows follow from those of each (Chan's formula), so that no large sums cancel.
+    Moments of two sets of rows are combined by Chan's formula, in which no large sums cancel.
     """
 
     weight: float
@@ -32,7 +32,7 @@ class Moments:
         X = block.X.toarray() if sparse.issparse(block.X) else block.X
         weight = np.ones(len(X)) if block.weight is None else block.weight
         total, w, xp = float(weight.sum()), placed(weight, X), array_namespace(X)
-        # Counted from the first row, a constant column has no rounding, however many rows there are.
+        # Relative to the first row a constant column is exactly zero.
         moved = X - X[0]
         _check_range(on_cpu(xp.max(xp.abs(moved), axis=0)), block)
         mean = w @ moved / total if total > 0 else 0.0 * X[0]
@@ -40,7 +40,7 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         if self.mean.shape != other.mean.shape:
-            raise ValueError(f"X has {other.mean.size} columns, but {self.mean.size} in the rows before")
+            raise ValueError(f"X has {other.mean.size} columns, but {self.mean.size} in earlier rows")
         total = self.weight + other.weight
         if total == 0:
             return self
@@ -55,7 +55,7 @@ class Moments:
     def scale(self) -> Array:
         """Standard deviations; infinite where a column varies by less than its rounding.
 
-        Such a column is constant, and says nothing: dividing by infinity leaves zeros.
+        Such a column is constant: dividing by infinity gives zeros.
         """
         if self.weight == 0:
             raise ValueError("there are no rows, or all weights are zero")
@@ -64,11 +64,11 @@ class Moments:
 
 
 def _check_range(largest: Array, block: Block) -> None:
-    """Refuse columns whose squares leave the floating range: they would count as constant."""
+    """Refuse columns whose squares overflow or underflow: they would count as constant."""
     bad = (largest > 1e151) | ((largest > 0) & (largest < 1e-151))
     if bad.any():
         column = int(bad.argmax())
         raise ValueError(
             f"column {column} of {block.called('X')} varies by {largest[column]:.3g}, whose square is "
-            "no number; rescale it"
+            "out of range; rescale it"
         )

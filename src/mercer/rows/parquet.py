@@ -27,9 +27,9 @@ class ParquetBlocks:
     """Rows of Parquet files, a batch at a time.
 
     Files are read in the order of their names, and never as a whole.  A model that is fitted to them
-    knows the names of its columns, as after a data frame.  Checksums of pages are compared where files
-    have them (``write_page_checksum=True``), and a warning says where they do not: a damaged page may
-    then be taken for numbers.
+    knows the names of its columns, as with a data frame.  Checksums of pages are verified where files
+    have them (``write_page_checksum=True``); if they are missing, a warning says so, because a damaged
+    page may go unnoticed.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class ParquetBlocks:
     target : str or list of str
         Column or columns to predict.
     columns : sequence of str, optional
-        Columns to predict from; by default all that are left.
+        Columns to predict from; by default all others.
     weight : str, optional
         Column of sample weights.
     rows : int
@@ -78,20 +78,19 @@ class ParquetBlocks:
 
 
 class ParquetRows(RowSource):
-    """Rows of :class:`ParquetBlocks`, with what the footers of the files tell."""
+    """Rows of :class:`ParquetBlocks`."""
 
     X: ParquetBlocks
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
-        """See :class:`RowSource`."""
         return complete and isinstance(X, ParquetBlocks)
 
     @cached_property
     def _groups(self) -> list[tuple[Path, int, int]]:
-        """File, number in the file and rows of each row group that has any."""
+        """File, index in the file and number of rows of each row group that is not empty."""
         if not is_whole(self.X.rows) or self.X.rows < 1:
-            raise ValueError(f"rows must be a whole number from 1, got {self.X.rows!r}")
+            raise ValueError(f"rows must be a whole number of at least 1, got {self.X.rows!r}")
         found, bare = [], []
         for path in self.X.files():
             with open_parquet(path) as file:
@@ -102,7 +101,7 @@ class ParquetRows(RowSource):
         if bare:
             others = f" (and {len(bare) - 1} more)" if len(bare) > 1 else ""
             warnings.warn(
-                f"{bare[0]}{others} has no page checksums, and damage may go unseen; write such files "
+                f"{bare[0]}{others} has no page checksums, so damage may go unnoticed; write such files "
                 "with write_page_checksum=True",
                 stacklevel=2,
             )
@@ -132,12 +131,12 @@ class ParquetRows(RowSource):
         return len(self.names)
 
     def fingerprint(self) -> str:
-        """Tells files that may have changed, and other columns of them; see :class:`RowSource`."""
+        """Detects changed files and other columns; see :class:`RowSource`."""
         stats = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in self.X.files()]
         return str(joblib.hash((stats, self._roles, self.X.rows)))
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """See :class:`RowSource`; row groups that end before the start are not touched."""
+        """See :class:`RowSource`; row groups that end before the start are not read."""
         for path, group, count in self._groups:
             if start >= count:
                 start -= count
@@ -154,18 +153,17 @@ class ParquetRows(RowSource):
                         yield block
                     first += batch.num_rows
                 if first != count:
-                    raise ValueError(f"row group {group} has {first} rows, and {count} in the footer")
+                    raise ValueError(f"row group {group} has {first} rows, but {count} in the footer")
             start = 0
 
     def first(self) -> Block:
-        """See :class:`RowSource`."""
         for block in self.blocks():
             return block
         raise ValueError(f"there are no rows in {self.X.path}")
 
 
 def _batch(batch: Any, roles: Roles, opaque: bool) -> tuple[Any, NDArray[Any], NDArray[Any] | None]:
-    """Columns of a record batch as arrays; opaque points as a list, or as a table of several columns."""
+    """Columns of a record batch as arrays; opaque points as a list, or as a data frame."""
 
     def stack(wanted: list[str]) -> NDArray[Any]:
         return np.column_stack([batch.column(c).to_numpy(zero_copy_only=False) for c in wanted])

@@ -1,4 +1,4 @@
-"""What a process or a machine needs to know of the data: sums over rows, that add up."""
+"""Sums over rows from which Gaussian processes and machines are fitted."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ FORMAT = 1
 class Statistics:
     """Sums over rows with features phi, targets y and weights w; statistics of two parts add up.
 
-    Targets are counted from ``shift``, a number near their mean, so that sums of squares keep their
+    Targets are relative to ``shift``, a number near their mean, so that sums of squares do not lose
     digits; statistics with different shifts can be added.
 
     Attributes
     ----------
     gram : array of shape (M, M)
-        Sum of ``w phi phi'``; where features are ones at single points of a finite space, its diagonal.
+        Sum of ``w phi phi'``; only its diagonal if features are indicators of the points of a finite
+        space.
     linear : array of shape (M, q)
         Sum of ``w phi (y - shift)'``.
     features : array of shape (M,)
@@ -47,13 +48,13 @@ class Statistics:
     targets, squares : arrays of shape (q,)
         Sums of ``w (y - shift)`` and ``w (y - shift)^2``.
     rest : array of shape (R,)
-        Sums of w times the functions that the features leave out of k(x, x).
+        Sums of w times the part of k(x, x) that the features omit.
     weight : float
         Sum of w.
     rows : int
         Number of rows.
     fingerprint : str
-        Names the features.
+        Identifies the features.
     """
 
     gram: Array
@@ -74,7 +75,7 @@ class Statistics:
             raise ValueError("these statistics belong to different features and do not add up")
         if self.shift.shape != other.shift.shape:
             raise ValueError(
-                f"y has {other.shift.size} column(s), but {self.shift.size} in the rows before"
+                f"y has {other.shift.size} column(s), but {self.shift.size} in earlier rows"
             )
         other = other.shifted(self.shift)
         kept = ("shift", "fingerprint")
@@ -89,7 +90,7 @@ class Statistics:
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def shifted(self, shift: Array) -> Statistics:
-        """The same with targets counted from elsewhere."""
+        """The same with another shift of the targets."""
         move = self.shift - shift
         return replace(
             self,
@@ -124,7 +125,7 @@ class Statistics:
         return np.where(still, 1.0, np.sqrt(variance))
 
     def save(self, path: str | Path) -> None:
-        """Write to an NPZ file that ends with a checksum, for another day or another machine."""
+        """Write to an NPZ file that ends with a checksum."""
         with atomic_write(path) as file:
             np.savez(file, **{f.name: getattr(self, f.name) for f in fields(self)})
             seal(file, "statistics", FORMAT)
@@ -171,20 +172,20 @@ def collect(
 ) -> Statistics:
     """Statistics of rows, in one pass; memory for a block and a few matrices of M x M.
 
-    ``targets`` makes columns of numbers of the targets of a block.
+    ``targets`` turns the targets of a block into columns of numbers.
     """
     kept = Checkpoint() if checkpoint is None else checkpoint
     found: Statistics = rows.total(partial(_of_block, features, targets), "rows", kept, "statistics")
     if found.fingerprint != features.fingerprint:
         # Blocks of an iterator are scaled by the first of them, those of a list by all.
         raise ValueError(
-            f"the checkpoint {kept.path} was made with other features, of blocks given as an iterator "
-            "or not; give them in the same way, or delete the checkpoint"
+            f"the checkpoint {kept.path} was made with other features: blocks were given as an iterator "
+            "in one run only; give them in the same way, or delete the checkpoint"
         )
     if found.weight == 0:
         raise ValueError("all weights are zero; give rows that count")
     if not np.isfinite(found.squares).all():
-        raise ValueError("y varies so much that its square is no number; rescale it")
+        raise ValueError("y varies so much that its square is out of range; rescale it")
     return found
 
 
@@ -200,10 +201,10 @@ def _of_block(features: RowFunctions, targets: Callable[[Block], Array], block: 
 
 
 def _check_range(y: Array, name: str) -> None:
-    """Refuse targets whose squares leave the floating range: they would count as constant."""
+    """Refuse targets whose squares overflow or underflow: they would count as constant."""
     largest = np.abs(y).max(initial=0.0)
     if largest > LARGEST or 0 < largest < 1 / LARGEST:
-        raise ValueError(f"{name} varies by {largest:.3g}, whose square is no number; rescale it")
+        raise ValueError(f"{name} varies by {largest:.3g}, whose square is out of range; rescale it")
 
 
 class Accumulator(Protocol):

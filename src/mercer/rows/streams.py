@@ -1,10 +1,10 @@
-"""Rows of iterables of blocks, which may be read once or again."""
+"""Rows of iterables of blocks, which may be readable only once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Self
+from typing import Any
 
 import joblib
 
@@ -14,7 +14,6 @@ from mercer.rows.base import RowSource
 from mercer.rows.blocks import Block, checked, drawn, joined, sample_size, taken
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.columns import (
-    ColumnCheck,
     Labels,
     check_labels,
     check_width,
@@ -30,8 +29,8 @@ _MISMATCH = " that the checkpoint was made with; give the same blocks again, or 
 class StreamRows(RowSource):
     """Blocks ``(X, y)`` or ``(X, y, weight)``, checked as they come.
 
-    With a checkpoint there is a journal: the hashes of the blocks seen before, and their end.  Blocks
-    must agree with it, and new ones are added.
+    With a checkpoint there is a journal of the hashes of the blocks seen before, and of their end.
+    Blocks must agree with it; new ones are added.
     """
 
     _labels: tuple[Labels, Labels] | None = None
@@ -39,7 +38,6 @@ class StreamRows(RowSource):
     _journal: list[str] | None = None
     _confirmed = False
     _where: Any = None
-    _known: Labels = None
 
     @classmethod
     def accepts(cls, X: Any, complete: bool) -> bool:
@@ -47,18 +45,9 @@ class StreamRows(RowSource):
         is_array = hasattr(X, "shape") or isinstance(X, str | bytes)
         return complete and isinstance(X, Iterable) and not is_array
 
-    @classmethod
-    def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
-        """See :class:`RowSource`; columns for kernels of whole tables are found by name."""
-        source = cls(X, y, weight)
-        source.opaque = check.opaque
-        source._known = check.known
-        check.names(source.names)
-        return source
-
     @property
     def repeatable(self) -> bool:  # type: ignore[override]
-        """Whether there can be a second pass: an iterator is spent after one."""
+        """Whether there can be a second pass: an iterator is exhausted after one."""
         return iter(self.X) is not self.X
 
     @property
@@ -82,7 +71,7 @@ class StreamRows(RowSource):
         return self._where
 
     def fingerprint(self) -> str:
-        """Nothing: what the blocks are is seen as they come, and told by the journal."""
+        """Empty: blocks are compared with the journal as they are read."""
         return ""
 
     def attach(self, checkpoint: Checkpoint) -> None:
@@ -91,7 +80,7 @@ class StreamRows(RowSource):
             self._journal = checkpoint.results.setdefault("journal", [])
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """See :class:`RowSource`; blocks before the start are taken from the source and left alone."""
+        """See :class:`RowSource`; blocks before the start are read and skipped."""
         done = count = 0
         for raw in self._raws():
             block = self._block(count, raw)
@@ -107,7 +96,7 @@ class StreamRows(RowSource):
         self._end(count)
 
     def confirm(self) -> None:
-        """Compare all blocks with the journal, once: sums are there, but rows might be others."""
+        """Compare all blocks with the journal, once: the sums exist, but the rows might differ."""
         if self._journal is None or self._confirmed:
             return
         count = 0
@@ -118,7 +107,7 @@ class StreamRows(RowSource):
         self._end(count)
 
     def _raws(self) -> Iterator[Any]:
-        """What the source holds, compared with the journal."""
+        """Blocks as the source gives them, compared with the journal."""
         if self._journal is not None and isinstance(self.X, list | tuple):
             _check_count(self._journal, len(self.X))
         source, self._begun = self._begun or iter(self.X), None
@@ -153,21 +142,20 @@ class StreamRows(RowSource):
         return block
 
     def _ordered(self, X: Any, names: Labels) -> Any:
-        """A data frame for a kernel of whole tables with the columns of the fit, or the first block."""
-        known = self._known if self._labels is None else self._labels[0]
+        """A data frame for a kernel of whole tables, in the column order of the fit or first block."""
+        known = self.known if self._labels is None else self._labels[0]
         return in_order(X, known) if self.opaque and names is not None and known is not None else X
 
     def first(self) -> Block:
-        """See :class:`RowSource`."""
         return self._head(1)[0]
 
     def sample(self, seed: int, size: int | None = None) -> Block:
-        """See :class:`RowSource`; of an iterator the first rows, which are not used up."""
+        """See :class:`RowSource`; the first rows of an iterator, without consuming them."""
         size = size or sample_size(self.columns)
         return drawn(self.blocks(), size, seed) if self.repeatable else joined(self._head(size), size)
 
     def _head(self, rows: int) -> list[Block]:
-        """Blocks with so many rows; the next pass begins with them."""
+        """The first blocks with at least this many rows; the next pass begins with them."""
         source = self._begun or iter(self.X)
         raws: list[Any] = []
         blocks: list[Block] = []
@@ -195,7 +183,7 @@ def _check_entry(journal: list[str], number: int, entry: str) -> None:
 
 
 def _check_count(journal: list[str], count: int) -> None:
-    """Refuse another number of blocks than was seen before, as far as their end was seen."""
+    """Refuse a number of blocks that contradicts the journal."""
     complete = END in journal[-1:]
     seen = len(journal) - complete
     if count < seen or (complete and count > seen):

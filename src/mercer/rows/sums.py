@@ -1,4 +1,4 @@
-"""Sums over rows of products of functions of them."""
+"""Sums over rows of products of functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mercer._arrays import filled
 
 
 class RowFunctions(Protocol):
-    """Functions of rows whose products are summed: those of Gaussian processes, or landmarks'."""
+    """Functions of rows whose products are summed: features of Gaussian processes, or of landmarks."""
 
     @property
     def size(self) -> int:
@@ -19,11 +19,11 @@ class RowFunctions(Protocol):
 
     @property
     def n_rest(self) -> int:
-        """Number of further functions, of which only the sums are wanted."""
+        """Number of further functions that are only summed."""
 
     @property
     def fingerprint(self) -> str:
-        """A text that other functions do not have: sums of different ones must not be added."""
+        """A text that identifies the functions: sums of different ones must not be added."""
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Rows as the other methods take them, checked."""
@@ -32,16 +32,16 @@ class RowFunctions(Protocol):
         """Write the functions at checked rows; returns the further ones there, shape (m, n_rest)."""
 
     def sums(self, rows: Any, outputs: int, beside: Any = None) -> RowSums:
-        """Where sums over checked rows are collected, in a thread that has others ``beside``."""
+        """An accumulator of sums over checked rows; it shares buffers with one ``beside`` it."""
 
     def lanes(self, rows: Any) -> int:
-        """How many threads share a loop over checked rows."""
+        """Number of threads for a loop over checked rows."""
 
     def height(self, rows: Any) -> int:
-        """How many checked rows to evaluate the functions at, at a time."""
+        """Number of checked rows at which the functions are evaluated at a time."""
 
     def buffer(self, rows: Any) -> Any:
-        """Room for the functions at so many rows."""
+        """Buffer for the functions at that many rows."""
 
 
 class RowSums(ABC):
@@ -53,7 +53,7 @@ class RowSums(ABC):
 
     @abstractmethod
     def add(self, rows: Any, w: Any, t: Any, values: tuple[Any, Any] | None = None) -> None:
-        """Add some rows; ``values`` are what ``features.write`` gives there, if it is known."""
+        """Add some rows; ``values`` are the functions there, if they are already known."""
 
 
 class ProductSums(RowSums):
@@ -78,7 +78,6 @@ class ProductSums(RowSums):
         )
 
     def add(self, rows: Any, w: Any, t: Any, values: tuple[Any, Any] | None = None) -> None:
-        """See :class:`RowSums`."""
         xp = array_namespace(w)
         buffer, product = self._buffers
         scaled = buffer[: len(w)]

@@ -1,4 +1,4 @@
-"""What a comparison advises: which kernel to use, what it is worth and how sure that is."""
+"""Advice of a comparison: which kernel to use, how much better it is, and how certain that is."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from mercer.selection.comparison import Comparison
 
 Array = NDArray[np.float64]
-#: P-values below which a difference is sure, or likely.
+#: P-values below which a difference counts as certain, or as likely.
 _SURE, _LIKELY = 0.01, 0.05
 
 
 def advice(result: Comparison) -> str:
-    """Which kernel to use, how much better it is than the next, and how sure that is."""
+    """Which kernel to use, how much better it is than the next, and how certain that is."""
     best = result.scores[0]
     low, high = map(result.text, best.interval)
     if result.chance is not None and best.interval[0] <= result.chance:

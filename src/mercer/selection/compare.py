@@ -78,17 +78,19 @@ def compare(
     letters for them), and the weighted degree if all are of one length.  On nodes: shared neighbours,
     walks, heat, Matern and von Neumann.  On clouds: mean embeddings, trace and generalised variance.
 
-    A data frame with columns of several kinds has a kernel (:class:`mercer.kernels.On`) for each kind:
-    they are compared alone and together, as a sum of parts of equal size and as one with learnt weights
-    (:class:`mercer.kernels.MultipleKernel`).  Gradient boosting is the yardstick outside kernels.  With
-    more than 2000 rows parameters are chosen on 1000 of them, and no probabilities are calibrated.
+    On a data frame with columns of several kinds there is a kernel (:class:`mercer.kernels.On`) for
+    each kind.  They are compared alone and together, as a sum of parts of equal size and as a sum with
+    learnt weights (:class:`mercer.kernels.MultipleKernel`).  Gradient boosting is scored as a
+    yardstick.  With more than 2000 rows, parameters are chosen on 1000 of them, and no probabilities
+    are calibrated.
 
     Each family is scored in cross-validation by a support vector machine for classes (with balanced
     weights where balanced accuracy decides) or a kernel ridge regression for numbers.  A second
-    cross-validation inside each training part (:class:`KernelSearchCV`) chooses the kernel's parameters
-    and C or the ridge, so every score comes from points that played no part in the choice.  Kernels with
-    a range are tried at six similarities, C and the ridge in units of the Gram matrix.  A final search
-    on all points gives the model to use.  Ctrl-C ends the comparison with the finished families.
+    cross-validation inside each training part (:class:`KernelSearchCV`) chooses the kernel's
+    parameters and C or the ridge, so every score comes from points that were not used in the choice.
+    Kernels with a range are tried at six similarities, C and the ridge in units of the Gram matrix.  A
+    final search on all points gives the model to use.  Ctrl-C ends the comparison with the finished
+    families.
 
     Parameters
     ----------
@@ -97,10 +99,10 @@ def compare(
         are tuples or differ in length; lists of one length are rows of a table.  A cloud is an array of
         shape (k, d), or a tuple of such an array and weights that sum to 1.
     y : array of shape (m,)
-        Class labels or numbers.  Points without one (None or NaN) are left out.
+        Class labels or numbers.  Points without a label (None or NaN) are ignored.
     kernels : dict of lists of kernels, optional
-        Families to compare instead of those above.  Families named ``"linear"`` and ``"Gaussian"`` (or
-        their counterparts on other data) are those that the others are tested against.
+        Families to compare instead of those above.  The others are tested against the families named
+        ``"linear"`` and ``"Gaussian"`` (or their counterparts on other data).
     similarities : "auto" or list of floats, optional
         Similarities to try the given ``kernels`` at, see :class:`KernelSearchCV`; by default kernels are
         taken as they are.
@@ -108,14 +110,15 @@ def compare(
         How the geometric kernels see a row of a table: as counts or a composition, or as a direction;
         "auto" takes rows without negative entries as counts.  Or the graph whose nodes X names.
     columns : dict, optional
-        Kinds of some columns of a data frame by name: "number", "counts", "category", "text", "string",
-        "date", "coordinate", or "identifier" for one that is left out; for a text also a
-        ``CountVectorizer`` that says what words are.  Others are recognised.
+        Kinds of some columns of a data frame by name: "number", "counts", "category", "text",
+        "string", "date", "coordinate", or "identifier" for a column to ignore; for a text also a
+        ``CountVectorizer`` that defines its words.  The kinds of other columns are recognised.
     task : {"auto", "classification", "regression"}
-        "auto" chooses regression for numbers that are not whole, or of which more than 20 differ.
+        "auto" chooses regression if some number is not whole, or if there are more than 20 different
+        ones.
     scoring : str, optional
-        Metric that decides, by its name in scikit-learn.  By default accuracy, balanced accuracy if
-        one class is more than 3 times as frequent as another, or R squared.
+        Name of the scikit-learn scorer that decides.  By default accuracy, balanced accuracy if one
+        class is more than 3 times as frequent as another, or R squared.
     groups : array of shape (m,), optional
         Groups of points that belong together, such as samples of one patient; they are never split
         between training and test.
@@ -130,9 +133,9 @@ def compare(
     max_memory : float
         Gigabytes, see :class:`KernelSearchCV`.
     landmarks : int, "auto" or None
-        Compare machines on so many landmarks (:class:`mercer.machines.LandmarkClassifier`,
-        ``LandmarkRegressor``) in place of exact ones.  "auto" takes 1000 if exact machines would not fit
-        into ``max_memory``, and a note says so; None never does.
+        Compare machines on this number of landmarks (:class:`mercer.machines.LandmarkClassifier`,
+        ``LandmarkRegressor``) instead of exact ones.  "auto" uses 1000 if exact machines do not fit
+        into ``max_memory``, and adds a note; None never uses landmarks.
     cache : path, optional
         Folder of finished fits, from which an interrupted comparison resumes.
     device : str, optional
@@ -245,7 +248,7 @@ def _positive(data: Candidates) -> Candidates:
     families = {name: members for name, members in data.families.items() if name not in names}
     if not families:
         raise ValueError(
-            f"a ridge regression needs positive semidefinite kernels, and none of {', '.join(names)} is"
+            f"a ridge regression needs positive semidefinite kernels, but none of {', '.join(names)} is"
         )
     note = f"{' and '.join(names)} left out: a ridge regression needs positive semidefinite kernels"
     return replace(data, families=families, notes=(*data.notes, note))
@@ -300,12 +303,9 @@ class _Contest:
     outer: list[Split]
     meter: _Meter
 
+    @empty_documents()
     def score(self, name: str, templates: list[Template]) -> KernelScore:
         """Nested scores of a family, further metrics, and the search on all points."""
-        with empty_documents():
-            return self._score(name, templates)
-
-    def _score(self, name: str, templates: list[Template]) -> KernelScore:
         start = time.perf_counter()
         X, y = self.data.X, self.target.y
         end = 1 - 1 / (len(self.outer) + 1)

@@ -1,4 +1,4 @@
-"""Results of a comparison of kernels, and a summary in words."""
+"""Results of a comparison of kernels, and their summary."""
 
 from __future__ import annotations
 
@@ -46,11 +46,6 @@ def shown(metric: str, value: float) -> str:
     return f"{value:.2%}" if metric in _SHARES else f"{value:.4g}"
 
 
-def _p_text(p: float) -> str:
-    """A p-value as text."""
-    return f"< {_SMALL}" if p < _SMALL else f"{p:.3f}"
-
-
 @dataclass(frozen=True, eq=False)
 class KernelScore:
     """Scores of one family of kernels.
@@ -60,7 +55,7 @@ class KernelScore:
     name : str
         The family.
     nested : NestedScores
-        Scores on outer folds that played no part in the choice of parameters.
+        Scores on outer folds that were not used to choose parameters.
     metrics : dict of arrays
         Other metrics on the outer folds.
     search : KernelSearchCV
@@ -113,7 +108,7 @@ class KernelScore:
 
     @property
     def stability(self) -> float:
-        """Share of the outer folds in which the same parameters were chosen as on all points."""
+        """Fraction of the outer folds in which the parameters chosen on all points were chosen."""
         own = self.search.settings_[self.search.best_index_]
         return float(np.mean([setting == own for setting in self.nested.settings]))
 
@@ -154,7 +149,7 @@ class Comparison:
 
     @property
     def advice(self) -> str:
-        """Which kernel to use, what it is worth, and how sure its lead is."""
+        """Which kernel to use, how good it is, and how certain its lead is."""
         return advice(self)
 
     @property
@@ -230,8 +225,8 @@ class Comparison:
 
     def p_text(self, name: str) -> str | None:
         """A kernel's adjusted p-value as text; None for plain kernels."""
-        p = self.adjusted_p_values.get(name)
-        return None if p is None or math.isnan(p) else _p_text(p)
+        p = _known(self.adjusted_p_values.get(name))
+        return None if p is None else _relation(p).removeprefix("= ")
 
     @property
     def error_reductions(self) -> dict[str, float]:
@@ -408,27 +403,11 @@ class Comparison:
             "inner_folds": self.inner_folds,
             "random_state": self.random_state,
             "kernels": [self._row(score) for score in self.scores],
-            "yardstick": self._yardstick(),
-        }
-
-    def _yardstick(self) -> dict[str, Any] | None:
-        found = self.yardstick
-        if found is None:
-            return None
-        return {
-            "name": found.name,
-            "score": found.mean,
-            "interval_95": list(found.interval),
-            "fold_scores": found.scores.tolist(),
-            "seconds": found.seconds,
+            "yardstick": None if self.yardstick is None else _summary(self.yardstick),
         }
 
     def _row(self, score: KernelScore) -> dict[str, Any]:
-        return {
-            "name": score.name,
-            "score": score.mean,
-            "interval_95": list(score.interval),
-            "fold_scores": score.scores.tolist(),
+        return _summary(score) | {
             "metrics": {name: float(values.mean()) for name, values in score.metrics.items()},
             "p_value": _known(self.adjusted_p_values.get(score.name)),
             "p_value_unadjusted": _known(self.p_values.get(score.name)),
@@ -436,8 +415,17 @@ class Comparison:
             "error_change": self.error_change(score.name),
             "params": score.params,
             "fold_params": score.choices,
-            "seconds": score.seconds,
         }
+
+
+def _summary(score: KernelScore | Yardstick) -> dict[str, Any]:
+    return {
+        "name": score.name,
+        "score": score.mean,
+        "interval_95": list(score.interval),
+        "fold_scores": score.scores.tolist(),
+        "seconds": score.seconds,
+    }
 
 
 def _known(p: float | None) -> float | None:
@@ -446,11 +434,11 @@ def _known(p: float | None) -> float | None:
 
 
 def _relation(p: float) -> str:
-    return _p_text(p) if p < _SMALL else f"= {_p_text(p)}"
+    return f"< {_SMALL}" if p < _SMALL else f"= {p:.3f}"
 
 
 def _listed(names: list[str]) -> str:
-    """Some names, and the number of all."""
+    """The first names, and how many there are."""
     shown = ", ".join(names[:_NAMED])
     return shown if len(names) <= _NAMED else f"{shown}, ... ({len(names)} in all)"
 

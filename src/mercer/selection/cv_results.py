@@ -46,11 +46,6 @@ def tabulate(
     return table
 
 
-def best_index(table: dict[str, Any], metric: str) -> int:
-    """The first of the best candidates."""
-    return int(np.argmin(table[f"rank_test_{metric}"]))
-
-
 _ABSENT = object()
 
 

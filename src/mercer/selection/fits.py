@@ -85,7 +85,7 @@ class Evaluation:
     device: str | None = None
     #: Points that fits may look at; all by default.
     some: Index | None = None
-    #: scikit-learn's settings, which are those of the thread that made this object.
+    #: scikit-learn's settings in the thread that created this object.
     config: dict[str, Any] = field(default_factory=get_config)
     seconds: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(("products", "laws", "slices", "fits", "scores"), 0.0)
@@ -170,12 +170,9 @@ class Evaluation:
                 several = self._path if self.has_path else self._one
                 found = several([tasks[i] for i in chosen], part, predictions)
             if self.has_path and self.work.stop.is_set():
-                return  # the machines may have been stopped on their way
+                return  # the machines may not have converged
             for i, outcome in zip(chosen, found, strict=True):
-                outcomes[i] = outcome
-                if self.journal is not None and i in keys:
-                    self.journal.put(keys[i], outcome.scores, outcome.seconds)
-                self.work.advance()
+                outcomes[i] = self._done(outcome, keys.get(i))
 
         for start in range(0, len(used), layout.batch):
             batch = used[start : start + layout.batch]
@@ -188,7 +185,8 @@ class Evaluation:
                 grams.seconds[name] = 0.0
             chosen = [i for i in left if tasks[i].kernel in matrices]
             for i in [i for i in chosen if tasks[i].split == WHOLE]:
-                outcomes[i] = self._measured(matrices[tasks[i].kernel], keys.get(i))
+                variance = {"variance": variance_unit(matrices[tasks[i].kernel])}
+                outcomes[i] = self._done(Outcome(variance, (0.0, 0.0)), keys.get(i))
             parts = self._parts(tasks, splits, [i for i in chosen if tasks[i].split != WHOLE], matrices)
             if parts:
                 with blas_limited_to(layout.threads):
@@ -196,15 +194,14 @@ class Evaluation:
             self._heed_stop()
 
     def _gram(self, grams: Grams, kernel: Kernel) -> Any:
-        """The Gram matrix; in double precision if points are so similar that single would blur them."""
+        """The Gram matrix, in double precision if points are too similar for single precision."""
         K = grams(kernel)
         if K.dtype == np.float32 and variance_unit(K) < _BLURRED * np.abs(np.diagonal(K)).max():
             return Grams(self.X, kept=0)(kernel)
         return K
 
-    def _measured(self, K: Any, key: str | None) -> Outcome:
-        """The total variance of a whole Gram matrix."""
-        outcome = Outcome({"variance": variance_unit(K)}, (0.0, 0.0))
+    def _done(self, outcome: Outcome, key: str | None) -> Outcome:
+        """Record a finished task."""
         if self.journal is not None and key is not None:
             self.journal.put(key, outcome.scores, outcome.seconds)
         self.work.advance()
@@ -276,7 +273,7 @@ class Evaluation:
 
     @contextmanager
     def _noting(self, *tasks: Task) -> Iterator[None]:
-        """Let errors say which fits of a fold they come from."""
+        """Add a note to errors that says which fits of a fold they come from."""
         try:
             yield
         except Exception as error:
@@ -299,7 +296,7 @@ class Evaluation:
             result = self.scorer(model, others, targets)
         except AttributeError as error:
             raise ValueError(
-                f"the metric does not go with the estimator: {error} For probabilities use "
+                f"the metric does not work with the estimator: {error} For probabilities use "
                 "mercer.machines.SVC(probability=True) as the estimator"
             ) from error
         self._spend("scores", time.thread_time() - processor)

@@ -1,4 +1,4 @@
-"""Gram matrices of many kernels on the same points: shared parts computed once, memory limited."""
+"""Gram matrices of many kernels on the same points, in limited memory; shared parts computed once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mercer.spaces.base import Embedding
 from mercer.spaces.realisations.base import Operands
 
 Array = NDArray[Any]
-#: Points may change by this part of how they differ when they are rounded to single precision.
+#: Largest change of points by rounding to single precision, relative to their differences.
 _ROUNDED = 1e-6
 
 
@@ -44,10 +44,10 @@ class Grams:
     kept : int
         Number of spaces whose invariants are kept; the oldest are dropped.
     single : bool
-        Compute invariants in single precision, if the points lose nothing by it.
+        Compute invariants in single precision, if that does not change the points noticeably.
     device : str, optional
-        Where kernels of invariants are computed; invariants are then not kept.  Others, and results, are
-        in main memory.
+        Device on which kernels of invariants are computed; invariants are then not kept.  Other
+        kernels, and all results, are in main memory.
 
     Attributes
     ----------
@@ -124,10 +124,7 @@ class Grams:
         return K
 
     def _shared(self, kernel: RealisedKernel, rows: Any) -> tuple[Operands, Array | None]:
-        """What kernels of an embedding share, computed when the first of them needs it.
-
-        That is the rows as they are multiplied, and the invariants of all pairs if they are kept.
-        """
+        """Operands and, if they are kept, invariants, which all kernels of an embedding share."""
         key = sharing(kernel)
         if key not in self._operands:
             while len(self._operands) >= max(self.kept, 1):
@@ -203,24 +200,9 @@ def plan(
 ) -> Plan:
     """Choose the precision, batch size and number of threads that fit into memory.
 
-    Parameters
-    ----------
-    rows : int
-        Number of points.
-    fit : float
-        Bytes of the largest fit.
-    kernels : int
-        Number of kernels.
-    shared : bool
-        Whether some kernels share invariants.
-    combined : bool
-        Whether some kernels need a second matrix while they are computed.
-    threads : int
-        Largest number of simultaneous fits.
-    max_memory : float
-        Bytes.
-    single : bool
-        Whether single precision is enough.
+    ``fit`` is the size of the largest fit and ``max_memory`` the limit, both in bytes.  ``shared`` says
+    whether some kernels share invariants, ``combined`` whether some need a second matrix while they are
+    computed, and ``single`` whether single precision is enough.
     """
     options = [
         *((np.float64, kept, threads) for kept in ([1, 0] if shared else [0]) if not single),
@@ -236,7 +218,7 @@ def plan(
             return Plan(dtype, kept, min(batch, kernels), workers)
     needed = fit + size + 8.0 * rows * rows * combined
     raise ValueError(
-        f"a search on {rows} points needs at least {size_text(needed)}, and max_memory allows "
+        f"a search on {rows} points needs at least {size_text(needed)}, but max_memory allows "
         f"{size_text(max_memory)}; raise it, take fewer points (mercer.selection.representatives), or "
         "landmarks (estimator=mercer.machines.LandmarkClassifier() or LandmarkRegressor(), with alpha)"
     )

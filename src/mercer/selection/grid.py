@@ -23,7 +23,7 @@ from mercer.selection.scales import ALPHA_GRID, C_GRID, SIMILARITIES, Relative, 
 _PREFIX = "kernel__"
 #: How often a grid is extended around a best setting at its edge.
 EXTENSIONS = 2
-#: Fewest values of a grid of one's own that have an interior.
+#: Fewest values of a user's grid that have an interior.
 _FEW = 3
 
 
@@ -229,7 +229,7 @@ def expand(
 
 
 def _default(named: Sequence[tuple[str, Template]], estimator: Any, prefix: str) -> Trials:
-    """C or the ridge in units of each Gram matrix; the first wins among equal scores."""
+    """C or the ridge in units of each Gram matrix, in the order that decides among equal scores."""
     params = estimator.get_params(deep=True)
     classifier = get_tags(estimator).estimator_type == "classifier"
     strengths: list[dict[str, Any]] = [{}]

@@ -41,7 +41,7 @@ class Journal:
     lines with a wrong checksum are ignored.  Lines are appended atomically, so several processes can
     share the file.
 
-    If the folder cannot be used, a warning says so and the work goes on without it.
+    If the folder cannot be used, a warning says so and work continues without it.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Journal:
                 return
             _warned.add(folder)
         warnings.warn(
-            f"the cache folder {folder} cannot be written ({error.strerror or error}): work goes on, "
+            f"the cache folder {folder} cannot be written ({error.strerror or error}): work continues, "
             "but fits are not kept; name another folder (--cache, or cache=)",
             stacklevel=3,
         )
@@ -124,7 +124,7 @@ def _line(fit: str, scores: Mapping[str, float], seconds: tuple[float, float]) -
 
 
 def _entry(line: str) -> tuple[str, dict[str, float], tuple[float, float]] | None:
-    """The fit, scores and seconds of a line; None if the line is not as it was written."""
+    """The fit, scores and seconds of a line; None if the line was altered."""
     try:
         found = json.loads(line)
         scores = {str(name): float(value) for name, value in found["scores"].items()}
@@ -149,7 +149,7 @@ def fingerprint(thing: Any) -> str:
     """Hexadecimal digest of an object's value.
 
     Kernels, spaces and estimators are identified by class and parameters, other objects by content.
-    Functions of one's own are refused, because a change of their code could not be noticed.
+    User-defined functions are refused, because changes of their code would go unnoticed.
     """
     return hashlib.sha256(repr(_description(thing)).encode()).hexdigest()
 

@@ -42,10 +42,7 @@ class LandmarkEvaluation(Evaluation):
             else:
                 found = self._fold([tasks[i] for i in chosen], splits[split], predictions)
             for i, outcome in zip(chosen, found, strict=True):
-                outcomes[i] = outcome
-                if self.journal is not None and i in keys:
-                    self.journal.put(keys[i], outcome.scores, outcome.seconds)
-                self.work.advance()
+                outcomes[i] = self._done(outcome, keys.get(i))
 
     def _variance(self, kernel: int, X: Any) -> float:
         """Total variance of the kernel, at some of the points."""

@@ -1,8 +1,9 @@
 """The format of model files.
 
-Files are written by skops, as JSON and arrays of expected types: nothing is unpickled, and no code of
-a file is run.  A kernel with a function of your own is written with the function's name; the function
-is looked up in modules that have been imported already, and are neither Python's nor installed.
+Files are written by skops, as JSON and arrays of expected types: nothing is unpickled, and no code in
+a file is run.  If a kernel has a function of your own, the file stores the function's name; the
+function is looked up in modules that are already imported and are neither part of Python nor
+installed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from mercer.selection.kinds.blocks import ColumnMedians
 
 
 class MissingFunction(ValueError):
-    """A function of your own is not there."""
+    """A function of your own cannot be found."""
 
 
 _SCHEMA = "schema.json"
@@ -155,7 +156,7 @@ def refuse_local_functions(model: Any) -> None:
     for name, value in model.get_params().items():
         if isinstance(value, FunctionType) and _function(value.__module__, value.__name__) is not value:
             raise ValueError(
-                f"{name.split('__')[-1]} is {value.__qualname__}, which cannot be found by its name; "
+                f"{name.split('__')[-1]} is {value.__qualname__}, which cannot be found by name; "
                 "define the function at the top of a module of your own"
             )
 
@@ -201,13 +202,13 @@ def _full_name(node: dict[str, Any]) -> str:
 
 
 def _function(module: Any, name: Any) -> FunctionType | None:
-    """A function at the top of a module of your own: one that is imported, and was not installed."""
+    """A top-level function of a module of your own: an imported one that was not installed."""
     found = None if _is_installed(module) else getattr(sys.modules.get(module), name, None)
     return found if isinstance(found, FunctionType) else None
 
 
 def _is_installed(module: Any) -> bool:
-    """Whether an imported module is part of Python or of a package, not your own."""
+    """Whether an imported module is part of Python or of an installed package."""
     if module not in sys.modules or module == "__main__":
         return False
     file = getattr(sys.modules[module], "__file__", None)
@@ -261,7 +262,7 @@ def _check_node(node: dict[str, Any]) -> None:
         return
     if kind not in _EXPECTED.get(loader, ()):
         raise ValueError(
-            f"it holds {kind}, which is none of the types of scikit-learn and Mercer that are expected"
+            f"it holds {kind}, which is not among the expected types of scikit-learn and Mercer"
         )
     file = node.get("file")
     if file is not None and not file.endswith(_ENDINGS[loader]):

@@ -1,4 +1,4 @@
-"""Saved models, with what is needed to read further tables for them."""
+"""Saved models, with what is needed to read new tables for them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _has(name: str) -> Callable[[SavedModel], bool]:
 
 
 def _is_machine(model: Any) -> bool:
-    """Whether a model is a machine by itself, rather than a pipeline that ends with one."""
+    """Whether a model is a machine rather than a pipeline that ends with one."""
     return isinstance(model, _MACHINES)
 
 
@@ -75,13 +75,8 @@ def _holder(model: Any) -> Any:
 
 def _frames(model: Any) -> dict[str, Any]:
     """Points of a model that are data frames, by the name of the attribute."""
-    held = {name: value for name, value in vars(_holder(model)).items() if name in _POINTS}
-    return {name: value for name, value in held.items() if is_frame(value)}
-
-
-def _names(model: Any) -> tuple[str, ...]:
-    """Names of the columns that a model was fitted to, if they had any."""
-    return tuple(map(str, getattr(model, "feature_names_in_", ())))
+    held = vars(_holder(model))
+    return {name: held[name] for name in _POINTS if is_frame(held.get(name))}
 
 
 class SavedModel(BaseEstimator):
@@ -130,7 +125,8 @@ class SavedModel(BaseEstimator):
         self.metric = metric
         self.kind = kind or ("mixed" if _frames(model) else "table")
         self.roles = {} if roles is None else roles
-        self.columns = columns or (_names(model) if self.kind == "table" else ())
+        names = getattr(model, "feature_names_in_", ()) if self.kind == "table" else ()
+        self.columns = columns or tuple(map(str, names))
         self.nodes = nodes
         self.version = version
         self.calibration = calibration
@@ -178,7 +174,7 @@ class SavedModel(BaseEstimator):
     def feature_names_in_(self) -> Any:
         """Names of the columns of a table that had names."""
         if not (self.columns and hasattr(self, "n_features_in_")):
-            raise AttributeError("the model knows no names of columns")
+            raise AttributeError("the model knows no column names")
         return np.array(self.columns, dtype=object)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -347,7 +343,7 @@ def load_model(path: str | Path) -> SavedModel:
         ) from None
     if made_with != sklearn.__version__:
         warnings.warn(
-            f"{path.name} was saved with scikit-learn {made_with} and this is {sklearn.__version__}: "
+            f"{path.name} was saved with scikit-learn {made_with}, but this is {sklearn.__version__}: "
             "predictions may differ; save the model again",
             stacklevel=2,
         )
@@ -391,11 +387,9 @@ def _model_of(parts: dict[str, Any]) -> tuple[SavedModel, str]:
 
 
 def _without_frames(model: Any) -> tuple[Any, dict[str, Any]]:
-    """A model without points that are data frames and without what predictions do not need; the frames.
+    """A model without its data frames and without what predictions do not need; and the frames.
 
-    Columns have names in place of selectors.
-
-    The frames are made of arrays, by the name of the attribute.
+    Columns have names instead of selectors.  Frames are arrays, by the name of their attribute.
     """
     frames = {name: frame_parts(frame) for name, frame in _frames(model).items()}
     bare = copy(_holder(model))
@@ -429,7 +423,7 @@ def _check_model(model: Any, calibration: Any) -> None:
 
 
 def _check_machine(machine: Any) -> None:
-    """Refuse machines that do not predict at a point of theirs."""
+    """Refuse machines that cannot predict at one of their points."""
     check_is_fitted(machine)
     if isinstance(machine.kernel_, str):
         raise ValueError(
@@ -444,15 +438,15 @@ def _check_machine(machine: Any) -> None:
 
 
 def _machines(last: Any, calibration: Any) -> list[Any]:
-    """The machines of a model; refuse models that no comparison makes."""
+    """The machines of a model; refuse models that are not made by comparisons."""
     machines = [last]
     if isinstance(last, TransformedTargetRegressor):
         machines = [last.regressor_]
         if not isinstance(last.transformer_, StandardScaler):
-            raise ValueError("its target is transformed by something else than a StandardScaler")
+            raise ValueError("its target is transformed by something other than a StandardScaler")
     if calibration is not None:
         if not isinstance(calibration, CalibratedClassifierCV):
-            raise ValueError("its probabilities are made by something else than a calibration")
+            raise ValueError("its probabilities are made by something other than a calibration")
         machines += [part.estimator for part in calibration.calibrated_classifiers_]
     for machine in machines:
         if not isinstance(machine, SVC | KernelRidge) or machine.kernel_ != "precomputed":
@@ -473,7 +467,7 @@ def _check_support(machine: SVC, size: int) -> None:
     for name, (shape, dtype) in shapes.items():
         values = state[name]
         if not isinstance(values, np.ndarray) or values.shape != shape or values.dtype != dtype:
-            raise ValueError(f"{name} of its support vector machine has another shape or type")
+            raise ValueError(f"{name} of its support vector machine has the wrong shape or type")
     counts = state["n_support_"]
     known = len(support) == 0 or (support.min() >= 0 and support.max() < size)
     if not (known and counts.min() >= 0 and counts.sum() == len(support)):

@@ -1,4 +1,4 @@
-"""Nested cross-validation: scores of a choice on points that played no part in it."""
+"""Nested cross-validation: scores of a choice on points that were not used to make it."""
 
 from __future__ import annotations
 
@@ -62,15 +62,14 @@ class NestedScores:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of the mean, with Nadeau and Bengio's correction.
 
-        Training parts overlap, so that scores of the folds depend on each other: the variance of the
-        mean is taken as ``(1 / folds + test / train)`` times that of the scores.
+        See :func:`~mercer.selection.significance.corrected_interval`.
         """
         return corrected_interval(self.scores, self.overlap, level)
 
 
 @dataclass
 class Nested:
-    """A choice on inner folds for each outer one, and the fit of what was chosen."""
+    """A choice on inner folds for each outer fold, and fits of what was chosen."""
 
     #: Fits on the inner folds, perhaps of some of the points, and on the outer ones.
     choosing: Evaluation
@@ -117,7 +116,7 @@ class Nested:
             self.means[setting, fold] = float(np.mean(found))
 
     def _task(self, setting: int, split: Split, place: int) -> Task:
-        """A setting on a split, its kernel scaled to the training part."""
+        """A setting on a split, with the kernel scaled to the training part."""
         own = self.trials.settings[setting]
         return Task(self.scales.number(own.template, own.similarity, split[0]), place, own.params)
 

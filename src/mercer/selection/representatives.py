@@ -32,14 +32,14 @@ def representatives(
 ) -> NDArray[np.intp]:
     """Choose the same number of typical points from every class.
 
-    In each class, k-means with ``per_class`` clusters is run ``n_init`` times from random starts.  Each
-    run names the point nearest to the centre of every cluster.  The points named most often are the
-    representatives.  Ties are broken at random, both within a cluster and among points named equally
-    often, so that the order of X does not matter.
+    In each class, k-means with ``per_class`` clusters is run ``n_init`` times from random starts.
+    Each run selects the point nearest to the centre of every cluster.  The points selected most often
+    are the representatives.  Ties are broken at random, both within a cluster and among points selected
+    equally often, so that the order of X does not matter.
 
     The Gram matrix of a class is computed once for all runs: one iteration costs a sum over the rows
-    that changed their cluster, whatever the number of columns.  Memory is ``8 m^2`` bytes for the
-    largest class.  Results do not depend on the number of threads.
+    that changed their cluster, independent of the number of columns.  Memory is ``8 m^2`` bytes for
+    the largest class.  Results do not depend on the number of threads.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def representatives(
     check_classification_targets(y)
     for name, value in (("per_class", per_class), ("n_init", n_init)):
         if not is_whole(value) or value < 1:
-            raise ValueError(f"{name} must be a whole number from 1, got {value!r}")
+            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
     labels, classes = np.unique(y, return_inverse=True)
     _check_sizes(labels, np.bincount(classes), per_class)
     chosen = []
@@ -103,7 +103,7 @@ def _check_sizes(labels: NDArray[Any], sizes: NDArray[np.intp], per_class: int) 
             )
         if size > MOST_POINTS and size > per_class:
             raise ValueError(
-                f"class {label.item()!r} has {size} points, and a Gram matrix of more than "
+                f"class {label.item()!r} has {size} points, but a Gram matrix of more than "
                 f"{MOST_POINTS} is too large; draw a random part of the class first"
             )
 
@@ -137,7 +137,7 @@ def _one_run(
     order: NDArray[np.intp],
     named: NDArray[np.bool_],
 ) -> None:
-    """Mark the points that one run of k-means names."""
+    """Mark the points that one run of k-means selects."""
     from mercer.compiled.kmeans import cluster, nearest_rows, seed_centres
 
     _, sums, sizes = cluster(K, seed_centres(K, uniforms), MAX_ITER)
@@ -146,7 +146,7 @@ def _one_run(
 
 
 def _centred(K: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Centred Gram matrix, which loses no digits if the points are far from the origin."""
+    """Centred Gram matrix, which is accurate even if the points are far from the origin."""
     means = K.mean(axis=0)
     K -= means
     K -= (means - means.mean())[:, None]

@@ -19,7 +19,7 @@ from mercer.kernels.scale import Survey, Unreachable
 from mercer.spaces.realisations.sampling import NoPairs
 
 Index = NDArray[np.intp]
-#: Median similarities at which kernels with a range are tried, and further ones for a best at an end.
+#: Median similarities at which kernels with a range are tried, and more if the best is at an end.
 SIMILARITIES = (0.02, 0.1, 0.3, 0.6, 0.9, 0.98)
 _BEYOND = (1e-9, 1e-6, 1e-3, 0.996)
 #: C times the total variance of the training Gram matrix, and the ridge over it, likewise.
@@ -62,9 +62,9 @@ class Template:
 class Relative:
     """C or a ridge in units of a training Gram matrix: ``C = value / v``, ``alpha = value v``.
 
-    v is the total variance: the mean of the diagonal minus the mean of all entries.  A machine with a
-    bias sees less of a kernel with a small one, and needs a larger C.  The width ``epsilon`` of the tube
-    of a support vector regression is in units of the target's standard deviation.
+    v is the total variance: the mean of the diagonal minus the mean of all entries.  The smaller it is,
+    the larger the C that a machine with a bias needs.  The width ``epsilon`` of the tube of a support
+    vector regression is in units of the target's standard deviation.
     """
 
     value: float
@@ -100,7 +100,7 @@ def resolved(params: dict[str, Any], variance: float, spread: float) -> dict[str
 def variance_unit(K: Any, rows: Index | None = None) -> float:
     """Total variance of a Gram matrix, no less than a rounding error; 1 for a matrix of zeros.
 
-    It is that of all rows, or of the matrix of some of them, which is not cut out.
+    Of all rows, or of some of them without copying their part of the matrix.
     """
     if rows is None:
         diagonal, mean = np.diagonal(K).mean(dtype=float), K.mean(dtype=float)
@@ -119,7 +119,7 @@ def spread(y: Any) -> float:
 
 @contextmanager
 def naming_rows(kernels: Iterable[Any], X: Any, y: Any) -> Iterator[None]:
-    """Let errors name the row of X that is wrong; parts of X have it at another place."""
+    """Make errors name the invalid row of X; parts of X have it at another position."""
     try:
         yield
     except ValueError:
@@ -188,7 +188,7 @@ class Scales:
     def _survey(
         self, template: int, similarity: float | None, rows: Index | None, part: Any
     ) -> tuple[Any, Survey | None, Any]:
-        """The kernel with what it learns from a part, its ranges there, and a key for it."""
+        """The kernel with what it learns from a part, its survey of ranges there, and a key."""
         place = (template, similarity is None, part)
         if place not in self._surveys and similarity is None and self._learns_nothing(template):
             kernel = self.templates[template].kernel
@@ -208,7 +208,7 @@ class Scales:
         return self._surveys[place]
 
     def _learns_nothing(self, template: int) -> bool:
-        """Whether the kernel is the same for all points, so that none need be cut out."""
+        """Whether the kernel is the same for all training parts."""
         kernel, base = self.templates[template].kernel, self.templates[template].base
         return base is None and type(kernel).learnt_from is Kernel.learnt_from
 

@@ -23,7 +23,7 @@ from mercer.engine.devices import check_device
 from mercer.features import GramTransformer
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.rkhs import warn_if_degenerate
-from mercer.selection.cv_results import best_index, described, tabulate
+from mercer.selection.cv_results import described, tabulate
 from mercer.selection.fits import WHOLE, Evaluation, Outcome, Split, Task, choose_scorer, threads_for
 from mercer.selection.gram_cache import Grams
 from mercer.selection.grid import (
@@ -63,16 +63,17 @@ def _has(method: str) -> Callable[[Any], bool]:
 class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Cross-validated search over kernels and an estimator's parameters.
 
-    It gives the same order, scores and choice as scikit-learn's
-    ``GridSearchCV(SVC(), {"kernel": kernels, "C": [...]})``, except where a machine is undecided about a
-    point, but computes each Gram matrix once: the matrix product once per space, and the law of each
-    kernel applied to it.  Folds are not cut out of the matrix: coefficients of their points are held at
-    zero.  A fold is solved for all values of C in turn, each from the solution before.  The points may
-    be of any kind that the kernels take.
+    It gives the same order, scores and choice as scikit-learn's ``GridSearchCV(SVC(), {"kernel":
+    kernels, "C": [...]})``, except where a machine is undecided about a point, but computes each Gram
+    matrix only once: the matrix product once per space, and the law of each kernel applied to it.
+    Folds are not copied from the matrix: coefficients of held-out points are fixed at zero.  A fold is
+    solved for all values of C in turn, each starting from the previous solution.  The points may be of
+    any kind that the kernels take.
 
-    Memory: ``4 m^2`` bytes for each Gram matrix in single precision, as much for rows that are in use,
-    and ``8 m^2`` for what kernels share; twice as much where points are too similar for that, and for
-    other estimators than :class:`mercer.machines.SVC`.  As many are held as fit into ``max_memory``.
+    Memory: ``4 m^2`` bytes for each Gram matrix in single precision, as much for rows in use, and ``8
+    m^2`` for what kernels share; twice as much where points are too similar for single precision, and
+    for estimators other than :class:`mercer.machines.SVC`.  As many matrices are held as fit into
+    ``max_memory``.
 
     Parameters
     ----------
@@ -80,12 +81,13 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         Kernels to try; keys name families.  By default kernels that fit the data, at six similarities.
     estimator : "classifier", "regressor" or estimator
         Any estimator that takes ``kernel="precomputed"``, or a machine on landmarks
-        (:class:`mercer.machines.LandmarkClassifier`, ``LandmarkRegressor``): no Gram matrix is computed
-        then, and a fold is passed over once for all values of ``alpha``.  "classifier" is ``SVC`` and
-        "regressor" ``KernelRidge`` while they fit into ``max_memory``; beyond that they are machines on
-        1000 landmarks, and a warning says so.
+        (:class:`mercer.machines.LandmarkClassifier`, ``LandmarkRegressor``).  With landmarks no Gram
+        matrix is computed, and a fold is read once for all values of ``alpha``.  "classifier" is
+        ``SVC`` and "regressor" is ``KernelRidge`` if they fit into ``max_memory``, otherwise machines
+        on 1000 landmarks, with a warning.
     solver : {"mercer", "libsvm"}
-        Whose exact machines "classifier" and "regressor" are: ours, or scikit-learn's.
+        Exact machines for "classifier" and "regressor": those of :mod:`mercer.machines`, or of
+        scikit-learn.
     similarities : "auto" or list of floats, optional
         Scales to try for each of the ``kernels`` with a range: median similarities of distinct points
         (:meth:`~mercer.kernels.Kernel.scaled_to`), learnt in each training part; "auto" stands for 0.02,
@@ -106,15 +108,15 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     max_memory : float
         Gigabytes for Gram matrices, slices and the solver's cache.
     cache : path, optional
-        Folder of the scores of finished fits, from which an interrupted search resumes; nothing is taken
-        from it if points, target, folds, kernel, estimator, metric or versions have changed.
+        Folder of the scores of finished fits, from which an interrupted search resumes.  Scores are not
+        reused if points, target, folds, kernel, estimator, metric or versions have changed.
     device : str, optional
         Where Gram matrices of rows of numbers are computed, such as "cuda"; needs PyTorch.  They are
         copied to main memory, where the estimators and all kernels of other points are computed.
     progress : callable, optional
         Called with the numbers of finished fits and of all.  By default a terminal shows a bar.
     max_rows : int, optional
-        Try candidates on about so many points (whole groups); the best is fitted to all.
+        Try candidates on about this many points (whole groups); the best is fitted to all points.
     random_state : int
         Seed of the points from which scales are learnt, and of those that ``max_rows`` draws.
 
@@ -126,7 +128,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     best_params_, best_kernel_, best_similarity_, best_family_, best_score_, best_index_
         The choice.
     edges_ : list of str
-        Edges of the grid at which the best candidate lies, in words.
+        Descriptions of the edges of the grid at which the best candidate lies.
     best_estimator_ : Pipeline
         :class:`~mercer.features.GramTransformer` and estimator, or the machine on landmarks.
     kernels_ : list of kernels
@@ -243,7 +245,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
             trials.extend([int(np.argmax(means))])
             if len(trials.settings) == len(outcomes):
                 break
-        del trials.settings[len(outcomes) :]  # beyond what may be extended
+        del trials.settings[len(outcomes) :]  # added by the last extension, not tried
         return outcomes
 
     def _describe(
@@ -270,12 +272,12 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
     def nested_scores(
         self, X: Any, y: Any = None, *, outer_cv: Any = 5, groups: Any = None
     ) -> NestedScores:
-        """Score the whole search on outer folds that play no part in it.
+        """Score the whole search on outer folds that it does not use.
 
         In each outer fold a search on the training part chooses a candidate, which is fitted to that
-        part and scored on the rest.  All folds are cut out of the same Gram matrices.  If kernels come
-        as a dict, or are of several classes, each family is also scored alone.  The search itself is
-        not changed.
+        part and scored on the rest.  All folds use the same Gram matrices.  If kernels are given as a
+        dict, or are of several classes, each family is also scored alone.  The search itself is not
+        changed.
 
         Parameters
         ----------
@@ -301,7 +303,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         if isinstance(self.cv, Iterable):
             raise ValueError(
-                "nested_scores draws the folds of cv in each training part, and cv holds indices of all "
+                "nested_scores draws the folds of cv in each training part, but cv holds indices of all "
                 "points; give a number or a splitter"
             )
         other = clone(self)
@@ -340,12 +342,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         else:
             named = named_templates(self.kernels, self.similarities)
             self._rows = any(template.kernel.requires_vector_input for _, template in named)
-        if self._rows:
-            refuse_complex(X, "X")
-            X = validate_data(
-                self, X, accept_sparse="csr", dtype=[np.float64, np.float32],
-                ensure_all_finite=False, ensure_min_samples=2,
-            )  # fmt: skip
+        X = self._checked(X, ensure_min_samples=2)
         y = check_target(y, count(X), get_tags(self))
         check_memory(self.max_memory)
         if isinstance(self.estimator, str):
@@ -374,15 +371,14 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _evaluation(self, X: Any, y: Any, scales: Scales, some: Any = None) -> Evaluation:
         estimator, _ = self._prototype()
-        scorer = choose_scorer(estimator, self.scoring)
-        threads = threads_for(self.n_jobs)
         journal = None
         if self.cache is not None:
             journal = Journal(self.cache, (X, y, estimator, self.scoring, some))
         kind = LandmarkEvaluation if isinstance(estimator, LandmarkMachine) else Evaluation
         return kind(
-            X, y, estimator, scorer, scales.kernels, 1e9 * self.max_memory, threads, journal,
-            Work(callback=self.progress), self.device, some,
+            X, y, estimator, choose_scorer(estimator, self.scoring), scales.kernels,
+            1e9 * self.max_memory, threads_for(self.n_jobs), journal, Work(callback=self.progress),
+            self.device, some,
         )  # fmt: skip
 
     @property
@@ -391,7 +387,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         return isinstance(self.scoring, list | tuple | set | Mapping)
 
     def _check_refit(self) -> None:
-        """Refuse, before the work, a refit that does not say which metric decides."""
+        """Refuse a refit that does not say which metric decides."""
         if not isinstance(self.refit, bool | str):
             raise ValueError(f"refit must be True, False or the name of a metric, got {self.refit!r}")
         if self._several and self.refit:
@@ -411,7 +407,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"with several metrics refit must name one of {names}, got {self.refit!r}")
 
     def _choose(self, trials: Trials, metric: str) -> None:
-        self.best_index_ = best_index(self.cv_results_, metric)
+        self.best_index_ = int(np.argmin(self.cv_results_[f"rank_test_{metric}"]))
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_kernel_ = self.best_params_["kernel"]
         self.best_similarity_ = self.best_params_.get("similarity")
@@ -435,7 +431,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         """A pipeline of the best kernel's Gram matrix and a model."""
         K = Grams(X, kept=0, device=self.device)(self.best_kernel_)
         warn_if_degenerate(K, self.best_kernel_)
-        if hasattr(model, "fit_path"):  # which does not warn of kernels that are not positive
+        if hasattr(model, "fit_path"):  # which does not warn about indefinite kernels
             (model,) = model.fit_path(K, y, np.arange(len(y)), [params])
         else:
             model.fit(K, y)
@@ -470,12 +466,16 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         if not self.refit and hasattr(self, "cv_results_"):
             raise AttributeError("the search was made with refit=False and has no model; set refit=True")
         check_is_fitted(self, "best_estimator_")
+        return self._checked(X, reset=False)
+
+    def _checked(self, X: Any, **options: Any) -> Any:
+        """Rows of numbers as an array; other points unchanged."""
         if not self._rows:
             return X
         refuse_complex(X, "X")
         return validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
+            **options,
         )  # fmt: skip
 
     def _output(self, method: str, X: Any) -> Any:

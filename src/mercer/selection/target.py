@@ -29,7 +29,7 @@ SOLVERS = ("mercer", "libsvm")
 MOST_CLASSES = 20
 #: Ratio of class frequencies above which classes are unbalanced.
 UNBALANCED = 3.0
-#: Points of a class that a sample has at least.
+#: Fewest points of a class in a sample.
 _FEWEST = 10
 #: Usual number of landmarks, and bytes for each pair of points of a search on exact machines.
 LANDMARKS, _BYTES = 1000, 16
@@ -89,7 +89,7 @@ class Target:
 
 
 def machine_for(task: str, solver: str, landmarks: int | None = None) -> Any:
-    """The usual classifier or regressor: of a solver and for Gram matrices, or on so many landmarks."""
+    """The usual classifier or regressor: exact, by a solver, or on a number of landmarks."""
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {SOLVERS}, got {solver!r}")
     if task not in ("classifier", "regressor"):
@@ -104,13 +104,13 @@ def machine_for(task: str, solver: str, landmarks: int | None = None) -> Any:
 
 
 def check_memory(gigabytes: Any) -> None:
-    """Refuse what is not a number of gigabytes; above a million, bytes are surely meant."""
+    """Refuse what is not a number of gigabytes; above a million, bytes are probably meant."""
     if not isinstance(gigabytes, int | float) or not 0 < gigabytes <= 1e6:
         raise ValueError(f"max_memory must be a positive number of gigabytes, got {gigabytes!r}")
 
 
 def landmarks_by_size(rows: int, max_memory: float, param_grid: Any) -> int | None:
-    """Landmarks, with a warning, where exact machines do not fit; none if their parameters are given."""
+    """Landmarks, with a warning, if exact machines do not fit; None if their parameters are given."""
     grids = [param_grid] if isinstance(param_grid, Mapping) else param_grid or []
     if any(not name.startswith("kernel__") for grid in grids for name in grid):
         return None
@@ -121,22 +121,16 @@ def landmarks_by_size(rows: int, max_memory: float, param_grid: Any) -> int | No
 
 
 def landmark_size(landmarks: Any, rows: int, max_memory: float) -> tuple[int | None, str]:
-    """Number of landmarks, None for exact machines; and words for the choice of landmarks.
+    """Number of landmarks, None for exact machines; and a note if landmarks are used.
 
-    Parameters
-    ----------
-    landmarks : int, "auto" or None
-        "auto" takes them where exact machines do not fit into memory.
-    rows : int
-    max_memory : float
-        Gigabytes.
+    "auto" takes them where exact machines do not fit into ``max_memory`` gigabytes.
     """
     needed = _BYTES * rows**2
     if landmarks is None or (landmarks == "auto" and needed <= 1e9 * max_memory):
         return None, ""
     size = LANDMARKS if landmarks == "auto" else landmarks
     if not is_whole(size) or size < 1:
-        raise ValueError(f"landmarks must be a whole number from 1, or 'auto', got {landmarks!r}")
+        raise ValueError(f"landmarks must be a whole number of at least 1, or 'auto', got {landmarks!r}")
     return size, f"machines on {size} landmarks: exact ones on {rows} points need {size_text(needed)}"
 
 
@@ -220,7 +214,7 @@ def check_splits(splits: list[Any], y: Any, classifier: bool) -> list[Split]:
             raise ValueError(f"fold {fold} has no {side} points; use other folds")
         if classifier and len(np.unique(y[train])) < 2:
             raise ValueError(
-                f"the training part of fold {fold} has one class only: {y[train].tolist()[0]!r}; "
+                f"the training part of fold {fold} has only one class: {y[train].tolist()[0]!r}; "
                 "use fewer or stratified folds, or drop rare classes"
             )
     return numbered
@@ -229,12 +223,12 @@ def check_splits(splits: list[Any], y: Any, classifier: bool) -> list[Split]:
 def sample_rows(
     y: Any, most: int | None, classifier: bool, random_state: int, groups: Any = None
 ) -> Index | None:
-    """Indices of about so many points, of each class its share, and ten if it has them; None for all.
+    """Indices of about ``most`` points, stratified, at least ten of each class; None for all points.
 
     Groups are drawn whole, and at least ten of them.
     """
     if most is not None and (not is_whole(most) or most < 2):
-        raise ValueError(f"max_rows must be a whole number from 2, got {most!r}")
+        raise ValueError(f"max_rows must be a whole number of at least 2, got {most!r}")
     rows = len(y)
     if most is None or most >= rows:
         return None
@@ -252,7 +246,7 @@ def sample_rows(
 
 
 def _sample_groups(y: Any, most: int, classifier: bool, random_state: int, groups: Any) -> Index:
-    """Indices of whole groups, of about so many points together."""
+    """Indices of whole groups with about ``most`` points in total."""
     _, owner, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
     shuffled = np.random.default_rng(random_state).permutation(len(sizes))
     taken, total = np.zeros(len(sizes), dtype=bool), 0
@@ -318,7 +312,7 @@ def _classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     labels, counts = np.unique(y, return_counts=True)
     if len(labels) < 2:
         raise ValueError(
-            f"the target has one class only: {labels.tolist()[0]!r}; give at least two classes"
+            f"the target has only one class: {labels.tolist()[0]!r}; give at least two classes"
         )
     return labels, counts
 
@@ -337,13 +331,13 @@ def _numbers(values: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _refuse_range(y: np.ndarray, known: np.ndarray | None = None) -> None:
-    """Refuse numbers whose squares leave the floating-point range; known are their rows."""
+    """Refuse numbers whose squares leave the floating-point range; ``known`` are their rows."""
     row = int(np.argmax(np.abs(y).reshape(len(y), -1).max(axis=1)))
     largest = float(np.abs(y[row]).max())
     if largest > LARGEST or 0 < largest < 1 / LARGEST:
         where = row if known is None else int(known[row])
         raise ValueError(
-            f"row {where} of y is of size {largest:.3g}, whose square is no number; rescale y"
+            f"row {where} of y is of size {largest:.3g}, whose square is out of range; rescale y"
         )
 
 

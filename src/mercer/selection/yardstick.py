@@ -1,4 +1,4 @@
-"""Gradient boosting on the same folds: a yardstick outside kernels for tables of several kinds."""
+"""Gradient boosting on the same folds: a yardstick other than kernels for tables of several kinds."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def boosting(columns: Sequence[Column], target: Target, metric: str) -> Pipeline
 def measured(
     X: Any, columns: Sequence[Column], target: Target, metric: str, outer: list[Split]
 ) -> Yardstick:
-    """Score gradient boosting on outer folds; it has nothing to choose, and needs no inner ones."""
+    """Score gradient boosting on outer folds; with nothing to choose, it needs no inner ones."""
     start, scorer = time.perf_counter(), get_scorer(metric)
     model = boosting(columns, target, metric)
     scores = [

@@ -1,4 +1,4 @@
-"""Spaces: where points live, how they are checked, and what a law becomes on them."""
+"""Spaces: sets of points, their validation, and the kernels that laws become on them."""
 
 from __future__ import annotations
 
@@ -71,16 +71,16 @@ class Space(ABC):
 
     @property
     def embedding(self) -> Embedding | None:
-        """How points become operands of a matrix product of invariants, if one number is enough."""
+        """Embedding whose matrix product gives invariants; None if one number is not enough."""
         return None
 
     def check_pair(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        """Validate two sets of points; the second comes back as None where it is the first."""
+        """Validate two sets of points; the second is returned as None if it is the first."""
         P = self.check(X, "X")
         return P, None if Y is None or Y is X else self.check(Y, "Y")
 
     def columns(self, P: Any) -> int:
-        """Number of columns of checked points, which with a law determines the kernel."""
+        """Number of columns of checked points, which determines the kernel together with a law."""
         return int(P.shape[1])
 
     def engine(self, P: Any) -> Engine:
@@ -88,40 +88,40 @@ class Space(ABC):
         return engine_for(P)
 
     def in_precision_of(self, X: Any, values: Any) -> Any:
-        """Results in single precision if points were, where the space computes in double precision."""
+        """Results in the precision of the points, if the space computes in double precision."""
         return to_single(values) if self.computes_in_double and is_single(X) else values
 
     def named_contributions(self, X: Any, found: tuple[Contributions, ...]) -> tuple[Contributions, ...]:
-        """Contributions of features of points X; none of columns that X does not have."""
+        """Contributions of features of points X, with the names of the features."""
         return tuple(c for c in found if c.kind != "column" or len(c.names) == np.shape(X)[1])
 
     def fixed_columns(self, given: int | None = None) -> int:
-        """The number of columns, of the space or else of the data; 0 for points without columns."""
+        """The number of columns, of the space or otherwise of the data; 0 for points without columns."""
         return 0
 
     def natural_time(self, n: int) -> float | None:
-        """Unit of diffusion times for n columns, near which similarities vary most; or None."""
+        """Unit of diffusion times for n columns, around which similarities vary most; or None."""
         return None
 
     def in_natural_units(self) -> Space:
-        """The space for times in natural units; in a product each factor then has its own."""
+        """The space for times in natural units, in which each factor of a product has its own."""
         return self
 
     @property
     def whole(self) -> Space:
-        """The space that this one is a part of, where kernels are defined too."""
+        """The space that this one is a part of, and whose kernels it has."""
         return self
 
     def operator(self, name: Any) -> Any:
-        """A symmetric matrix on the points, of spaces that are graphs."""
+        """A symmetric matrix on the points, for spaces that are graphs."""
         raise TypeError(f"space must be a Graph, got {self!r}")
 
     def divergence_unit(self, n: int) -> float:
-        """Unit of the symmetrised Kullback-Leibler divergence, of spaces of distributions."""
+        """Unit of the symmetrised Kullback-Leibler divergence, for spaces of distributions."""
         raise TypeError(f"space must be Simplex(), NormalFamily() or NormalProduct(), got {self!r}")
 
     def require_vectors(self) -> None:
-        """Raise unless points are vectors, of any length or of length one."""
+        """Raise unless points are vectors, of any length or unit vectors."""
         raise TypeError(f"space must be Euclidean(), Sphere() or Simplex(), got {self!r}")
 
     def require_unit_vectors(self) -> None:
@@ -133,15 +133,15 @@ class Space(ABC):
         self.require_unit_vectors()
 
     def directions(self) -> Space:
-        """The space of unit vectors that rows point to: itself, if points are unit vectors."""
+        """The space of directions of rows: itself, if points are unit vectors."""
         raise TypeError(f"space must be Euclidean(), Sphere() or Simplex(), got {self!r}")
 
     def of_table(self) -> Space | None:
-        """The space of rows whose columns are centred and scaled; None if columns must stay as given."""
+        """The space of rows with centred and scaled columns; None if columns must not be changed."""
         return None
 
     def column_scaler(self, with_mean: bool) -> StandardScaler | None:
-        """What brings columns of different units to one scale; None if they must stay as given."""
+        """The transformer that brings columns to one scale; None if they must not be changed."""
         return None
 
     def check_time(self, t: float) -> None:  # noqa: B027 (most spaces take all)
@@ -151,7 +151,7 @@ class Space(ABC):
         """Raise for smoothness and length scales that the space cannot compute."""
 
     def dimension(self, n: int) -> int:
-        """Dimension of the manifold that rows with n columns are points of."""
+        """Dimension of the manifold of rows with n columns."""
         return n
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
@@ -186,14 +186,14 @@ class Space(ABC):
     def eigenfunctions(
         self, n: int, count: int | None, log_weights: LogWeights
     ) -> Eigenfunctions | None:
-        """Eigenfunctions of the Laplacian that are heaviest under a law; None if none are known here.
+        """Eigenfunctions of the Laplacian with the largest weights under a law; None if unknown.
 
         Parameters
         ----------
         n : int
             Number of columns.
         count : int or None
-            The most to return; None for all, or for the usual number where there are too many.
+            Largest number to return; None for all, or for the usual number if there are too many.
         log_weights : callable
             From eigenvalues to the logarithms of the law's weights.
         """
@@ -202,7 +202,7 @@ class Space(ABC):
     def factor_eigenfunctions(
         self, n: Any, count: int, log_weights: LogWeights
     ) -> Eigenfunctions | None:
-        """The same, as functions of a factor of a product."""
+        """Eigenfunctions of the space as a factor of a product."""
         return self.eigenfunctions(n, count, log_weights)
 
 
@@ -222,11 +222,11 @@ class RowSpace(Space):
         """Raise for finite rows that are not points of the space."""
 
     def _may_refuse(self, extent: Extent) -> bool:
-        """Tell whether some of the rows with this extent, all finite, may not be points of the space."""
+        """Tell whether some finite rows of this extent may not be points of the space."""
         return True
 
     def _completed(self, X: Any, name: str) -> Any:
-        """Finite rows, with a point of the space in place of rows that say nothing, if one is known."""
+        """Finite rows, with empty rows replaced by a point of the space, if there is a natural one."""
         return X
 
     def check(self, X: Any, name: str = "X") -> Any:
@@ -256,7 +256,6 @@ class RowSpace(Space):
         return to_double(X) if self.computes_in_double else X
 
     def fixed_columns(self, given: int | None = None) -> int:
-        """See :class:`Space`."""
         n = given if self.n is None else self.n
         if n is None:
             raise ValueError(
@@ -265,7 +264,6 @@ class RowSpace(Space):
         return int(n)
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
-        """See :class:`Space`."""
         rows = self._scattered((size, self.n or self.sampled_columns), rng)
         if clusters is None:
             return self._onto(rows)
@@ -307,9 +305,9 @@ class RowSpace(Space):
 
 
 class Embedding(ABC):
-    """How checked rows become matrices whose product is the *invariant* of every pair.
+    """A map from checked rows to matrices whose product is the *invariant* of every pair.
 
-    The invariant is the one number that radial kernels are functions of.
+    The invariant is the number of which radial kernels are functions.
     """
 
     #: A law may magnify the rounding of an invariant, so that equal points must be recognised.
@@ -325,7 +323,7 @@ class Embedding(ABC):
 
     @abstractmethod
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """Map checked rows to (L, R) with ``invariant = L @ R.T``; R is L where that is possible."""
+        """Map checked rows to (L, R) with ``invariant = L @ R.T``; R is L if possible."""
 
     @abstractmethod
     def self_invariant(self, X: Any) -> Any:
@@ -340,10 +338,10 @@ class Embedding(ABC):
         return
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
-        """Each column's part of the invariants, in sums over Y: an array like X.
+        """Sums over Y of the columns' parts of the invariants: an array like X.
 
         Entry (x, j) is ``sum_y weights[x, y] u_j(x, y)`` where the invariant is ``sum_j u_j``; None if
-        it is no sum over columns.
+        it is not a sum over columns.
         """
         return None
 
@@ -353,21 +351,20 @@ class Embedding(ABC):
 
 
 class RadialSpace(RowSpace, Embedding):
-    """A space of rows of numbers where one number says how far apart two points are."""
+    """A space of rows of numbers in which one number determines how far apart two points are."""
 
     @property
     def embedding(self) -> Embedding:
-        """See :class:`Space`."""
         return self
 
     @property
     @abstractmethod
     def separation(self) -> Separation:
-        """How profiles read the separation of two points off the invariant."""
+        """How profiles compute the separation of two points from the invariant."""
 
 
 def product_sums(L: Any, R: Any, weights: Any) -> Any:
-    """Sums ``sum_y weights[x, y] L[x, j] R[y, j]``: columns' parts of inner products."""
+    """Sums ``sum_y weights[x, y] L[x, j] R[y, j]``: parts of inner products by column."""
     sums = weights @ R
     return L.multiply(sums).toarray() if sparse.issparse(L) else L * sums
 

@@ -34,25 +34,25 @@ class Categories(Space, Embedding):
     """Rows of labels, ``K(x, y) = tanh(t)^m`` for rows that differ in m columns.
 
     A column with q labels is the complete graph on q nodes, and a row of p columns is a node of their
-    product, the Hamming graph.  Its heat kernel is a product over the columns: ``(1 + (q - 1) e^(-q t))
-    / q`` for labels that agree, and ``(1 - e^(-q t)) / (1 + (q - 1) e^(-q t))`` times that for labels
-    that differ.  Without ``levels`` every column has the ratio of q = 2, which is ``tanh(t)``, whatever
-    the number of its labels; this includes labels that were never seen.
+    product, the Hamming graph.  Its heat kernel is a product over the columns: ``(1 + (q - 1) e^(-q
+    t)) / q`` for labels that agree, and ``(1 - e^(-q t)) / (1 + (q - 1) e^(-q t))`` times that for
+    labels that differ.  Without ``levels`` every column has the ratio of q = 2, which is ``tanh(t)``,
+    whatever the number of its labels; unseen labels are allowed.
 
-    Labels may be strings, numbers, booleans, dates and tuples of these, mixed as you like, in lists of
-    rows, arrays or data frames.  Labels are the same if they are equal in Python: 1, 1.0 and True
-    are one label, 1 and "1" are two.  Missing values (None, NaN, ``pandas.NA``) are refused.
+    Labels may be strings, numbers, booleans, dates and tuples of these, in any mixture, in lists of
+    rows, arrays or data frames.  Labels are the same if they are equal in Python: 1, 1.0 and True are
+    one label, 1 and "1" are two.  Missing values (None, NaN, ``pandas.NA``) are refused.
 
     :meth:`check` turns each label into a whole number of 52 bits, a hash, so that points are an
     ordinary array.  The probability that two of d labels of a column have the same number is at most
-    ``d^2 / 2^53``: 1e-6 for 10^5 labels.  Tensors hold numbers, which are taken as they are.
+    ``d^2 / 2^53``: 1e-6 for 10^5 labels.  Tensors hold numbers, which are used as they are.
 
     Parameters
     ----------
     levels : int, sequence of int or sequence of sequences of labels, optional
-        Number q of possible labels, one for all columns or one for each; or the labels of each column
-        themselves, which features and sparse Gaussian processes need.  A column with more labels, or
-        with others, is refused.
+        Number q of possible labels, one for all columns or one for each; or the labels of each column,
+        which features and sparse Gaussian processes need.  A column with more or other labels is
+        refused.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Categories(Space, Embedding):
             each = np.atleast_1d(np.asarray(given, dtype=object)).tolist()
         if not each or not all(is_whole(q) and q >= 2 for q in each):
             raise ValueError(
-                f"levels must be a whole number from 2 on, or one for each column, got {given!r}"
+                f"levels must be a whole number of at least 2, or one for each column, got {given!r}"
             )
         if not self._codes:
             whole = tuple(int(q) for q in each)
@@ -104,11 +104,10 @@ class Categories(Space, Embedding):
 
     @property
     def embedding(self) -> Categories:
-        """See :class:`Space`."""
         return self
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """Turn labels into numbers that are equal where the labels are.
+        """Turn labels into numbers that are equal if and only if the labels are.
 
         ``X`` is a list of rows, an array or a data frame of shape (m, p); so is the result, in float64.
 
@@ -168,7 +167,6 @@ class Categories(Space, Embedding):
         return np.sum([p[:, None] != q for p, q in zip(P.T, Q.T, strict=True)], axis=0, dtype=float)
 
     def fixed_columns(self, given: int | None = None) -> int:
-        """See :meth:`Space.fixed_columns`."""
         if isinstance(self.levels, tuple):
             return len(self.levels)
         if given is None:
@@ -201,8 +199,8 @@ class Categories(Space, Embedding):
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """Indicators of the labels of each column: see :meth:`Embedding.embed`.
 
-        The invariant is the number of columns that agree; with ``levels`` that differ it is one whole
-        number that tells how many columns with q labels agree, for each q.
+        The invariant is the number of columns that agree; with different ``levels`` it is a whole
+        number that encodes how many columns with q labels agree, for each q.
         """
         steps = self.steps(int(X.shape[1]))
         join = _indicators if engine_for(X).takes_operands else _dense_indicators

@@ -1,4 +1,4 @@
-"""Clouds: finite sets of weighted points, each of its own size."""
+"""Clouds: finite sets of weighted points, of any size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_clouds(X: Any, name: str, *, vectors: bool, rescale: bool) -> Clouds:
     X : list of clouds, or array or tensor of shape (m, k, d)
         A cloud is its points, or a tuple ``(points, weights)``.  Tensors stay on their device.
     name : str
-        What to call it in messages.
+        Name of X in messages.
     vectors : bool
         Points are rows of numbers; otherwise a cloud is a list of points of any kind.
     rescale : bool
@@ -82,7 +82,7 @@ def _sequence(X: Any, name: str) -> Any:
 
 
 def _refuse_listed_weights(cloud: Any, where: str, vectors: bool) -> None:
-    """Refuse points and weights in a list, which would be taken for two points."""
+    """Refuse points and weights in a list, which would be read as two points."""
     if not isinstance(cloud, list) or len(cloud) != 2:
         return
     first, second = cloud
@@ -210,7 +210,7 @@ def locate(number: int, starts: Index) -> tuple[int, int]:
 
 @contextmanager
 def naming_clouds(**sets: tuple[str, Clouds]) -> Iterator[None]:
-    """Let errors of a base kernel about rows of all points name clouds and points in them.
+    """Translate rows in errors of a base kernel to clouds and points in them.
 
     Parameters
     ----------

@@ -34,9 +34,10 @@ _TILE = 1 << 15
 class Euclidean(RadialSpace):
     """Rows of R^n as they are; the invariant is the squared distance.
 
-    Close rows are subtracted coordinate by coordinate, so that they keep their digits wherever they are.
-    Of tensors it is ``(x, |x|^2, 1) . (-2 y, 1, |y|^2)`` about the mean of the second argument's rows,
-    with an error of about ``1e-16 (|x|^2 + |y|^2)``, which rough kernels show at close rows.
+    Close rows are subtracted coordinate by coordinate, which is accurate far from the origin too.  For
+    tensors the invariant is ``(x, |x|^2, 1) . (-2 y, 1, |y|^2)`` about the mean of the second
+    argument's rows, with an error of about ``1e-16 (|x|^2 + |y|^2)``, which matters for rough kernels
+    at close rows.
 
     Parameters
     ----------
@@ -56,7 +57,6 @@ class Euclidean(RadialSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return "invariant"
 
     def _may_refuse(self, extent: Extent) -> bool:
@@ -85,11 +85,9 @@ class Euclidean(RadialSpace):
         return FlatRealisation(self, law, n, normalized)
 
     def check_time(self, t: float) -> None:
-        """See :meth:`Space.check_time`."""
         _check_range("t", t, 1e-24, 1e36, "rescale the rows")
 
     def check_matern(self, nu: float, length_scale: float) -> None:
-        """See :meth:`Space.check_matern`."""
         _check_range("nu", nu, 0.1, 1e4, "Gaussian is the limit of large ones")
         _check_range("length_scale", length_scale, 1e-12, 1e18, "rescale the rows")
 
@@ -101,15 +99,12 @@ class Euclidean(RadialSpace):
         """See :meth:`Space.require_vectors`."""
 
     def directions(self) -> Sphere:
-        """See :meth:`Space.directions`."""
         return Sphere()
 
     def of_table(self) -> Sphere:
-        """See :meth:`Space.of_table`."""
         return Sphere()
 
     def column_scaler(self, with_mean: bool) -> StandardScaler:
-        """See :meth:`Space.column_scaler`."""
         return StandardScaler(with_mean=with_mean)
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
@@ -157,7 +152,6 @@ class FlatRealisation(Radial):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         return _function(self._law, self._n).log_value
 
     @property
@@ -168,16 +162,13 @@ class FlatRealisation(Radial):
         return self.log_self_similarity
 
     def profile(self) -> Profile:
-        """See :class:`Radial`."""
         return _profile(self._law, self._n, self._shift, False)
 
     def log_profile(self) -> Profile:
-        """See :class:`Radial`."""
         shift = 0.0 if self._normalized else self.log_self_similarity
         return _profile(self._law, self._n, shift, True).without_exponential
 
     def slope_profile(self, slope: Slope) -> Profile:
-        """See :class:`Radial`."""
         rise = _rise_profile(self._law, self._n, self._shift, slope.chain, not self._normalized)
         return ProductProfile(self.profile(), rise)
 

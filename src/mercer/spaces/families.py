@@ -31,18 +31,18 @@ class ExponentialFamily(RadialSpace):
     rows is their squared geodesic distance.  :class:`~mercer.kernels.Parametrix` is the approximate
     information diffusion kernel ``exp(-d(theta, theta')^2 / 4t)`` of any such family.
 
-    With one parameter the distance is ``|int sqrt(A'')|``; with more, geodesics are polynomials of least
-    energy, found by Newton's method.  A pair takes milliseconds.  The relative error of distances is
-    below 1e-6, and usually below 1e-12, as for the Poisson, multinomial and normal families.  Pairs for
-    which the method does not converge are refused, after some seconds.  For multinomial and normal
-    families use :class:`Simplex` and :class:`NormalFamily`, whose distances and heat kernels have closed
-    forms.
+    With one parameter the distance is ``|int sqrt(A'')|``; with more, geodesics are polynomials of
+    least energy, found by Newton's method.  A pair takes milliseconds.  The relative error of
+    distances is below 1e-6, and usually below 1e-12, as for the Poisson, multinomial and normal
+    families.  If the method does not converge for a pair, an error is raised after some seconds.  For
+    multinomial and normal families use :class:`Simplex` and :class:`NormalFamily`, whose distances and
+    heat kernels have closed forms.
 
     Parameters
     ----------
     log_partition : callable
         ``A``: takes a torch tensor of n numbers and returns a tensor with one, by functions of torch.
-        It must be smooth.  Outside the family's parameters it must be NaN or infinite, or its second
+        It must be smooth.  Outside the parameter space it must be NaN or infinite, or its second
         derivative must not be positive definite.
     n : int, optional
         Number of parameters, at most 3; by default the number of columns.
@@ -81,7 +81,6 @@ class ExponentialFamily(RadialSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return "invariant"
 
     def metric(self, X: Any) -> Array:
@@ -103,7 +102,6 @@ class ExponentialFamily(RadialSpace):
         return _Parameters(self, P).lengths(P if Q is None else Q)
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         left = _Parameters(self, X)
         return left, left if Y is None or Y is X else _Parameters(self, Y)
 
@@ -112,11 +110,10 @@ class ExponentialFamily(RadialSpace):
         return constant_rows(X, 0.0)
 
     def isometry(self, rng: np.random.Generator) -> None:
-        """None is known of families in general."""
+        """None is known for general families."""
         return
 
     def require_expansion(self, order: int) -> None:
-        """See :class:`Space`."""
         if order:
             raise ValueError(f"order must be 0: coefficients of the expansion are not known on {self!r}")
 
@@ -191,8 +188,6 @@ class _Parameters(Operand):
     rows: Array
 
     def invariants(self, other: _Parameters, symmetric: bool) -> Invariants:
-        """See :class:`Operand`."""
-
         def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
             tile = _Parameters(self.family, self.rows[rows])
             # Longer ones have no squares in double precision; kernels are zero from far below on.

@@ -39,22 +39,22 @@ class Graph(Space):
     """The nodes of an undirected graph, with non-negative weights on the edges.
 
     ``L = D - A`` with the adjacency matrix A and the degrees ``D_ii = sum_j A_ij``; the normalised
-    Laplacian is ``D^(-1/2) L D^(-1/2)``, with zeros in the rows of isolated nodes.  A self-loop
-    counts once in A and in D, hence not in L; of a networkx multigraph, parallel edges add up.
-    Disconnected graphs are fine: kernels of the Laplacian vanish between components.
+    Laplacian is ``D^(-1/2) L D^(-1/2)``, with zeros in the rows of isolated nodes.  A self-loop counts
+    once in A and in D, hence not in L; parallel edges of a networkx multigraph add up.  Graphs need
+    not be connected: kernels of the Laplacian vanish between components.
 
     Parameters
     ----------
     graph : networkx graph, sparse or dense array or tensor of shape (n, n)
-        Of a networkx graph the labels are the points, and edges have the attribute ``weight``
-        (1 where they have none); of an adjacency matrix the points are the indices 0 .. n - 1.  Kernels
-        on the graph of a tensor are computed on its device, and are tensors there.
+        The points are the labels of a networkx graph, whose edges may have the attribute ``weight`` (1
+        by default), or the indices 0 .. n - 1 of an adjacency matrix.  Kernels on the graph of a
+        tensor are computed on its device, and are tensors there.
     laplacian : {"unnormalized", "normalized"}
         The Laplacian of ``Heat``, ``Matern`` and ``Spectral``.
     similarity : {"adjacency", "laplacian", "normalized", "matrix"}
-        The matrix S of ``Power``, ``Exponential`` and ``VonNeumann``: A, -L, or the negated
-        normalised Laplacian.  With "matrix" S is the matrix that is given, which may be any symmetric
-        one; if it has negative weights, there is no Laplacian.
+        The matrix S of ``Power``, ``Exponential`` and ``VonNeumann``: A, -L, or the negated normalised
+        Laplacian.  With "matrix" S is the given matrix, which may be any symmetric one; if it has
+        negative weights, there is no Laplacian.
 
     Examples
     --------
@@ -232,14 +232,14 @@ class Graph(Space):
     def eigenfunctions(self, n: int, count: int | None, log_weights: LogWeights) -> Eigenvectors:
         """Eigenvectors of the Laplacian; see :class:`Space`.
 
-        All of them up to 4000 nodes; of larger graphs those of the least eigenvalues, and what they
-        leave out counts as if it had the largest of these.
+        All of them up to 4000 nodes; for larger graphs those of the least eigenvalues, and the rest
+        counts as if it had the largest of these.
         """
         return Eigenvectors.of(self, count, log_weights)
 
     @property
     def fingerprint(self) -> str:
-        """A text that other graphs do not have."""
+        """A text that identifies the graph."""
         return f"{self._laplacian} {self._digest}"
 
     def _plain_laplacian(self) -> Operator:
@@ -256,7 +256,7 @@ class Graph(Space):
         return float((self.degrees[linked] + neighbours).max(initial=0.0))
 
     def _null(self, values: Array) -> tuple[Array, NDArray[np.int32]]:
-        """Vectors of length one that are constant multiples of the values on each component."""
+        """Unit vectors proportional to the values on each component."""
         lengths = np.sqrt(np.bincount(self.components, weights=values**2))
         return values / lengths[self.components], self.components
 
@@ -427,7 +427,7 @@ def _check_adjacency(given: Any, labels: list[Any] | None) -> sparse.csr_array:
 
 
 def _with_short_indices(matrix: sparse.csr_array) -> sparse.csr_array:
-    """The matrix with 32-bit indices where they suffice: passes over the edges are bound by memory."""
+    """The matrix with 32-bit indices if possible: passes over the edges are limited by memory."""
     if matrix.nnz < np.iinfo(np.int32).max:
         parts = (matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))
         return sparse.csr_array(parts, shape=matrix.shape)

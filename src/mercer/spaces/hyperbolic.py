@@ -34,8 +34,8 @@ _LEAST_NU, _MOST_NU = 0.25, 1e4
 class HyperbolicSpace(RadialSpace):
     """A space of curvature -1: the invariant is ``cosh(rho) - 1``, rho the distance.
 
-    In every chart it is ``|p - q|^2 s(p) s(q)`` with a factor s of each point.  Differences are taken
-    coordinate by coordinate, so that close points keep their digits wherever they are.
+    In every chart it is ``|p - q|^2 s(p) s(q)`` with a factor s of each point.  Differences are
+    computed coordinate by coordinate, which is accurate for close points everywhere.
     """
 
     least_dimension = 1
@@ -54,12 +54,10 @@ class HyperbolicSpace(RadialSpace):
         return HyperbolicRealisation(self, law, self.dimension(n), normalized)
 
     def check_time(self, t: float) -> None:
-        """See :meth:`Space.check_time`."""
         if t < LEAST_TIME:
             raise ValueError(f"t of Heat on {self!r} must be at least {LEAST_TIME}, got {t!r}")
 
     def check_matern(self, nu: float, length_scale: float) -> None:
-        """See :meth:`Space.check_matern`."""
         if nu < _LEAST_NU:
             raise ValueError(
                 f"nu of Matern on hyperbolic space must be at least {_LEAST_NU}, got {nu!r}: a "
@@ -78,7 +76,6 @@ class HyperbolicSpace(RadialSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return "invariant"
 
     def self_invariant(self, X: Any) -> Any:
@@ -86,7 +83,7 @@ class HyperbolicSpace(RadialSpace):
         return constant_rows(X, 0.0)
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """Points with their factors; for other arrays than NumPy's, rows of an inner product."""
+        """Points with their factors; for arrays other than NumPy's, rows of an inner product."""
         first = self.chart(X)
         second = first if Y is None or Y is X else self.chart(Y)
         _refuse_far(first, first, "X")
@@ -100,7 +97,7 @@ class HyperbolicSpace(RadialSpace):
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
         """See :meth:`Embedding.column_sums`; squared differences in the chart.
 
-        The first column of the hyperboloid, which the others determine, has no part.
+        The first column of the hyperboloid, which the others determine, is zero.
         """
         (p, s), (q, r) = self.chart(X), self.chart(Y)
         sums = Euclidean().column_sums(p, q, weights * s[:, None] * r)
@@ -206,7 +203,6 @@ class Hyperbolic(HyperbolicSpace):
         return turned
 
     def chart(self, X: Any) -> tuple[Any, Any]:
-        """See :class:`HyperbolicSpace`."""
         root = math.sqrt(2.0)
         if self.coordinates == "halfspace":
             return X, 1.0 / (root * X[:, -1])
@@ -237,20 +233,16 @@ class HyperbolicRealisation(Radial):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         return self._tables.log_at_zero
 
     def profile(self) -> Profile:
-        """See :class:`Radial`."""
         absolute_factor(None if self._normalized else self.log_self_similarity, self._d)
         return _log_profile(self._law, self._d, self._normalized, False)
 
     def slope_profile(self, slope: Slope) -> Profile:
-        """See :class:`Radial`."""
         return ProductProfile(self.profile(), self.log_slope_profile(slope))
 
     def log_profile(self) -> Profile:
-        """See :class:`Radial`."""
         return _log_profile(self._law, self._d, self._normalized, True).without_exponential
 
     def log_slope(self, w: np.ndarray) -> np.ndarray:
@@ -299,7 +291,7 @@ def check_scales(sigma: Any, name: str, what: str) -> None:
 
 
 def _refuse_far(first: Any, other: Any, name: str) -> None:
-    """Refuse points so far from the first one that kernels of a pair would not be tabulated."""
+    """Refuse points so far from the first one that the tables do not reach."""
     (p, s), (q, r) = first, other
     with np.errstate(over="ignore"):  # infinity is refused too
         reach = squared_lengths(q - p[:1, :]) * (s[0] * r)

@@ -1,4 +1,4 @@
-"""Distances between the rows of two sets, without loss of digits for close rows."""
+"""Distances between the rows of two sets, accurate for close rows."""
 
 from __future__ import annotations
 

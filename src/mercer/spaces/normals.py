@@ -30,8 +30,8 @@ class NormalFamily(HyperbolicSpace, DistributionSpace):
     """Normal distributions N(mu, sigma^2 I_k), as rows ``(mu_1, ..., mu_k, sigma)``; Fisher metric.
 
     The metric ``(|d mu|^2 + 2 k d sigma^2) / sigma^2`` is 2 k times that of hyperbolic space at the
-    points ``(mu / sqrt(2 k), sigma)``.  Times and length scales are at curvature -1: a Fisher time is
-    2 k times as long.  Invariant under shifts, rotations and scalings of the sample space.
+    points ``(mu / sqrt(2 k), sigma)``.  Times and length scales are at curvature -1: a Fisher time is 2
+    k times as long.  Kernels are invariant under shifts, rotations and scalings of the sample space.
 
     Parameters
     ----------
@@ -60,13 +60,11 @@ class NormalFamily(HyperbolicSpace, DistributionSpace):
         return partial(scaled_and_shifted, rng)
 
     def chart(self, X: Any) -> tuple[Any, Any]:
-        """See :class:`HyperbolicSpace`."""
         k = int(X.shape[1]) - 1
         points = array_namespace(X).concat([X[:, :-1] / math.sqrt(2 * k), X[:, -1:]], axis=1)
         return points, 1.0 / (math.sqrt(2.0) * X[:, -1])
 
     def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`DistributionSpace`."""
         left = _normals(X)
         return embed_normals(left, left if Y is None or Y is X else _normals(Y))
 
@@ -90,11 +88,11 @@ def _normals(X: Any) -> Normals:
 class NormalProduct(DistributionSpace):
     """Products of normal families, one per feature, as rows ``(mu_1, sigma_1, mu_2, sigma_2, ...)``.
 
-    A row is a normal distribution with a diagonal covariance.  The Fisher metric
-    ``sum_j (d mu_j^2 + 2 d sigma_j^2) / sigma_j^2`` is twice that of a product of p hyperbolic planes
-    of curvature -1 at the points ``(mu_j / sqrt(2), sigma_j)``.  As in :class:`NormalFamily`, times are
-    at curvature -1: a Fisher time is twice as long.  Invariant under shifts and scalings of each
-    feature on its own, so features need no common unit.
+    A row is a normal distribution with a diagonal covariance.  The Fisher metric ``sum_j (d mu_j^2 + 2
+    d sigma_j^2) / sigma_j^2`` is twice that of a product of p hyperbolic planes of curvature -1 at the
+    points ``(mu_j / sqrt(2), sigma_j)``.  As in :class:`NormalFamily`, times are at curvature -1: a
+    Fisher time is twice as long.  Kernels are invariant under shifts and scalings of each feature, so
+    features need no common unit.
 
     The transformers :class:`mercer.features.GroupNormals` and :class:`mercer.features.MeasuredNormals`
     make such rows from observations and from measurements with errors.
@@ -140,7 +138,6 @@ class NormalProduct(DistributionSpace):
         return lambda X: X * scales[: X.shape[1]] + 3.0 * (np.arange(X.shape[1]) % 2 == 0)
 
     def check_time(self, t: float) -> None:
-        """See :meth:`Space.check_time`."""
         if t < LEAST_TIME:
             raise ValueError(f"t of Heat on {self!r} must be at least {LEAST_TIME}, got {t!r}")
 
@@ -170,7 +167,6 @@ class NormalProduct(DistributionSpace):
         )  # fmt: skip
 
     def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`DistributionSpace`."""
         left = Normals(X[:, 0::2], X[:, 1::2])
         same = Y is None or Y is X
         return embed_normals(left, left if same else Normals(Y[:, 0::2], Y[:, 1::2]))

@@ -20,7 +20,7 @@ from mercer.spaces.realisations.eigenfunctions import USUAL, Eigenfunctions, Log
 from mercer.spaces.realisations.eigenmaps import ProductFunctions
 from mercer.spaces.realisations.products import ProductPoints, ProductRealisation
 
-#: Columns that no factor takes and that a message names.
+#: Most columns of no factor that a message names.
 _NAMED = 5
 
 
@@ -31,10 +31,10 @@ class ProductSpace(Space):
     Gamma distribution with the shape ``nu + d / 2``, d the sum of the factors' dimensions; it takes
     fifty to two hundred times as long.  Laws that are not mixtures of diffusions are refused.
 
-    ``Heat(space, t=t)`` is the product of the factors' ``Heat(factor, t=t)``, and ``Heat(space,
+    ``Heat(space, t=t)`` is the product of ``Heat(factor, t=t)`` over the factors, and ``Heat(space,
     t_star=s)`` that of ``Heat(factor, t_star=s)``: an absolute time is the same in all factors, and a
-    time in natural units is in the unit of each.  These units depend on the numbers of columns, so that
-    a factor with thousands of columns does not dominate one with two.  Where a factor has no natural
+    time in natural units is in the unit of each.  These units depend on the number of columns, so that
+    a factor with thousands of columns does not dominate one with two.  If a factor has no natural
     unit, the product has none.
 
     Parameters
@@ -49,7 +49,7 @@ class ProductSpace(Space):
         factor j.  The natural unit is then the largest of the factors' units divided by these numbers.
         "natural" takes the unit of each factor, even for absolute times.
     remainder : {"error", "drop"}
-        What to do with columns that no factor takes: refuse such tables, or leave these columns out.
+        What to do with columns that belong to no factor: refuse such tables, or ignore the columns.
 
     Examples
     --------
@@ -97,7 +97,6 @@ class ProductSpace(Space):
         return ProductPoints([self._ask(j, self.spaces[j].check, part, name) for j, part in split])
 
     def check_pair(self, X: Any, Y: Any) -> tuple[ProductPoints, ProductPoints | None]:
-        """See :meth:`Space.check_pair`."""
         if Y is None or Y is X:
             return self.check(X, "X"), None
         parts = zip(self._split(X, "X"), self._split(Y, "Y"), strict=True)
@@ -207,7 +206,7 @@ class ProductSpace(Space):
     def distances(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
         """Distances ``sqrt(sum_j d_j^2 / time_j)`` with d_j those of the factors, and their times.
 
-        A factor in which heat spreads faster is a smaller one.
+        The faster heat spreads in a factor, the smaller are its distances.
 
         Examples
         --------

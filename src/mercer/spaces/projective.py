@@ -19,9 +19,9 @@ from mercer.spaces.sphere import Sphere, SphericalSpace
 
 @dataclass(frozen=True, repr=False)
 class Projective(RadialSpace):
-    """Axes: points of a sphere, x and -x taken as one.
+    """Axes: points of a sphere where x and -x are the same.
 
-    The Laplacian of real projective space has the even levels of the sphere's.
+    The Laplacian of real projective space has the even levels of that of the sphere.
 
     Parameters
     ----------
@@ -48,16 +48,14 @@ class Projective(RadialSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return self.base.separation
 
     @property
     def embedding(self) -> SphericalSpace:
-        """That of the sphere, whose invariants it has."""
+        """That of the sphere."""
         return self.base
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """See :meth:`RowSpace.check`."""
         return self.base.check(X, name)
 
     def _check_rows(self, X: Any, name: str) -> None:
@@ -68,7 +66,6 @@ class Projective(RadialSpace):
         return self.base.embed(X, Y)
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
-        """See :meth:`Embedding.column_sums`."""
         return self.base.column_sums(X, Y, weights)
 
     def self_invariant(self, X: Any) -> Any:
@@ -107,7 +104,6 @@ class Projective(RadialSpace):
         return self
 
     def of_table(self) -> Space | None:
-        """See :meth:`Space.of_table`."""
         return self.base.of_table()
 
     def natural_time(self, n: int) -> float:
@@ -135,7 +131,6 @@ class _EvenLevels(Law):
             object.__setattr__(self, name, getattr(self.law, name))
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         middle = (dimension - 1) / 2
         levels = np.rint(np.sqrt(np.real(eigenvalues) + middle**2) - middle)
         return np.where(levels % 2 == 0, self.law.log_weights(eigenvalues, dimension), -np.inf)

@@ -34,14 +34,14 @@ _SCALE = 4.0
 class Rotations(RadialSpace):
     """Rotations of three-dimensional space, the group SO(3).
 
-    ``K = sum_l (2 l + 1) exp(-l (l + 1) t) sin((2 l + 1) a / 2) / sin(a / 2)`` is the heat kernel, with
-    the angle a of the rotation that turns one point into the other.  It is a probability density with
-    respect to the uniform distribution.  As unit quaternions, q and -q taken as one, rotations are the
-    even levels of the sphere S^3; their Laplacian has the eigenvalues ``l (l + 1)``, with multiplicities
-    ``(2 l + 1)^2``.
+    ``K = sum_l (2 l + 1) exp(-l (l + 1) t) sin((2 l + 1) a / 2) / sin(a / 2)`` is the heat kernel,
+    with the angle a of the rotation that turns one point into the other.  It is a probability density
+    with respect to the uniform distribution.  Rotations are unit quaternions, with q and -q
+    identified, so their functions are the even levels of the sphere S^3; the Laplacian has the
+    eigenvalues ``l (l + 1)``, with multiplicities ``(2 l + 1)^2``.
 
-    Rows are rotation matrices, nine numbers row by row, or quaternions ``(w, x, y, z)`` of any length
-    but zero.  Quaternions may be compared with matrices.
+    Rows are rotation matrices, nine numbers row by row, or quaternions ``(w, x, y, z)`` of any
+    non-zero length.  Quaternions can be compared with matrices.
 
     Examples
     --------
@@ -68,7 +68,6 @@ class Rotations(RadialSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return "folded"
 
     def natural_time(self, n: int) -> float:
@@ -82,7 +81,7 @@ class Rotations(RadialSpace):
     def check(self, X: Any, name: str = "X") -> Any:
         """Validate dense rows of matrices or quaternions, and return unit quaternions.
 
-        The first of their numbers that is not zero is positive.  See :meth:`RowSpace.check`.
+        Their first non-zero component is positive.  See :meth:`RowSpace.check`.
         """
         X = super().check(X, name)
         X = unit_rows(X if X.shape[1] == 4 else _quaternions(X))
@@ -221,7 +220,6 @@ class _Quaternionic(Law):
             object.__setattr__(self, name, value)
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         numbers = np.rint(np.sqrt(np.real(eigenvalues) + 1) - 1)
         # A list is read by levels: l (l + 1) is the eigenvalue of one on the sphere S^2.
         dimension = dimension if self.law.levels is None else 2

@@ -1,4 +1,4 @@
-"""Strings, bytes and sequences of tokens: how they are checked, and their form as small integers."""
+"""Strings, bytes and sequences of tokens: validation, and encoding as small integers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Kind = Literal["str", "bytes", "tokens"]
 
 @dataclass(frozen=True)
 class Sequences:
-    """A set of strings: string i is ``codes[offsets[i]:offsets[i + 1]]``, none is empty.
+    """A set of non-empty strings: string i is ``codes[offsets[i]:offsets[i + 1]]``.
 
     Attributes
     ----------
@@ -77,8 +77,8 @@ def encode(X: Any, Y: Any = None) -> tuple[Sequences, Sequences | None]:
     Parameters
     ----------
     X, Y : lists, tuples, Series or arrays (shape (m,) or (m, 1)) of str, of bytes, or of sequences
-        A sequence is a list, tuple or one-dimensional array of hashable tokens; a matrix of whole
-        numbers has one in each row.  All of X and Y must be of one kind.
+        A sequence is a list, tuple or one-dimensional array of hashable tokens; each row of a matrix
+        of whole numbers is one.  All of X and Y must be of one kind.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def encode(X: Any, Y: Any = None) -> tuple[Sequences, Sequences | None]:
 def restrict(P: Sequences, alphabet: Any, name: str) -> Sequences:
     """The same strings with symbols numbered as in the alphabet.
 
-    Other symbols have the number of None in it, and are refused if it has none.
+    Other symbols get the number of None in the alphabet, and are refused if it has none.
     """
     places = {symbol: i for i, symbol in enumerate(alphabet)}
     others = places.get(None, -1)
@@ -216,7 +216,7 @@ def _missing(value: Any) -> bool:
 
 
 def _row(i: int, size: int) -> str:
-    """Name of row i of both sets together, where X has ``size`` of them."""
+    """Name of row i of both sets together, if X has ``size`` rows."""
     return f"row {i} of X" if i < size else f"row {i - size} of Y"
 
 

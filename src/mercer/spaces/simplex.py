@@ -49,14 +49,14 @@ class Simplex(SphericalSpace, DistributionSpace):
     n : int, optional
         Number of categories; by default the number of columns.
     boundary : {None, "reflecting", "absorbing"}
-        What a diffusion does where a category vanishes.  None lets it pass to the rest of the sphere:
-        kernels are functions of the angle, as in the literature.  A "reflecting" boundary keeps its mass
-        (Neumann); an "absorbing" one (Dirichlet) takes it away, and rows must be positive.  Heat, Matern
-        and Spectral are then the exact kernels of the family with its boundary.
+        Behaviour of a diffusion where a category vanishes.  With None it passes to the rest of the
+        sphere: kernels are functions of the angle, as in the literature.  A "reflecting" boundary
+        preserves mass (Neumann); an "absorbing" one (Dirichlet) removes it, and rows must be positive.
+        Heat, Matern and Spectral are then the exact kernels of the family with its boundary.
     empty : {"error", "uniform"}
-        What to do about a row of zeros, such as a document without a known word: raise an "error", or
-        warn and take it for the "uniform" distribution, the mean of every symmetric prior.  In a sparse
-        matrix such rows are dense: k of them store n k numbers.
+        What to do with a row of zeros, such as a document without a known word: raise an "error", or
+        warn and treat it as the "uniform" distribution, the mean of every symmetric prior.  In a
+        sparse matrix such rows are dense: k of them store n k numbers.
 
     Examples
     --------
@@ -106,7 +106,6 @@ class Simplex(SphericalSpace, DistributionSpace):
         return angles(*self.embed(*self.check_pair(X, Y)))
 
     def require_unit_vectors(self) -> None:
-        """See :meth:`Space.require_unit_vectors`."""
         if self.boundary is not None:
             raise TypeError(
                 f"kernels on {self!r} are not functions of an angle: use Heat, Matern or Spectral, or "
@@ -115,12 +114,11 @@ class Simplex(SphericalSpace, DistributionSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return "one-sided"
 
     @property
     def whole(self) -> Sphere:
-        """The sphere, of which it is the positive part."""
+        """The sphere, whose positive part the simplex is."""
         return Sphere()
 
     def _scattered(self, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
@@ -131,7 +129,6 @@ class Simplex(SphericalSpace, DistributionSpace):
         return lambda X: X[:, rng.permutation(X.shape[1])] * 3.0
 
     def embed_divergence(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`DistributionSpace`."""
         same = Y is None or Y is X
         first = categories(self._unit_rows(dense_categories(X, "X")), "X")
         if same:
@@ -209,7 +206,7 @@ def _has_zeros(X: Any) -> Any:
 class Counts(RowSpace):
     """Rows of counts; unlike in :class:`Simplex`, the total may be zero.
 
-    For estimates with a prior, which is the estimate of a row without counts.
+    For estimates with a prior, which is also the estimate for a row without counts.
     """
 
     n: int | None = None

@@ -62,7 +62,6 @@ class SphericalSpace(RadialSpace):
         """See :meth:`Space.require_unit_vectors`."""
 
     def directions(self) -> SphericalSpace:
-        """See :meth:`Space.directions`."""
         return self
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
@@ -129,7 +128,7 @@ class SphericalSpace(RadialSpace):
 
 @dataclass(frozen=True, repr=False)
 class Sphere(SphericalSpace):
-    """Directions: rows of any length but zero, taken as points of the unit sphere S^(n-1).
+    """Directions: rows of any non-zero length, as points of the unit sphere S^(n-1).
 
     ``x -> x / |x|``, invariant ``w = x.y`` in [-1, 1].  Places on the globe, rows of latitude a and
     longitude b in degrees, are the points ``(cos a cos b, cos a sin b, sin a)`` of S^2.
@@ -201,7 +200,7 @@ class Sphere(SphericalSpace):
         return lambda X: _degrees(self.check(X) @ turn)
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """Validate rows; places on the globe come back as unit vectors, in three columns.
+        """Validate rows; places on the globe are returned as unit vectors with three columns.
 
         See :meth:`RowSpace.check`.
         """
@@ -211,8 +210,8 @@ class Sphere(SphericalSpace):
     def distances(self, X: Any, Y: Any = None) -> Any:
         """Angles between rows, the lengths of great circles on the unit sphere.
 
-        ``2 atan2(|x - y|, |x + y|)`` of unit vectors, which keeps its digits for the smallest and the
-        largest angles, where ``arccos(x.y)`` loses half of them.
+        ``2 atan2(|x - y|, |x + y|)`` of unit vectors, which is accurate for the smallest and largest
+        angles, where ``arccos(x.y)`` loses half of the digits.
 
         Parameters
         ----------
@@ -236,7 +235,6 @@ class Sphere(SphericalSpace):
 
     @property
     def separation(self) -> Separation:
-        """See :class:`RadialSpace`."""
         return "folded"
 
     def _check_dimension(self, columns: int, name: str) -> None:

@@ -34,9 +34,9 @@ class Torus(RowSpace):
     """Angles: rows of real numbers, each taken modulo a period.
 
     ``K(x, y) = prod_j theta(x_j - y_j, t) / (2 pi)^p`` is the heat kernel, with the theta function
-    ``theta(a, t) = sum_k exp(-k^2 t) cos(k a)`` over all integers k, once numbers with a period are
-    turned into angles ``2 pi x / period``.  The Laplacian has the eigenvalues ``|k|^2`` at the points k
-    of the lattice Z^p, with the eigenfunctions ``cos(k.x)`` and ``sin(k.x)``.
+    ``theta(a, t) = sum_k exp(-k^2 t) cos(k a)`` over all integers k and angles ``2 pi x / period``.
+    The Laplacian has the eigenvalues ``|k|^2`` at the points k of the lattice Z^p, with the
+    eigenfunctions ``cos(k.x)`` and ``sin(k.x)``.
 
     Times and length scales are those of angles in radians, whatever the period.
 
@@ -87,7 +87,6 @@ class Torus(RowSpace):
         return math.log(2 * n)
 
     def check_matern(self, nu: float, length_scale: float) -> None:
-        """See :meth:`Space.check_matern`."""
         if nu < _LEAST_NU:
             raise ValueError(f"nu of Matern on {self!r} must be at least {_LEAST_NU}, got {nu!r}")
 

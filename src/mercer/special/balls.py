@@ -11,7 +11,7 @@ _LOCK = RLock()
 
 
 class _Flint:
-    """python-flint, imported when it is first used: most laws do without."""
+    """python-flint, imported on first use, because most laws do not need it."""
 
     def __getattr__(self, name: str) -> Any:
         import flint

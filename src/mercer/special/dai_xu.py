@@ -1,4 +1,4 @@
-"""Spherical harmonics by the formula of the textbooks, for comparison.
+"""Spherical harmonics by the textbook formula, for comparison.
 
 In spherical coordinates, with ``cos(theta_k) = x_k / r_k`` and ``r_k^2 = x_1^2 + ... + x_k^2``, a
 harmonic is a product of ``C_j^(lambda)(cos theta_k) sin(theta_k)^m`` over k = 3, ..., n,

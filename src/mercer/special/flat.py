@@ -19,9 +19,9 @@ Function = Callable[[Array], Array]
 
 #: Half-integers up to this have their closed form, whose terms are all positive.
 _MOST_CLOSED = 30.5
-#: Logarithms below this are out of the floating range.
+#: Logarithms below this are out of the floating-point range.
 _LOG_LEAST = -760.0
-#: Octaves of squared distances beyond which rows of a table would leave the floating range.
+#: Octaves of squared distances beyond which rows of a table would leave the floating-point range.
 FINEST = -165
 #: Octaves of the argument of the Bessel function that are tabulated, from one upwards.
 _ABOVE = 24
@@ -43,7 +43,7 @@ class FlatFunction:
     finest: int
 
     def top(self, shift: float) -> int:
-        """The first octave at which the kernel, times ``exp(shift)``, is out of the floating range."""
+        """The first octave where the kernel times ``exp(shift)`` is out of the floating-point range."""
         octaves = np.arange(self.finest, -FINEST)
         seen = self.log(np.exp2(octaves)) + shift > _LOG_LEAST
         return int(octaves[seen].max(initial=octaves[0])) + 1

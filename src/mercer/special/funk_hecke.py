@@ -57,8 +57,8 @@ class FunkHecke:
     ----------
     weights : array of shape (levels,)
     errors : array of shape (levels,)
-        From the rounding of the function's values and from where its samples are not those of a smooth
-        function.  Levels whose weights are smaller are not known from double precision.
+        From rounding of the function's values, and from intervals on which its samples are not smooth.
+        Double precision does not determine levels with smaller weights.
     """
 
     weights: Array
@@ -88,10 +88,11 @@ def funk_hecke(shape: Shape, n: int, levels: int) -> FunkHecke:
     ``a_l = E[s(theta) P_l(cos theta)]`` over the angle between a fixed and a uniform point, by the
     theorem of Funk and Hecke; ``s(theta) = sum_l a_l N_l P_l(cos theta)``.
 
-    Panels of Gauss-Legendre points are halved until the function is resolved on each.  Cusps, edges of a
-    support and other singularities are found in this way; features narrower than the panels between
-    samples are not.  The density ``sin(theta)^(n - 2)`` is taken by its logarithm, on the interval where
-    it matters.  The error is about ``1e-16 N_l^(-1/2)`` times the largest value of the function.
+    Panels of Gauss-Legendre points are halved until the function is resolved on each.  This finds
+    cusps, edges of a support and other singularities, but not features narrower than the distance
+    between samples.  The density ``sin(theta)^(n - 2)`` is computed from its logarithm, on the
+    interval where it matters.  The error is about ``1e-16 N_l^(-1/2)`` times the largest value of the
+    function.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ def funk_hecke(shape: Shape, n: int, levels: int) -> FunkHecke:
     """
     for value, name, least in ((n, "n", 2), (levels, "levels", 1)):
         if not (is_whole(value) and value >= least):
-            raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
     nodes = _Panels(shape, n, levels).nodes()
     whole = nodes.measure.sum() * 2
     even, odd = nodes.measure * nodes.values / whole
@@ -135,9 +136,9 @@ def funk_hecke(shape: Shape, n: int, levels: int) -> FunkHecke:
 
 
 def knowable_levels(n: int, most: int) -> int:
-    """Levels, at most so many, that values in double precision of a function can tell apart.
+    """Number of levels, at most ``most``, that values in double precision resolve.
 
-    The part ``a_l N_l`` of the whole that level l has is known to about ``eps sqrt(N_l)``.
+    The part ``a_l N_l`` of level l is known to about ``eps sqrt(N_l)``.
     """
     logs = zonal.log_multiplicities(n, most)
     return int(np.searchsorted(logs, -2 * math.log(EPS)))

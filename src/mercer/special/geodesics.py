@@ -25,7 +25,7 @@ _SIZES = (6, 12, 24, 48, 96)
 #: Relative change of a squared length by twice as many polynomials that is small enough: paths converge
 #: geometrically, so that the error that is left is of the order of its square.
 _TOLERANCE = 1e-7
-#: Relative change of the metric by another Newton step that shows a path to be near the shortest.
+#: Relative change of the metric by another Newton step below which a path is near the shortest.
 _DRIFT = 1e-2
 #: Newton steps with one number of polynomials, and halvings of a step.
 _STEPS, _HALVINGS = 40, 30
@@ -50,7 +50,7 @@ MetricFunction = Callable[[Array, int], Metric]
 
 
 class NoGeodesic(ValueError):
-    """A path does not settle; ``pairs`` tells which."""
+    """Paths that do not converge; ``pairs`` says which."""
 
     def __init__(self, pairs: NDArray[np.intp]) -> None:
         super().__init__("the shortest path was not found")
@@ -113,7 +113,7 @@ def _shortest(metric: MetricFunction, a: Array, b: Array) -> Array:
 
 
 def _energies(metric: MetricFunction, a: Array, b: Array, even: bool) -> Array:
-    """Least energies of paths with more and more polynomials; NaN where they do not settle."""
+    """Least energies of paths with more and more polynomials; NaN if they do not converge."""
     found, left = np.full(len(a), np.nan), np.arange(len(a))
     weights = np.zeros((len(a), _SIZES[0], a.shape[1]))
     before = np.full(len(a), np.inf)
@@ -182,10 +182,10 @@ class _Path:
         return np.where(np.isnan(found), np.inf, found)
 
     def is_geodesic(self, c: Array, energy: Array) -> NDArray[np.bool_]:
-        """Tell which paths have these energies, the right pace, and another step that changes nothing.
+        """Tell which paths have these energies, the right pace, and are unchanged by another step.
 
-        A path along the edge of the domain may be far from the shortest though its energy hardly
-        changes: the step then leads to where the metric is another one.
+        A path along the edge of the domain may be far from the shortest although its energy hardly
+        changes: the step then leads to a region with a different metric.
         """
         squares = self._squares(c)
         length = np.sqrt(squares * self._pace) @ self._weights

@@ -47,9 +47,11 @@ class HarmonicBasis:
 
     def __post_init__(self) -> None:
         if not _whole(self.n, 2):
-            raise ValueError(f"n must be a whole number from 2, got {self.n!r}")
+            raise ValueError(f"n must be a whole number of at least 2, got {self.n!r}")
         if self.max_features is not None and not _whole(self.max_features, 1):
-            raise ValueError(f"max_features must be a whole number from 1, got {self.max_features!r}")
+            raise ValueError(
+                f"max_features must be a whole number of at least 1, got {self.max_features!r}"
+            )
         if self.levels is None and self.max_features is None:
             raise ValueError("give levels, max_features or both")
         if self.levels is not None:

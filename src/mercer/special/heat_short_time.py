@@ -1,4 +1,4 @@
-"""What level-by-level sums cannot reach: tiny times, and weights that fall like a power."""
+"""Kernels beyond level-by-level sums: tiny times, and weights that fall like a power."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _FIRST_TIME = 1e-20
 
 
 def is_short(n: int, t: float) -> bool:
-    """Tell whether the second-order expansion is exact to a rounding at time t."""
+    """Tell whether the second-order expansion is exact up to rounding at time t."""
     d = n - 1
     return t < 1e-2 and d * (d - 1) * t / 6 < _EXACT
 
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm:
-    """A kernel on a sphere, from another formula than its series.
+    """A kernel on a sphere, by a formula other than its series.
 
     ``function`` is the normalised kernel, ``log_value`` the logarithm of the absolute form at equal
     points, and ``slope(normalized)`` the derivative by the logarithm of the law's time, relative to

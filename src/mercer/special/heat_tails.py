@@ -1,7 +1,7 @@
-"""The heat kernel's logarithm where the kernel is far below its rounding error.
+"""The logarithm of the heat kernel where the kernel is far below its rounding error.
 
 Zonal series cancel in the tails: the sum of terms of order one may be 10^-200.  There they are summed
-in fixed-point arithmetic, with as many digits as it takes.
+in fixed-point arithmetic, with as many digits as necessary.
 """
 
 from __future__ import annotations

@@ -59,7 +59,6 @@ class GaussianGenerator(Generator):
         self._t, self._slope = t, slope
 
     def compose(self, y: list[Any]) -> Any:
-        """See :class:`Generator`."""
         exponent = flint.arb_series(y, len(y)) * (1 / (4 * flint.arb(self._t)))
         value = (-exponent).exp()
         return exponent * value if self._slope else value
@@ -80,7 +79,6 @@ class BesselGenerator(Generator):
         return 0.0 if self._q > m else min(self._q - m, -1e-9)
 
     def compose(self, y: list[Any]) -> Any:
-        """See :class:`Generator`."""
         rate = flint.arb(self._rate)
         values = self._powers(y[0] * rate, len(y))
         outer, factor = [], flint.arb(1)
@@ -162,7 +160,7 @@ class Ladder:
     def _to_accuracy(
         self, compute: Callable[[float, list[Any]], Any], rho: float, wanted: int = _BITS
     ) -> Any:
-        """Compute from the series of rho^2 with more and more digits until enough are right."""
+        """Compute from the series of rho^2 with more and more digits until enough are correct."""
         count = self._m + 1
         lost = lost_bits(rho, count)
         recursive = lost <= _MOST_LOST

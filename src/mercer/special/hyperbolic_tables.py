@@ -88,7 +88,7 @@ class HyperbolicTables:
         )  # fmt: skip
 
     def _top(self, shift: float) -> int:
-        """The first octave at which the kernel has fallen below the floating range."""
+        """The first octave at which the kernel has fallen below the floating-point range."""
         octaves = np.arange(-2 * self._line.octaves, _ABOVE)
         seen = self._log(np.exp2(octaves)) + shift > -_DEPTH
         return int(octaves[seen].max(initial=octaves[0])) + 1

@@ -1,7 +1,8 @@
 """Moments of Gaussian matrices and averages over spheres, as functions of eigenvalues.
 
-All sums have terms of one sign, so that they keep their relative precision however the eigenvalues
-spread.  Eigenvalues are on the last axis; they may be complex, for derivatives by a complex step.
+All sums have terms of one sign, so they keep their relative precision however spread out the
+eigenvalues are.  Eigenvalues are on the last axis; they may be complex, for derivatives by a complex
+step.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Partition = tuple[int, ...]
 MAX_ORDER, MAX_WEIGHT = 500, 20
 #: Largest ``t`` times the difference of two eigenvalues in an average over a sphere.
 MAX_SPREAD = 200.0
-#: Logarithm of the largest term that is left out of an average over a sphere.
+#: Logarithm of the largest term omitted from an average over a sphere.
 _LEFT_OUT = -39.0
 
 
@@ -60,7 +61,7 @@ def power_sums(x: Array) -> Iterator[Array]:
 def _coefficients(x: Array, count: int, columns: int) -> tuple[list[Array], Array]:
     """The first coefficients of ``prod_j (1 - u x_j)^(-columns/2)``, times powers of r; and log r.
 
-    For eigenvalues of at most 1, r keeps them in the floating range: their sum is at most e^count.
+    For eigenvalues of at most 1, r keeps them in the floating-point range: their sum is at most e^count.
     """
     r = count / (count + columns / 2 * x.real.sum(axis=-1))
     sums = (columns / 2 * total for total in power_sums(x * r[..., None]))
@@ -191,7 +192,7 @@ def _branching(partition: Partition) -> tuple[Array, list[Array]]:
 
 
 def _is_horizontal_strip(small: Partition, large: Partition) -> bool:
-    """Tell whether the boxes that are in the larger partition alone are in different columns."""
+    """Tell whether the boxes in the larger partition only are in different columns."""
     inside = all(a <= b for a, b in zip(small, large, strict=True))
     return inside and all(b <= a for a, b in zip(small, large[1:], strict=False))
 
@@ -203,7 +204,7 @@ def _box(parts: Partition, row: int, column: int) -> int:
 
 
 def _branching_coefficient(small: Partition, large: Partition) -> float:
-    """Macdonald's psi: over boxes in rows with new boxes, but in columns without."""
+    """Macdonald's psi: over boxes whose rows have new boxes and whose columns have none."""
     new = {c for a, b in zip(small, large, strict=True) for c in range(a, b)}
     value = 1.0
     for row, (before, after) in enumerate(zip(small, large, strict=True)):
@@ -215,7 +216,7 @@ def _branching_coefficient(small: Partition, large: Partition) -> float:
 
 
 def _zonal_factor(parts: Partition) -> float:
-    """What the monic polynomial is multiplied with."""
+    """Factor from the monic to the zonal polynomial."""
     value = float(2 ** sum(parts) * math.factorial(sum(parts)))
     for row, part in enumerate(parts):
         for column in range(part):

@@ -43,7 +43,7 @@ _GOOD, _POOR = 1e-13, 1e-8
 
 
 class TooRough(ValueError):
-    """A function takes more exponentials than are tried."""
+    """A function that needs more exponentials than are tried."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,7 @@ class Spectrum:
 
     @property
     def levels(self) -> NDArray[np.int64]:
-        """The levels that carry the series."""
+        """The levels of the series."""
         return np.arange(self.first, self.first + self.p.size)
 
     @property
@@ -87,12 +87,12 @@ def spectrum(
     levels: int | None = None,
     least_levels: int = 64,
 ) -> Spectrum:
-    """Truncate a law on S^(n-1) where its own weights say so.
+    """Truncate a law on S^(n-1) according to its weights.
 
-    The tail beyond level L is bounded by ``p_L L / (q - 1)`` where ``q = - d log p / d log l`` at
-    L, which holds once log p is concave in log l, as it is for every law in the library.  Weights
-    that are a list of ``levels`` numbers are not truncated; weights that may have gaps are looked at
-    for ``least_levels`` before they are taken to have ended.
+    The tail beyond level L is bounded by ``p_L L / (q - 1)`` where ``q = - d log p / d log l`` at L,
+    which holds once log p is concave in log l, as it is for every law in the library.  Weights that
+    are a list of ``levels`` numbers are not truncated; weights that may have gaps are examined for
+    ``least_levels`` before they count as ended.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What coefficients of a large program would gain by moving."""
+"""Gains from moving the coefficients of a large program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mercer.compiled.jit import jit
 def gains(p, values, b, lower, upper, epsilon, chosen):
     """Slopes of the objective when coefficients rise and when they fall; -inf where they cannot.
 
-    Those that are chosen already count as if they could not.
+    Coefficients that are already chosen get -inf too.
     """
     rising, falling = np.empty(p.size), np.empty(p.size)
     for i in range(p.size):

@@ -38,7 +38,7 @@ def bias_of(b, slope, lower, upper, rise, fall):
 
 @jit(fastmath=_SUMS)
 def gap_of(b, slope, lower, upper, epsilon, bias):
-    """Duality gap: what the coefficients would gain if each moved to its best value on its own.
+    """Duality gap: what the coefficients would gain if each moved to its best value alone.
 
     With ``r = slope - bias`` the primal loss of a row is ``max over its box of r x - epsilon |x|``, and
     the dual has that term at ``x = b``.  No term is negative.
@@ -55,7 +55,7 @@ def gap_of(b, slope, lower, upper, epsilon, bias):
 
 @jit(fastmath=_SUMS)
 def rounding_of(b, lower, upper, diagonal):
-    """How far a gap may be off: its terms are box widths times slopes, which are sums of products."""
+    """Rounding error of a gap: its terms are box widths times slopes, which are sums of products."""
     heights, widths = 0.0, 0.0
     for k in range(b.size):
         length = np.sqrt(larger(np.float64(diagonal[k]), 0.0))
@@ -99,8 +99,8 @@ def objective_of(p, b, slope, epsilon):
 def certificate(p, b, values, lower, upper, epsilon, diagonal):
     """Bias, dual objective, gap and its rounding, at a point b with ``values = Kb``.
 
-    If all coefficients are at the ends of their boxes, an interval of biases is optimal, and rounding
-    must not decide which of them it is: one that is all but at an end counts as being there.
+    If all coefficients are at the ends of their boxes, an interval of biases is optimal, and the
+    choice must not depend on rounding: a coefficient that is nearly at an end counts as being there.
     """
     m = b.size
     slope, rise, fall = np.empty(m), np.empty(m), np.empty(m)

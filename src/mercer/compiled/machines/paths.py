@@ -1,4 +1,4 @@
-"""One quadratic program with boxes that grow, each solved from the solution before."""
+"""One quadratic program with growing boxes, each solved from the previous solution."""
 
 from __future__ import annotations
 
@@ -85,10 +85,11 @@ def climb_all(
 
 @jit()
 def _begin(K, columns, diagonal, p, lower, upper, epsilon, s, b, values):
-    """Write coefficients to start setting s from, and ``Kb``; returns their objective.
+    """Write starting coefficients for setting s, and ``Kb``; returns their objective.
 
-    They are those of the setting before, or at the ends of boxes, or zero if these would not help.  The
-    ends are tried at the beginning of a path, where boxes are small: a setting alone does not repay it.
+    They are those of the previous setting, or at the ends of boxes, or zero if these do not help.  The
+    ends are tried at the beginning of a path, where boxes are small; for a single setting they do not
+    pay.
     """
     few = False
     if len(lower) == 1:
@@ -139,7 +140,7 @@ def _stretched(p, b, values, lower, upper, epsilon, best):
 def _go_to_bounds(K, columns, p, lower, upper, b, values):
     """Write coefficients at the ends of their boxes, where p draws them, and ``Kb``.
 
-    Their sum is zero: on the side with more room those are chosen that are most similar to the others.
+    Their sum is zero: on the side with more room, those most similar to the others are chosen.
     """
     rises, falls = 0.0, 0.0
     for k in range(p.size):

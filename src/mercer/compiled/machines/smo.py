@@ -27,13 +27,13 @@ REACHED, STALLED, PAUSED = 0, 1, 2
 #: Arrays are padded to a multiple of this by coefficients that cannot move, so that vectorised loops
 #: have no rest.  Extremes are sought strip by strip, and their place in the best strip alone.
 _MULTIPLE, _STRIP = 64, 128
-#: Steps between two looks at the gap: a part of the number of rows, within limits.
+#: Steps between two tests of the gap: a fraction of the number of rows, within limits.
 _LEAST_PERIOD, _LARGEST_PERIOD, _LOOKS = 8, 250, 16
-#: Most steps between two looks at rows that can be left out; by default as many as there are rows.
+#: Most steps between two searches for rows that can be dropped; by default as many as there are rows.
 _SHRINKING = 1000
-#: Rows with the box [0, 0] are carried along if they are no more than this part of all.
+#: Rows with the box [0, 0] are kept if they are at most this fraction of all.
 _CARRIED = 0.3
-#: Rows are left out when so large a part of the active ones remains, or less.
+#: Rows are dropped if at most this fraction of the active ones remains.
 _WORTHWHILE = 0.9
 #: Curvature along a pair of (nearly) equal rows, relative to the largest k(x, x).
 _FLAT = 1e-12
@@ -228,7 +228,7 @@ def _fetch(K, column, ranges, n, k, width, values, place, owner, used, count):
 
 @jit()
 def _leave_out(active, n, store, highest, lowest, epsilon):
-    """Leave out coefficients that rest where they are at the extremes' values; returns how many stay."""
+    """Drop coefficients that would not move at the present extremes; returns how many remain."""
     stay = np.empty(n, dtype=np.bool_)
     left = 0
     for k in range(n):
@@ -255,7 +255,7 @@ def _leave_out(active, n, store, highest, lowest, epsilon):
 
 @jit()
 def _compact(stay, n, left, store):
-    """Cut the gathered rows down to the coefficients that stay, and forget the rows of the others."""
+    """Reduce the gathered rows to the remaining coefficients, and discard the rows of the others."""
     renumbered = np.cumsum(stay) - 1
     kept, values = 0, store.values
     for place in range(store.count[0]):

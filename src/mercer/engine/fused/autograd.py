@@ -24,7 +24,7 @@ from mercer.profiles import PowerProfile, Profile, TableProfile
 
 #: Most terms of a sum of products that are computed in one pass.
 _MOST_TERMS = 8
-#: From operands and options to the result by whole arrays, for second derivatives.
+#: Computes the result from operands and options by whole arrays, for second derivatives.
 Fallback = Callable[..., torch.Tensor]
 
 
@@ -161,7 +161,7 @@ def _product(
 
 
 def derivative(profile: Profile) -> Profile | None:
-    """Derivative by the invariant as one profile, if it is one."""
+    """Derivative with respect to the invariant, if it is a profile too; else None."""
     if isinstance(profile, PowerProfile):
         if profile.degree == 0:
             return PowerProfile(0, factor=0.0)
@@ -194,7 +194,7 @@ class _Differentiable(torch.autograd.Function):
         wanted = [k for k, part in enumerate(inputs) if part is not None and ctx.needs_input_grad[k + 3]]
         again = torch.is_grad_enabled()
         with torch.enable_grad():
-            # The diagonal and the scales may come from the operands: here each counts on its own.
+            # The diagonal and the scales may depend on the operands: here they are separate inputs.
             own = [None if part is None else part.view_as(part) for part in inputs]
             others = own[len(own) - vectors :]
             result = ctx.fallback(own[0], own[1], ctx.profile, *others, _rebuilt(ctx, own))
@@ -209,7 +209,7 @@ class _Differentiable(torch.autograd.Function):
 
 
 def _rebuilt(ctx: Any, inputs: list[Any]) -> GramOptions:
-    """Options of the same function at other tensors."""
+    """The same options with other tensors."""
     options = ctx.options
     slopes = [slope for _, slope in options.parameters]
     tensors = inputs[5 : 5 + len(slopes)]
@@ -222,9 +222,10 @@ def _rebuilt(ctx: Any, inputs: list[Any]) -> GramOptions:
 
 
 def _backward(vectors: int) -> Callable[[Callable[..., list[Any]]], Any]:
-    """Make a backward pass of a function that gives derivatives by the inputs; the last are vectors.
+    """Make a backward pass from a function that computes derivatives by the inputs.
 
-    Where these are differentiated again, or the profile's derivative is no profile, whole arrays are.
+    The last inputs are vectors.  Whole arrays are used if derivatives are differentiated again or if the
+    derivative of the profile is not a profile.
     """
 
     def made(gradients: Callable[..., list[Any]]) -> Any:

@@ -4,10 +4,10 @@ Operands are padded with zeros to whole tiles (:func:`mercer.engine.fused.rows.p
 need no mask.  Every program computes one tile, or one strip of tiles in a fixed order: results are the
 same from run to run.
 
-A term is a matrix ``profile(L @ R.T)``.  ``TERM`` holds its operands and the distances of their planes,
-factors of rows and columns, numbers of equal rows with their invariant, the diagonal, and the form of
-the profile; what is not there is None.  ``HOW`` holds its constants: columns, columns of a step, whether
-operands are split into two planes, and those of the profile.
+A term is a matrix ``profile(L @ R.T)``.  ``TERM`` holds its operands and the distances of their
+planes, factors of rows and columns, numbers of equal rows with their invariant, the diagonal, and the
+form of the profile; absent parts are None.  ``HOW`` holds its constants: columns, columns of a step,
+whether operands are split into two planes, and those of the profile.
 
 A term may also be the exponential of a sum over factors of a product of spaces.  Its operands are then
 coordinates and scales of both sets of rows (:class:`~mercer.engine.base.FactorRows`), and its constants
@@ -27,7 +27,7 @@ def _profile(w, FORM, HOW):
 
     The separation u is w (0), 1 - w (1) or 1 - |w| with rows of its own for negative w (2); w may also
     be the number of a value in a list (3).  The first of FORM holds scale, shift and lower end of the
-    polynomial's argument, the least value, and what is looked up: as arguments, numbers would come in
+    polynomial's argument, the least value, and what is looked up: plain arguments would be passed in
     single precision.
     """
     TABLE: tl.constexpr = HOW[0]
@@ -84,8 +84,9 @@ def _planes(X, plane, points, k, K: tl.constexpr, SPLIT: tl.constexpr):
 def _step(a, c, b, d):
     """Product of columns of two operands, each in two planes.
 
-    Planes hold numbers that the tensor cores take as they are.  The product of the second planes is
-    below single precision.  In half precision the second planes are 2048 times what they stand for.
+    Planes hold numbers that the tensor cores multiply without rounding.  The product of the second
+    planes is below single precision.  In half precision the second planes are 2048 times what they
+    stand for.
     """
     if a.dtype == tl.float16:
         total = tl.dot(c, b)
@@ -123,7 +124,7 @@ def _product(OPERANDS, rows, columns, HOW):
 
 @triton.jit
 def _values(w, TERM, rows, columns, m, p, HOW):
-    """Values of a term from the invariants of a tile, but for its diagonal."""
+    """Values of a term from the invariants of a tile, except on the diagonal."""
     FACTORS = TERM[1]
     NUMBERS = TERM[2]
     if NUMBERS is not None:  # equal rows have their exact invariant
@@ -181,7 +182,7 @@ def gram_kernel(
     """
     down, across = tl.cdiv(m, HEIGHT), tl.cdiv(p, WIDTH)
     pid = tl.program_id(0)
-    # Tiles of one group of rows follow each other: their operands stay in the cache.
+    # Tiles of one group of rows are consecutive, so their operands stay in the cache.
     first = pid // (GROUP * across) * GROUP
     size = tl.minimum(down - first, GROUP)
     i = first + pid % (GROUP * across) % size
@@ -258,7 +259,7 @@ def matvec_kernel(
     for step in range(0, STRIP, WIDTH):
         columns = part * STRIP + step + tl.arange(0, WIDTH)
         within = columns < p
-        # Strips may be longer than the rows of R: what is read twice counts nothing.
+        # Strips may be longer than the rows of R: numbers read twice have weight zero.
         inner = tl.minimum(columns, p - 1)
         if K == BK:
             b, d = _planes(OPERANDS[1], OPERANDS[3], inner[None, :], k[:, None], K, SPLIT)
@@ -307,7 +308,7 @@ def pull_kernel(
     for step in range(0, STRIP, WIDTH):
         columns = part * STRIP + step + tl.arange(0, WIDTH)
         inside = (rows[:, None] < m) & (columns[None, :] < p)
-        # Strips may be longer than the rows of R: what is read twice counts nothing.
+        # Strips may be longer than the rows of R: numbers read twice have weight zero.
         inner = tl.minimum(columns, p - 1)
         w = _product(TERM[0], rows, inner, HOW)
         value = _values(w, TERM, rows, columns, m, p, HOW)

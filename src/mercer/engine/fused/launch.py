@@ -28,7 +28,7 @@ _VECTORS = {torch.float32: 64, torch.float64: 16}
 _NARROW = 128
 #: Columns up to which small tiles are faster.
 _SHORT = 64
-#: Values that half precision takes, with room to spare for those between the points looked at.
+#: Largest values for half precision, with a margin for those between the sampled points.
 _HALF = 1e3
 #: Columns that are multiplied in one step; rows, columns and warps of a tile times several vectors then.
 _WHOLE, _HALVES = (16, 32, 64), (128, 128, 8)
@@ -38,14 +38,14 @@ _TABLE = (64, 64, 4)
 _PULL = (128, 32, 4)
 #: The same of long rows, or where values are looked up.
 _WIDE_PULL = (64, 32, 4)
-#: Sizes of tiles that were measured to be good on an H200.
+#: Sizes of tiles that were fast on an H200.
 _LARGE = {"HEIGHT": 128, "WIDTH": 128, "num_warps": 8, "num_stages": 3}
 _SMALL = {"HEIGHT": 64, "WIDTH": 64, "num_warps": 4, "num_stages": 3}
 _DOUBLE = {"HEIGHT": 64, "WIDTH": 128, "num_warps": 4, "num_stages": 3}
 _DOUBLE_SQUARE = {"HEIGHT": 64, "WIDTH": 64, "num_warps": 4, "num_stages": 4}
 #: Columns of a matrix that are multiplied with vectors before sums are in double precision.
 _COLUMNS = 8192
-#: Elements of a strip of a matrix that is only passing through.
+#: Elements of a strip of a temporary matrix.
 STRIP = 2**26
 #: Programs that fill a device.
 _PROGRAMS = 2048
@@ -95,7 +95,8 @@ def form_of(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form 
     found = profile.polynomial(kind)
     if found is not None:
         head = [found.scale, found.shift, found.least, found.floor]
-        # Products of unit vectors leave the range by rounding only, where the polynomial goes on.
+        # Products of unit vectors leave the range only by rounding, and the polynomial extends beyond
+        # it.
         everywhere = found.separation == "folded" and found.scale == 1.0 and not found.root
         constants = _constants(
             found.degree, found.root, found.exponential, _SEPARATIONS[found.separation],
@@ -130,7 +131,7 @@ def _fixed(*constants: Any) -> tuple[tl.constexpr, ...]:
 
 
 def _step(X: torch.Tensor) -> int:
-    """Columns of the operands that the kernels take at a time."""
+    """Columns of the operands that the kernels multiply at a time."""
     return 16 if X.dtype == torch.float64 or X.shape[-1] <= 16 else 32
 
 
@@ -163,7 +164,7 @@ def applied(form: Form, w: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two sets of rows, padded, of which the kernels make tiles; made by :meth:`of`.
+    """Two padded sets of rows, from which the kernels compute tiles; made by :meth:`of`.
 
     ``shape`` is that of the matrix, without the padding.  ``numbers`` are the same for equal rows; the
     last of the three is their invariant.
@@ -279,7 +280,7 @@ class Pair:
         if short and halves:
             height, width, warps = _HALVES
         if form.is_table:
-            # Nothing is fetched ahead: Triton fails to arrange that with rows of a table.
+            # No prefetching: Triton cannot pipeline rows of a table.
             height, width, warps = _TABLE
         # With few columns, shared memory does not hold the operands of three steps beside the vectors.
         stages = 1 if form.is_table else 2 if short or k <= 32 or self.dtype == torch.float64 else 3
@@ -408,7 +409,7 @@ def _launched(
     weights: torch.Tensor | None = None,
     total: bool = False,
 ) -> torch.Tensor:
-    """Let :func:`~mercer.engine.fused.kernels.gram_kernel` write a matrix, or a number for each tile."""
+    """Launch ``gram_kernel``, which writes a matrix, or a number for each tile."""
     if tiles := _tiles(shape, sizes):
         arguments = tuple(tuple(term for term, _ in each) for each in terms)
         gram_kernel[(tiles,)](

@@ -1,4 +1,4 @@
-"""Triton kernels of what is done once to every row before a product.
+"""Triton kernels that prepare every row before a product.
 
 The number of rows is not specialised: one kernel serves all.
 """
@@ -76,7 +76,7 @@ def unit_kernel(
     """Rows divided by their lengths, or square roots of rows divided by their sums.
 
     Sums are in double precision.  There a power of two near the largest entry is divided out first, so
-    that no square leaves the floating range.
+    that no square leaves the floating-point range.
     """
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inverse = tl.full((ROWS,), 1.0, dtype=tl.float64)

@@ -1,4 +1,4 @@
-"""What is done once to every row before a product: checks, normalisation, planes, equal rows."""
+"""Preparation of rows before a product: checks, normalisation, planes, equal rows."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def unit_rows(X: torch.Tensor, shares: bool) -> torch.Tensor:
 
 
 def is_watched(X: torch.Tensor) -> bool:
-    """Tell whether derivatives by the rows will be wanted."""
+    """Tell whether derivatives with respect to the rows may be needed."""
     return torch.is_grad_enabled() and X.requires_grad
 
 

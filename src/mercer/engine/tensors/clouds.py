@@ -1,7 +1,7 @@
 """Clouds of tensors: those of similar size as rectangles, whose pairs are compared tile by tile.
 
 Points of a device are compared by its engine.  Nothing larger than the result and a few tiles is
-allocated; where derivatives are recorded, tiles are computed again when these are taken.
+allocated; if derivatives are recorded, tiles are recomputed when these are taken.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from mercer.engine.clouds import ROWS, Base, Clouds, Index
 #: A device compares about 2^26 / WIDTH points with as many others at a time, for sums over them; and
 #: 2^26 / TILE where several matrices are made of each tile.
 WIDTH, TILE = 2**13, 2**15
-#: Clouds of a rectangle differ in size by this factor at most.
+#: Largest ratio of the sizes of clouds in one rectangle.
 _SPREAD = 1.25
 
 
 def side(P: Clouds, width: int = WIDTH) -> int:
-    """How many points are compared with as many others at a time."""
+    """Number of points that are compared with as many others at a time."""
     return engine_for(P.points).rows_at_once(P.points, ROWS, width)
 
 

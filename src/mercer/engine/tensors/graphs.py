@@ -1,4 +1,4 @@
-"""Functions of sparse matrices on a device, by products of torch."""
+"""Functions of sparse matrices on a device, by torch products."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class ExplicitMixtures:
         self._right = self._left if Q is None else _moments(Q)
         self._eta = eta
         self.size = int(P.points.shape[1])
-        # A matrix for each pair of a tile: not more numbers than in a tile of points.
+        # A matrix for each pair of a tile: no more numbers than a tile of points has.
         self.most: int | None = max(1, clouds.side(P, clouds.TILE) // self.size)
 
     def _matrices(self, left: Index, right: Index) -> torch.Tensor:
@@ -73,7 +73,7 @@ class KernelMixtures:
     def log_determinants(self, left: Index, right: Index) -> torch.Tensor:
         """See :class:`~mercer.engine.mixtures.Mixtures`."""
         x, y = self._left[int(left[0])], self._right[int(right[0])]
-        # What is left has the size of the clouds that are not eliminated: the smaller ones.
+        # The remainder has the size of the clouds that are not eliminated, the smaller ones.
         swap = y.weights.shape[1] > x.weights.shape[1]
         return self._eliminated(y, x).T if swap else self._eliminated(x, y)
 

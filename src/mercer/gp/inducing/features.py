@@ -33,8 +33,8 @@ class InducingFeatures(SphericalFeatures):
     """Features ``|x|^p L^-1 (s(v_1.x), ..., s(v_M.x))`` of unit vectors x, for inducing points v_j.
 
     s is the zonal kernel at unit vectors and ``L L'`` its matrix at the inducing points, so that the
-    features have independent weights of one prior variance: they are what a process is at M inducing
-    points, in other coordinates.
+    features have independent weights of equal prior variance: they represent the process at the M
+    inducing points in other coordinates.
 
     Parameters
     ----------
@@ -60,7 +60,6 @@ class InducingFeatures(SphericalFeatures):
 
     @property
     def n(self) -> int:
-        """See :class:`Features`."""
         return self.points.shape[1]
 
     @property
@@ -73,9 +72,9 @@ class InducingFeatures(SphericalFeatures):
         return super().check(on_cpu(X), name)
 
     def weights(self, kernel: Any) -> PriorWeights:
-        """See :class:`Features`: variances are one, for the kernel that the features are made of.
+        """See :class:`Features`; variances are one, for the kernel of the features.
 
-        The prior leaves out k(x, x) less what the functions capture, as an incomplete level does.
+        The rest is k(x, x) minus what the functions capture, as for an incomplete level.
         """
         free = np.zeros((1, len(kernel.theta)))
         return PriorWeights(
@@ -87,7 +86,6 @@ class InducingFeatures(SphericalFeatures):
 
     @property
     def whole(self) -> float:
-        """See :class:`SphericalFeatures`."""
         return self.zonal.total
 
     def _captured(self, phi: Array) -> Array:
@@ -100,7 +98,7 @@ class InducingFeatures(SphericalFeatures):
 
     @property
     def variation(self) -> float:
-        """Prior variance, at unit amplitude, about the mean over the points; at least the jitter."""
+        """Prior variance at unit amplitude about the mean over the points; at least the jitter."""
         gram = self.zonal.values(self.points @ self.points.T)
         return max(self.zonal.total - float(gram.mean()), JITTER * self.zonal.total)
 
@@ -112,8 +110,7 @@ class InducingFeatures(SphericalFeatures):
         return inverse_factor(gram)[0]
 
     def serves(self, kernel: Any, inputs: str) -> bool:
-        """See :class:`Features`."""
-        raise ValueError("inducing points go with their kernel; call fit instead")
+        raise ValueError("inducing points belong to their kernel; call fit instead")
 
     def _write(self, points: Any, out: Array) -> None:
         points = points.toarray() if sparse.issparse(points) else points
@@ -139,7 +136,7 @@ class ZonalFunction:
 
     @classmethod
     def of(cls, kernel: Any, n: int) -> ZonalFunction:
-        """Take a kernel of a simplex for one of the whole sphere, where inducing points may go."""
+        """Extend a kernel of a simplex to the whole sphere, where inducing points may move."""
         whole = kernel.space.whole
         if whole is not kernel.space:
             kernel = clone(kernel).set_params(space=whole)

@@ -21,9 +21,9 @@ Array = NDArray[np.float64]
 
 #: Rows whose exact evidence finds the hyperparameters, and steps of L-BFGS.
 _EVIDENCE, _STEPS = 500, 50
-#: Where the search begins anew if it found noise alone: factors of the hyperparameters, and noises.
+#: Restarts of a search that found noise alone: factors of the hyperparameters, and noises.
 _FACTORS, _NOISES = 10.0 ** np.array([-3.0, -2.5, -2.0, -1.5, -1.0, -0.5, 0.5, 1.0]), (1e-1, 1e-3)
-#: Gains of evidence for each row that are none: a kernel that knows no neighbours is noise too.
+#: Gains of evidence per row that do not count: a kernel without any neighbours is noise too.
 _NOTHING = 0.01
 
 
@@ -31,8 +31,8 @@ _NOTHING = 0.01
 class InducingRows(Features):
     """Features ``L^-1 (k(z_1, x), ..., k(z_M, x))`` of points x, for training rows z_j.
 
-    ``L L'`` is the kernel's matrix at these rows, so that the features have independent weights of one
-    prior variance.  With all training rows it is the exact process.
+    ``L L'`` is the kernel's matrix at these rows, so that the features have independent weights of
+    equal prior variance.  With all training rows it is the exact process.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class InducingRows(Features):
         return self.landmarks.check(X, name)
 
     def write(self, rows: Any, out: Any) -> Any:
-        """See :class:`Features`; what the functions leave out of k(x, x)."""
+        """See :class:`Features`; returns the part of k(x, x) that the functions omit."""
         return self.landmarks.write(rows, out)
 
     def weights(self, kernel: Any) -> PriorWeights:
@@ -78,24 +78,19 @@ class InducingRows(Features):
         return PriorWeights(np.ones(self.size), np.zeros((self.size, 0)), np.ones(1), np.zeros((1, 0)))
 
     def gram(self, kernel: Any, rows: Any) -> Array:
-        """See :class:`Features`."""
         return np.asarray(on_cpu(kernel(rows)), dtype=float)
 
     def serves(self, kernel: Any, inputs: str) -> bool:
-        """See :class:`Features`."""
-        raise ValueError("inducing points go with their kernel; call fit instead")
+        raise ValueError("inducing points belong to their kernel; call fit instead")
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Features`."""
         return self.landmarks.fingerprint
 
     def lanes(self, rows: Any) -> int:
-        """See :class:`Features`."""
         return self.landmarks.lanes(rows)
 
     def height(self, rows: Any) -> int:
-        """See :class:`Features`."""
         return self.landmarks.height(rows)
 
 

@@ -400,7 +400,7 @@ def _begin(task: InducingEvidence, own: Array, inducing: Array) -> Array:
     for factors, parameters in _starts(task, own):
         try:
             features = task.features(task.theta(factors, parameters, inducing))
-        except ValueError as error:  # out of the floating range
+        except ValueError as error:  # out of the floating-point range
             failure = error
             continue
         # A kernel of long range hardly varies from row to row, unless its amplitude is large: from a

@@ -34,11 +34,11 @@ class CloudKernel(StructuredKernel):
     """Base class of kernels between clouds: finite sets of weighted points.
 
     Input is a list of clouds.  A cloud is an array of shape (k, d), of any size k, or a tuple
-    ``(points, weights)``; an array of shape (m, k, d) is m clouds.  For a base kernel on strings, graph
-    nodes or other objects a cloud is a list of these.  Weights are uniform by default; they must be
-    non-negative and sum to 1.  Computations are in double precision; if all clouds are in single
-    precision, so are the results.  Of tensors they are tensors on the same device, with derivatives by
-    points and hyperparameters.
+    ``(points, weights)``; an array of shape (m, k, d) is m clouds.  For a base kernel on strings,
+    graph nodes or other objects a cloud is a list of these.  Weights are uniform by default; they must
+    be non-negative and sum to 1.  Computations are in double precision; if all clouds are in single
+    precision, so are the results.  For tensors, results are tensors on the same device, with
+    derivatives with respect to points and hyperparameters.
 
     Parameters of the base kernel have nested names such as ``base__length_scale``.  They can be
     searched, but they are not part of ``theta``, and gradients do not include them.
@@ -86,7 +86,6 @@ class CloudKernel(StructuredKernel):
         raise ValueError(f"{type(self).__name__} has no continuous hyperparameter {name!r}")
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         owner = type(self).__name__
         if not isinstance(self.base, Kernel):
             raise TypeError(f"base of {owner} must be a kernel, such as Gaussian(), got {self.base!r}")
@@ -137,7 +136,6 @@ class CloudKernel(StructuredKernel):
     def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[scale.Similarities, int]:
-        """See :class:`Kernel`."""
         self.validate()
         P, most = self._check_one(X, "X").in_main_memory(), min(max_rows, self._range_rows)
         rows, keys = sampling.distinct_sample(len(P), lambda rows: _cloud_keys(P, rows), most, rng)

@@ -212,7 +212,6 @@ class TraceKernel(CloudKernel):
         return -number(self.beta) if self.decay == "exponential" else None
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         check_choice(self, "decay", ("exponential", "rational"))
         if self.decay == "exponential" and number(self.beta) > 1:

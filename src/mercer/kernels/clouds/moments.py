@@ -96,7 +96,6 @@ class RegularizedMoment(CloudKernel):
     rank: Any = 1
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         whole = is_whole(self.order) and 0 <= self.order <= MAX_ORDER
         if not whole and not _is_partition(self.order):

@@ -146,7 +146,6 @@ class PosteriorNormal(PosteriorKernel):
     t_bounds: Any = (1e-3, 1e2)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         check_positive(self, "t", "prior_deviation")
         if not (is_number(self.prior_degrees) and 0 <= number(self.prior_degrees) < np.inf):
             raise ValueError(
@@ -161,7 +160,6 @@ class PosteriorNormal(PosteriorKernel):
         return Heat(NormalFamily(), t=number(self.t))
 
     def range_parameter(self) -> str:
-        """See :class:`Kernel`."""
         return "t"
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> list[Array]:
@@ -195,7 +193,6 @@ class PosteriorNormal(PosteriorKernel):
     def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[Similarities, int]:
-        """See :class:`Kernel`."""
         P = self._check(X, None)[0]
         numbers = np.concatenate([P.means, P.scales], axis=1)
         rows, keys = sampling.distinct_sample(
@@ -320,7 +317,6 @@ class FisherNormal(StructuredKernel):
         return scores / lengths[:, None]
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         check_choice(self, "information", (True, False))
         if self.mean is None or self.deviation is None:

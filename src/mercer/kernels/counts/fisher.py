@@ -100,7 +100,6 @@ class FisherMultinomial(RadialKernel):
         """See :class:`Kernel`; the model tells categories and totals apart."""
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         check_choice(self, "information", (True, False))
         check_choice(self, "normalized", (True, False))
         check_positive(self, "alpha")
@@ -117,7 +116,6 @@ class FisherMultinomial(RadialKernel):
         return theta / theta.sum()
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         if not sparse.issparse(X) and not sparse.issparse(Y):
             left = self._scores(X)
             return left, left if Y is None else self._scores(Y)
@@ -130,7 +128,6 @@ class FisherMultinomial(RadialKernel):
         return left, sparse.hstack([others, added], format="csr", dtype=float)
 
     def self_invariant(self, X: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         if not sparse.issparse(X):
             return squared_lengths(self._scores(X))
         rows, totals, means = self._parts(X)
@@ -138,7 +135,6 @@ class FisherMultinomial(RadialKernel):
         return np.maximum(squares, 0).astype(X.dtype)
 
     def row_scale(self, X: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         if not self.normalized:
             return None
         squares = self.self_invariant(X)

@@ -61,7 +61,6 @@ class MultinomialPosterior(PosteriorKernel, DiffusionTime):
 
     @property
     def point_space(self) -> Simplex:
-        """See :class:`Kernel`."""
         return self.space
 
     def point_kernel(self) -> Any:
@@ -75,7 +74,6 @@ class MultinomialPosterior(PosteriorKernel, DiffusionTime):
         """Its coefficients, or those of its derivative, in powers of w; None if there are too many."""
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         check_alpha(self)
         self._check_samples()
@@ -130,7 +128,6 @@ class MultinomialPosterior(PosteriorKernel, DiffusionTime):
     def pair_similarities(
         self, X: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[Similarities, int]:
-        """See :class:`Kernel`."""
         # The cost of a pair grows with the number of columns.
         counts = check_counts(self, on_cpu(X), None)[0]
         most = min(max(int(_RANGE_COST / counts.shape[1] ** 0.5), 32), 300)

@@ -36,11 +36,11 @@ class PosteriorHeat(MultinomialPosterior):
     """The heat kernel between multinomial models whose parameters are estimated from counts.
 
     ``K(x, x') = E k(theta, theta')`` over the independent posteriors ``theta ~ Dirichlet(x + alpha)``
-    and ``theta' ~ Dirichlet(x' + alpha)`` of two rows of counts, with k the normalised heat kernel
-    on the simplex.  The posteriors are independent even if the rows are equal, so that K(x, x) < 1; the
+    and ``theta' ~ Dirichlet(x' + alpha)`` of two rows of counts, with k the normalised heat kernel on
+    the simplex.  The posteriors are independent even if the rows are equal, so that K(x, x) < 1; the
     fewer the counts, the smaller the value.  As counts grow, K approaches ``Heat(Simplex())``.  The
     posterior of a row without counts is the prior.  Counts may be weighted, but proportions (fractions
-    that all sum to 1, or to 100) are refused: they do not tell how many counts there were.
+    that all sum to 1, or to 100) are refused, because they do not say how many counts there were.
 
     Positive semidefinite: it is the inner product of the posterior means of the features of k.  If k is
     a polynomial in ``w = sum_i sqrt(theta_i theta'_i)`` of at most 128 terms that can be summed, K is
@@ -194,7 +194,6 @@ class PosteriorCosine(StructuredKernel):
 
     @property
     def point_space(self) -> Simplex:
-        """See :class:`Kernel`."""
         return self.space
 
     def explicit_features(self, X: Any) -> Any:
@@ -207,7 +206,6 @@ class PosteriorCosine(StructuredKernel):
         return rows.astype(counts.dtype, copy=False)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         check_alpha(self)
 

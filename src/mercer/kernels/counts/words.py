@@ -79,7 +79,6 @@ class TfIdf(RadialKernel):
         return self._unit_rows(self.space.check(X))
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         check_choice(self, "sublinear", (True, False))
         check_choice(self, "empty", EMPTY)
         if self.weights is None:
@@ -90,12 +89,10 @@ class TfIdf(RadialKernel):
         columns.check(self, "weights")
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         left = self._unit_rows(X)
         return left, left if Y is None else self._unit_rows(Y)
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
-        """See :class:`~mercer.spaces.base.Embedding`."""
         return product_sums(*self.embed(X, Y), weights)
 
     def _unit_rows(self, X: Any) -> Any:

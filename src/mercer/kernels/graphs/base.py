@@ -34,7 +34,6 @@ class NodeKernel(RealisedKernel):
         return next(iter(self.continuous()), None)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         if not isinstance(self.space, Space):
             raise TypeError(f"space must be a Graph, got {self.space!r}")
         self.space.operator("similarity")
@@ -47,12 +46,9 @@ class NodeKernel(RealisedKernel):
         return self.space.operator("similarity")
 
     def realise(self, n: int = 0) -> NodeFunction:
-        """See :class:`RealisedKernel`."""
         return self._function(self.space, self.operator, self.with_floats().law(), bool(self.normalized))
 
     def slope(self, n: int, name: str) -> Slope:
-        """See :class:`RealisedKernel`."""
-
         def scores(eigenvalues: object) -> object:
             return log_derivative(self, name, lambda k: k.law().log_weights(eigenvalues, 0))
 

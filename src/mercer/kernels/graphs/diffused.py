@@ -34,10 +34,10 @@ _FEW_FEATURES = 5000
 class Diffused(StructuredKernel):
     """A kernel of nodes by their attributes, smoothed by the heat flow of the graph.
 
-    ``K = e^(-tL) K_base e^(-tL)``, with K_base the base kernel between the attributes of all nodes.  For
-    ``L = D - A`` a row of ``e^(-tL)`` is the distribution of heat that starts at a node, and K is the
-    inner product of the *mean embeddings* of these distributions: two nodes are similar if the
-    attributes around them are.  At t near 0 it is the base kernel, and links do not count; at long
+    ``K = e^(-tL) K_base e^(-tL)``, with K_base the base kernel between the attributes of all nodes.
+    For ``L = D - A`` a row of ``e^(-tL)`` is the distribution of heat that starts at a node, and K is
+    the inner product of the *mean embeddings* of these distributions: two nodes are similar if the
+    attributes around them are.  At t near 0 it is the base kernel, and links have no effect; at long
     times the nodes of a component look alike.
 
     Positive semidefinite if the base kernel is, for every t > 0.  On graphs of more than 4000 nodes
@@ -96,7 +96,6 @@ class Diffused(StructuredKernel):
         return self.base.positive_semidefinite
 
     def range_parameter(self) -> str:
-        """See :class:`Kernel`."""
         return "t"
 
     def sample(self, size: int, rng: np.random.Generator, clusters: int | None = None) -> Any:
@@ -104,7 +103,6 @@ class Diffused(StructuredKernel):
         return self.space.sample(size, rng, clusters)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         if not isinstance(self.space, Space):
             raise TypeError(f"space must be a Graph, got {self.space!r}")
         self.space.operator("laplacian")

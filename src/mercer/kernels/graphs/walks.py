@@ -35,7 +35,6 @@ class _PowerLaw(Law):
     exponent: int
 
     def log_weights(self, eigenvalues: Array, dimension: int) -> Array:
-        """See :class:`Law`."""
         with np.errstate(divide="ignore"):
             return self.exponent * np.log(np.abs(eigenvalues))
 
@@ -47,7 +46,6 @@ class _ExponentialLaw(Law):
     beta: Any
 
     def log_weights(self, eigenvalues: Array, dimension: int) -> Array:
-        """See :class:`Law`."""
         return self.beta * eigenvalues
 
 
@@ -58,7 +56,6 @@ class _Resolvent(Law):
     beta: Any
 
     def log_weights(self, eigenvalues: Array, dimension: int) -> Array:
-        """See :class:`Law`."""
         return -np.log1p(-self.beta * eigenvalues)
 
 
@@ -68,21 +65,18 @@ class _Products(NodeFunction):
     law: _PowerLaw
 
     def plain_gram(self, P: Nodes, Q: Nodes | None) -> Any:
-        """See :class:`NodeFunction`."""
         left, rest = self._half_way(P)
         right = left if Q is None else self._half_way(Q)[0]
         with np.errstate(over="ignore", invalid="ignore"):
             return self._in_range(rest @ right.T)
 
     def plain_diagonal(self, P: Nodes) -> Any:
-        """See :class:`NodeFunction`."""
         left, rest = self._half_way(P)
         with np.errstate(over="ignore", invalid="ignore"):
             products = left.multiply(rest) if sparse.issparse(left) else left * rest
             return self._in_range(products.sum(axis=1))
 
     def times(self, block: Any) -> Any:
-        """See :class:`NodeFunction`."""
         for _ in range(self.law.exponent):
             block = self.operator.edges @ block
         return block
@@ -103,7 +97,7 @@ class _Products(NodeFunction):
         vanishing = largest > 0 and self.law.exponent * math.log(largest) < -LOG_MAX
         if vanishing or not array_namespace(values).isfinite(values).all():
             raise ValueError(
-                f"S^{self.law.exponent} is out of the floating range; use a smaller exponent or "
+                f"S^{self.law.exponent} is out of the floating-point range; use a smaller exponent or "
                 "rescale the edge weights"
             )
         return values
@@ -144,7 +138,7 @@ class _Walks(NodeFunction):
         if self._exponent > LOG_MAX:
             raise ValueError(
                 f"beta of Exponential is too large: exp(beta rho(S)) = exp({self._exponent:.6g}) is out "
-                "of the floating range"
+                "of the floating-point range"
             )
         beta = self.law.beta
         return WalkSeries.reaching(beta, self._exponent / beta, slope is not None), 1.0
@@ -189,7 +183,6 @@ class Power(NodeKernel):
     _function = _Products
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         if not is_whole(self.exponent) or self.exponent < 1:
             raise ValueError(f"exponent of Power must be 1, 2, 3, ..., got {self.exponent!r}")
@@ -309,7 +302,6 @@ class VonNeumann(NodeKernel):
         return [sk.Hyperparameter(found.name, "numeric", (min(low, 1e-3 * limit), min(high, limit)))]
 
     def range_start(self) -> float:
-        """See :class:`Kernel`."""
         start = super().range_start()
         return min(start, 0.5 / max(self._top, 1e-300))
 
@@ -321,7 +313,6 @@ class VonNeumann(NodeKernel):
         return float(self.operator.top if self.operator.decomposable else self.operator.high)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         top = self._top
         if number(self.beta) * top >= 1:

@@ -45,7 +45,7 @@ def mirror(K: NDArray[Any]) -> None:
 
 
 def check_finite(K: Array, complaint: str) -> Array:
-    """Raise for values beyond the floating range."""
+    """Raise for values beyond the floating-point range."""
     if not np.isfinite(K).all():
         raise ValueError(complaint)
     return K
@@ -195,7 +195,6 @@ class WeightedDegree(StringKernel):
     normalized: bool = False
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         if not is_whole(self.degree) or self.degree < 1:
             raise ValueError(f"degree of WeightedDegree must be 1, 2, 3, ..., got {self.degree!r}")

@@ -62,7 +62,6 @@ class GappySubsequence(StringKernel):
     decay_bounds: Any = (1e-2, 1.0)
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         if not is_whole(self.length) or self.length < 1:
             raise ValueError(f"length of GappySubsequence must be 1, 2, 3, ..., got {self.length!r}")

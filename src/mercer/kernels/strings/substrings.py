@@ -208,7 +208,6 @@ class Spectrum(StringKernel):
     frequencies: bool = False
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         check_length(self)
         check_choice(self, "frequencies", (True, False))
@@ -301,7 +300,6 @@ class Mismatch(StringKernel):
         return _DNA if self.alphabet is None else self.alphabet
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         super().validate()
         if not is_whole(self.length) or self.length < 1:
             raise ValueError(f"length of Mismatch must be 1, 2, 3, ..., got {self.length!r}")

@@ -1,4 +1,4 @@
-"""Columns of data frames and of arrays: which are asked for, what they hold, and their values."""
+"""Columns of data frames and arrays: selection, types and values."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def is_selector(columns: Any) -> bool:
 
 
 def find(columns: Any, X: Any, name: str) -> tuple[list[Any], list[int], bool]:
-    """Names of columns of a data frame, or positions in an array; positions; whether one is meant."""
+    """Names of columns of a data frame, or positions in an array; positions; whether it is one."""
     if callable(columns):
         if not is_frame(X):
             raise ValueError(
-                f"a selector of columns needs a data frame, and {name} is none; give positions"
+                f"a selector of columns needs a data frame, but {name} is not one; give positions"
             )
         columns = _chosen(columns, list(columns(X)), name)
     elif hasattr(columns, "meta"):  # an expression of polars
         if not hasattr(X, "with_columns"):
-            raise ValueError(f"{columns!r} selects columns of polars, and {name} is no such frame")
+            raise ValueError(f"{columns!r} selects columns of polars, but {name} is not a polars frame")
         columns = _chosen(columns, X.select(columns).columns, name)
     names = list(X.columns) if is_frame(X) else None
     places = None if names is None else {n: i for i, n in reversed(list(enumerate(names)))}
@@ -130,7 +130,7 @@ def _named(column: str, places: Places, name: str) -> int:
 class Block:
     """Some columns of a table: a data frame or array of them, their names or positions, and the table's.
 
-    ``single`` says that one column was asked for, not a list of one.
+    ``single`` says that one column was requested, not a list of one.
     """
 
     table: Any
@@ -140,7 +140,7 @@ class Block:
 
     @classmethod
     def of(cls, columns: Any, X: Any, name: str) -> Block:
-        """The columns that are asked for."""
+        """The requested columns."""
         X = as_rows(X, name)
         keys, places, single = find(columns, X, name)
         return cls(_take(X, places), keys, single, name)

@@ -39,26 +39,26 @@ class MultipleKernel(Kernel):
 
     ``k(x, y) = sum_i w_i k_i(x, y)`` with ``w_i >= 0``.  Machines, searches and
     :class:`~mercer.features.GramTransformer` learn the weights from training points and their targets,
-    anew in every training part of a cross-validation (:meth:`learnt_from`).  The parts learn what they
-    need first.  The total variance of the sum is then 1, and the weights of parts whose own is 1, such
-    as those of :class:`On`, sum to 1.
+    separately in every training part of a cross-validation (:meth:`learnt_from`).  The parts learn what
+    they need first.  The total variance of the sum is then 1, and the weights of parts of total
+    variance 1, such as those of :class:`On`, sum to 1.
 
     With C_i the centred Gram matrices of the parts, divided by their total variance, and Y the centred
     targets (indicators of the classes, or numbers), the objectives are
 
     - ``"alignment"``: the cosine between ``sum_i w_i C_i`` and ``Y Y'``, largest for the solution of a
-      problem of non-negative least squares [1]_.  Pairs of a point with itself do not count in the inner
-      product with ``Y Y'`` [2]_: a kernel that finds nothing in common is not aligned with anything;
+      problem of non-negative least squares [1]_. Pairs of a point with itself do not count in the
+      inner product with ``Y Y'`` [2]_: the identity is not aligned with anything;
     - ``"ridge"``: the least value of ``|Y - F|^2 / m + alpha |F|^2`` over the functions F of the kernel,
       which :class:`~mercer.machines.KernelRidge` minimises, with ``sum_i w_i = 1`` [3]_;
     - ``"hinge"``: the same with the hinge loss, which :class:`~mercer.machines.SVC` minimises, of each
       class against the others.  Both prefer few parts;
     - ``"loo"``: the squared errors of ridge regressions at points that are left out one by one, in
-      closed form and at the best of six ridges.  It begins with the best part alone.  A step gives some
-      weight to a further part, and is made only if the mean error falls by more than one standard error
-      of the differences.  So a part is added if it helps beyond noise, and not otherwise.
+      closed form and at the best of six ridges.  It begins with the best part alone.  A step gives
+      some weight to another part, and is taken only if the mean error falls by more than one standard
+      error of the differences.  So a part is added only if it helps beyond noise.
 
-    At most 1000 points, evenly spread, are looked at (400 with ``"loo"``).
+    At most 1000 evenly spread points are used (400 with ``"loo"``).
 
     Parameters
     ----------
@@ -102,7 +102,6 @@ class MultipleKernel(Kernel):
 
     @property
     def parts(self) -> tuple[sk.Kernel, ...]:
-        """See :class:`Kernel`."""
         return tuple(self.kernels)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -148,7 +147,6 @@ class MultipleKernel(Kernel):
         return np.vstack([part.bounds.reshape(-1, 2) for part in self.kernels])
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         parts = list(self.kernels)
         if not parts or not all(isinstance(part, Kernel) for part in parts):
             raise TypeError(f"kernels of MultipleKernel must be a list of kernels, got {self.kernels!r}")
@@ -176,7 +174,7 @@ class MultipleKernel(Kernel):
 
     def _check_targets(self, y: Any) -> None:
         if self.objective == "hinge" and _are_numbers(y):
-            raise ValueError("the hinge loss is for classes, and y holds numbers; use objective='ridge'")
+            raise ValueError("the hinge loss is for classes, but y holds numbers; use objective='ridge'")
 
     def scaled_to(
         self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
@@ -189,7 +187,7 @@ class MultipleKernel(Kernel):
         return scaled
 
     def weight_path(self, X: Any, y: Any) -> Array:
-        """Weights on the way from one part to all, an array of shape (steps, parts).
+        """Weights along the path from one part to all, an array of shape (steps, parts).
 
         For the alignment, the path of non-negative least squares with a penalty on the sum of weights
         that falls to zero: parts enter one by one, the best first.  For ``"loo"``, the steps.  For the
@@ -204,7 +202,6 @@ class MultipleKernel(Kernel):
         return _FEW if self.objective == "loo" else _ROWS
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         check_room(X, Y, matrices=3 + (2 * len(self.theta) if eval_gradient else 0))
         if not eval_gradient:
@@ -217,12 +214,10 @@ class MultipleKernel(Kernel):
         return total, np.concatenate(gradients, axis=2)
 
     def diag(self, X: Any) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         return sum(weight * part.diag(X) for weight, part in self._terms())
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         return sum(weight * part.matvec(X, Y, v) for weight, part in self._terms() if weight > 0)
 
@@ -274,7 +269,7 @@ class _Problem:
         """Look at some of the points."""
         y = np.asarray(y)
         if count(X) != len(y):
-            raise ValueError(f"X has {count(X)} points, and y has {len(y)} targets")
+            raise ValueError(f"X has {count(X)} points, but y has {len(y)} targets")
         y = _checked_targets(y)
         some = np.unique(np.linspace(0, len(y) - 1, min(len(y), most)).astype(np.intp))
         points, matrices, variances = _safe_indexing(X, some), [], []
@@ -309,7 +304,7 @@ class _Problem:
         return np.array([self._shares(step) for step in steps])
 
     def _shares(self, weights: Array) -> Array:
-        """Weights that sum to 1; equal ones if no part has to do with the targets."""
+        """Weights that sum to 1; equal ones if no part is related to the targets."""
         total = weights.sum()
         return weights / total if total > 0 else np.full(len(weights), 1 / len(weights))
 
@@ -328,7 +323,7 @@ class _Problem:
         return nnls(roots[:, None] * vectors[:, keep].T, (vectors[:, keep].T @ a) / roots)[0]
 
     def _descended(self, objective: str, alpha: float) -> Array:
-        """Weights of sum 1 that minimise what a machine minimises, by steps that never raise it.
+        """Weights of sum 1 that minimise the objective of a machine, by steps that never increase it.
 
         With the machine's functions ``f_i`` in the spaces of the parts, ``w_i`` becomes ``|f_i|``.
         """
@@ -385,7 +380,7 @@ class _Problem:
 
 
 def _between(K: Array) -> Array:
-    """A Gram matrix without the similarity of points with themselves, its rows centred without it."""
+    """A Gram matrix without its diagonal, with rows centred without it."""
     m = len(K)
     if m < 4:
         return K

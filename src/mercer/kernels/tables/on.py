@@ -54,19 +54,19 @@ class On(Kernel):
 
     Before that it is the kernel on the columns as they are, and the factor is 1.
 
-    Kernels such as :class:`TfIdf` and those on :class:`~mercer.spaces.Simplex` refuse a document without
-    a known word.  Here it is taken as one in which all words are alike, with a warning.
+    Kernels such as :class:`TfIdf` and those on :class:`~mercer.spaces.Simplex` refuse a document
+    without a known word.  Here it is treated as uniform, with a warning.
 
     Dates are refused unless ``dates`` says what they mean.  Missing values are refused by column and
-    row, unless ``prepare`` fills them in.  Identifiers, which are whole numbers or labels with a value
-    for each row, are refused as numbers and labels.
+    row, unless ``prepare`` fills them in.  Identifiers, whole numbers or labels that are different in
+    every row, are refused as numbers and labels.
 
     Parameters
     ----------
     columns : str, int, list of these, slice, mask or callable
-        As in scikit-learn's ``ColumnTransformer``: names of a data frame, positions, slices (of names
-        both ends count), or a selector such as ``make_column_selector``, of polars ``cs.numeric()``.
-        Names need a data frame.
+        As in scikit-learn's ``ColumnTransformer``: names of a data frame, positions, slices (slices of
+        names include both ends), or a selector such as ``make_column_selector`` or polars'
+        ``cs.numeric()``.  Names need a data frame.
     kernel : Kernel
         A kernel on rows of numbers or labels or, if ``columns`` is a single column, on strings, nodes or
         clouds.
@@ -78,7 +78,7 @@ class On(Kernel):
     size : {"variance", None}
         Whether the factor is learnt.
     factor : float, optional
-        What the kernel is multiplied by; learnt by default.
+        Factor of the kernel; learnt by default.
 
     Examples
     --------
@@ -111,7 +111,6 @@ class On(Kernel):
 
     @property
     def parts(self) -> tuple[sk.Kernel, ...]:
-        """See :class:`Kernel`."""
         return (self.kernel,)
 
     @property
@@ -146,7 +145,6 @@ class On(Kernel):
         return self.kernel.bounds
 
     def validate(self) -> None:
-        """See :class:`Kernel`."""
         if not isinstance(self.kernel, Kernel):
             raise TypeError(f"kernel of On must be one of mercer.kernels, got {self.kernel!r}")
         if not (self.prepare is None or self._transforms):
@@ -195,7 +193,6 @@ class On(Kernel):
         return points
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """See :class:`Kernel`."""
         if not eval_gradient:
             return self.multiple(1.0, X, Y)
         self.validate()
@@ -205,7 +202,6 @@ class On(Kernel):
         return self._sized(K), self._sized(gradient)
 
     def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         P, Q = self._pair(X, Y)
         factor *= self._factor
@@ -213,14 +209,12 @@ class On(Kernel):
             return self.kernel(P, Q) if factor == 1 else self.kernel.multiple(factor, P, Q)
 
     def diag(self, X: Any) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         points = self.points(X)
         with self._named_in_errors():
             return self._sized(self.kernel.diag(points))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        """See :class:`Kernel`."""
         self.validate()
         P, Q = self._pair(X, Y)
         v = check_vector(v, count(P if Q is None else Q))
@@ -228,15 +222,14 @@ class On(Kernel):
             return self._sized(self.kernel.matvec(P, Q, v))
 
     def explicit_features(self, X: Any) -> Any:
-        """See :class:`Kernel`."""
         found = self.kernel.explicit_features(self.points(X))
         return found if found is None else found * self._factor**0.5
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; those of the kernel, with the names of columns, words or labels.
 
-        Columns that the kernel does not tell apart are one contribution, all together; so is a single
-        column, where that of first order is not needed.
+        Columns that the kernel does not distinguish are one contribution together; so is a single
+        column, which needs no first-order contribution.
         """
         self.validate()
         P, Q = self.points(X, "X"), self.points(Y, "Y")
@@ -300,14 +293,14 @@ class On(Kernel):
         return K if self._factor == 1 else K * self._factor
 
     def _sized_by(self, points: Any) -> On:
-        """The kernel with the factor that the points give it; it is a copy already."""
+        """The kernel, already a copy, with the factor learnt from the points."""
         if self.size is None:
             return self
         with self._named_in_errors():
             size, variance = _size_and_variance(self.kernel, points)
         if size > 0 and variance <= _LEAST * size:
             warnings.warn(
-                f"{self.kernel!r} takes all training rows of {self.label} for the same; nothing can be "
+                f"{self.kernel!r} does not tell the training rows of {self.label} apart; nothing can be "
                 "learnt from these columns: leave them out, or use another kernel",
                 DegenerateKernelWarning,
                 stacklevel=5,
@@ -336,7 +329,7 @@ class On(Kernel):
 
     @contextmanager
     def _named_in_errors(self) -> Iterator[None]:
-        """Name the columns where points are refused, of which the kernel knows rows alone."""
+        """Add the columns to errors of the kernel, which knows only rows."""
         try:
             yield
         except (ValueError, TypeError) as error:
@@ -356,7 +349,7 @@ class On(Kernel):
         return preparation.scaler(self.kernel, with_mean=not sparse.issparse(block.table))
 
     def _refuse_identifiers(self, block: Block) -> None:
-        """Refuse identifiers as numbers and labels; texts, nodes and strings have a right to differ."""
+        """Refuse identifiers as numbers and labels; texts, nodes and strings may all differ."""
         space = self.kernel.point_space
         if self._transforms or (space is None and not self.kernel.requires_vector_input):
             return
@@ -401,7 +394,7 @@ class On(Kernel):
         return with_uniform_rows(points, empty, int(empty.sum()), block.name), empty
 
     def _raw(self, block: Block, *, lenient: bool = False) -> Any:
-        """Columns as a kernel or transformer takes them; missing values are refused unless lenient."""
+        """Columns for a kernel or transformer; missing values are refused unless lenient."""
         if block.numeric and (self.kernel.requires_vector_input or lenient):
             values = block.numbers()
             total = values.sum()
@@ -417,7 +410,7 @@ class On(Kernel):
             for key, kind in block.kinds.items():
                 if kind != "numbers":
                     raise ValueError(
-                        f"column {key!r} of {block.name} holds {kind}, and {self.kernel!r} takes "
+                        f"column {key!r} of {block.name} holds {kind}, but {self.kernel!r} takes "
                         f"numbers; for words of a text write On({key!r}, ...), for labels use "
                         "Heat(Categories())"
                     )

@@ -1,4 +1,4 @@
-"""Transformers that make points of a kernel of the columns of a table."""
+"""Transformers from columns of a table to points of a kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mercer.kernels.tables import frames
 
 
 def scaler(kernel: Any, with_mean: bool) -> StandardScaler | None:
-    """What brings columns of numbers to a common scale, for kernels of flat space."""
+    """The transformer that brings columns of numbers to a common scale, for kernels of flat space."""
     if kernel.parts:
         return next((s for s in (scaler(part, with_mean) for part in kernel.parts) if s), None)
     space = kernel.point_space
@@ -37,7 +37,7 @@ def fitted(transformer: Any, raw: Any, y: Any) -> FrozenEstimator:
 
 
 def transformed(transformer: Any, raw: Any) -> Any:
-    """What a fitted transformer makes of columns."""
+    """Columns transformed by a fitted transformer."""
     if type(transformer) is StandardScaler and isinstance(raw, np.ndarray) and raw.dtype.kind == "f":
         # What it does, without checks that take half the time of a small Gram matrix.
         if transformer.with_mean:

@@ -1,4 +1,4 @@
-"""Kernels of tables in few words."""
+"""Short descriptions of kernels of tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED, _LEAST = 3, 0.005
 
 
 def of_columns(kernel: Any) -> bool:
-    """Tell whether a kernel looks at some columns of a table."""
+    """Tell whether a kernel uses some columns of a table."""
     return bool(terms(kernel))
 
 

@@ -1,4 +1,4 @@
-"""What machines on landmarks share: rows, landmarks, sums over rows, predictions and certificates."""
+"""Base of machines on landmarks: rows, landmarks, sums over rows, predictions and certificates."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from mercer.rows import Block, ColumnCheck, RowSource, checkpoint_for, open_rows
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.statistics import Statistics, collect, weights_of
 
-#: Rows among which landmarks are chosen: so many of each, and at least so many.
+#: Rows among which landmarks are chosen: this many per landmark, and at least this many.
 _PER_LANDMARK, _LEAST = 10, 10_000
-#: With "auto": first and last number of landmarks, and what twice as many must improve, relatively.
+#: With "auto": first and last number of landmarks, and the relative improvement required of a
+#: doubling.
 _FIRST, _LAST, _PAYS = 250, 4000, 0.01
 
 
@@ -65,8 +66,8 @@ class LandmarkMachine(BaseEstimator, ABC):
         y : array of shape (m,), or (m, q) for a regression of several outputs
         sample_weight : array of shape (m,), optional
         checkpoint : path, optional
-            A file for the sums so far.  If a fit of the same machine to the same rows was stopped, it
-            resumes from there; when the fit is done, the file is deleted.
+            A file for intermediate sums, from which an interrupted fit of the same machine to the same
+            rows resumes; it is deleted when the fit is done.
         """
         check_labels(y)
         rows = self._rows(X, y, sample_weight)
@@ -104,11 +105,11 @@ class LandmarkMachine(BaseEstimator, ABC):
         return found
 
     def _tallied(self, rows: RowSource, kept: Checkpoint) -> RowSource:
-        """Rows with the weights that they count by, after a look at the targets."""
+        """Rows with their weights, after an inspection of the targets."""
         return rows
 
     def _weighted(self, rows: RowSource) -> RowSource:
-        """Rows with the weights that they counted by in the fit."""
+        """Rows with their weights in the fit."""
         return rows
 
     @property
@@ -141,14 +142,14 @@ class LandmarkMachine(BaseEstimator, ABC):
             check_positive(self, "alpha")
         if self.n_landmarks != "auto" and not (is_whole(self.n_landmarks) and self.n_landmarks > 0):
             raise ValueError(
-                f"n_landmarks must be a whole number from 1, or 'auto', got {self.n_landmarks!r}"
+                f"n_landmarks must be a whole number of at least 1, or 'auto', got {self.n_landmarks!r}"
             )
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ValueError("landmarks need a kernel that can be evaluated, not a precomputed matrix")
 
     @property
     def _opaque(self) -> bool:
-        """Whether points are left to the kernel, rather than rows of numbers."""
+        """Whether points are checked by the kernel, rather than as rows of numbers."""
         vectors = isinstance(self.kernel, str) or getattr(self.kernel, "requires_vector_input", False)
         return not vectors
 
@@ -166,12 +167,12 @@ class LandmarkMachine(BaseEstimator, ABC):
     def _collect(self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array]) -> Block:
         """Choose landmarks and sum up the rows; with "auto" until twice as many do not pay.
 
-        Returns the sample that landmarks were chosen of.
+        Returns the sample from which landmarks were chosen.
         """
         auto = self.n_landmarks == "auto"
         if auto and not rows.repeatable:
             raise ValueError(
-                "n_landmarks='auto' passes over the rows several times, and an iterator can be read "
+                "n_landmarks='auto' passes over the rows several times, but an iterator can be read "
                 "only once; give a list of blocks, or a number of landmarks"
             )
         kept.results.setdefault("size", _FIRST if auto else int(self.n_landmarks))
@@ -229,7 +230,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         return LandmarkFeatures(self.kernel_, self.landmarks_, self._whitening, self._opaque)
 
     def _state(self, dual: DualObjective, left_out: Array) -> None:
-        """Say what the landmarks cost at most, from sums over rows alone."""
+        """State a bound on what the landmarks cost, from sums over rows alone."""
         self._reached = dual.reached, dual.linear, dual.square, dual.factor
         self._certify(dual.certificate("safe", left_out))
 
@@ -254,15 +255,15 @@ class LandmarkMachine(BaseEstimator, ABC):
         grade: str = "sampled",
         n_rows: int = 1000,
     ) -> Certificate:
-        """Bracket the objective that all rows as landmarks would reach.
+        """Bracket the objective that would be reached with all rows as landmarks.
 
         Parameters
         ----------
         X, y, sample_weight
             What the machine was fitted to.
         grade : "sampled" or "exact"
-            From products with the kernel matrix at a sample of rows, with a standard error; or from one
-            product with the whole kernel matrix, which a sample of all rows is, too.
+            From products with the kernel matrix at a sample of rows, with a standard error; or from
+            one product with the whole kernel matrix, as with a sample of all rows.
         n_rows : int
             Size of the sample.
 
@@ -275,10 +276,10 @@ class LandmarkMachine(BaseEstimator, ABC):
         if grade not in ("sampled", "exact"):
             raise ValueError(f"grade must be 'sampled' or 'exact', got {grade!r}")
         if not is_whole(n_rows) or n_rows < 2:
-            raise ValueError(f"n_rows must be a whole number from 2, got {n_rows!r}")
+            raise ValueError(f"n_rows must be a whole number of at least 2, got {n_rows!r}")
         rows = self._weighted(self._rows(X, y, sample_weight, reset=False))
         if not rows.repeatable:
-            raise ValueError("certify passes over the rows again, and an iterator can be read only once")
+            raise ValueError("certify passes over the rows again, but an iterator can be read only once")
         dual = DualObjective(*self._reached)
         if grade == "exact":
             parts = [self._left_out(rows, block) for block in rows.blocks()]
@@ -293,7 +294,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         return self._certify(dual.certificate(grade, total * terms.mean(axis=0), errors))
 
     def _left_out(self, rows: RowSource, some: Block) -> Array:
-        """``a_i ((K - Khat) a)_i`` at some of the rows, by one pass over all of them."""
+        """``a_i ((K - Khat) a)_i`` at some of the rows, in one pass over all rows."""
         features, size = self._features, len(self._whitening)
         job = partial(_products, self, [features.near(some.X), some.X])
         found: Array = rows.total(job, "certificate", Checkpoint(), "product")
@@ -327,13 +328,13 @@ class LandmarkMachine(BaseEstimator, ABC):
 
 
 def _products(machine: LandmarkMachine, parts: list[Any], block: Block) -> Array:
-    """A block's part of products of kernel matrices with the dual coefficients, one below the other."""
+    """Contribution of a block to products of kernel matrices with the dual coefficients, stacked."""
     coefficients = machine._dual(block)
     return np.concatenate([products(machine.kernel_, p, block.X, coefficients) for p in parts])
 
 
 def _counting(block: Block) -> int:
-    """Number of rows that count."""
+    """Number of rows of positive weight."""
     return len(block.y) if block.weight is None else int(np.count_nonzero(block.weight))
 
 

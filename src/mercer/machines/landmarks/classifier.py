@@ -58,9 +58,9 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     the gap is that of the hinge loss itself.  ``SVC(kernel, C)``, and with squared hinge loss
     scikit-learn's ``LinearSVC(C)``, have ``alpha = 1 / (2 C)``.
 
-    Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in the
-    first pass, at most ``O(q m M^2)`` in each further one; memory for ``q M^2`` numbers and blocks of M
-    columns.
+    Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in
+    the first pass, at most ``O(q m M^2)`` in each later one; memory for ``q M^2`` numbers and blocks
+    of M columns.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     tol : float
         Largest relative duality gap, of losses other than the squared one.
     max_iter : int
-        Most Newton steps on all rows, for losses other than the squared one.
+        Largest number of Newton steps on all rows, for losses other than the squared one.
     random_state : int, RandomState or None
         See :class:`LandmarkRegressor` for parameters that are not described here.
 
@@ -85,7 +85,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     alpha_ : float
     landmarks_ : points
     dual_coef_ : array of shape (M,) or (M, q)
-        Coefficients c of the second of two classes, or of each class.
+        Coefficients c for the second of two classes, or for each class.
     intercept_ : array of shape (1,) or (q,)
         Biases.
     kernel_ : Kernel
@@ -144,12 +144,12 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         if isinstance(self.alpha, str) and self.loss != "squared":
             raise ValueError(f"alpha='auto' goes with loss='squared', not with loss={self.loss!r}")
         if not is_whole(self.max_iter) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be a whole number from 1, got {self.max_iter!r}")
+            raise ValueError(f"max_iter must be a whole number of at least 1, got {self.max_iter!r}")
 
     def _tallied(self, rows: RowSource, kept: Checkpoint) -> RowSource:
         if not rows.repeatable:
             raise ValueError(
-                "LandmarkClassifier passes over the rows several times, and an iterator can be read "
+                "LandmarkClassifier passes over the rows several times, but an iterator can be read "
                 "only once; give a list of blocks, ParquetBlocks or arrays"
             )
         tally = rows.total(LabelTally.of, "labels", kept, "labels")
@@ -203,11 +203,11 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self._calibrate(np.concatenate(values), sample)
 
     def _calibrate_margins(self, state: NewtonState, rows: RowsInMemory, sample: Block) -> None:
-        """Sigmoids from the rows of the sample left out, each by one Newton step.
+        """Sigmoids from leave-one-out values of the sample, each by one Newton step.
 
-        A row of slope s and curvature c, without which the Hessian H is less by ``w c phi phi'``, moves
-        its own value by ``w s h / (1 - w c h)`` with ``h = phi' H^-1 phi``.  The loss is smooth enough
-        that rows other than those at the margin count in H.
+        Removing a row of slope s and curvature c reduces the Hessian H by ``w c phi phi'`` and changes
+        the row's own value by ``w s h / (1 - w c h)`` with ``h = phi' H^-1 phi``.  The loss is smooth
+        enough that not only rows at the margin count in H.
         """
         wide = replace(
             state,
@@ -223,7 +223,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self._calibrate(own - rows.y * w * terms.slope * h / left, sample)
 
     def _calibrate(self, values: Array, sample: Block) -> None:
-        """Sigmoids of decision values that rows of the sample have without them."""
+        """Sigmoids of leave-one-out decision values of the sample."""
         weights, positive = weights_of(sample), self._signs(sample) > 0
         outputs = zip(values.T, positive.T, strict=True)
         self.sigmoids_ = np.array([fit_sigmoid(own, side, weights) for own, side in outputs])
@@ -288,7 +288,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         return w * y * slopes * np.where(y > 0, *self._sides)
 
     def decision_function(self, X: Any) -> Any:
-        """Values of f and bias: of the second of two classes, or of each class; shape (m,) or (m, q)."""
+        """Values of f plus bias for the second of two classes, or for each class; (m,) or (m, q)."""
         check_is_fitted(self)
         wide = () if len(self.classes_) == 2 else (len(self.classes_),)
         return self._apply("_decisions", X, (float, *wide))
@@ -309,9 +309,9 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes, shape (m, q).
 
-        Of logistic loss those of the model; of other losses a sigmoid of decision values, fitted to
-        rows of the sample as they are decided without them: exactly for squared loss, by one Newton
-        step for hinge losses.  Those of several classes are divided by their sum.
+        For logistic loss they are those of the model.  For other losses they are a sigmoid of decision
+        values, fitted to leave-one-out values of the sample: exact ones for squared loss, by one
+        Newton step for hinge losses.  Probabilities of several classes are divided by their sum.
         """
         check_is_fitted(self)
         return self._apply("_probabilities", X, (float, len(self.classes_)))

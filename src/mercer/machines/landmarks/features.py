@@ -41,7 +41,7 @@ class LandmarkFeatures:
     whitening : array of shape (M, M)
         ``L^-1``, lower triangular.
     opaque : bool
-        Whether only the kernel knows what points are.
+        Whether points are checked by the kernel alone.
     """
 
     kernel: Any
@@ -52,7 +52,7 @@ class LandmarkFeatures:
 
     @classmethod
     def of(cls, kernel: Any, sample: Block, pivots: Index, L: Array, opaque: bool) -> LandmarkFeatures:
-        """Features of the landmarks that some rows of a sample are; ``L L'`` is their kernel matrix."""
+        """Features with some rows of a sample as landmarks; ``L L'`` is their kernel matrix."""
         whitening = solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False)
         return cls(kernel, taken(sample.X, pivots), whitening, opaque)
 
@@ -63,19 +63,19 @@ class LandmarkFeatures:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A text that other features do not have."""
+        """A text that identifies the features."""
         parts = (repr(self.kernel), joblib.hash(self.points), joblib.hash(self.whitening))
         return hashlib.sha256(";".join(map(str, parts)).encode()).hexdigest()
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """Points, checked by the kernel, which names the row that is wrong."""
+        """Points, checked by the kernel, whose errors name the row."""
         check_points(self.kernel, X, name)
         return X
 
     def write(self, rows: Any, out: Any) -> Any:
-        """Write the features at rows; returns what they leave out of k(x, x), shape (m, 1).
+        """Write the features at rows; returns the part of k(x, x) that they omit, shape (m, 1).
 
-        Where a device has no memory left, rows are taken in halves.
+        If a device runs out of memory, rows are split in halves.
         """
         try:
             return self._write(rows, out)
@@ -94,7 +94,7 @@ class LandmarkFeatures:
         return xp.where(left > 0, left, xp.zeros_like(left))[:, None]
 
     def sums(self, rows: Any, outputs: int, beside: Any = None) -> RowSums:
-        """Where sums over rows are collected."""
+        """An accumulator of sums over rows."""
         return ProductSums(self, rows, outputs, beside)
 
     def lanes(self, rows: Any) -> int:
@@ -107,16 +107,16 @@ class LandmarkFeatures:
         return least if self.opaque else engine_for(rows).rows_at_once(rows, least, self.size)
 
     def buffer(self, rows: Any) -> Any:
-        """Room for the features at so many rows."""
+        """Buffer for the features at that many rows."""
         return filled((min(self.height(rows), count(rows)), self.size), 0.0, rows)
 
     def near(self, rows: Any) -> Any:
-        """The landmarks where the rows live."""
+        """The landmarks on the device of the rows."""
         return self.points if self.opaque else placed(self.points, rows)
 
 
 def check_points(kernel: Any, X: Any, name: str) -> None:
-    """Let the kernel name a row that is wrong, in a block of this name."""
+    """Let the kernel check the points of a block of this name."""
     try:
         _diagonal(kernel, X)
     except (ValueError, TypeError) as error:

@@ -18,16 +18,17 @@ from mercer.rows import Block
 from mercer.rows.blocks import taken
 from mercer.rows.statistics import weights_of
 
-#: Rows of less curvature times width are far from the bend of the loss: the Hessian leaves them out.
+#: Rows with a smaller curvature times width are far from the bend of the loss and ignored in the
+#: Hessian.
 _NEAR = 1e-12
 
 
 class Terms(NamedTuple):
-    """A loss at margins z: its value, and what is minimised in its place, with derivatives.
+    """A loss at margins z: its value, and the smoothed loss that is minimised, with derivatives.
 
-    ``slope`` is minus the first derivative, a dual coefficient; ``dual`` is what it adds to the dual
-    objective, and ``excess`` to the duality gap at the minimum.  ``drift`` is the derivative of the
-    slope by the logarithm of the width.
+    ``slope`` is minus the first derivative, a dual coefficient; ``dual`` is its contribution to the
+    dual objective, and ``excess`` that to the duality gap at the minimum.  ``drift`` is the derivative
+    of the slope with respect to the logarithm of the width.
     """
 
     value: Any
@@ -41,7 +42,7 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class MarginLoss(ABC):
-    """A convex loss of margins, with a width h, which may be one of each output.
+    """A convex loss of margins with a width h, which may differ between outputs.
 
     Parameters
     ----------
@@ -116,13 +117,13 @@ class LossSums:
     Attributes
     ----------
     values, smooth, excess : arrays of shape (q,)
-        Of the loss, of what is minimised in its place, and of what that adds to the duality gap.
+        Of the loss, of the smoothed loss, and of its contribution to the duality gap.
     dual, squares : arrays of shape (2, q)
         Of the dual terms and of squared slopes, for positive and for negative rows.
     linear : array of shape (2, M + 1, q)
         Of slopes times phi, for positive and for negative rows.
     drift : array of shape (M + 1, q)
-        Of derivatives by the logarithm of the width, of slopes times ``y phi``.
+        Of derivatives, with respect to the logarithm of the width, of slopes times ``y phi``.
     hessian : array of shape (q, M + 1, M + 1)
         Of curvatures times ``phi phi'``, of the outputs that are still open.
     """
@@ -141,7 +142,7 @@ class LossSums:
         return LossSums(*parts)
 
     def objective(self, b: Array, alpha: float) -> Array:
-        """What is minimised, ``sum w loss + alpha |b|^2``; the bias is the last row of b."""
+        """The objective ``sum w loss + alpha |b|^2``; the bias is the last row of b."""
         return self.smooth + alpha * (b[:-1] ** 2).sum(axis=0)
 
     def gradient(self, b: Array, alpha: float) -> Array:
@@ -152,7 +153,7 @@ class LossSums:
 
     @property
     def balance(self) -> Array:
-        """Factors of the slopes of positive and of negative rows that make them add up to the same."""
+        """Factors of the slopes of positive and of negative rows that make their sums equal."""
         totals = self.linear[:, -1]
         return np.minimum(1.0, totals[::-1] / np.maximum(totals, 1e-300))
 
@@ -187,7 +188,7 @@ def loss_sums(loss: MarginLoss, phi: Any, y: Any, w: Any, b: Any, open_outputs: 
 
 
 def _curved(phi: Any, curvature: Any, near: Any) -> Any:
-    """The sum of curvatures times ``phi phi'`` over rows that are near; others move the bias only."""
+    """The sum of curvatures times ``phi phi'`` over rows near the bend; others affect the bias only."""
     xp = array_namespace(phi)
     rows = xp.nonzero(near)[0]
     scaled = xp.take(phi, rows, axis=0) * xp.sqrt(xp.take(curvature, rows))[:, None]
@@ -198,7 +199,7 @@ def _curved(phi: Any, curvature: Any, near: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class LossPass:
-    """A block's part of the sums, at coefficients b."""
+    """Contribution of a block to the sums, at coefficients b."""
 
     features: LandmarkFeatures
     signs: Callable[[Block], Array]

@@ -26,7 +26,7 @@ _FLAT, _TRIALS = 0.1, 30
 
 @dataclass(frozen=True, eq=False)
 class NewtonState:
-    """Where the method is.
+    """State of the method.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class NewtonState:
 
 @dataclass(frozen=True, eq=False)
 class NewtonSolution:
-    """Where the method ended, with the sums there."""
+    """Final state of the method, with the sums there."""
 
     state: NewtonState
     sums: LossSums
@@ -129,7 +129,7 @@ def minimise(
 def _newton_step(
     sums: LossSums, b: Array, alpha: float, outputs: NDArray[np.bool_]
 ) -> tuple[Array, Array, Array]:
-    """The step of some outputs, how their minima move with log(width), and what the step promises."""
+    """The step of some outputs, how their minima move with log(width), and the predicted gain."""
     gradient = sums.gradient(b, alpha)
     both = np.zeros((2, *b.shape))
     for k in np.flatnonzero(outputs):

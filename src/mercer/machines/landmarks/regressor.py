@@ -20,13 +20,14 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
 
     Minimises ``U = sum_i w_i (y_i - f(x_i))^2 + alpha |f|^2`` over ``f = sum_j c_j k(z_j, .)``.  The
     landmarks z_j are chosen among a sample of rows by randomly pivoted Cholesky factorisation.  One
-    pass over the rows sums up ``Phi'Phi``, ``Phi'y`` and what the landmarks leave out of k(x, x); the
-    solution for every ``alpha`` and all outputs follows from one eigendecomposition of these sums.
+    pass over the rows sums up ``Phi'Phi``, ``Phi'y`` and the part of k(x, x) that the landmarks omit;
+    the solution for every ``alpha`` and all outputs follows from one eigendecomposition of these sums.
 
-    With all rows as landmarks the objective would be at least ``U^2 / (U + alpha e)``, where
-    ``e = a'(K - Khat) a``, Khat is the kernel matrix as landmarks see it, and ``a_i = w_i r_i / alpha``
-    are residuals.  ``certificate_`` says what that comes to: by a bound of e from the pass alone, which
-    is safe and often wide; after :meth:`certify` by an estimate with a standard error, or by e itself.
+    With all rows as landmarks the objective would be at least ``U^2 / (U + alpha e)``, where ``e =
+    a'(K - Khat) a``, Khat is the Nystroem approximation of the kernel matrix, and ``a_i = w_i r_i /
+    alpha`` are scaled residuals.  ``certificate_`` states the resulting bound: after the fit from a
+    bound on e, which is safe and often wide; after :meth:`certify` from an estimate of e with a
+    standard error, or from e itself.
 
     Cost for m rows and M landmarks: ``m M`` kernel values, ``O(m M^2)`` operations, and memory for
     ``M^2`` numbers and blocks of ``M`` columns.
@@ -36,19 +37,20 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     kernel : Kernel, callable, "rbf" or "linear"
         "rbf" is the Gaussian kernel with scikit-learn's ``gamma="scale"`` at the sample.
     n_landmarks : int or "auto"
-        The most landmarks; fewer are used where fewer span all rows.  "auto" starts with 250 and doubles
-        the number, to 4000 at most, until this improves the objective by less than 1 %; each number
+        Largest number of landmarks; fewer are used if they span all rows.  "auto" starts with 250 and
+        doubles the number, up to 4000, until this improves the objective by less than 1 %; each number
         takes a pass over the rows.
     alpha : float or "auto"
         Weight of the squared norm.  "auto" minimises the score of generalised cross-validation,
         ``|y - f|^2 / (1 - df / m)^2`` with ``df`` degrees of freedom, over rows that are not landmarks;
         it follows from the sums.
     scale : float, optional
-        Scale the kernel to the sample: the median similarity of distinct points; see
+        Scale the kernel so that this is the median similarity of distinct points of the sample; see
         :meth:`~mercer.kernels.Kernel.scaled_to`.
     bias : bool
-        Add a constant to f, which is not penalised.  Without it f is drawn to zero, as that of
-        :class:`KernelRidge`: set it for targets that are far from zero, such as prices or temperatures.
+        Add a constant to f, which is not penalised.  Without it f is shrunk towards zero, as in
+        :class:`KernelRidge`: use it for targets that are far from zero, such as prices or
+        temperatures.
     random_state : int, RandomState or None
         Seed of the sample and the landmarks.
 
@@ -66,9 +68,9 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     objective_ : float
         The objective U, summed over outputs.
     bounds_ : tuple of float
-        Bounds of the objective with all rows as landmarks.
+        Bounds on the objective with all rows as landmarks.
     certificate_ : str
-        What more landmarks would improve, in words.
+        A bound on what more landmarks would improve.
     statistics_ : Statistics
         The sums over rows.
 
@@ -122,7 +124,7 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
         return sample
 
     def refit(self, alpha: float | str) -> Self:
-        """Solve for another ``alpha`` from the sums that are kept; no rows are needed."""
+        """Solve for another ``alpha`` from the stored sums; no rows are needed."""
         check_is_fitted(self)
         self.alpha = alpha
         self._validate()
@@ -147,8 +149,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     def predict(self, X: Any) -> Any:
         """Predicted values, of shape (m,) or (m, q).
 
-        For Dask arrays and data frames the answer is a Dask array, not computed yet; for tensors, a
-        tensor on their device.
+        For Dask arrays and data frames the result is a lazy Dask array; for tensors, a tensor on their
+        device.
         """
         check_is_fitted(self)
         shape = () if self._one_output else self.dual_coef_.shape[1:]

@@ -13,13 +13,14 @@ from mercer.machines.program import Array
 from mercer.rows.statistics import Statistics
 
 _EPS, _TINY = float(np.finfo(float).eps), 1e-300
-#: Logarithm of the least alpha that is tried, relative to the largest eigenvalue, and how many are.
+#: Logarithm of the least alpha that is tried, relative to the largest eigenvalue, and number of
+#: trials.
 _LEAST, _TRIED = -12, 79
 
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    """Coefficients of features, biases, the dual objective, and what landmarks leave out at most."""
+    """Coefficients of features, biases, the dual objective, and a bound on what landmarks omit."""
 
     coefficients: Array
     bias: Array
@@ -40,11 +41,11 @@ class RidgeSums:
     squares : array of shape (q,)
         Sum of ``w y^2``.
     left : float
-        Sum of w times what the features leave out of k(x, x).
+        Sum of w times the part of k(x, x) that the features omit.
     means : pair of arrays of shape (M,) and (q,)
         Means of features and targets; zeros where there is no bias.
     rows : float
-        Sum of the weights, less one where there is a bias.
+        Sum of the weights, minus one if there is a bias.
     """
 
     gram: Array
@@ -86,11 +87,11 @@ class RidgeSums:
         return ((phi - self.means[0]) @ vectors) ** 2 @ (1 / (values + alpha))
 
     def best_alpha(self, phi: Array, y: Array, w: Array) -> float:
-        """The alpha of least generalised cross-validation, ``|y - f|^2 / (1 - df / m)^2``.
+        """The alpha that minimises the score of generalised cross-validation.
 
-        ``df = sum v / (v + alpha)`` for eigenvalues v of the Gram matrix, and m is the sum of weights.
-        Landmarks are followed more closely than other rows: their parts of all three sums are left out,
-        unless they are most of the rows.
+        The score is ``|y - f|^2 / (1 - df / m)^2`` with ``df = sum v / (v + alpha)`` for eigenvalues v
+        of the Gram matrix, and m the sum of weights.  Landmarks are fitted more closely than others, so
+        their parts of all three sums are omitted, unless they are most of the rows.
 
         Parameters
         ----------

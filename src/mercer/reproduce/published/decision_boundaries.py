@@ -79,7 +79,7 @@ def fitted(kernels: list[Kernel], X: Array, y: Classes, seed: int) -> KernelSear
 
 
 def run(context: Context) -> Result:
-    """Figure 1 of the paper, and what it is to show."""
+    """Figure 1 of the paper, and measurements of what it illustrates."""
     rng = np.random.default_rng(context.seed)
     tested = TESTED // 10 if context.quick else TESTED
     machines: dict[tuple[str, str], KernelSearchCV] = {}

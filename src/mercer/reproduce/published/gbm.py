@@ -367,8 +367,8 @@ EXPERIMENT = Experiment(
         "release that was not found.  Calls are far fewer: ZMYM4 is mutated in 3 samples here and in "
         "33 there.  The paper keeps genes with at least one mutation per ten samples, 439; that rule "
         "leaves 35 here, so genes mutated in at least 11 samples are kept, 420.  ADGRB3 is called "
-        "BAI3 here.  Samples without any mutation in the features are left out, because they are no "
-        "point of the simplex.  Imputable are genes with an area under the curve above 60 % (linear "
+        "BAI3 here.  Samples without any mutation in the features are ignored, because they are not "
+        "points of the simplex.  Genes are imputable if the area under the curve is above 60 % (linear "
         "machine, C = 1, 5 folds), as in the paper, which has 102.  Genes other than the five have "
         "one run, not five."
     ),

@@ -156,16 +156,7 @@ def report(
         ]
         for size, rates in found.items()
     }
-    return of_cells(cells, fewer, by_c, repeats=next(iter(found.values()))[0].size // FOLDS)
-
-
-def of_cells(
-    cells: dict[int, list[Measured]],
-    fewer: dict[int, int],
-    by_c: dict[tuple[str, str], Array],
-    repeats: int,
-) -> Result:
-    """The same from rates with their intervals."""
+    repeats = next(iter(found.values()))[0].size // FOLDS
     over = f"mean over {FOLDS} folds{f' and {repeats} repeats' if repeats > 1 else ''}"
     table = Table(
         "Table 1: misclassification", ["pixels", "fewer in", *KERNELS],
@@ -240,15 +231,15 @@ EXPERIMENT = Experiment(
         'M. Cuturi, "Kernels for measures defined on the Gram matrix of their support", 2009, Table 1.'
     ),
     differs=(
-        "The paper does not say what is black, what becomes of images with fewer black pixels, how C "
-        "was chosen, which images it drew, or whether its width w is in exp(-r²/2w²) or in "
+        "The paper does not say which pixels are black, how images with fewer black pixels are treated, "
+        "how C was chosen, which images were drawn, or whether its width w is in exp(-r²/2w²) or in "
         "exp(-r²/w²).  Here it is the first, a pixel is black above half of the full intensity, "
         "images with fewer keep all they have, C is chosen from 1 to 10⁵ (divided by the mean of "
         "k(x, x)) inside each training part, and 100 images of each digit are drawn from MNIST's test "
-        "part.  The paper does not normalise its kernels; normalised ones stand beside them.  The trace "
-        "kernel has the centred matrix, which the paper's formula drops and its theory wants.  The "
-        "mixture moment is computed in closed form, not as a series.  The Gaussian embedding and the "
-        "table of readings are additions."
+        "part.  The paper does not normalise its kernels; normalised ones are shown beside them.  The "
+        "trace kernel has the centred matrix, which the paper's formula omits and its theory needs.  "
+        "The mixture moment is computed in closed form, not as a series.  The Gaussian embedding and "
+        "the table of readings are additions."
     ),
     run=run,
     files=(IMAGES, LABELS),

@@ -64,10 +64,10 @@ def slope(n: int, order: int) -> float:
     return float(np.polyfit(np.log(times[clear]), np.log(errors[clear]), 1)[0])
 
 
-def second(d: int, theta: Array) -> Array:
-    """``u_2 / u_0`` from the recursion."""
-    near = corrections(d, 2, 1 - np.cos(np.minimum(theta, np.pi / 2)))[1][0]
-    far = corrections(d, 2, 1 + np.cos(np.maximum(theta, np.pi / 2)))[1][1]
+def coefficient(d: int, k: int, theta: Array) -> Array:
+    """``u_k / u_0`` from the recursion."""
+    near = corrections(d, k, 1 - np.cos(np.minimum(theta, np.pi / 2)))[k - 1][0]
+    far = corrections(d, k, 1 + np.cos(np.maximum(theta, np.pi / 2)))[k - 1][1]
     return np.asarray(np.where(theta < np.pi / 2, near, far), dtype=float)
 
 
@@ -90,7 +90,7 @@ def run(context: Context) -> Result:
     ]
     angles = np.array([0.05, 0.1, 0.2, 0.5, 1.0])
     limit = float(diagonal(D, 2)[2])
-    right, printed = second(D, angles), second_as_printed(D, angles)
+    right, printed = coefficient(D, 2, angles), second_as_printed(D, angles)
     tables = [
         Table(
             f"Error at equal points, n = {N}", ["order k", "error falls like t to the power"],
@@ -127,17 +127,10 @@ def run(context: Context) -> Result:
     return Result(tables, claims, {"orders": figure})
 
 
-def first(d: int, theta: Array) -> Array:
-    """``u_1 / u_0``, by Equation 5 of the paper, and from the recursion where that cancels."""
-    near = corrections(d, 1, 1 - np.cos(np.minimum(theta, np.pi / 2)))[0][0]
-    far = corrections(d, 1, 1 + np.cos(np.maximum(theta, np.pi / 2)))[0][1]
-    return np.asarray(np.where(theta < np.pi / 2, near, far), dtype=float)
-
-
 def shapes() -> list[Claim]:
     """What the paper says of the shapes of u_1/u_0 and of the expansion near the source."""
     theta = np.linspace(0.01, 3.13, 400)
-    ratios = {d: first(d, theta) for d in (1, 2, 3, 4, 9, 99)}
+    ratios = {d: coefficient(d, 1, theta) for d in (1, 2, 3, 4, 9, 99)}
     rising = bool((np.diff(ratios[2]) > 0).all()) and ratios[2][-1] > 10 * ratios[2][0]
     falling = all((np.diff(ratios[d]) < 0).all() and ratios[d][-1] < -ratios[d][0] for d in (4, 9, 99))
     special = max(np.abs(ratios[1]).max(), np.abs(ratios[3] - 1).max())
@@ -227,7 +220,7 @@ def _draw_reach(ax: Axes, colors: Any, dimensions: NDArray[Any]) -> None:
 
 def _draw_second(ax: Axes) -> None:
     theta = np.linspace(0.02, 2.6, 400)
-    printed, right = second_as_printed(D, theta), second(D, theta)
+    printed, right = second_as_printed(D, theta), coefficient(D, 2, theta)
     ax.plot(np.degrees(theta), printed, "--", color="#D55E00", lw=2, label="as published")
     ax.plot(np.degrees(theta), right, color="black", lw=2.5, label="from the recursion")
     limit = float(diagonal(D, 2)[2])

@@ -151,7 +151,7 @@ EXPERIMENT = Experiment(
     source=f"{SOURCE}, Table 4.",
     differs=(
         "The paper has 91 Financials and 64 Information Technology stocks, we have 92 and 63 (list of "
-        "July 2016, when Financials contained Real Estate), 155 as well.  The price vendor is another, "
+        "July 2016, when Financials contained Real Estate), also 155.  The price vendor is different, "
         "and prices are not adjusted for dividends.  The paper names neither its grids nor the seed of "
         "its folds and reports one run; ours are five runs with other folds.  Subsampling takes every "
         "second, third, fourth and fifth day, which gives the published numbers of features."

@@ -358,8 +358,8 @@ EXPERIMENT = Experiment(
         "The paper does not name its grids of C, width and time; ours have five values of C (0.1 to "
         "1000, divided by the mean of k(x, x)), six widths (0.25 to 8 median distances), six times of "
         "the parametrix (0.05 to 2) and six of the exact kernel (0.3 to 2 in units of log(n)/n).  Each "
-        "of the five runs draws representatives and folds anew.  Without the header one page has none "
-        "of the 375 words and is left out.  Nested scores, the header-free pages and the test on other "
+        "of the five runs draws new representatives and folds.  Without the header one page has none of "
+        "the 375 words and is ignored.  Nested scores, the header-free pages and the test on other "
         "pages are not in the paper."
     ),
     run=run,

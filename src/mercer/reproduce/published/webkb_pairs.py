@@ -213,12 +213,11 @@ EXPERIMENT = Experiment(
     title="WebKB: faculty against course and student",
     source='J. Lafferty, G. Lebanon, "Information diffusion kernels", NIPS 15, 2003, Figure 2.',
     differs=(
-        "The paper shows curves without numbers, so there is nothing to put beside ours but what it "
-        "says of them.  Its vocabulary, its training sizes and its C are not named.  Ours: 19188 words "
-        "that are in two pages at least, frequencies that sum to one for all kernels, 40 to 600 "
-        "training pages drawn from the training part of each of 20 stratified folds, and five values of "
-        "C, of which each kernel has the best, like its width or time.  The exact heat kernel is an "
-        "addition."
+        "The paper shows curves without numbers, so ours can only be compared with what it says about "
+        "them.  It does not name its vocabulary, training sizes and C.  Ours: 19188 words that occur in "
+        "at least two pages, frequencies that sum to one for all kernels, 40 to 600 training pages "
+        "drawn from the training part of each of 20 stratified folds, and the best of five values of C "
+        "for each kernel, as for its width or time.  The exact heat kernel is an addition."
     ),
     run=run,
     files=(COUNTS,),

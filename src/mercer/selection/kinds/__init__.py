@@ -1,4 +1,4 @@
-"""Kinds of data, and the one place that decides which kind some data is."""
+"""Kinds of data, and the one place that decides of which kind data is."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KINDS: list[Kind] = [Nodes(), Mixed(), Strings(), Clouds(), Rows()]
 
 
 def register(kind: Kind) -> None:
-    """Register a kind: in place of the one with the same name, or else before all others."""
+    """Register a kind; it replaces one of the same name, or else is asked before all others."""
     names = [other.name for other in _KINDS]
     place = names.index(kind.name) if kind.name in names else 0
     _KINDS[place : place + (kind.name in names)] = [kind]
@@ -72,7 +72,7 @@ def kind_called(name: str) -> Kind:
 
 
 def kind_by_options(given: Mapping[str, Any]) -> Kind:
-    """The kind that the options of the command name; raise if they contradict each other."""
+    """The kind that the options of the command select; raise if they contradict each other."""
     named = [kind for kind in _KINDS if kind.option in given]
     if len(named) > 1:
         options = " and ".join(f"--{option}" for option in given if option in {k.option for k in named})

@@ -31,9 +31,9 @@ class Variant:
     name: str
     parts: tuple[Kernel, ...]
     similarities: tuple[float, ...] = ()
-    #: Whether it takes points as they are, without a geometry of their own.
+    #: Whether it ignores the geometry of the points.
     plain: bool = False
-    #: Whether it is a rival only where there are no other kinds of columns.
+    #: Whether it is compared only if there are no other kinds of columns.
     alone: bool = False
 
     @property
@@ -74,7 +74,7 @@ def _names(own: list[Column]) -> list[str]:
 
 
 def _median() -> SimpleImputer:
-    """Fill in medians; zero where a training part has no value at all."""
+    """Fill in medians; zero if a training part has no value at all."""
     return SimpleImputer(strategy="median", keep_empty_features=True)
 
 
@@ -126,7 +126,7 @@ def _labels(frame: Any, own: list[Column]) -> list[Variant]:
 
 
 def _text(frame: Any, own: list[Column]) -> list[Variant]:
-    """Counts and tf-idf of the same words as rivals."""
+    """Counts and tf-idf of the same words, as alternatives."""
 
     def of(kernel: Kernel, vectoriser: type) -> tuple[Kernel, ...]:
         return tuple(On(c.name, kernel, vectoriser(**_options(c, vectoriser))) for c in own)

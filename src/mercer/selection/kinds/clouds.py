@@ -53,7 +53,6 @@ class Clouds(Kind):
         return weighted or depth(first) > 1
 
     def candidates(self, X: Any, space: Any = "auto") -> Candidates:
-        """See :class:`Kind`."""
         try:
             clouds = check_clouds(X, "X", vectors=True, rescale=False)
         except ValueError as error:
@@ -102,5 +101,4 @@ class Clouds(Kind):
         return f"coordinates: {', '.join(table.columns)}"
 
     def id_column(self, roles: ColumnRoles) -> str:
-        """See :class:`Kind`."""
         return str(roles.get("cloud", "row"))

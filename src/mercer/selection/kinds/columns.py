@@ -56,7 +56,7 @@ def recognised(frame: Any, given: Mapping[str, Any] | None = None) -> list[Colum
     ----------
     frame : DataFrame
     given : mapping, optional
-        Kinds of some columns, by name, where they are not to be recognised; for a text also a
+        Kinds of some columns, by name, which are then not recognised; for a text also a
         ``CountVectorizer`` that counts its words.
 
     Examples
@@ -115,7 +115,7 @@ def _given(name: str, kind: Any, column: Any) -> Column:
 
 
 def _names_rows(name: str, values: Any) -> bool:
-    """Whether labels would tell nothing, because rows hardly share any."""
+    """Whether labels are useless because hardly any two rows share one."""
     if _is_number(values):
         return identifies(values, name, labels=True)
     return len(values) > 0 and values.nunique() > _UNIQUE * len(values)
@@ -171,7 +171,7 @@ def _kind_of_text(name: str, values: Any, different: int) -> tuple[str, str]:
 
 
 def _places(found: list[Column], frame: Any, given: Mapping[str, Any]) -> list[Column]:
-    """Take a latitude and a longitude, known by name and range, as coordinates of a place."""
+    """Recognise a latitude and a longitude by name and range as coordinates of a place."""
     pair = []
     for pattern, largest in _PLACES.values():
         own = [c for c in found if c.kind == "number" and c.name not in given and pattern.search(c.name)]

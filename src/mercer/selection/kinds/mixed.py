@@ -77,7 +77,7 @@ class Mixed(Kind):
     ) -> Candidates:
         """See :class:`Kind`; columns gives the kinds of some columns, see :func:`recognised`."""
         if not is_frame(X):
-            raise ValueError("columns have kinds in a data frame only, and X is none")
+            raise ValueError("columns have kinds only in a data frame, and X is not one")
         frame = _as_pandas(X)
         found = recognised(frame, columns)
         used = [column for column in found if column.kind not in LEFT_OUT]
@@ -138,7 +138,7 @@ _TOGETHER_NAMES = (SUM, WEIGHTED, PRODUCTS)
 
 @contextmanager
 def empty_documents() -> Iterator[None]:
-    """Do not warn of each document without a word of each training part."""
+    """Suppress the warnings about documents without words in each training part."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* taken as uniform")
         yield
@@ -156,7 +156,7 @@ def kinds_given(roles: ColumnRoles) -> dict[str, Any]:
 
 
 def column_kinds(roles: ColumnRoles, table: Table) -> dict[str, Any] | None:
-    """What the options of the command say about columns, for :func:`mercer.selection.compare`."""
+    """Kinds of columns from the options of the command, for :func:`mercer.selection.compare`."""
     found = kinds_given(roles)
     if "words" in roles:
         found[roles["words"]] = "text"
@@ -170,8 +170,8 @@ def column_kinds(roles: ColumnRoles, table: Table) -> dict[str, Any] | None:
 def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
     """A frame whose columns have the types of their kinds.
 
-    Dates are moments without a time zone, as clocks showed them.  A missing text is an empty one, a
-    missing label a label of its own.
+    Dates are local times without a time zone.  A missing text is an empty one, a missing label a label
+    of its own.
     """
     _refuse_infinite(
         frame[[name for name, k in kinds.items() if k in _NUMBERS and name in frame.columns]]
@@ -216,7 +216,7 @@ def _moments(column: Any, name: str) -> Any:
 
 
 def _refuse_others(column: Any, found: Any, what: str) -> None:
-    """Raise for the first value that was not found to be what it should be."""
+    """Raise for the first value that could not be converted."""
     wrong = np.asarray(column.notna() & found.isna())
     if wrong.any():
         row = int(wrong.argmax())

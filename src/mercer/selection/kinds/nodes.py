@@ -40,7 +40,6 @@ class Nodes(Kind):
         return space.adjacency is not None
 
     def candidates(self, X: Any, space: Any = "auto") -> Candidates:
-        """See :class:`Kind`."""
         graph: Graph = space
         positions, nodes = graph.check(X), graph.nodes
         even = graph.with_matrices(laplacian="normalized", similarity="normalized")
@@ -81,5 +80,4 @@ class Nodes(Kind):
         return {**kept, "node": table.columns[0]} if table.columns else kept
 
     def id_column(self, roles: ColumnRoles) -> str:
-        """See :class:`Kind`."""
         return str(roles.get("node", "row"))

@@ -41,7 +41,6 @@ class Strings(Kind):
         return isinstance(first, str | bytes) or (depth(first) == 1 and _tokens(rows, first))
 
     def candidates(self, X: Any, space: Any = "auto") -> Candidates:
-        """See :class:`Kind`."""
         lengths = encode(X)[0].lengths
         shortest, longest = int(lengths.min()), int(lengths.max())
         unit = {"normalized": True}
@@ -99,7 +98,6 @@ class Strings(Kind):
         return [f"row {row}: {_glimpse(point)}" for row, point in zip(rows, points_of(X), strict=True)]
 
     def read(self, path: str | Path, roles: ColumnRoles, model: SavedModel | None = None) -> Table:
-        """See :class:`Kind`."""
         group = roles.get("groups") if model is None else None
         return read_strings(path, roles.get("target"), roles["text"], group, labelled=model is None)
 

@@ -54,7 +54,6 @@ class Rows(Kind):
         return True
 
     def candidates(self, X: Any, space: Any = "auto") -> Candidates:
-        """See :class:`Kind`."""
         chosen = ("sphere" if _signed(X) else "simplex") if space == "auto" else space
         taken_as, geometry = _GEOMETRIES[chosen]
         X = geometry.check(X)

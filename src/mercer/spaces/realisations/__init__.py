@@ -1,1 +1,1 @@
-"""Laws on spaces: what Gram matrices, gradients, products with vectors and features read."""
+"""Laws on spaces, which provide Gram matrices, gradients, products with vectors and features."""

@@ -1,4 +1,4 @@
-"""A law on a space: what Gram matrices, gradients, products with vectors and features read."""
+"""A law on a space, which provides Gram matrices, gradients, products with vectors and features."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ class Realisation(ABC):
         """Gram matrix; symmetric, between P and P, if Q is None."""
 
     def multiple(self, factor: float, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """A number times the Gram matrix, in one pass over it where there is a way."""
+        """A number times the Gram matrix, in one pass if possible."""
         K = self.gram(P, Q, moving)
         return K if factor == 1 else engine_for(K).multiplied(K, factor)
 
     @abstractmethod
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
-        """Diagonal of ``gram(P)``, without the rest."""
+        """Diagonal of ``gram(P)``."""
 
     @abstractmethod
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
@@ -114,7 +114,7 @@ class Realisation(ABC):
         raise TypeError("log is for sphere, simplex and hyperbolic space; take np.log(k(X))")
 
     def contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:
-        """What columns or nodes contribute to ``sum_q weights[p, q] K(p, q)``, if that can be told."""
+        """Contributions of columns or nodes to ``sum_q weights[p, q] K(p, q)``, if they are known."""
         return ()
 
     def profile(self) -> Profile:
@@ -144,7 +144,7 @@ class Realisation(ABC):
         raise TypeError(_NO_LEVELS)
 
     def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> Any:
-        """Weights of levels of a sphere, and what they leave out."""
+        """Weights of levels of a sphere, and the rest."""
         raise TypeError(_NO_LEVELS)
 
     def expansion(self) -> Any:
@@ -172,10 +172,9 @@ class Radial(Realisation):
 
     def log_profile(self) -> Profile:
         """Its logarithm."""
-        raise TypeError("logarithms are known of heat kernels only")
+        raise TypeError("logarithms are known only for heat kernels")
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         return self.multiple(1.0, P, Q, moving)
 
     def multiple(self, factor: float, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
@@ -183,31 +182,25 @@ class Radial(Realisation):
         return Operands(self.embedding, P, Q, factor).gram(self.profile(), parameters(moving))
 
     def weighted_sum(self, P: Any, Q: Any, weights: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         operands = Operands(self.embedding, P, Q)
         return operands.weighted_sum(self.profile(), weights, parameters(moving))
 
     def products(self, P: Any, Q: Any = None) -> Products | None:
-        """See :class:`Realisation`."""
         return [(1.0, [Operands(self.embedding, P, Q).term(self.profile())])]
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         values = _diagonal(self.embedding, P, self.profile(), parameters(moving))
         return engine_for(P).like_rows(values, P)
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
-        """See :class:`Realisation`."""
         operands = Operands(self.embedding, P, None)
         K = operands.gram(self.profile())
         return K, [operands.gram(self.slope_profile(slope)) for slope in slopes]
 
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         return Operands(self.embedding, P, Q).matvec(self.profile(), v, parameters(moving))
 
     def log(self, P: Any, Q: Any = None) -> Any:
-        """See :class:`Realisation`."""
         return Operands(self.embedding, P, Q).gram(self.log_profile())
 
     def contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:
@@ -288,7 +281,7 @@ class Operands:
         return (left if factor == 1 else left * factor), right
 
     def _equal(self, Q: Any) -> Equal | Known | NumberedRows | None:
-        """Rows that are the same point, or opposite ones, where their invariant is rounded."""
+        """Equal and opposite rows, if their invariant is subject to rounding."""
         if not self._embedding.magnifies or isinstance(self.L, Operand):
             return None
         value = self._embedding.common_invariant
@@ -332,7 +325,7 @@ class Operands:
 
 
 def parameters(moving: Sequence[Moving]) -> list[Parameter]:
-    """Tensors and the profiles of derivatives by their logarithms, in the form that engines take."""
+    """Tensors and the profiles of derivatives with respect to their logarithms, for engines."""
 
     def slope_profile(moved: Callable[[float], tuple[Any, Slope]], shift: float) -> Profile:
         realisation, slope = moved(shift)
@@ -342,7 +335,7 @@ def parameters(moving: Sequence[Moving]) -> list[Parameter]:
 
 
 def _embedded(embedding: Embedding, P: Any, Q: Any) -> tuple[Any, Any]:
-    """Embed two sets of rows, in the same arithmetic: equal rows stay so, dense or sparse."""
+    """Embed two sets of rows in the same arithmetic, so that equal rows stay equal, dense or sparse."""
     mixed = Q is not None and sparse.issparse(P) != sparse.issparse(Q)
     if not mixed or not embedding.magnifies:
         return embedding.embed(P, Q)

@@ -179,7 +179,6 @@ class TorusMixture(Realisation):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         return self._mixture.log_total
 
     @property
@@ -187,7 +186,6 @@ class TorusMixture(Realisation):
         return absolute_factor(None if self._normalized else self.log_self_similarity, self._n)
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         if not engine_for(P).takes_operands:
             return self._factor * self._of_tensors(P, Q, moving)
         K = self._mixed(P, Q, self._mixture.shares, 1.0)
@@ -202,7 +200,6 @@ class TorusMixture(Realisation):
         return self._factor * array_namespace(P).sum(shares) * array_namespace(P).ones_like(P[:, 0])
 
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         if not engine_for(P).takes_operands:
             return None
         options = GramOptions(Q is None, diagonal=np.ones(len(P)))
@@ -271,7 +268,6 @@ class _Angles(Operand):
     weights: Array
 
     def invariants(self, other: _Angles, symmetric: bool) -> Invariants:
-        """See :class:`Operand`."""
         from mercer.compiled.circles import mix_thetas
 
         left, right = np.ascontiguousarray(self.angles), np.ascontiguousarray(other.angles.T)

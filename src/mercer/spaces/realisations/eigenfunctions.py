@@ -27,11 +27,11 @@ def law_weights(law: Law, dimension: int) -> LogWeights:
 
 
 class Eigenfunctions(ABC):
-    """Some eigenfunctions ``phi_j`` of the Laplacian of a space, and what they leave out.
+    """Some eigenfunctions ``phi_j`` of the Laplacian of a space, and the rest.
 
-    For weights a of the eigenvalues, ``k(x, y) = sum_j a(lambda_j) phi_j(x) phi_j(y)`` plus what is left
-    out, and ``k(x, x) = sum_j a(lambda_j) phi_j(x)^2 + sum_r a(mu_r) psi_r(x)``.  The functions psi_r
-    are sums of squares of eigenfunctions that were left out.
+    For weights a of the eigenvalues, ``k(x, y) = sum_j a(lambda_j) phi_j(x) phi_j(y)`` plus the rest,
+    and ``k(x, x) = sum_j a(lambda_j) phi_j(x)^2 + sum_r a(mu_r) psi_r(x)``.  The functions psi_r are
+    sums of squares of the other eigenfunctions.
     """
 
     #: Eigenvalues lambda_j, shape (M,), and mu_r, shape (R,).
@@ -81,8 +81,8 @@ def require_columns(found: int, fitted: int) -> None:
 def compressed(values: Array, masses: Array) -> tuple[Array, Array]:
     """A spectrum with fewer eigenvalues, of nearly the same sums ``sum_r a(values_r) masses_r``.
 
-    The least are kept one by one.  Blocks of others are two eigenvalues each, of the block's mean and
-    variance.
+    The least are kept one by one.  Each block of the others becomes two eigenvalues with the mean and
+    variance of the block.
     """
     values, where = np.unique(np.round(values, 9), return_inverse=True)
     masses = np.bincount(where, masses).astype(float)

@@ -36,14 +36,14 @@ MOST_DIMENSIONS = 32
 
 @dataclass(frozen=True, eq=False)
 class HomogeneousFunctions(Eigenfunctions):
-    """Orthonormal eigenfunctions in sets whose squares add up to the same number at all points.
+    """Orthonormal eigenfunctions in sets whose squares have the same sum at all points.
 
     Parameters
     ----------
     space : Space
     eigenvalues, rest_eigenvalues : arrays
     rest_masses : array
-        Sums of squares of the functions that were left out, for each of their eigenvalues.
+        Sums of squares of the omitted functions, for each of their eigenvalues.
     mass : float
         Mean square of a function: one over the volume of the space.
     sets : array of int
@@ -59,19 +59,15 @@ class HomogeneousFunctions(Eigenfunctions):
 
     @property
     def mean_squares(self) -> Array:
-        """See :class:`Eigenfunctions`."""
         return np.concatenate([np.full(len(self.eigenvalues), self.mass), self.rest_masses])
 
     def check(self, X: Any, name: str = "X") -> Any:
-        """See :class:`Eigenfunctions`."""
         return self.space.check(X, name)
 
     def gram(self, kernel: Any, checked: Any) -> Array:
-        """See :class:`Eigenfunctions`."""
         return np.asarray(kernel.realise(self.space.columns(checked)).gram(checked))
 
     def rest(self, checked: Any) -> Array:
-        """See :class:`Eigenfunctions`."""
         return np.broadcast_to(self.rest_masses, (len(checked), len(self.rest_masses)))
 
 
@@ -126,7 +122,6 @@ class HarmonicFunctions(HomogeneousFunctions):
         return cls(space, eigenvalues, rest, masses, 1 / volume, level, harmonics)
 
     def values(self, checked: Any) -> Array:
-        """See :class:`Eigenfunctions`."""
         require_columns(int(checked.shape[1]), self.harmonics.n)
         points, _ = self.space.embed(checked)
         values = engine_for(points).evaluate(self.harmonics, points)
@@ -134,7 +129,6 @@ class HarmonicFunctions(HomogeneousFunctions):
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Eigenfunctions`."""
         return f"{self.space!r} {self.harmonics!r}"
 
 
@@ -187,13 +181,11 @@ class ProductFunctions(HomogeneousFunctions):
         return cls(space, sums, spectrum[some], left[some], mass, sets, tuple(factors), places)
 
     def values(self, checked: Any) -> Array:
-        """See :class:`Eigenfunctions`."""
         parts = zip(self.factors, checked.parts, self.places.T, strict=True)
         return reduce(np.multiply, (factor.values(part)[:, where] for factor, part, where in parts))
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Eigenfunctions`."""
         return f"{self.space!r} {[factor.fingerprint for factor in self.factors]} {len(self.places)}"
 
 

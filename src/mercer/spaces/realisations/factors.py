@@ -69,7 +69,6 @@ class FactorRealisation(Realisation):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         return float(self._count * self._part.log_self_similarity)
 
     @property
@@ -94,7 +93,6 @@ class FactorRealisation(Realisation):
         return 0.0 if self._normalized else self._count * self._part.self_rise(slope)
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         engine = engine_for(P)
         if not engine.takes_operands:
             products = self.products(P, Q) if engine.joins and not moving else None
@@ -135,7 +133,6 @@ class FactorRealisation(Realisation):
         return self._moving_factor(P, moving) * ones * array_namespace(P).ones_like(P[:, 0])
 
     def matvec(self, P: Any, Q: Any, v: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         if not engine_for(P).takes_operands:
             return None
         operands = self._embed(P, Q, self._part.log_profile())
@@ -150,7 +147,6 @@ class FactorRealisation(Realisation):
         return shift + self._combined(P, Q, self._part.log_profile(), PowerProfile())
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
-        """See :class:`Realisation`."""
         K = self.gram(P)
         found = []
         for slope in slopes:
@@ -161,7 +157,6 @@ class FactorRealisation(Realisation):
         return K, found
 
     def contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:
-        """See :class:`Realisation`."""
         return of_columns(self.column_parts(P, Q, weights), exact=False)
 
     def column_parts(self, P: Any, Q: Any, weights: Array) -> Array:

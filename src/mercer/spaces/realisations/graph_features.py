@@ -52,7 +52,6 @@ class NodeFeatures(FeatureMap):
         return cls(eigenvalues[order], factor * left_out, matrix_functions.at(law.operator.home, rows))
 
     def __call__(self, P: Any) -> Any:
-        """See :class:`FeatureMap`."""
         return self.rows[P]
 
 
@@ -151,7 +150,7 @@ def _null_vectors(operator: Operator, most: int) -> tuple[Array, Array]:
 
 
 def _tolerance(law: NodeFunction, end: str) -> float:
-    """How well eigenvalues must be known so that weights are known to about 1e-6."""
+    """Accuracy of eigenvalues that makes weights accurate to about 1e-6."""
     operator = law.operator
     width = operator.high - operator.low
     step = 1e-6 * width
@@ -162,7 +161,7 @@ def _tolerance(law: NodeFunction, end: str) -> float:
 
 
 def _heavy_end(law: NodeFunction) -> str:
-    """Where the largest weights are, in the words of ARPACK."""
+    """The end of the spectrum with the largest weights, as ARPACK names it."""
     operator = law.operator
     if operator.high == operator.low:
         return "SA"
@@ -185,7 +184,7 @@ class Eigenvectors(Eigenfunctions):
     eigenvalues, rest_eigenvalues : arrays of shape (M,) and (R,)
     vectors : array of shape (n, M)
     squares : array of shape (n, R)
-        Squares of the vectors that were left out.
+        Squares of the omitted vectors.
     """
 
     graph: Any
@@ -212,8 +211,8 @@ class Eigenvectors(Eigenfunctions):
     def _least(cls, graph: Any, count: int, log_weights: LogWeights) -> Eigenvectors:
         """Those of the least eigenvalues of a large graph.
 
-        Squares of all vectors add up to one at each node.  What is left out counts as if it had the
-        largest eigenvalue that is kept, which is an upper bound for weights that fall.
+        Squares of all vectors add up to one at each node.  The rest counts as if it had the largest
+        eigenvalue that is kept, which is an upper bound for decreasing weights.
         """
         operator = graph.operator("laplacian")
         if (np.diff(log_weights(np.linspace(operator.low, operator.high, 1025))) > 0).any():
@@ -246,14 +245,11 @@ class Eigenvectors(Eigenfunctions):
         return [nodes[i] for i in checked]
 
     def values(self, checked: NDArray[np.intp]) -> Array:
-        """See :class:`Eigenfunctions`."""
         return self.vectors[checked]
 
     def rest(self, checked: NDArray[np.intp]) -> Array:
-        """See :class:`Eigenfunctions`."""
         return self.squares[checked]
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Eigenfunctions`."""
         return f"{self.graph.fingerprint} {len(self.eigenvalues)}"

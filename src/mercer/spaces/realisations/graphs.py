@@ -51,7 +51,6 @@ class _SquareRoot(Law):
     law: Law
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         return self.law.log_weights(eigenvalues, dimension) / 2
 
 
@@ -59,9 +58,9 @@ class NodeFunction(Realisation):
     """A kernel ``K = f(M)``: a non-negative function of the eigenvalues of a matrix on the nodes.
 
     Graphs of up to 4000 nodes are decomposed once, and every further kernel is a matrix product.  On
-    larger graphs there is never an n x n matrix: a column is computed for each node asked for, by a
-    Chebyshev series of f with a bound on its error (:meth:`expansion`), at the cost of one pass over the
-    edges per term.  Results are where the matrix is multiplied.
+    larger graphs there is never an n x n matrix: a column is computed for each requested node, by a
+    Chebyshev series of f with a bound on its error (:meth:`expansion`), at the cost of one pass over
+    the edges per term.  Results are on the device of the matrix.
 
     Parameters
     ----------
@@ -119,8 +118,8 @@ class NodeFunction(Realisation):
         top = self._log_top
         if abs(top) > LOG_MAX:
             raise ValueError(
-                f"the largest eigenvalue of the kernel is exp({top:.6g}), out of the floating range; "
-                "use normalized=True or a smaller parameter"
+                f"the largest eigenvalue of the kernel is exp({top:.6g}), out of the floating-point "
+                "range; use normalized=True or a smaller parameter"
             )
         return math.exp(top)
 
@@ -135,7 +134,7 @@ class NodeFunction(Realisation):
         return self._expand(f), self._factor()
 
     def _check_resolved(self) -> None:
-        """Refuse kernels that tell eigenvalues apart which rounding does not."""
+        """Refuse kernels that depend on eigenvalues beyond their rounding."""
         operator = self.operator
         if operator.null is None:
             return
@@ -156,17 +155,14 @@ class NodeFunction(Realisation):
             )
 
     def gram(self, P: Nodes, Q: Nodes | None = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         K = self.plain_gram(P, Q)
         return normalised(K, P, Q, self.plain_diagonal)[0] if self.normalized else K
 
     def diagonal(self, P: Nodes, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         values = self.plain_diagonal(P)
         return 0 * positive(values, "X") + 1 if self.normalized else values
 
     def slopes(self, P: Nodes, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
-        """See :class:`Realisation`."""
         K = self.plain_gram(P, None)
         plain = [self._slope(P, slope) for slope in slopes]
         if not self.normalized:
@@ -288,5 +284,4 @@ class NodeFunction(Realisation):
         return factor * matrix_functions.product(self.operator.edges, series, block)
 
     def log(self, P: Any, Q: Any = None) -> Any:
-        """See :class:`Realisation`."""
         raise TypeError("log is for sphere, simplex and hyperbolic space; on a graph take np.log(k(X))")

@@ -57,15 +57,12 @@ class CategoryTable(Radial):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         return self._table.log_total
 
     def profile(self) -> WholeProfile:
-        """See :class:`Radial`."""
         return self._scaled(self._table.values)
 
     def slope_profile(self, slope: Slope) -> Profile:
-        """See :class:`Radial`."""
         return self._scaled(self._table.slopes(slope, self._normalized))
 
     def _scaled(self, values: Array) -> WholeProfile:
@@ -73,9 +70,9 @@ class CategoryTable(Radial):
         return WholeProfile(absolute_factor(log_value, self._n) * values)
 
     def contributions(self, P: Any, Q: Any, weights: Array) -> tuple[Contributions, ...]:
-        """See :class:`Realisation`; what is lost if a label that agrees did not.
+        """See :class:`Realisation`; what is lost if an agreeing label differed.
 
-        That is exact if there is one column.
+        This is exact for a single column.
         """
         values = self.profile().values
         places = np.rint(Operands(self._space, P, Q).invariants()).astype(np.intp)
@@ -94,7 +91,6 @@ class CategoryTable(Radial):
         return EigenMap.of(basis, self._law, 0, self.log_self_similarity, self._normalized)
 
     def log_profile(self) -> Profile:
-        """See :class:`Radial`."""
         logs = self._table.logs()
         if logs is None:
             return super().log_profile()
@@ -205,7 +201,7 @@ class _Levels:
 def _krawtchouk(q: int, p: int) -> tuple[Array, Array]:
     """Krawtchouk polynomials ``K_j(m) / K_j(0)`` at p - m = 0 .. p, and ``log K_j(0)``.
 
-    By their recurrence in whole numbers: in floating point it is not stable.
+    By their recurrence in whole numbers, since it is not stable in floating point.
     """
     rows = [[math.comb(p, j) * (q - 1) ** j for j in range(p + 1)]]
     for _ in range(p):
@@ -266,7 +262,6 @@ class LabelFunctions(HomogeneousFunctions):
         return [_helmert(len(labels)) for labels in self.codes]
 
     def values(self, checked: Any) -> Array:
-        """See :class:`Eigenfunctions`."""
         places = [np.searchsorted(labels, checked[:, j]) for j, labels in enumerate(self.codes)]
         each = [table[place] for table, place in zip(self._contrasts, places, strict=True)]
         ones = np.ones((len(checked), 1))
@@ -275,7 +270,6 @@ class LabelFunctions(HomogeneousFunctions):
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Eigenfunctions`."""
         return f"{self.space!r} {self.columns}"
 
 

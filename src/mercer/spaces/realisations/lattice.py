@@ -73,7 +73,6 @@ class LatticeSum(Realisation):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         return self._log_total
 
     @cached_property
@@ -85,7 +84,6 @@ class LatticeSum(Realisation):
         return EigenMap.of(functions, self._law, self._n, self._log_total, self._normalized)
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         if moving:
             raise TypeError("a sum over the lattice is not differentiable in parameters; detach them")
         found = self._map
@@ -103,7 +101,6 @@ class LatticeSum(Realisation):
         return factor * array_namespace(P).ones_like(P[:, 0])
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
-        """See :class:`Realisation`."""
         found = self._map
         F, weights = found(P), found.roots**2 / (found.roots**2).sum()
         scores = [np.asarray(slope.scores(found.eigenvalues), dtype=float) for slope in slopes]
@@ -114,7 +111,6 @@ class LatticeSum(Realisation):
     def pair_similarities(
         self, P: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[Similarities, int]:
-        """See :class:`Realisation`."""
         rows, keys = sampling.distinct_sample(len(P), lambda rows: row_keys(P[rows]), max_rows, rng)
         i, j = sampling.different_pairs(keys)
 
@@ -157,5 +153,4 @@ class TorusFunctions(HomogeneousFunctions):
 
     @property
     def fingerprint(self) -> str:
-        """See :class:`Eigenfunctions`."""
         return f"{self.space!r} {np.unique(self.eigenvalues).astype(int).tolist()}"

@@ -97,7 +97,6 @@ class ProductRealisation(Realisation):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         if self._single:
             return sum(kernel.log_self_similarity for kernel in self.heat)
         if not all(self._mixture.even):
@@ -105,7 +104,6 @@ class ProductRealisation(Realisation):
         return self._mixture.weights.log_total
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         if self._single:
             joined = None if moving else self._in_one_pass(P, Q)
             return self._product(self.heat, P, Q, moving) if joined is None else joined
@@ -125,7 +123,6 @@ class ProductRealisation(Realisation):
         return None if products is None else engine.joined(products)
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         values = self._plain_diagonal(P, moving)
         return values / positive(values, "X") if self._divides else values
 
@@ -150,7 +147,7 @@ class ProductRealisation(Realisation):
     def log(self, P: Any, Q: Any = None) -> Any:
         """See :class:`Realisation`; the sum of those of the factors."""
         if not self._single:
-            raise TypeError("logarithms are known of heat kernels only")
+            raise TypeError("logarithms are known only for heat kernels")
         logs = [kernel.log(x, y) for kernel, x, y in zip(self.heat, *_both(P, Q), strict=True)]
         return reduce(operator.add, logs)
 

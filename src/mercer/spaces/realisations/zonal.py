@@ -33,9 +33,9 @@ _LOG_MOST = 600.0
 class LevelWeights:
     """A kernel ``K(x, y) = |x|^p |y|^p sum_l a_l N_l P_l(x.y / |x| |y|)``, by its weights a_l.
 
-    ``weights`` holds a_l for the levels asked for, ``total`` the sum of ``a_l N_l`` over all levels,
-    which is K(x, x) at unit vectors, and ``rest`` the sum over those not asked for, without
-    cancellation.  ``slopes`` are derivatives of log a_l, and ``rest_slopes`` of the rest, by the
+    ``weights`` holds a_l for the requested levels, ``total`` the sum of ``a_l N_l`` over all levels,
+    which is K(x, x) at unit vectors, and ``rest`` the sum over the other levels, without cancellation.
+    ``slopes`` are derivatives of log a_l, and ``rest_slopes`` of the rest, with respect to the
     logarithms of the kernel's free hyperparameters.
     """
 
@@ -82,15 +82,12 @@ class ZonalRealisation(Radial):
 
     @property
     def log_self_similarity(self) -> float:
-        """See :class:`Realisation`."""
         return self._series.log_value
 
     def profile(self) -> Profile:
-        """See :class:`Radial`."""
         return _profile(self._law, self._n, self._separation, self._normalized)
 
     def slope_profile(self, slope: Slope) -> Profile:
-        """See :class:`Radial`."""
         slope = self._on_sphere(slope)
         return _slope_profile(self._law, self._n, self._separation, self._normalized, slope)
 
@@ -101,7 +98,6 @@ class ZonalRealisation(Radial):
         return replace(slope, scores=lambda eigenvalues: slope.scores(eigenvalues / self._scale))
 
     def log_profile(self) -> Profile:
-        """See :class:`Radial`."""
         return _log_profile(self._law, self._n, self._separation, self._normalized)
 
     def log_level_weights(self, levels: int) -> NDArray[Any]:
@@ -176,13 +172,13 @@ class HarmonicMap(FeatureMap):
 
 
 def absolute_factor(log_value: float | None, n: int) -> float:
-    """Factor of a normalised kernel in the absolute form; refused outside the floating range."""
+    """Factor of a normalised kernel in the absolute form; refused outside the floating-point range."""
     if log_value is None:
         return 1.0
     if abs(log_value) > LOG_MAX:
         raise ValueError(
             f"the absolute form is exp({log_value:.6g}) on the diagonal in dimension {n}, out of "
-            "the floating range; use normalized=True (and log_self_similarity for the factor), or "
+            "the floating-point range; use normalized=True (and log_self_similarity for the factor), or "
             "the log(X, Y) of a heat kernel"
         )
     return math.exp(log_value)
@@ -325,7 +321,7 @@ def _columns(parts: list[Any], rows: int) -> Array:
 
 
 def _exact_at_zero(function: Function, value: float) -> Function:
-    """The function with its value at separation zero freed from rounding."""
+    """The function with an exact value at separation zero."""
 
     def exact(u: Array) -> Array:
         values = function(u)

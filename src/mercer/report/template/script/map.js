@@ -62,7 +62,7 @@ const mapPoint = (parent, i) => {
 const mapText = (i, family) => {
   const guess = family.predicted[i];
   if (!data.classes) return `${pointText(i)}\npredicted ${number(guess)}`;
-  return `${pointText(i)}\n${guess === data.points.code[i] ? "predicted rightly" : `predicted ${data.classes[guess]}`}`;
+  return `${pointText(i)}\n${guess === data.points.code[i] ? "predicted correctly" : `predicted ${data.classes[guess]}`}`;
 };
 
 // Classes that were not chosen fade; mistakes are ringed where that is asked for.

@@ -188,7 +188,6 @@ class _Diffused(_Source):
         return log_weight + heat.log_value + heat.log_even(u)
 
     def shares(self) -> tuple[float, ...]:
-        """See :class:`_Source`."""
         if self.tilt > _STEEP:
             return _SHARES[1:2]
         reach = min(1.0, _LOOK / self.tilt)
@@ -200,7 +199,6 @@ class _Diffused(_Source):
         return _FAR_SHARES if self._place.absorbing and self._rise is None else _SHARES[1:2]
 
     def even(self, u: Array, log_unit: Array) -> Array:
-        """See :class:`_Source`."""
         return np.exp(self._log_even(u) - self.log_one - log_unit)
 
     def slope(self, slope: Slope) -> Scaled:
@@ -244,7 +242,6 @@ class _RaisedLaw(Law):
         return self.law.least_levels
 
     def log_weights(self, eigenvalues: NDArray[Any], dimension: int) -> NDArray[Any]:
-        """See :class:`Law`."""
         return self.law.log_weights(eigenvalues + self.orthant.gap, self.orthant.n - 1)
 
 
@@ -264,15 +261,12 @@ class _Levels(_Source):
         self.log_one = self._series.log_value + math.log(self._one)
 
     def shares(self) -> tuple[float, ...]:
-        """See :class:`_Source`."""
         return _SHARES
 
     def even(self, u: Array, log_unit: Array) -> Array:
-        """See :class:`_Source`."""
         return self._series.function(u).mean(axis=0) / self._one * np.exp(-log_unit)
 
     def slope(self, slope: Slope) -> Scaled:
-        """See :class:`_Source`."""
         raised = replace(slope, scores=lambda lam: slope.scores(lam + self._place.gap))
         function = self._series.slope(raised, normalized=False)
         return lambda u, log_unit: function(u).mean(axis=0) / self._one * np.exp(-log_unit)
@@ -361,9 +355,9 @@ def _without_shortest(
 ) -> tuple[NDArray[np.bool_], float]:
     """Which times of a mixture matter, and the logarithm of the weight of shorter ones.
 
-    Weights are those at equal points far from the boundary, times the decay of what has not been
-    absorbed.  A wall that reflects adds to long times first, so that they matter more; where it absorbs,
-    rows are held against what was left out.
+    Weights are those at equal points far from the boundary, times the decay by absorption.  A
+    reflecting wall adds to long times first, so that they matter more; at an absorbing wall, rows are
+    compared with what was omitted.
     """
     weights = logs + [_heat(place.n, t).log_value for t in times.tolist()]
     decayed = weights - place.gap * times

@@ -1,4 +1,4 @@
-"""Laws on the positive orthant of a sphere with its boundary: the multinomial family as it is."""
+"""Laws on the positive orthant of a sphere with its boundary: the multinomial family itself."""
 
 from __future__ import annotations
 
@@ -68,16 +68,13 @@ class OrthantRealisation(Realisation):
         self._components = components(law, self._place)
 
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         refuse_gradients([tensor for tensor, _ in moving])
         return self._values(P, Q, self._components.sums())[0, ...]
 
     def log(self, P: Any, Q: Any = None) -> Any:
-        """See :class:`Realisation`."""
         return self._values(P, Q, self._components.sums(), logarithm=True)[0, ...]
 
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`."""
         refuse_gradients([tensor for tensor, _ in moving])
         side = self._side(P, "X", self._components.sums())
         if self._normalized:
@@ -85,7 +82,6 @@ class OrthantRealisation(Realisation):
         return array_namespace(side.lengths).exp(2 * (side.lengths + side.factors))
 
     def slopes(self, P: Any, slopes: Sequence[Slope]) -> tuple[Any, list[Any]]:
-        """See :class:`Realisation`."""
         K, *derivatives = self._values(P, None, self._components.sums(slopes))
         if not self._normalized:
             return K, derivatives
@@ -95,7 +91,6 @@ class OrthantRealisation(Realisation):
     def pair_similarities(
         self, P: Any, max_rows: int, rng: np.random.Generator
     ) -> tuple[Similarities, int]:
-        """See :class:`Realisation`."""
         roots = self._embedding.embed(P)[0]
         rows, keys = sampling.distinct_sample(
             P.shape[0], lambda rows: row_keys(roots[rows]), min(max_rows, _SAMPLE), rng
@@ -129,7 +124,7 @@ class OrthantRealisation(Realisation):
         return K
 
     def _side(self, P: Any, name: str, sums: ModeSums) -> _Side:
-        """Rows with their lengths, which must be known to more than a rounding."""
+        """Rows with their lengths, which must be larger than rounding errors."""
         roots = self._embedding.embed(P)[0]
         squares, errors = sums.diagonal(roots)
         refuse_rows(
@@ -148,7 +143,7 @@ class OrthantRealisation(Realisation):
         if not self._normalized:
             refuse_rows(
                 abs(logs) > LOG_MAX, name,
-                "has a K(x, x) out of the floating range; use normalized=True",
+                "has a K(x, x) out of the floating-point range; use normalized=True",
             )  # fmt: skip
         return _Side(roots, squares / 2, factors)
 
@@ -159,7 +154,7 @@ class OrthantRealisation(Realisation):
 
 
 def _refuse_faint(worst: Array, name: str) -> None:
-    """Raise where rounding has taken too much of a value that is to be relatively exact."""
+    """Raise if rounding has destroyed the relative accuracy of a value."""
     row = int(np.argmax(worst[0]))
     if not worst[0, row] <= _RELATIVE:
         others = int((worst[0] > _RELATIVE).sum()) - 1
