@@ -89,12 +89,14 @@ class Pieces:
         slopes = np.append(np.abs(rise.coefficients).sum(axis=1), np.abs(rise.core).sum(axis=1))
         other_ends = self.coefficients @ (-1.0) ** np.arange(DEGREE + 1)
         sizes = np.append(np.maximum(self.coefficients.sum(axis=1), other_ends), self.core[:, 0])
+        finite = sizes[np.isfinite(sizes)]
         if logarithmic:
-            slopes, sizes = slopes * np.exp(sizes - sizes.max()), np.ones(1)
+            with np.errstate(over="ignore", invalid="ignore"):  # of laws that diverge
+                slopes, finite = slopes * np.exp(sizes - finite.max(initial=-np.inf)), np.ones(1)
         starts = np.ldexp(1 + self.part / np.exp2(self.depth), self.octave.astype(int))
         ends = np.append(starts + self.widths, np.full(len(self.core), 2.0**self.low))
         sides = np.append(self.side, np.arange(len(self.core)))
-        steep = slopes > steepest * np.abs(sizes[np.isfinite(sizes)]).max(initial=TINY)
+        steep = slopes > steepest * np.abs(finite).max(initial=TINY)
         return np.array([ends.max(initial=0.0, where=steep & (sides == s)) for s in np.unique(sides)])
 
     def of_side(self, side: int) -> Pieces:
