@@ -23,7 +23,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from mercer.engine import register_engine
+from mercer.engine import engine_for, register_engine
 from mercer.engine.cuda import CudaEngine
 from mercer.engine.fused import launch, rows
 from mercer.kernels import Gaussian, Heat, Kernel, Matern
@@ -123,6 +123,7 @@ def works(kernel: Kernel, X: torch.Tensor, Y: torch.Tensor) -> list[Callable[[],
         lambda: kernel.matvec(X, X, W[:, :3]),
         lambda: kernel.weighted_sum(X, None, W),
         lambda: kernel(X.clone().requires_grad_()).backward(W),
+        lambda: engine_for(X).apply(W, Heat(Sphere(), t=0.01).profile(X.shape[1])),
     ]
 
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.svm import SVC
 
-from mercer import _memory
+from mercer import _memory, _validation
 from mercer.features import GramTransformer
 from mercer.kernels import Constant, Gaussian, Heat, PosteriorHeat, Spectrum, TraceKernel
 from mercer.selection import KernelSearchCV
@@ -27,7 +27,7 @@ SENTENCE = (
 @pytest.fixture
 def little(monkeypatch) -> None:
     """A machine with 300 kB to give away, which is asked for every matrix."""
-    monkeypatch.setattr(_memory, "_SMALL", 0)
+    monkeypatch.setattr(_validation, "_SMALL", 0)
     monkeypatch.setattr(_memory, "available", lambda: 3e5)
 
 
@@ -160,7 +160,7 @@ def test_machines_without_files(tmp_path, monkeypatch) -> None:
 def test_gradients_of_compositions_count(monkeypatch, kernel) -> None:
     X = np.random.default_rng(0).normal(size=(50, 3))
     K, G = kernel(X, eval_gradient=True)
-    monkeypatch.setattr("mercer._memory._SMALL", 0)
+    monkeypatch.setattr("mercer._validation._SMALL", 0)
     monkeypatch.setattr("mercer._memory.available", lambda: 0.8 * (K.nbytes + G.nbytes))
     with pytest.raises(MemoryError, match="Gram matrix"):
         kernel(X, eval_gradient=True)

@@ -322,7 +322,7 @@ def test_users_without_a_home(table, tmp_path, monkeypatch) -> None:
 
 
 def test_too_little_memory_is_told_in_one_line(table, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("mercer._memory._SMALL", 0)
+    monkeypatch.setattr("mercer._validation._SMALL", 0)
     monkeypatch.setattr("mercer._memory.available", lambda: 100.0)
     result = run("compare", table, "--target", "kind", "--folds", 2, "--cache", tmp_path / "cache")
     assert result.exit_code == 2

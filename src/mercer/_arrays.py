@@ -1,19 +1,28 @@
-"""Arrays of NumPy, SciPy and other libraries: their kind, place and precision, and sums over rows."""
+"""Arrays of NumPy, SciPy and other libraries: kind, place, precision, sums over rows, tiles."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
+from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array, is_torch_array
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import _safe_indexing
+
+Array = NDArray[np.float64]
 
 #: Most bytes that are copied from a device through pinned memory, which is four times faster but
 #: scarce.
 _PINNED = 2**26
+#: Elements of a tile that are copied at a time.
+_COPIED = 2**16
+#: What DLPack calls memory of CUDA devices, their own and shared with the CPU.
+_CUDA = (2, 13)
 
 
 class SparseTensorRows(sparse.csr_matrix):
@@ -62,6 +71,18 @@ def is_foreign(X: Any) -> bool:
     if isinstance(X, np.ndarray) or not hasattr(X, "shape"):
         return False  # the most common answers first, for the sake of small Gram matrices
     return bool(is_array_api_obj(X)) and not is_numpy_array(X) and not sparse.issparse(X)
+
+
+def is_borrowed(X: Any) -> bool:
+    """Tell whether X is on a CUDA device and offers DLPack, but is not a tensor (CuPy, JAX)."""
+    if isinstance(X, np.ndarray) or not hasattr(X, "__dlpack_device__"):
+        return False
+    if is_torch_array(X) or find_spec("torch") is None:
+        return False
+    try:
+        return X.__dlpack_device__()[0] in _CUDA
+    except (BufferError, TypeError, ValueError):  # JAX, where it traces a function
+        return False
 
 
 def in_main_memory(X: Any) -> bool:
@@ -173,8 +194,8 @@ def is_watched(value: Any) -> bool:
 
 
 def number(value: Any) -> float:
-    """Return the number in a hyperparameter, which may be a tensor."""
-    return float(detached(value))
+    """Return the number in a hyperparameter, which may be a tensor; complex to be differentiated."""
+    return value if isinstance(value, complex) else float(detached(value))  # type: ignore[return-value]
 
 
 def count(X: Any) -> int:
@@ -340,3 +361,42 @@ def is_extreme(largest: Any) -> bool:
     edge = float(xp.finfo(largest.dtype).max) ** 0.4
     inside = (largest < edge) & ((largest > 1 / edge) | (largest == 0))
     return not bool(xp.all(inside))
+
+
+def in_lines(
+    loop: Callable[..., None],
+    tile: NDArray[Any],
+    out: NDArray[Any] | None,
+    arguments: tuple[Any, ...],
+) -> None:
+    """Run a compiled loop over the rows of a tile; values go to another array, or replace the tile."""
+    if out is None:
+        # Copies of a few rows: arrays that overlap would not be computed side by side.
+        height = max(1, _COPIED // max(1, tile.shape[1]))
+        for start in range(0, len(tile), height):
+            part = tile[start : start + height]
+            in_lines(loop, part.copy(), part, arguments)
+        return
+    source, target = contiguous_rows(tile), contiguous_rows(out)
+    loop(*line_of(source), *line_of(target), *tile.shape, *arguments)
+    if target is not out:
+        out[:] = target
+
+
+def contiguous_rows(tile: NDArray[Any]) -> NDArray[Any]:
+    """A tile whose rows are contiguous: itself, if they are."""
+    step, rest = divmod(tile.strides[0], tile.itemsize)
+    if tile.flags.c_contiguous or (
+        tile.strides[1] == tile.itemsize and step >= tile.shape[1] and not rest
+    ):
+        return tile
+    return np.ascontiguousarray(tile)
+
+
+def line_of(tile: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """A tile of contiguous rows as one line of memory, and the distance between its rows."""
+    rows, columns = tile.shape
+    if tile.flags.c_contiguous:
+        return tile.reshape(-1), columns
+    step = tile.strides[0] // tile.itemsize
+    return as_strided(tile, ((rows - 1) * step + columns,), (tile.itemsize,)), step

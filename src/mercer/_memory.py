@@ -1,4 +1,4 @@
-"""Memory needed for a Gram matrix, available memory, and advice if the matrix does not fit."""
+"""Memory that is available to this process."""
 
 from __future__ import annotations
 
@@ -6,47 +6,14 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-
-from mercer._arrays import count, in_main_memory
 
 try:
     import resource
 except ImportError:  # Windows has no such limits
     resource = None  # type: ignore[assignment]
 
-#: Smaller matrices are not checked: the check would take longer than the matrix.
-_SMALL = 2**27
 _PROCESS = Path("/proc")
 _GROUPS = Path("/sys/fs/cgroup")
-
-
-def check_gram(rows: int, columns: int, itemsize: int = 8, matrices: int = 1) -> None:
-    """Raise a MemoryError that says what to do instead unless a Gram matrix fits into memory.
-
-    Parameters
-    ----------
-    rows, columns : int
-    itemsize : int
-        Bytes of an entry.
-    matrices : int
-        Number of such matrices that are held at the same time.
-    """
-    needed = rows * columns * itemsize * matrices
-    if needed < _SMALL:
-        return
-    there = available()
-    if needed > there:
-        with_parts = "" if matrices == 1 else f", {matrices} times while it is put together,"
-        raise MemoryError(
-            f"a Gram matrix of {rows} x {columns}{with_parts} takes {size_text(needed)} and "
-            f"{size_text(there)} are available: with any kernel use products (kernel.matvec) or fewer "
-            "points (mercer.selection.representatives); for rows of numbers sklearn's Nystroem; on the "
-            "sphere, simplex, torus and graphs mercer.features.SpectralFeatures or "
-            "mercer.gp.SphericalGPRegressor; see 'My Gram matrix does not fit' in the guide"
-        )
 
 
 def size_text(size: float) -> str:
@@ -62,15 +29,6 @@ def size_text(size: float) -> str:
         size /= 1000
         del units[0]
     return f"{size:.3g} {units[0]}"
-
-
-def check_room(X: Any, Y: Any, matrices: int = 1) -> None:
-    """Raise a MemoryError unless this many Gram matrices of X and Y fit into memory together."""
-    if in_main_memory(X):
-        dtype = getattr(X, "dtype", None)
-        known = isinstance(dtype, np.dtype)  # whose names take long to write
-        single = dtype == np.float32 if known else str(dtype).endswith("float32")
-        check_gram(count(X), count(X if Y is None else Y), 4 if single else 8, matrices)
 
 
 def available() -> float:

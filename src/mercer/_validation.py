@@ -12,8 +12,10 @@ from pandas.api.extensions import ExtensionArray
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
+from mercer import _memory
 from mercer._arrays import (
     count,
+    in_main_memory,
     is_foreign,
     is_sparse_tensor,
     number,
@@ -22,7 +24,10 @@ from mercer._arrays import (
     row_any,
     sparse_rows,
 )
+from mercer._memory import size_text
 
+#: Smaller Gram matrices are not checked: the check would take longer than the matrix.
+_SMALL = 2**27
 #: Sums of squares of numbers up to this size are finite.
 LARGEST = 1e140
 #: Types of rows as the library computes with them.
@@ -86,6 +91,41 @@ def check_weights(weights: Any, X: Any, p: int) -> Any:
     if not is_foreign(X):
         return np.asarray(on_cpu(weights))  # the product of a np.matrix is another
     return weights if is_foreign(weights) else placed(weights, X)
+
+
+def check_gram(rows: int, columns: int, itemsize: int = 8, matrices: int = 1) -> None:
+    """Raise a MemoryError that says what to do instead unless a Gram matrix fits into memory.
+
+    Parameters
+    ----------
+    rows, columns : int
+    itemsize : int
+        Bytes of an entry.
+    matrices : int
+        Number of such matrices that are held at the same time.
+    """
+    needed = rows * columns * itemsize * matrices
+    if needed < _SMALL:
+        return
+    there = _memory.available()
+    if needed > there:
+        with_parts = "" if matrices == 1 else f", {matrices} times while it is put together,"
+        raise MemoryError(
+            f"a Gram matrix of {rows} x {columns}{with_parts} takes {size_text(needed)} and "
+            f"{size_text(there)} are available: with any kernel use products (kernel.matvec) or fewer "
+            "points (mercer.selection.representatives); for rows of numbers sklearn's Nystroem; on the "
+            "sphere, simplex, torus and graphs mercer.features.SpectralFeatures or "
+            "mercer.gp.SphericalGPRegressor; see 'My Gram matrix does not fit' in the guide"
+        )
+
+
+def check_room(X: Any, Y: Any, matrices: int = 1) -> None:
+    """Raise a MemoryError unless this many Gram matrices of X and Y fit into memory together."""
+    if in_main_memory(X):
+        dtype = getattr(X, "dtype", None)
+        known = isinstance(dtype, np.dtype)  # whose names take long to write
+        single = dtype == np.float32 if known else str(dtype).endswith("float32")
+        check_gram(count(X), count(X if Y is None else Y), 4 if single else 8, matrices)
 
 
 def as_rows(X: Any, name: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from mercer._arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

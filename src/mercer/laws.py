@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import loggamma
 
+from mercer._arrays import Array
 from mercer.special import (
     flat,
     funk_hecke,
@@ -47,8 +48,6 @@ _SHAPE_LEVELS, _SHAPE_TRUNCATION = 2048, 1e-12
 _GREAT_SPHERES, _GREAT_LEVELS = (3, 10, 30, 100), 512
 #: Error of the quadrature in the logarithm of the time, relative, of every weight of the law.
 QUADRATURE = 1e-15
-
-Array = NDArray[np.float64]
 
 
 class Times(NamedTuple):

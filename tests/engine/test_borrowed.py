@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from mercer import _arrays
 from mercer.engine import array_api, engine_for
 from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
 from mercer.kernels import ArcCosine, Gaussian, Heat
@@ -36,7 +37,7 @@ def from_dlpack(values) -> Lent:
 def near(monkeypatch) -> None:
     """Memory of the CPU counts as that of a device."""
     if not torch.cuda.is_available():
-        monkeypatch.setattr(array_api, "_CUDA", (1,))
+        monkeypatch.setattr(_arrays, "_CUDA", (1,))
 
 
 def lent(values) -> Lent:
@@ -101,6 +102,6 @@ def test_array_api() -> None:
 
 
 def test_in_main_memory_nothing_is_borrowed(monkeypatch) -> None:
-    monkeypatch.setattr(array_api, "_CUDA", (2, 13))
+    monkeypatch.setattr(_arrays, "_CUDA", (2, 13))
     assert type(engine_for(array_api_strict.asarray(X))) is array_api.ArrayApiEngine
     assert type(engine_for(torch.as_tensor(X))).__name__ == "TorchEngine"

@@ -232,7 +232,7 @@ def test_large_tables_are_sampled(monkeypatch) -> None:
         assert len(data["order"]) == 6
         assert len(base64.b64decode(data["families"][0]["heat"]["bytes"])) == 21
         assert "12 of the 30 rows, drawn by the seed" in read.text("main")
-        assert ("Left out: it takes" in read.text("main")) == (kind == "one family")
+        assert ("Not computed: it takes" in read.text("main")) == (kind == "one family")
 
 
 def test_names_of_points() -> None:
@@ -442,7 +442,7 @@ def test_bounds() -> None:
     assert capacities(comparison("regression")) == []
     assert "Effective sample size" not in page("regression")
     assert "Effective sample size" not in page("many classes")  # only on request
-    assert "Left out: it takes the Gram matrix" in render(comparison("many classes"), "x", bounds=True)
+    assert "it takes the Gram matrix" in render(comparison("many classes"), "x", bounds=True)
 
 
 def test_bounds_of_a_kernel_that_is_none(monkeypatch) -> None:

@@ -201,8 +201,8 @@ class _Levels:
 
     @classmethod
     def of(cls, kernel: LawKernel, n: int, levels: int, finite: bool) -> _Levels:
-        realised = kernel.realise(n)
-        logs = np.asarray(realised.log_level_weights(levels), dtype=np.longdouble)
+        series = kernel.realise(n).series
+        logs = np.asarray(series.log_weights(levels), dtype=np.longdouble)
         log_counts = zonal.log_multiplicities(n, levels)
         if np.any(np.isnan(logs)) or np.any(logs == np.inf) or np.all(np.isneginf(logs)):
             raise ValueError(
@@ -210,7 +210,7 @@ class _Levels:
             )
         kept = np.flatnonzero(np.isfinite(logs))
         sums = (logs + log_counts)[kept]
-        known = realised.level_sums(np.arange(levels))
+        known = series.level_sums(np.arange(levels))
         if known is not None:
             ended, log_total = known.share < _ENDED, np.longdouble(known.log_total)
             rest = -np.inf if ended else log_total + np.log(np.longdouble(known.share))

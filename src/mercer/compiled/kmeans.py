@@ -6,19 +6,20 @@ import numpy as np
 
 from mercer.compiled.jit import jit
 
-#: Distances below this, relative to the size of the points, are roundings.
+#: Squared distances below this, relative to the size of the points, are roundings.
 _ROUNDING = 1e-12
 #: Rows whose distances to a centre differ by less are level.
 _LEVEL = 1e-9
 
 
 @jit()
-def seed_centres(K, uniforms):
+def seed_centres(K, uniforms, rounding):
     """Initial centres (k-means++): each the best of some rows that are drawn by squared distance.
 
     A row is drawn with probability proportional to its squared distance to the nearest centre; the
     best leaves the smallest sum of distances.  ``uniforms`` holds numbers in [0, 1), a row of draws
-    for each centre.  Fewer centres are returned if there are fewer different points.
+    for each centre.  Fewer centres are returned if there are fewer different points, whose squared
+    distances are above ``rounding``.
     """
     m, (k, draws) = K.shape[0], uniforms.shape
     centres = np.empty(k, dtype=np.int64)
@@ -30,7 +31,7 @@ def seed_centres(K, uniforms):
         smallest = np.inf
         for draw in range(draws if c > 0 else 1):
             pick = int(uniforms[c, draw] * m) if c == 0 else _draw(gaps, uniforms[c, draw] * total)
-            potential = _gaps_after(K, gaps, pick, trial)
+            potential = _gaps_after(K, gaps, pick, rounding, trial)
             if potential < smallest:
                 smallest = potential
                 centres[c] = pick
@@ -53,13 +54,13 @@ def _draw(gaps, target):
 
 
 @jit()
-def _gaps_after(K, gaps, pick, out):
+def _gaps_after(K, gaps, pick, rounding, out):
     """Squared distances to the nearest centre if a row becomes one; returns their sum."""
     total = 0.0
     for i in range(gaps.size):
         size = K[i, i] + K[pick, pick]
         gap = size - 2.0 * K[pick, i]
-        if gap <= _ROUNDING * size:
+        if gap <= max(_ROUNDING * size, rounding):
             gap = 0.0
         out[i] = min(gaps[i], gap)
         total += out[i]

@@ -1,4 +1,4 @@
-"""Loops from tiles of invariants to values of a profile.
+"""Loops from tiles of invariants to values of a profile, and over tiles of values.
 
 A tile is given as one line of memory and the distance between its rows: the compiler then knows that
 rows are contiguous, and elements are computed side by side.  The values may replace the invariants.
@@ -13,6 +13,8 @@ import numpy as np
 
 from mercer.compiled.jit import jit
 
+#: Rows and columns of a square that is transposed at once.
+_SQUARE = 8
 #: Steps of Horner's scheme in one loop: more would not be unrolled.
 _STEPS = 8
 #: ``exp(r)`` as a polynomial where ``|r| <= log(2) / 2``, highest degree first, to 2e-17 and to 1e-8.
@@ -214,3 +216,33 @@ def _dot(p, x):
 @jit(fastmath={"contract"})
 def _with_products(total, p, x):
     return (((total + p[0] * x[0]) + p[1] * x[1]) + p[2] * x[2]) + p[3] * x[3]
+
+
+@jit()
+def mirror(matrix, top, bottom, left, right):
+    """Copy what lies above the diagonal in a block of a symmetric matrix to below it.
+
+    Small squares at a time, of which both images are in the nearest cache.
+    """
+    for i in range(top, bottom, _SQUARE):
+        for j in range(left, right, _SQUARE):
+            if i + _SQUARE <= min(bottom, j) and j + _SQUARE <= right:
+                for b in range(_SQUARE):
+                    for a in range(_SQUARE):
+                        matrix[j + b, i + a] = matrix[i + a, j + b]
+            else:
+                for b in range(j, min(j + _SQUARE, right)):
+                    for a in range(i, min(i + _SQUARE, bottom, b)):
+                        matrix[b, a] = matrix[a, b]
+
+
+@jit()
+def scale(tile, step, rows, columns, left, right):
+    """Multiply rows and columns of a tile by factors, in one pass.
+
+    The tile is one line of memory.
+    """
+    for i in range(rows):
+        line = tile[i * step : i * step + columns]
+        for j in range(columns):
+            line[j] = line[j] * left[i] * right[j]

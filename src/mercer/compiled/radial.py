@@ -10,9 +10,6 @@ from mercer.compiled.profiles import coordinates
 #: Nodes that advance together through a zonal series: enough to fill the vector units.
 _LANES = 32
 
-#: Rows and columns of a square that is transposed at once.
-_SQUARE = 8
-
 #: Squared distances below this share of ``|p|^2 + |q|^2`` are those of close points, and the share of
 #: pairs from which on it is faster to take all sums over coordinates.
 _CLOSE, _MANY = 0.125, 0.05
@@ -89,36 +86,6 @@ def scatter_rows(begin, end, skip, indptr, indices, data, entry, cptr, crows, cd
             value = data[p]
             for q in range(entry[p], cptr[indices[p] + 1]):
                 line[crows[q] - skip] += value * cdata[q]
-
-
-@jit()
-def mirror(matrix, top, bottom, left, right):
-    """Copy what lies above the diagonal in a block of a symmetric matrix to below it.
-
-    Small squares at a time, of which both images are in the nearest cache.
-    """
-    for i in range(top, bottom, _SQUARE):
-        for j in range(left, right, _SQUARE):
-            if i + _SQUARE <= min(bottom, j) and j + _SQUARE <= right:
-                for b in range(_SQUARE):
-                    for a in range(_SQUARE):
-                        matrix[j + b, i + a] = matrix[i + a, j + b]
-            else:
-                for b in range(j, min(j + _SQUARE, right)):
-                    for a in range(i, min(i + _SQUARE, bottom, b)):
-                        matrix[b, a] = matrix[a, b]
-
-
-@jit()
-def scale(tile, step, rows, columns, left, right):
-    """Multiply rows and columns of a tile by factors, in one pass.
-
-    The tile is one line of memory, see :mod:`mercer.compiled.profiles`.
-    """
-    for i in range(rows):
-        line = tile[i * step : i * step + columns]
-        for j in range(columns):
-            line[j] = line[j] * left[i] * right[j]
 
 
 @jit(fastmath={"contract"})

@@ -9,13 +9,13 @@ from mercer.engine.torch import TorchEngine
 
 __all__ = ["Engine", "Extent", "GramOptions", "engine_for", "joins", "register_engine"]
 
-# Engines that were registered last are asked first: NumPy's answers early, after those of few questions.
+# Engines that were registered last are asked first.
 for _engine in (
     ArrayApiEngine(),
     TorchEngine(),
     CudaEngine(),
-    NumpyEngine(),
     BorrowingEngine(),
     SparseTensorEngine(),
+    NumpyEngine(),
 ):
     register_engine(_engine)

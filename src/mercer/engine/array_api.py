@@ -5,19 +5,14 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_torch_array
 
-from mercer._arrays import detached, in_main_memory, is_foreign
-from mercer._memory import check_gram
+from mercer._arrays import detached, in_main_memory, is_borrowed, is_foreign
+from mercer._validation import check_gram
 from mercer.engine.base import PLAIN, Engine, GramOptions, Parameter, engine_for
 from mercer.profiles import Profile
-
-#: What DLPack calls memory of CUDA devices, their own and shared with the CPU.
-_CUDA = (2, 13)
 
 
 class ArrayEngine(Engine):
@@ -67,14 +62,7 @@ class BorrowingEngine(Engine):
     """
 
     def accepts(self, array: Any) -> bool:
-        if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
-            return False
-        if is_torch_array(array) or find_spec("torch") is None:
-            return False
-        try:
-            return array.__dlpack_device__()[0] in _CUDA
-        except (BufferError, TypeError, ValueError):  # JAX, where it traces a function
-            return False
+        return is_borrowed(array)
 
     def borrow(self, X: Any) -> Any:
         import torch

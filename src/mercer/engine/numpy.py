@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import is_foreign, unit_rows
-from mercer._memory import check_gram
+from mercer._arrays import SparseTensorRows, is_borrowed, is_foreign, line_of, unit_rows
 from mercer._threads import run, threads_in_use
+from mercer._validation import check_gram
 from mercer.engine.base import (
     PLAIN,
     Engine,
@@ -30,7 +30,6 @@ from mercer.engine.base import (
 )
 from mercer.engine.operands import Invariants, invariants, stored
 from mercer.profiles import Profile, TableProfile
-from mercer.profiles.polynomial import line_of
 
 #: Rows of one task where functions of points are evaluated.
 _ROWS = 1024
@@ -57,7 +56,9 @@ class NumpyEngine(Engine):
 
     def accepts(self, array: Any) -> bool:
         """See :class:`Engine`; everything but arrays of other libraries."""
-        return not is_foreign(array)
+        if isinstance(array, np.ndarray):
+            return True  # the most common answer first
+        return not (is_foreign(array) or is_borrowed(array) or isinstance(array, SparseTensorRows))
 
     def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> NDArray[Any]:
         source = invariants(L, R, options.symmetric, options.equal)
@@ -193,7 +194,7 @@ class Tiles:
 
     def write(self, rows: slice, columns: slice, tile: NDArray[Any], upper: bool = False) -> None:
         """Compute one tile; below the diagonal too, unless ``upper`` is enough."""
-        from mercer.compiled.radial import mirror, scale
+        from mercer.compiled.profiles import mirror, scale
 
         options = self.options
         on_diagonal = options.symmetric and rows.start == columns.start
@@ -254,7 +255,7 @@ class Tiles:
         what : str, optional
             Label of a progress bar.
         """
-        from mercer.compiled.radial import mirror
+        from mercer.compiled.profiles import mirror
 
         direct = not add and out.dtype == self.source.dtype
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._arrays import line_of
 from mercer._threads import threads_in_use
 from mercer.engine.equal import Equal, Known
 from mercer.profiles import Profile
-from mercer.profiles.polynomial import line_of
 
 #: Writes the rows and columns of a tile into an array; symmetric ones may leave out the lower half.
 Write = Callable[[slice, slice, NDArray[Any]], None]

@@ -19,8 +19,8 @@ from mercer.kernels.heat import AxialHeat, Heat
 from mercer.kernels.matern import Matern
 from mercer.kernels.parametrix import Parametrix
 from mercer.kernels.radial import RadialKernel
-from mercer.kernels.realised import RealisedKernel
-from mercer.kernels.spectral import LawKernel, Spectral, SpectralKernel
+from mercer.kernels.realised import LawKernel, RealisedKernel
+from mercer.kernels.spectral import Spectral, SpectralKernel
 from mercer.kernels.sphere import ArcCosine, Cosine, Zonal
 from mercer.kernels.strings.base import FullSpectrum, StringKernel, WeightedDegree
 from mercer.kernels.strings.subsequences import GappySubsequence

@@ -20,15 +20,16 @@ from mercer._arrays import (
     is_single,
     is_watched,
     number,
+    on_cpu,
+    placed,
     to_single,
 )
-from mercer._memory import check_room
 from mercer._repr import constructor_call
-from mercer._validation import check_positive, check_vector, is_whole
+from mercer._validation import check_positive, check_room, check_vector, is_whole
 from mercer.contributions import Contributions
 from mercer.engine import engine_for, joins
 from mercer.engine.base import Products, product_of_sums
-from mercer.kernels.base import Kernel, diag_of, gram_of
+from mercer.kernels.base import Kernel
 from mercer.kernels.identity import hashable
 from mercer.kernels.scale import check_similarity
 
@@ -111,16 +112,58 @@ def _finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
 
 def _multiple(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any) -> Any:
     """A number times a kernel of any kind, which is a part of the whole."""
-    if not isinstance(kernel, Kernel):
-        check_room(X, Y, matrices=2)
-        K = gram_of(kernel, X, Y)
-        return _finite(whole, lambda: K * factor)
     with np.errstate(over="ignore", invalid="ignore"):
-        K = kernel.multiple(factor, X, Y)
+        K = _adapted(kernel).multiple(factor, X, Y)
         # Threads and compiled loops overflow without a word.
         if factor <= 1 or bool(array_namespace(K).all(finite_rows(K))):
             return K
     raise ValueError(_OVERFLOW.format(whole))
+
+
+class _Adapted(Kernel):
+    """A kernel of scikit-learn as one of this package: of points anywhere, computed in main memory."""
+
+    def __init__(self, kernel: sk.Kernel) -> None:
+        self.kernel = kernel
+
+    @property
+    def requires_vector_input(self) -> bool:
+        return bool(self.kernel.requires_vector_input)
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        return placed(self.kernel(self._plain(X), None if Y is None else self._plain(Y)), X)
+
+    def diag(self, X: Any) -> Any:
+        return placed(self.kernel.diag(self._plain(X)), X)
+
+    def _plain(self, X: Any) -> Any:
+        if is_watched(X):
+            raise TypeError(
+                f"{self!r} of scikit-learn has no derivatives with respect to rows; detach them, or use "
+                "mercer.kernels"
+            )
+        return on_cpu(X)
+
+    def scaled_to(self, X: Any, similarity: float = 0.5, **options: int) -> sk.Kernel:
+        return self.kernel
+
+    def learnt_from(self, X: Any, y: Any = None) -> sk.Kernel:
+        return self.kernel
+
+    def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
+        return ((1.0, self.kernel),)
+
+    @property
+    def label(self) -> str:
+        return repr(self)
+
+    def __repr__(self) -> str:
+        return repr(self.kernel)
+
+
+def _adapted(kernel: sk.Kernel) -> Kernel:
+    """A kernel of this package or of scikit-learn, with all that kernels of this package have."""
+    return kernel if isinstance(kernel, Kernel) else _Adapted(kernel)
 
 
 def as_kernel(operand: Any) -> sk.Kernel:
@@ -166,12 +209,12 @@ class _Pair(Kernel, sk.KernelOperator):
         self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
     ) -> Kernel:
         """See :class:`Kernel`; both kernels are scaled."""
-        parts = (_scaled(k, X, similarity, max_rows, random_state) for k in (self.k1, self.k2))
-        return type(self)(*parts)
+        options = {"max_rows": max_rows, "random_state": random_state}
+        return type(self)(*(_adapted(k).scaled_to(X, similarity, **options) for k in self.parts))
 
     def learnt_from(self, X: Any, y: Any = None) -> Kernel:
         """See :class:`Kernel`; both kernels learn."""
-        parts = [_learnt(k, X, y) for k in self.parts]
+        parts = [_adapted(k).learnt_from(X, y) for k in self.parts]
         return self if parts[0] is self.k1 and parts[1] is self.k2 else type(self)(*parts)
 
     @property
@@ -181,7 +224,7 @@ class _Pair(Kernel, sk.KernelOperator):
     @property
     def label(self) -> str:
         """See :class:`Kernel`; those of both kernels."""
-        labels = (_bracket(self, k, k.label if isinstance(k, Kernel) else repr(k)) for k in self.parts)
+        labels = (_bracket(self, k, _adapted(k).label) for k in self.parts)
         return f" {self._sign} ".join(labels)
 
     def _in_one_pass(self, X: Any, Y: Any, v: Any = None) -> Any:
@@ -221,7 +264,7 @@ class Sum(_Pair):
         # Both terms and the sum, and the derivatives of both twice.
         check_room(X, Y, matrices=3 + 2 * len(self.theta) * eval_gradient)
         if not eval_gradient:
-            K1, K2 = gram_of(self.k1, X, Y), gram_of(self.k2, X, Y)
+            K1, K2 = _adapted(self.k1)(X, Y), _adapted(self.k2)(X, Y)
             return _finite(self, lambda: K1 + K2)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
@@ -229,23 +272,23 @@ class Sum(_Pair):
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """See :class:`Kernel`; those of both kernels."""
-        first, second = (_products(k, X, Y) for k in self.parts)
+        first, second = (_adapted(k).products(X, Y) for k in self.parts)
         return None if first is None or second is None else [*first, *second]
 
     def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
         """See :class:`Kernel`; those of both kernels."""
-        return (*_terms(self.k1), *_terms(self.k2))
+        return (*_adapted(self.k1).terms(), *_adapted(self.k2).terms())
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; those of both kernels."""
-        return tuple(c for k in self.parts for c in _contributions(k, X, Y, weights))
+        return tuple(c for k in self.parts for c in _adapted(k).contributions(X, Y, weights))
 
     def diag(self, X: Any) -> Any:
-        first, second = diag_of(self.k1, X), diag_of(self.k2, X)
+        first, second = _adapted(self.k1).diag(X), _adapted(self.k2).diag(X)
         return _finite(self, lambda: first + second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        first, second = _matvec(self.k1, X, Y, v), _matvec(self.k2, X, Y, v)
+        first, second = _adapted(self.k1).matvec(X, Y, v), _adapted(self.k2).matvec(X, Y, v)
         return _finite(self, lambda: first + second)
 
 
@@ -275,10 +318,10 @@ class Product(_Pair):
         """See :class:`Kernel`; all products of one from each kernel."""
         constants, kernel = self._split()
         if not constants:
-            return product_of_sums([_products(k, X, Y) for k in self.parts])
+            return product_of_sums([_adapted(k).products(X, Y) for k in self.parts])
         if any(is_watched(constant.value) for constant in constants):
             return None
-        return product_of_sums([[(_factor(self, constants), [])], _products(kernel, X, Y)])
+        return product_of_sums([[(_factor(self, constants), [])], _adapted(kernel).products(X, Y)])
 
     def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
         """See :class:`Kernel`; a kernel times a number is a multiple too."""
@@ -286,7 +329,7 @@ class Product(_Pair):
         if constants and all(isinstance(constant.value, numbers.Real) for constant in constants):
             return _multiple(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y)
         check_room(X, Y, matrices=3)
-        K1, K2 = gram_of(self.k1, X, Y), gram_of(self.k2, X, Y)
+        K1, K2 = _adapted(self.k1)(X, Y), _adapted(self.k2)(X, Y)
         K = _finite(self, lambda: K1 * K2)
         return K if factor == 1 else _finite(self, lambda: K * factor)
 
@@ -315,28 +358,28 @@ class Product(_Pair):
         if not constants:
             return super().terms()
         factor = _factor(self, constants)
-        return tuple((factor * weight, term) for weight, term in _terms(kernel))
+        return tuple((factor * weight, term) for weight, term in _adapted(kernel).terms())
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; by the product rule, and exact if the other kernel is a number."""
         found: list[Contributions] = []
         for kernel, other in ((self.k1, self.k2), (self.k2, self.k1)):
             constant = isinstance(other, Constant)
-            for own in _contributions(kernel, X, Y, weights * other(X, Y)):
+            for own in _adapted(kernel).contributions(X, Y, weights * other(X, Y)):
                 found.append(replace(own, exact=own.exact and constant))
         return tuple(found)
 
     def diag(self, X: Any) -> Any:
         constants, kernel = self._split()
         if constants:
-            return _times(self, diag_of(kernel, X), constants)
-        first, second = diag_of(self.k1, X), diag_of(self.k2, X)
+            return _times(self, _adapted(kernel).diag(X), constants)
+        first, second = _adapted(self.k1).diag(X), _adapted(self.k2).diag(X)
         return _finite(self, lambda: first * second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         constants, kernel = self._split()
         if constants:
-            return _times(self, _matvec(kernel, X, Y, v), constants)
+            return _times(self, _adapted(kernel).matvec(X, Y, v), constants)
         v = check_vector(v, count(X if Y is None else Y))
         found = self._in_one_pass(X, X if Y is None else Y, v)
         return super().matvec(X, Y, v) if found is None else found
@@ -386,14 +429,14 @@ class Exponentiation(Kernel, sk.Exponentiation):
         self.validate()
         check_room(X, Y, matrices=2 + (2 * len(self.theta) + 1 if eval_gradient else 0))
         if not eval_gradient:
-            K = gram_of(self.kernel, X, Y)
+            K = _adapted(self.kernel)(X, Y)
             return _finite(self, lambda: K**self.exponent)
         K, G = self.kernel(X, Y, eval_gradient=True)
         return _finite(self, lambda: (K**self.exponent, G * self._slope(K)[:, :, None]))
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; by the power rule."""
-        found = _contributions(self.kernel, X, Y, weights * self._slope(self.kernel(X, Y)))
+        found = _adapted(self.kernel).contributions(X, Y, weights * self._slope(self.kernel(X, Y)))
         return tuple(replace(own, exact=own.exact and self.exponent == 1) for own in found)
 
     def _slope(self, K: Any) -> Any:
@@ -401,7 +444,7 @@ class Exponentiation(Kernel, sk.Exponentiation):
         return self.exponent * K ** (self.exponent - 1)
 
     def diag(self, X: Any) -> Any:
-        values = diag_of(self.kernel, X)
+        values = _adapted(self.kernel).diag(X)
         return _finite(self, lambda: values**self.exponent)
 
     def scaled_to(
@@ -409,10 +452,11 @@ class Exponentiation(Kernel, sk.Exponentiation):
     ) -> Kernel:
         """See :class:`Kernel`; the power has the given similarity."""
         root = check_similarity(similarity) ** (1 / self.exponent)
-        return Exponentiation(_scaled(self.kernel, X, root, max_rows, random_state), self.exponent)
+        options = {"max_rows": max_rows, "random_state": random_state}
+        return Exponentiation(_adapted(self.kernel).scaled_to(X, root, **options), self.exponent)
 
     def learnt_from(self, X: Any, y: Any = None) -> Kernel:
-        learnt = _learnt(self.kernel, X, y)
+        learnt = _adapted(self.kernel).learnt_from(X, y)
         return self if learnt is self.kernel else Exponentiation(learnt, self.exponent)
 
     @property
@@ -442,38 +486,6 @@ def elementwise(kernel: sk.Kernel, gram: Callable[[sk.Kernel], Any]) -> Any:
         K = gram(kernel.kernel)
         return _finite(kernel, lambda: np.power(K, kernel.exponent, out=K))
     return None
-
-
-def _matvec(kernel: sk.Kernel, X: Any, Y: Any, v: Any) -> Any:
-    """Product with a vector, for any scikit-learn kernel."""
-    return kernel.matvec(X, Y, v) if isinstance(kernel, Kernel) else Kernel.matvec(kernel, X, Y, v)
-
-
-def _products(kernel: sk.Kernel, X: Any, Y: Any) -> Products | None:
-    """The Gram matrix of a part as a sum of products, if it is a kernel of this package."""
-    return kernel.products(X, Y) if isinstance(kernel, Kernel) else None
-
-
-def _terms(kernel: sk.Kernel) -> tuple[tuple[float, sk.Kernel], ...]:
-    """Terms of a part, if it is a kernel of this package."""
-    return kernel.terms() if isinstance(kernel, Kernel) else ((1.0, kernel),)
-
-
-def _contributions(kernel: sk.Kernel, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
-    """Contributions of a part's features, if it is a kernel of this package."""
-    return kernel.contributions(X, Y, weights) if isinstance(kernel, Kernel) else ()
-
-
-def _scaled(kernel: sk.Kernel, X: Any, similarity: float, max_rows: int, random_state: int) -> Any:
-    """A part of a sum, product or power, scaled if it is a kernel of this package."""
-    if not isinstance(kernel, Kernel):
-        return kernel
-    return kernel.scaled_to(X, similarity, max_rows=max_rows, random_state=random_state)
-
-
-def _learnt(kernel: sk.Kernel, X: Any, y: Any) -> Any:
-    """A part with what it learns from the points, if it is a kernel of this package."""
-    return kernel.learnt_from(X, y) if isinstance(kernel, Kernel) else kernel
 
 
 def _bracket(outer: Kernel, inner: sk.Kernel, shown: str) -> str:

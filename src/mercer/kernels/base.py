@@ -13,9 +13,9 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import count, is_sparse_tensor, is_watched, number, on_cpu, placed, sliceable
+from mercer._arrays import Array, count, is_sparse_tensor, number, on_cpu, placed, sliceable
 from mercer._repr import constructor_call
-from mercer._validation import check_positive, check_vector, check_weights, is_number
+from mercer._validation import check_positive, check_room, check_vector, check_weights, is_number
 from mercer.contributions import Contributions
 from mercer.engine import engine_for
 from mercer.engine.base import Products
@@ -27,7 +27,7 @@ from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import FeatureMap
 from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
-from mercer.spaces.realisations.zonal import LevelWeights
+from mercer.spaces.spherical import LevelWeights
 
 _NO_LEVELS = (
     "the kernel must be ArcCosine, or Heat, Matern or another SpectralKernel on Sphere() or Simplex(), "
@@ -74,6 +74,7 @@ class Kernel(sk.Kernel):
         array([[2., 4.],
                [4., 8.]])
         """
+        check_room(X, Y, matrices=2)
         return self(X, Y) * factor
 
     def validate(self) -> None:
@@ -308,7 +309,7 @@ class Kernel(sk.Kernel):
         points, keys = self._range_sample(X, min(max_rows, self._range_rows), rng)
         pairs = sampling.different_pairs(keys)
 
-        def similarities(kernel: Any) -> scale.Array:
+        def similarities(kernel: Any) -> Array:
             K, lengths = on_cpu(kernel(points)), np.sqrt(on_cpu(kernel.diag(points)))
             return np.asarray(K[pairs] / (lengths[pairs[0]] * lengths[pairs[1]]), dtype=float)
 
@@ -398,7 +399,7 @@ class Kernel(sk.Kernel):
         return constructor_call(self)
 
 
-def _blocks(kernel: sk.Kernel, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any]]:
+def _blocks(kernel: Kernel, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any]]:
     """Some rows of ``k(X, Y)`` at a time, and what they lack on the diagonal of ``k(X)`` if Y is X."""
     same = Y is None or Y is X
     X = sliceable(X) if kernel.requires_vector_input else X
@@ -406,34 +407,13 @@ def _blocks(kernel: sk.Kernel, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any
     size = max(1, BLOCK // max(count(Y), 1))
     if kernel.requires_vector_input:
         size = engine_for(X).rows_at_once(X, size, count(Y))
-    diagonal = diag_of(kernel, X) if same else None
+    diagonal = kernel.diag(X) if same else None
     for start in range(0, max(count(X), 1), size):  # empty points are refused by the kernel
         rows, lacking = slice(start, min(start + size, count(X))), None
-        block = gram_of(kernel, _rows(X, rows), Y)
+        block = kernel(_rows(X, rows), Y)
         if diagonal is not None:
             lacking = diagonal[rows] - array_namespace(block).linalg.diagonal(block[:, rows])
         yield rows, block, lacking
-
-
-def gram_of(kernel: sk.Kernel, X: Any, Y: Any = None) -> Any:
-    """Gram matrix of any kernel where X is; scikit-learn's compute in main memory."""
-    if isinstance(kernel, Kernel):
-        return kernel(X, Y)
-    return placed(kernel(_plain(kernel, X), None if Y is None else _plain(kernel, Y)), X)
-
-
-def diag_of(kernel: sk.Kernel, X: Any) -> Any:
-    """Diagonal of the Gram matrix of any kernel, where X is."""
-    return kernel.diag(X) if isinstance(kernel, Kernel) else placed(kernel.diag(_plain(kernel, X)), X)
-
-
-def _plain(kernel: sk.Kernel, X: Any) -> Any:
-    if is_watched(X):
-        raise TypeError(
-            f"{kernel!r} of scikit-learn has no derivatives with respect to rows; detach them, or use "
-            "mercer.kernels"
-        )
-    return on_cpu(X)
 
 
 def _product(K: Any, v: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mercer._arrays import constant_rows
 from mercer.kernels.euclidean import decay_profile
 from mercer.kernels.parametrix import ORTHOGONAL_HALF
 from mercer.kernels.radial import RadialKernel
@@ -17,7 +16,7 @@ from mercer.spaces.realisations.divergences import DistributionSpace
 
 
 @dataclass(eq=False, repr=False)
-class KullbackLeibler(RadialKernel, DiffusionTime):
+class KullbackLeibler(DiffusionTime, RadialKernel):
     """The heat kernel's short-time formula with a divergence in place of the squared Fisher distance.
 
     ``k(p, q) = exp(-J(p, q) / (16 t))`` on the simplex, ``exp(-J / (8 k t))`` for normal distributions
@@ -76,6 +75,7 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
 
     positive_semidefinite = False
     embeds_alike = False
+    common_invariant = 0.0
 
     def divergences(self, X: Any, Y: Any = None) -> Any:
         """Symmetrised divergences J between the rows of X and those of Y.
@@ -106,9 +106,6 @@ class KullbackLeibler(RadialKernel, DiffusionTime):
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         return self.space.embed_divergence(X, Y)
-
-    def self_invariant(self, X: Any) -> Any:
-        return constant_rows(X, 0.0)
 
     def _rate(self, n: int) -> float:
         """The factor of J, kept in the floating-point range."""

@@ -7,14 +7,13 @@ from typing import Any
 
 from mercer._arrays import is_watched
 from mercer.kernels.base import check_spherical
-from mercer.kernels.realised import DiffusionTime
-from mercer.kernels.spectral import LawKernel
+from mercer.kernels.realised import DiffusionTime, LawKernel
 from mercer.laws import Diffusion
 from mercer.spaces import Projective, Space, SphericalSpace
 
 
 @dataclass(eq=False, repr=False)
-class Heat(LawKernel, DiffusionTime):
+class Heat(DiffusionTime, LawKernel):
     """The exact heat (diffusion) kernel.
 
     ``a(lambda) = exp(-lambda t)``.  On the sphere S^(n-1) the absolute form is
@@ -83,7 +82,7 @@ Torus, Rotations, Categories or ProductSpace
     t_star_bounds: Any = (1e-2, 1e2)
 
     def law(self, n: int) -> Diffusion:
-        return Diffusion(self._time(n))
+        return Diffusion(self.time(n))
 
     def heat_time(self, n: int) -> float:
         return self.time(n)
@@ -108,14 +107,14 @@ Torus, Rotations, Categories or ProductSpace
         array([[2033.0583]])
         """
         self.validate()
-        if is_watched(self._time(2)):
+        if is_watched(getattr(self, self.continuous()[0])):
             raise TypeError("log is not differentiable in the time; detach it")
         P, Q = self.space.check_pair(X, Y)
         return self.realise(self.space.columns(P)).log(P, Q)
 
 
 @dataclass(eq=False, repr=False)
-class AxialHeat(LawKernel, DiffusionTime):
+class AxialHeat(DiffusionTime, LawKernel):
     """The heat kernel of axes: x and -x are the same point.
 
     ``a_l = exp(-l (l + n - 2) t)`` on the even levels of the sphere and 0 on the odd ones: the even part
@@ -156,7 +155,7 @@ class AxialHeat(LawKernel, DiffusionTime):
     t_star_bounds: Any = (1e-2, 1e2)
 
     def law(self, n: int) -> Diffusion:
-        return Diffusion(self._time(n))
+        return Diffusion(self.time(n))
 
     @property
     def laplacian_space(self) -> Projective:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from mercer._arrays import is_watched, number
 from mercer._validation import check_positive
-from mercer.kernels.spectral import LawKernel
+from mercer.kernels.realised import LawKernel
 from mercer.laws import GammaDiffusion
 from mercer.spaces import Space
 
@@ -88,20 +88,17 @@ Categories or ProductSpace
 
     def scale(self, n: int) -> float:
         """Length scale for n columns."""
-        return number(self._scale(n))
-
-    def _scale(self, n: int) -> Any:
         if self.length_scale is not None:
-            return self.length_scale
-        power = number(self.nu) + self.space.dimension(n) / 2
-        return (2 * number(self.nu) * self.t_star * self.space.natural_time(n) / power) ** 0.5
+            return number(self.length_scale)
+        nu, unit = number(self.nu), cast(float, self.space.natural_time(n))
+        return (2 * nu * number(self.t_star) * unit / (nu + self.space.dimension(n) / 2)) ** 0.5
 
     def _chain(self, name: str) -> float:
         return 1.0 if self.length_scale is None else 2.0  # a time is a squared length
 
     def law(self, n: int) -> GammaDiffusion:
         nu = number(self.nu)
-        return GammaDiffusion(nu, 2 * nu / self._scale(n) ** 2)
+        return GammaDiffusion(nu, 2 * nu / self.scale(n) ** 2)
 
     def validate(self) -> None:
         super().validate()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer._arrays import Array
 from mercer._validation import check_choice, is_whole
 from mercer.kernels.euclidean import decay_profile
 from mercer.kernels.radial import RadialKernel
@@ -16,7 +17,7 @@ from mercer.kernels.realised import DiffusionTime
 from mercer.profiles import PowerProfile, ProductProfile, Profile, TableProfile, compile_profile
 from mercer.spaces import RadialSpace, Space
 from mercer.special import heat_expansion
-from mercer.special.zonal import Array, Function
+from mercer.special.zonal import Function
 
 #: From this time down, exp(-theta^2 / 4t) is zero in doubles for all unit vectors that differ.
 _LEAST_TIME = 1e-20
@@ -25,7 +26,7 @@ ORTHOGONAL_HALF = math.pi**2 / (16 * math.log(2))
 
 
 @dataclass(eq=False, repr=False)
-class Parametrix(RadialKernel, DiffusionTime):
+class Parametrix(DiffusionTime, RadialKernel):
     """The parametrix: the short-time expansion of the heat kernel, to any order.
 
     Order 0 is ``exp(-theta^2 / 4t)``, the kernel of the literature; order k >= 1 is ``exp(-theta^2 /

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable
-from typing import Any, Self
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
-from mercer.kernels.identity import hashable
+from mercer.kernels.identity import hashable, law_parameters
 from mercer.kernels.realised import RealisedKernel
 from mercer.profiles import Profile
 from mercer.spaces import RadialSpace
@@ -22,6 +24,8 @@ class RadialKernel(RealisedKernel, Embedding):
     """
 
     space: RadialSpace
+    #: Parameters that change the embedding of points, but not the profile.
+    _embedding_parameters: tuple[str, ...] = ()
 
     @abstractmethod
     def _compile(self, n: int) -> Profile:
@@ -66,7 +70,8 @@ class RadialKernel(RealisedKernel, Embedding):
         return self.space.common_invariant if own else None
 
     def self_invariant(self, X: Any) -> Any:
-        return self.space.self_invariant(X)
+        known = self.common_invariant is not None
+        return super().self_invariant(X) if known else self.space.self_invariant(X)
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
         """See :class:`~mercer.spaces.base.Embedding`; unknown if the subclass has another invariant."""
@@ -79,16 +84,28 @@ class RadialKernel(RealisedKernel, Embedding):
     def slope(self, n: int, name: str) -> Slope:
         return Slope(name)
 
-    def _profile(self, n: int) -> Profile:
-        """The profile, compiled once and kept."""
-        return self._remember(("profile", n), lambda: self._checked()._compile(n))
 
-    def _slope_profile(self, n: int, name: str) -> Profile:
-        return self._remember(("gradient", n, name), lambda: self._checked()._compile_gradient(n, name))
+@dataclass(frozen=True)
+class _Recipe:
+    """A profile to be compiled, of a derivative if named; clones of a kernel have equal recipes."""
 
-    def _checked(self) -> Self:
-        self.validate()
-        return self
+    identity: tuple[Any, ...]
+    kernel: RadialKernel = field(compare=False)  # keeps alive what can be told by its address alone
+    n: int
+    name: str | None = None
+
+    @classmethod
+    def of(cls, kernel: RadialKernel, n: int, name: str | None = None) -> _Recipe:
+        names = law_parameters(type(kernel), kernel._embedding_parameters)
+        values = (hashable(getattr(kernel, each)) for each in names)
+        return cls((type(kernel), *values), kernel, n, name)
+
+
+@lru_cache(maxsize=256)
+def _compiled(recipe: _Recipe) -> Profile:
+    kernel, n, name = recipe.kernel, recipe.n, recipe.name
+    kernel.validate()
+    return kernel._compile(n) if name is None else kernel._compile_gradient(n, name)
 
 
 class _OwnProfile(Radial):
@@ -99,7 +116,7 @@ class _OwnProfile(Radial):
         self._kernel, self._n = kernel, n
 
     def profile(self) -> Profile:
-        return self._kernel._profile(self._n)
+        return _compiled(_Recipe.of(self._kernel, self._n))
 
     def slope_profile(self, slope: Slope) -> Profile:
-        return self._kernel._slope_profile(self._n, slope.name)
+        return _compiled(_Recipe.of(self._kernel, self._n, slope.name))

@@ -1,54 +1,45 @@
-"""Kernels that a space realises, and their diffusion time."""
+"""Kernels that a space realises, those of a law among them, and their diffusion time."""
 
 from __future__ import annotations
 
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
+from numpy.typing import NDArray
 
-from mercer._arrays import count, is_watched, number, on_cpu
-from mercer._memory import check_room
-from mercer._validation import check_vector, check_weights, refuse_foreign
+from mercer._arrays import Array, count, is_watched, number, on_cpu
+from mercer._validation import (
+    check_choice,
+    check_positive,
+    check_room,
+    check_vector,
+    check_weights,
+    refuse_foreign,
+)
 from mercer.contributions import Contributions
 from mercer.engine import engine_for, joins
 from mercer.engine.base import Products
 from mercer.engine.matrix_functions import Expansion
 from mercer.kernels import scale
-from mercer.kernels.base import Kernel
-from mercer.kernels.identity import hashable, law_parameters
+from mercer.kernels.base import Kernel, log_derivative
+from mercer.laws import Law
 from mercer.profiles import Profile
-from mercer.spaces.base import Space
+from mercer.spaces.base import Embedding, Space
 from mercer.spaces.realisations.base import FeatureMap, Moving, Realisation, Slope
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class _Recipe:
-    """A computation that can be cached: equal recipes give equal results."""
-
-    identity: tuple[Any, ...]  # objects that cannot be hashed by address; ``compute`` keeps them alive
-    compute: Callable[[], Any] = field(compare=False)
-
-
-@lru_cache(maxsize=256)
-def _result(recipe: _Recipe) -> Any:
-    return recipe.compute()
+from mercer.spaces.realisations.eigenfunctions import Eigenfunctions
+from mercer.special.zonal import Spectrum
 
 
 class RealisedKernel(Kernel):
     """A kernel between points of a space, computed by a realisation (:meth:`realise`)."""
 
     space: Space
-    #: Parameters that change the embedding of points, but not the profile.
-    _embedding_parameters: tuple[str, ...] = ()
 
     @abstractmethod
     def realise(self, n: int) -> Realisation:
@@ -75,43 +66,39 @@ class RealisedKernel(Kernel):
             return self.multiple(1.0, X, Y)
         if Y is not None:
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
-        self.validate()
-        P = self.space.check(X)
-        values = self._with_gradient(P, self.space.columns(P))
-        return engine_for(X).like_rows(self.space.in_precision_of(X, values), X)
+        P, _, realisation, _ = self._realised(X, None)
+        return self.space.like_points(self._with_gradient(P, realisation), X)
 
     def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
+        P, Q, realisation, moving = self._realised(X, Y)
+        check_room(P, Q)
+        return self.space.like_points(realisation.multiple(factor, P, Q, moving), X)
+
+    def _realised(self, X: Any, Y: Any) -> tuple[Any, Any, Realisation, list[Moving]]:
+        """Checked points, the kernel between them, and those of its hyperparameters that are tensors."""
         self.validate()
         P, Q = self.space.check_pair(X, Y)
         n = self.space.columns(P)
-        check_room(P, Q)
-        values = self.realise(n).multiple(factor, P, Q, self.moving(P, n))
-        return engine_for(X).like_rows(self.space.in_precision_of(X, values), X)
+        return P, Q, self.realise(n), self.moving(P, n)
 
-    def _with_gradient(self, P: Any, n: int) -> tuple[Any, Any]:
+    def _with_gradient(self, P: Any, realisation: Realisation) -> tuple[Any, Any]:
         refuse_foreign(P, "eval_gradient is for NumPy and SciPy rows; tensors have autograd")
-        self.moving(P, n)  # raises for hyperparameters that require autograd
-        free = len(self.free())
-        check_room(P, None, matrices=1 + (free if free < 2 else 2 * free))
-        K, slopes = self.realise(n).slopes(P, [self.slope(n, name) for name in self.free()])
+        n, free = self.space.columns(P), self.free()
+        check_room(P, None, matrices=1 + (len(free) if len(free) < 2 else 2 * len(free)))
+        K, slopes = realisation.slopes(P, [self.slope(n, name) for name in free])
         if len(slopes) == 1:  # avoids a copy of the largest array
             return K, slopes[0][:, :, None]
         xp = array_namespace(K)
         return K, xp.stack(slopes, axis=2) if slopes else xp.empty((*K.shape, 0), dtype=K.dtype)
 
     def diag(self, X: Any) -> Any:
-        self.validate()
-        P = self.space.check(X)
-        n = self.space.columns(P)
-        values = self.realise(n).diagonal(P, self.moving(P, n))
-        return engine_for(X).like_rows(self.space.in_precision_of(X, values), X)
+        P, _, realisation, moving = self._realised(X, None)
+        return self.space.like_points(realisation.diagonal(P, moving), X)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
-        self.validate()
-        P, Q = self.space.check_pair(X, Y)
+        P, Q, realisation, moving = self._realised(X, Y)
         v = check_vector(engine_for(v).borrow(v), count(P if Q is None else Q))
-        n = self.space.columns(P)
-        product = self.realise(n).matvec(P, Q, v, self.moving(P, n))
+        product = realisation.matvec(P, Q, v, moving)
         if product is None:
             return super().matvec(X, Y, v)
         return engine_for(X).like_rows(product, X)
@@ -119,25 +106,20 @@ class RealisedKernel(Kernel):
     def weighted_sum(self, X: Any, Y: Any, weights: Any) -> Any:
         if not joins(X):
             return super().weighted_sum(X, Y, weights)
-        self.validate()
-        P, Q = self.space.check_pair(X, Y)
+        P, Q, realisation, moving = self._realised(X, Y)
         weights = check_weights(weights, X, count(P if Q is None else Q))
-        n = self.space.columns(P)
-        total = self.realise(n).weighted_sum(P, Q, weights, self.moving(P, n))
+        total = realisation.weighted_sum(P, Q, weights, moving)
         return super().weighted_sum(X, Y, weights) if total is None else total
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
-        self.validate()
-        P, Q = self.space.check_pair(X, Y)
-        n = self.space.columns(P)
-        return None if self.moving(P, n) else self.realise(n).products(P, Q)
+        P, Q, realisation, moving = self._realised(X, Y)
+        return None if moving else realisation.products(P, Q)
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; of columns, labels or nodes, as the space has them."""
-        self.validate()
-        P, Q = self.space.check_pair(X, Y)
+        P, Q, realisation, _ = self._realised(X, Y)
         Q = P if Q is None else Q
-        found = self.realise(self.space.columns(P)).contributions(P, Q, np.asarray(weights, dtype=float))
+        found = realisation.contributions(P, Q, np.asarray(weights, dtype=float))
         return self.space.named_contributions(X, found)
 
     def profile(self, n: int) -> Profile:
@@ -190,7 +172,7 @@ class RealisedKernel(Kernel):
             setattr(some, name, self.range_start())
         found, points = some.realise(n).pair_similarities(P, max_rows, rng)
 
-        def similarities(kernel: Any) -> scale.Array:
+        def similarities(kernel: Any) -> Array:
             kernel.validate()
             return found(kernel.realise(n))
 
@@ -212,15 +194,99 @@ class RealisedKernel(Kernel):
 
         return [(getattr(self, name).log(), partial(moved, name)) for name in watched]
 
-    def _remember(self, what: tuple[Any, ...], compute: Callable[[], T]) -> T:
-        """Compute once per kernel class, parameters and ``what``; clones share the result."""
-        names = law_parameters(type(self), self._embedding_parameters)  # type: ignore[arg-type]
-        values = (hashable(getattr(self, name)) for name in names)
-        return cast(T, _result(_Recipe((type(self), *values, *what), compute)))
+
+class LawKernel(RealisedKernel):
+    """A kernel given by a :class:`~mercer.laws.Law`, which its space realises.
+
+    ``K(x, y) = sum_l a_l sum_k phi_lk(x) phi_lk(y)`` over the Laplacian's eigenfunctions.  On the sphere
+    and the simplex the inner sum is ``N_l P_l(x.y)``; on a graph it runs over the eigenvectors of the
+    Laplacian L, and K is ``a(L)``.
+    """
+
+    normalized: bool
+
+    @abstractmethod
+    def law(self, n: int) -> Law:
+        """The law for points with n columns: plain numbers, though hyperparameters may be tensors."""
+
+    def _chain(self, name: str) -> float:
+        """Derivative of the logarithm of the law's time by that of a hyperparameter."""
+        return 1.0
+
+    def validate(self) -> None:
+        if not isinstance(self.space, Space):
+            hint = "; wrap it: Graph(graph)" if hasattr(self.space, "nodes") else ""
+            raise TypeError(f"space must be a space of mercer.spaces, got {self.space!r}{hint}")
+        check_choice(self, "normalized", (True, False))
+        check_positive(self, *self.continuous())
+
+    def realise(self, n: int) -> Realisation:
+        return self.laplacian_space.realise(self.law(n), n, bool(self.normalized))
+
+    @property
+    def laplacian_space(self) -> Space:
+        """See :class:`Kernel`; in natural units if the range is given in these."""
+        return self.space.in_natural_units() if "t_star" in self.continuous() else self.space
+
+    def is_zonal(self) -> bool:
+        return self.space.widest_angle is not None and self.space.embedding is not None
+
+    def is_stationary(self) -> bool:
+        return self.space.is_flat
+
+    def is_isotropic(self) -> bool:
+        return self.space.is_flat
+
+    def heat_time(self, n: int) -> float | None:
+        """Time of the heat kernel on S^(n-1) that this kernel is; None for other kernels."""
+        return None
+
+    @property
+    def embedding(self) -> Embedding | None:
+        return self.laplacian_space.embedding
+
+    def slope(self, n: int, name: str) -> Slope:
+        dimension = self.laplacian_space.dimension(n)
+
+        def scores(eigenvalues: NDArray[Any]) -> NDArray[Any]:
+            return log_derivative(self, name, lambda k: k.law(n).log_weights(eigenvalues, dimension))
+
+        return Slope(name, self._chain(name), scores)
+
+    def spectrum(self, n: int) -> Spectrum:
+        """Weights on the levels of S^(n-1) that contribute, and their sum."""
+        self.validate()
+        found: Spectrum = self.realise(n).series.spectrum
+        return found
+
+    def log_self_similarity(self, n: int) -> float:
+        """Logarithm of the absolute form of K(x, x) for n columns; finite where K overflows."""
+        return self.realise(n).log_self_similarity
+
+    def log_weights_at(self, eigenvalues: NDArray[Any], n: int) -> NDArray[np.float64]:
+        """Logarithms of the weights on some eigenvalues of the Laplacian, for n columns."""
+        self.validate()
+        dimension = self.laplacian_space.dimension(n)
+        return np.asarray(self.law(n).log_weights(eigenvalues, dimension), dtype=float)
+
+    def eigenfunctions(self, columns: int, count: int | None) -> Eigenfunctions | None:
+        self.validate()
+        n = self.laplacian_space.fixed_columns(columns)
+        weights = partial(self.log_weights_at, n=n)
+        return self.laplacian_space.eigenfunctions(n, count, weights)
+
+    def require_levels(self) -> None:
+        self.validate()
+        self.laplacian_space.require_unit_vectors()
+
+    def level_weights(self, n: int, levels: Sequence[int]) -> Any:
+        self.validate()
+        slopes = [self.slope(n, name) for name in self.free()]
+        return self.realise(n).level_weights(np.asarray(levels, dtype=int), slopes)
 
 
-class DiffusionTime(Kernel):
-    """Base class of kernels with a time: ``t``, or ``t_star`` in the natural unit of the space."""
+class DiffusionTime:
+    """A kernel's time: ``t``, or ``t_star`` in the natural unit of the space."""
 
     space: Any
     t: Any
@@ -231,27 +297,26 @@ class DiffusionTime(Kernel):
         return ("t",) if self.t is not None else ("t_star",)
 
     def range_parameter(self) -> str:
+        """See :class:`Kernel`; ``t`` where there is no natural unit."""
         return "t" if self._unit(2) is None else self.continuous()[0]
 
     def time(self, n: int) -> float:
         """Diffusion time for n columns."""
-        return number(self._time(n))
+        return number(self.t if self.t is not None else self.t_star * self._unit(n))
 
     def _unit(self, n: int) -> float | None:
         """The unit of ``t_star``; None if there is none."""
         return self.space.natural_time(n)
 
-    def _time(self, n: int) -> Any:
-        return self.t if self.t is not None else self.t_star * self._unit(n)
-
     def validate(self) -> None:
+        """See :class:`Kernel`."""
+        super().validate()  # type: ignore[misc]
         if self.t is None and self._unit(2) is None:
             owner = type(self).__name__
             raise ValueError(
                 f"give {owner} the time itself: {owner}({self.space!r}, t=1.0), or take it from the "
                 "data: scaled_to(X)"
             )
-        super().validate()
         if self.t is not None and self.t_star != 1.0:
             raise ValueError(
                 f"give t or t_star, not both: t={self.t!r}, t_star={self.t_star!r} (set t=None to use "

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-Array = NDArray[np.float64]
+from mercer._arrays import Array
+
 #: Similarities of a sample of pairs under a kernel.
 Similarities = Callable[[Any], Array]
 

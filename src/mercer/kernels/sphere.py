@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from mercer._arrays import row_lengths, row_maxima, to_double
+from mercer._arrays import Array, row_lengths, row_maxima, to_double
 from mercer._validation import check_choice, is_whole, refuse_rows
 from mercer.engine import engine_for
 from mercer.kernels.base import check_spherical
 from mercer.kernels.radial import RadialKernel
-from mercer.kernels.spectral import LawKernel
+from mercer.kernels.realised import LawKernel
 from mercer.laws import AngularShape
 from mercer.profiles import PowerProfile, Profile, compile_profile
 from mercer.spaces import Euclidean, Sphere, SphericalSpace
 from mercer.spaces.base import product_sums
-from mercer.spaces.realisations.zonal import HarmonicMap, LevelWeights
+from mercer.spaces.realisations.eigenmaps import HarmonicMap
+from mercer.spaces.spherical import LevelWeights
 from mercer.special import arccosine_levels, heat_expansion, zonal
 from mercer.special.funk_hecke import funk_hecke
-from mercer.special.zonal import Array
 
 
 @dataclass(eq=False, repr=False)
@@ -106,6 +106,7 @@ class ArcCosine(RadialKernel):
     space = Euclidean()
     embeds_alike = True
     has_opposites = True
+    common_invariant = 1.0
 
     def validate(self) -> None:
         check_choice(self, "order", (0, 1, 2))
@@ -151,9 +152,6 @@ class ArcCosine(RadialKernel):
             refuse_rows(row_maxima(X) == 0, name, "is all zeros and has no direction; drop it")
         # A row of zeros stays zero: its factor |x|^p removes it from every product.
         return engine_for(X).unit_rows(X)
-
-    def self_invariant(self, X: Any) -> Any:
-        return Sphere().self_invariant(X)
 
     def row_scale(self, X: Any) -> Any:
         """See :class:`~mercer.spaces.base.Embedding`; ``|x|^p``."""

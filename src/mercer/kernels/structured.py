@@ -6,17 +6,13 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mercer._arrays import on_cpu
-from mercer._memory import check_room
-from mercer._validation import check_choice, refuse_foreign
+from mercer._arrays import Array, on_cpu
+from mercer._validation import check_choice, check_room, refuse_foreign
 from mercer.contributions import Contributions
 from mercer.engine import engine_for
 from mercer.kernels.base import Kernel
 from mercer.spaces.realisations.base import normalised, normalised_slope, positive
-
-Array = NDArray[np.float64]
 
 
 class StructuredKernel(Kernel):

@@ -42,10 +42,10 @@ def solve_by_blocks(
 ) -> Solution:
     """Solve a program in blocks, as large as fit, of the coefficients that violate optimality most.
 
-    A block is a program in which all other coefficients are fixed; occasional Newton steps move the
-    coefficients of many blocks together.  Gram matrices of blocks are in single precision.  Later
-    blocks correct for that, because values at all points are in double precision.  Once a block gains
-    much less than its matrix predicted, matrices are in double precision too.
+    A block is a program of its own, with the others held; Newton steps now and then move the
+    coefficients of many blocks together.  Gram matrices of blocks are in single precision, which later
+    blocks make up for: values at all points are in double precision.  Once a block gains much less than
+    its own matrix promised, matrices are in double precision, too.
 
     Parameters are those of :func:`mercer.machines.solver.solve`.  A step on a fraction of the
     coefficients counts as that fraction of a step.

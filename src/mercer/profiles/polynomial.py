@@ -9,17 +9,15 @@ from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.lib.stride_tricks import as_strided
 from numpy.polynomial import chebyshev, polynomial
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from mercer._arrays import Array, in_lines, line_of
+
 Separation = Literal["invariant", "one-sided", "folded"]
 
 #: Largest degree in single and in double precision: beyond it, looking up a table is cheaper.
 MOST = {np.dtype(np.float32): 16, np.dtype(np.float64): 28}
-#: Elements of a tile that are copied at a time.
-_COPIED = 2**16
 #: Products of a row at a time: those of four rows stay in the nearest cache.
 _LINE = 1024
 #: Logarithms below this are those of zero, and smaller values are as good as zero.
@@ -99,7 +97,7 @@ class Polynomial:
 
         single = tile.dtype == np.float32
         loop = polynomial_loop(self.degree, self.root, self.exponential, self.separation, single)
-        in_lines(loop, self._single if single else self._double, tile, out)
+        in_lines(loop, tile, out, self._single if single else self._double)
 
     def apply_to_products(self, left: Any, right: Any, begin: int, out: NDArray[Any]) -> None:
         """Write the values at products of rows with columns from one on, of a multiple of four terms."""
@@ -286,42 +284,3 @@ class Smooth:
         bound = 2 * float(error.max() / largest + np.finfo(dtype).eps * ulps)
         lowest = 0.0 if found.exponential else float(expected.min()) - bound * largest
         return replace(found, error=bound, floor=-np.inf if lowest >= self.floor else self.floor)
-
-
-def in_lines(
-    loop: Callable[..., None],
-    arguments: tuple[Any, ...],
-    tile: NDArray[Any],
-    out: NDArray[Any] | None,
-) -> None:
-    """Run a compiled loop over the rows of a tile; values go to another array, or replace the tile."""
-    if out is None:
-        # Copies of a few rows: arrays that overlap would not be computed side by side.
-        height = max(1, _COPIED // max(1, tile.shape[1]))
-        for start in range(0, len(tile), height):
-            part = tile[start : start + height]
-            in_lines(loop, arguments, part.copy(), part)
-        return
-    source, target = contiguous_rows(tile), contiguous_rows(out)
-    loop(*line_of(source), *line_of(target), *tile.shape, *arguments)
-    if target is not out:
-        out[:] = target
-
-
-def contiguous_rows(tile: NDArray[Any]) -> NDArray[Any]:
-    """A tile whose rows are contiguous: itself, if they are."""
-    step, rest = divmod(tile.strides[0], tile.itemsize)
-    if tile.flags.c_contiguous or (
-        tile.strides[1] == tile.itemsize and step >= tile.shape[1] and not rest
-    ):
-        return tile
-    return np.ascontiguousarray(tile)
-
-
-def line_of(tile: NDArray[Any]) -> tuple[NDArray[Any], int]:
-    """A tile of contiguous rows as one line of memory, and the distance between its rows."""
-    rows, columns = tile.shape
-    if tile.flags.c_contiguous:
-        return tile.reshape(-1), columns
-    step = tile.strides[0] // tile.itemsize
-    return as_strided(tile, ((rows - 1) * step + columns,), (tile.itemsize,)), step

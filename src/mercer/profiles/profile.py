@@ -11,12 +11,10 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, resolve
+from mercer._arrays import Array, in_lines
+from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, Rows, resolve
 from mercer.profiles.ends import SteepEnd
-from mercer.profiles.polynomial import Polynomial, Separation, Smooth, in_lines
-from mercer.profiles.rows import Rows
-
-Array = NDArray[np.float64]
+from mercer.profiles.polynomial import Polynomial, Separation, Smooth
 
 #: Laws that cannot be resolved to this are refused.
 MAX_ERROR = 1e-10
@@ -354,7 +352,8 @@ class TableProfile:
 
     def look_up(self, tile: NDArray[Any], out: NDArray[Any] | None = None) -> None:
         """Replace the invariants in a tile by values of the table, in place or in another array."""
-        in_lines(*(self._single_table if tile.dtype == np.float32 else self._double_table), tile, out)
+        loop, arguments = self._single_table if tile.dtype == np.float32 else self._double_table
+        in_lines(loop, tile, out, arguments)
 
     @cached_property
     def _single_table(self) -> tuple[Any, tuple[Any, ...]]:

@@ -107,7 +107,7 @@ def _columns(comparison: Comparison, model: Any, X: Any, y: Any) -> list[Bar]:
 
 
 def _blocks(comparison: Comparison, model: Any, found: Explanation, X: Any, y: Any) -> list[Bar]:
-    """Importance of the parts of a table; empty if there is only one."""
+    """Importance of the parts of a table; none if there is only one."""
     if len(found.blocks) < 2:
         return []
     return _losses(importance(model, X, y, random_state=comparison.random_state))

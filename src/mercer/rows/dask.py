@@ -53,7 +53,9 @@ class DaskRows(RowSource):
     def open(cls, X: Any, y: Any, weight: Any, check: ColumnCheck) -> Self:
         """See :class:`RowSource`; collections are checked as far as possible without computing them."""
         check.frame(_empty(X))
-        return super().open(X, y, weight, check)
+        source = cls(X, y, weight)
+        source.opaque = check.opaque
+        return source
 
     @property
     def columns(self) -> int:

@@ -19,6 +19,8 @@ from mercer.kernels.euclidean import Linear
 MAX_ITER = 300
 #: Largest class: its Gram matrix takes 8 bytes for each pair of points.
 MOST_POINTS = 20_000
+#: Squared distances of equal points, relative to the largest point.
+_ROUNDING = 1e-14
 
 
 def representatives(
@@ -124,15 +126,18 @@ def _typical(
     points = _safe_indexing(X, members)
     if getattr(points, "dtype", None) == np.float32:
         points = points.astype(np.float64)
-    K = _centred(np.asarray(kernel(points), dtype=float))
+    K = np.asarray(kernel(points), dtype=float)
+    rounding = _ROUNDING * K.diagonal().max()  # of squared distances, before the scale is centred away
+    K = _centred(K)
     named = np.zeros((n_init, len(members)), dtype=bool)
-    tasks = [(K, starts[i], lots[i], named[i]) for i in range(n_init)]
+    tasks = [(K, rounding, starts[i], lots[i], named[i]) for i in range(n_init)]
     run(_one_run, tasks, what="k-means")
     return np.lexsort((lots[-1], -named.sum(axis=0)))[:number]
 
 
 def _one_run(
     K: NDArray[np.float64],
+    rounding: float,
     uniforms: NDArray[np.float64],
     order: NDArray[np.intp],
     named: NDArray[np.bool_],
@@ -140,7 +145,7 @@ def _one_run(
     """Mark the points that one run of k-means selects."""
     from mercer.compiled.kmeans import cluster, nearest_rows, seed_centres
 
-    _, sums, sizes = cluster(K, seed_centres(K, uniforms), MAX_ITER)
+    _, sums, sizes = cluster(K, seed_centres(K, uniforms, rounding), MAX_ITER)
     nearest = nearest_rows(K, sums, sizes, order)
     named[nearest[nearest >= 0]] = True
 

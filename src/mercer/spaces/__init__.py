@@ -11,7 +11,8 @@ from mercer.spaces.product import ProductSpace
 from mercer.spaces.projective import Projective
 from mercer.spaces.rotations import Rotations
 from mercer.spaces.simplex import Simplex
-from mercer.spaces.sphere import EARTH_RADIUS_KM, Sphere, SphericalSpace, great_circle_km
+from mercer.spaces.sphere import EARTH_RADIUS_KM, Sphere, great_circle_km
+from mercer.spaces.spherical import SphericalSpace
 from mercer.spaces.torus import Torus
 
 __all__ = [

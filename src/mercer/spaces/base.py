@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer._arrays import (
     as_sparse_as,
+    constant_rows,
     finite_rows,
     in_one_precision,
     is_single,
@@ -87,9 +88,10 @@ class Space(ABC):
         """The engine that computes with checked points."""
         return engine_for(P)
 
-    def in_precision_of(self, X: Any, values: Any) -> Any:
-        """Results in the precision of the points, if the space computes in double precision."""
-        return to_single(values) if self.computes_in_double and is_single(X) else values
+    def like_points(self, values: Any, X: Any) -> Any:
+        """Results as an array of the kind of X, and in its precision if the space needs double."""
+        values = to_single(values) if self.computes_in_double and is_single(X) else values
+        return engine_for(X).like_rows(values, X)
 
     def named_contributions(self, X: Any, found: tuple[Contributions, ...]) -> tuple[Contributions, ...]:
         """Contributions of features of points X, with the names of the features."""
@@ -325,9 +327,11 @@ class Embedding(ABC):
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """Map checked rows to (L, R) with ``invariant = L @ R.T``; R is L if possible."""
 
-    @abstractmethod
     def self_invariant(self, X: Any) -> Any:
         """Invariant of each row with itself, exactly."""
+        if self.common_invariant is None:
+            raise NotImplementedError(f"{type(self).__name__} needs a common_invariant, or this method")
+        return constant_rows(X, self.common_invariant)
 
     def row_scale(self, X: Any) -> Any:
         """Factor of each row in the kernel, or None for 1."""
@@ -353,14 +357,12 @@ class Embedding(ABC):
 class RadialSpace(RowSpace, Embedding):
     """A space of rows of numbers in which one number determines how far apart two points are."""
 
+    #: How profiles compute the separation of two points from the invariant.
+    separation: Separation
+
     @property
     def embedding(self) -> Embedding:
         return self
-
-    @property
-    @abstractmethod
-    def separation(self) -> Separation:
-        """How profiles compute the separation of two points from the invariant."""
 
 
 def product_sums(L: Any, R: Any, weights: Any) -> Any:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import brentq
 
-from mercer._arrays import constant_rows, finite_rows
+from mercer._arrays import Array, constant_rows, finite_rows
 from mercer._validation import as_rows, is_whole, refuse_rows
 from mercer.contributions import Contributions, of_labels
 from mercer.engine import engine_for
@@ -25,7 +25,6 @@ from mercer.spaces.realisations.eigenfunctions import USUAL, LogWeights
 from mercer.spaces.realisations.labels import CategoryTable, Groups, LabelFunctions
 from mercer.spaces.realisations.tables import label_columns, numbered
 
-Array = NDArray[np.float64]
 _SAMPLED_COLUMNS, _SAMPLED_LABELS = 4, 5
 
 

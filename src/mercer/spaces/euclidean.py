@@ -11,16 +11,15 @@ from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from mercer._arrays import constant_rows, squared_lengths
+from mercer._arrays import squared_lengths
 from mercer._validation import refuse_rows
 from mercer.engine import Extent, engine_for
 from mercer.engine.operands import Differences, Operand, SparseDifferences
 from mercer.laws import Law
-from mercer.profiles import ProductProfile, Profile, Separation, TableProfile
+from mercer.profiles import ProductProfile, Profile, TableProfile
 from mercer.spaces.base import RadialSpace
 from mercer.spaces.metrics import lengths
-from mercer.spaces.realisations.base import Radial, Slope
-from mercer.spaces.realisations.zonal import absolute_factor
+from mercer.spaces.realisations.base import Radial, Slope, absolute_factor
 from mercer.spaces.sphere import Sphere
 from mercer.special.flat import FlatFunction
 
@@ -54,10 +53,8 @@ class Euclidean(RadialSpace):
 
     n: int | None = None
     is_flat = True
-
-    @property
-    def separation(self) -> Separation:
-        return "invariant"
+    common_invariant = 0.0
+    separation = "invariant"
 
     def _may_refuse(self, extent: Extent) -> bool:
         return extent.largest > _SAFE
@@ -90,10 +87,6 @@ class Euclidean(RadialSpace):
     def check_matern(self, nu: float, length_scale: float) -> None:
         _check_range("nu", nu, 0.1, 1e4, "Gaussian is the limit of large ones")
         _check_range("length_scale", length_scale, 1e-12, 1e18, "rescale the rows")
-
-    def self_invariant(self, X: Any) -> Any:
-        """Zero: see :meth:`RadialSpace.self_invariant`."""
-        return constant_rows(X, 0.0)
 
     def require_vectors(self) -> None:
         """See :meth:`Space.require_vectors`."""

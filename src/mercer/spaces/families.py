@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._arrays import constant_rows
+from mercer._arrays import Array
 from mercer._validation import LARGEST, is_whole, refuse_rows
 from mercer.engine import engine_for
 from mercer.engine.operands import Invariants, Operand
-from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace
 from mercer.special.geodesics import Metric, NoGeodesic, lengths
 
-Array = NDArray[np.float64]
 #: Rows and columns of a tile; most parameters of a family.
 _TILE, _MOST = (16, 64), 3
 
@@ -69,6 +67,8 @@ class ExponentialFamily(RadialSpace):
     computes_in_double = True
     takes_sparse = False
     sampled_columns = 2
+    common_invariant = 0.0
+    separation = "invariant"
 
     def __post_init__(self) -> None:
         if not callable(self.log_partition):
@@ -78,10 +78,6 @@ class ExponentialFamily(RadialSpace):
             )
         if not (self.n is None or (is_whole(self.n) and 1 <= self.n <= _MOST)):
             raise ValueError(f"n must be a whole number from 1 to {_MOST}, got {self.n!r}")
-
-    @property
-    def separation(self) -> Separation:
-        return "invariant"
 
     def metric(self, X: Any) -> Array:
         """The Fisher metric at rows of natural parameters, shape (m, n, n).
@@ -104,10 +100,6 @@ class ExponentialFamily(RadialSpace):
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         left = _Parameters(self, X)
         return left, left if Y is None or Y is X else _Parameters(self, Y)
-
-    def self_invariant(self, X: Any) -> Any:
-        """Zero: see :meth:`RadialSpace.self_invariant`."""
-        return constant_rows(X, 0.0)
 
     def isometry(self, rng: np.random.Generator) -> None:
         """None is known for general families."""
@@ -188,6 +180,7 @@ class _Parameters(Operand):
     rows: Array
 
     def invariants(self, other: _Parameters, symmetric: bool) -> Invariants:
+
         def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
             tile = _Parameters(self.family, self.rows[rows])
             # Longer ones have no squares in double precision; kernels are zero from far below on.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from mercer._arrays import on_cpu
+from mercer._arrays import Array, on_cpu
 from mercer.engine import matrix_functions
 from mercer.laws import Law
 from mercer.spaces.base import Space
@@ -23,7 +23,6 @@ from mercer.spaces.realisations.graph_features import Eigenvectors
 from mercer.spaces.realisations.graphs import NodeFunction
 from mercer.spaces.realisations.operators import Operator
 
-Array = NDArray[np.float64]
 MatrixName = Literal["laplacian", "similarity"]
 
 LAPLACIANS = ("unnormalized", "normalized")

@@ -12,16 +12,15 @@ from typing import Any, Literal
 import numpy as np
 from array_api_compat import array_namespace
 
-from mercer._arrays import constant_rows, squared_lengths
+from mercer._arrays import squared_lengths
 from mercer._validation import refuse_rows
 from mercer.engine import engine_for
 from mercer.engine.operands import Differences
 from mercer.laws import Law
-from mercer.profiles import ProductProfile, Profile, Separation, TableProfile
+from mercer.profiles import ProductProfile, Profile, TableProfile
 from mercer.spaces.base import RadialSpace, random_rotation
 from mercer.spaces.euclidean import Euclidean
-from mercer.spaces.realisations.base import Radial, Slope
-from mercer.spaces.realisations.zonal import absolute_factor
+from mercer.spaces.realisations.base import Radial, Slope, absolute_factor
 from mercer.special.hyperbolic_tables import FARTHEST, LEAST_LENGTH, LEAST_TIME, HyperbolicTables
 
 Coordinates = Literal["halfspace", "ball", "hyperboloid"]
@@ -38,16 +37,16 @@ class HyperbolicSpace(RadialSpace):
     computed coordinate by coordinate, which is accurate for close points everywhere.
     """
 
-    least_dimension = 1
-
-    @abstractmethod
-    def chart(self, X: Any) -> tuple[Any, Any]:
-        """Points p and factors s of checked rows."""
-
+    common_invariant = 0.0
+    separation = "invariant"
     computes_in_double = True
     takes_sparse = False
     #: Coordinates of the chart do not repeat themselves.
     period = None
+
+    @abstractmethod
+    def chart(self, X: Any) -> tuple[Any, Any]:
+        """Points p and factors s of checked rows."""
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> HyperbolicRealisation:
         """A function of the distance: see :meth:`Space.realise`."""
@@ -73,14 +72,6 @@ class HyperbolicSpace(RadialSpace):
                 f"length_scale of Matern on hyperbolic space must be at least {LEAST_LENGTH}, got "
                 f"{length_scale!r}"
             )
-
-    @property
-    def separation(self) -> Separation:
-        return "invariant"
-
-    def self_invariant(self, X: Any) -> Any:
-        """Zero: see :meth:`RadialSpace.self_invariant`."""
-        return constant_rows(X, 0.0)
 
     def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """Points with their factors; for arrays other than NumPy's, rows of an inner product."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from mercer.laws import Law
 from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace, Space
-from mercer.spaces.realisations.zonal import ZonalRealisation
-from mercer.spaces.sphere import Sphere, SphericalSpace
+from mercer.spaces.sphere import Sphere
+from mercer.spaces.spherical import SphericalSpace, ZonalRealisation
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,6 +40,7 @@ class Projective(RadialSpace):
 
     base: SphericalSpace = Sphere()  # noqa: RUF009 (spaces are frozen)
     embeds_alike = True
+    common_invariant = 1.0
 
     @property
     def n(self) -> int | None:  # type: ignore[override]
@@ -47,7 +48,8 @@ class Projective(RadialSpace):
         return self.base.n
 
     @property
-    def separation(self) -> Separation:
+    def separation(self) -> Separation:  # type: ignore[override]
+        """See :class:`RadialSpace`."""
         return self.base.separation
 
     @property
@@ -67,10 +69,6 @@ class Projective(RadialSpace):
 
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
         return self.base.column_sums(X, Y, weights)
-
-    def self_invariant(self, X: Any) -> Any:
-        """One: see :meth:`Embedding.self_invariant`."""
-        return self.base.self_invariant(X)
 
     def are_apart(self, invariants: Any, own: Any, rounding: float) -> Any:
         """See :meth:`Embedding.are_apart`; x and -x are one point."""
@@ -117,7 +115,7 @@ class Projective(RadialSpace):
     def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
         """The even levels of the law: see :meth:`Space.realise`."""
         self.base.require_unit_vectors()
-        return ZonalRealisation(self, self.separation, _EvenLevels(law), n, normalized)
+        return ZonalRealisation(self, _EvenLevels(law), n, normalized)
 
 
 @dataclass(frozen=True)

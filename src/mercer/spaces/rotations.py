@@ -11,20 +11,17 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from mercer._arrays import constant_rows, plain_lengths, row_maxima, unit_rows
+from mercer._arrays import plain_lengths, row_maxima, unit_rows
 from mercer._validation import refuse_rows
 from mercer.contributions import Contributions
 from mercer.laws import Law
-from mercer.profiles import Separation
 from mercer.spaces.base import RadialSpace
 from mercer.spaces.euclidean import Euclidean
 from mercer.spaces.realisations.eigenfunctions import USUAL, LogWeights
 from mercer.spaces.realisations.eigenmaps import HarmonicFunctions
-from mercer.spaces.realisations.zonal import ZonalRealisation
+from mercer.spaces.spherical import ZonalRealisation
 from mercer.special import zonal
 from mercer.special.heat_short_time import ClosedForm
-
-Array = NDArray[np.float64]
 
 #: Eigenvalues of the Laplacian of S^3, on unit quaternions, divided by those of the rotations.
 _SCALE = 4.0
@@ -63,12 +60,10 @@ class Rotations(RadialSpace):
     takes_sparse = False
     embeds_alike = True
     has_opposites = True
+    common_invariant = 1.0
+    separation = "folded"
     # Kernels are even functions w -> f(w), and parts of axes have the factor f'(w) / w.
     least_invariant = 1e-6
-
-    @property
-    def separation(self) -> Separation:
-        return "folded"
 
     def natural_time(self, n: int) -> float:
         """``log(9) / 2``, at which the first level weighs as much as the constant."""
@@ -133,10 +128,6 @@ class Rotations(RadialSpace):
         """Unit quaternions as they are: see :meth:`Embedding.embed`."""
         return X, X if Y is None else Y
 
-    def self_invariant(self, X: Any) -> Any:
-        """One: see :meth:`Embedding.self_invariant`."""
-        return constant_rows(X, 1.0)
-
     def are_apart(self, invariants: Any, own: Any, rounding: float) -> Any:
         """See :meth:`Embedding.are_apart`; q and -q are one point."""
         return super().are_apart(np.abs(invariants), own, rounding)
@@ -167,7 +158,7 @@ class Rotations(RadialSpace):
 
     def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
         """Even levels of S^3: see :meth:`Space.realise`."""
-        return ZonalRealisation(self, self.separation, _Quaternionic(law), n, normalized, _SCALE)
+        return ZonalRealisation(self, _Quaternionic(law), n, normalized, _SCALE)
 
     def eigenfunctions(self, n: int, count: int | None, log_weights: LogWeights) -> HarmonicFunctions:
         """Harmonics of the even levels of S^3: see :meth:`Space.eigenfunctions`."""

@@ -16,7 +16,6 @@ from mercer._memory import available, size_text
 from mercer._validation import named_rows, refuse_negative, refuse_rows
 from mercer.engine import Extent, engine_for
 from mercer.laws import Law
-from mercer.profiles import Separation
 from mercer.spaces.base import Embedding, RowSpace
 from mercer.spaces.metrics import angles
 from mercer.spaces.realisations.divergences import (
@@ -26,7 +25,8 @@ from mercer.spaces.realisations.divergences import (
     product_rows,
 )
 from mercer.spaces.realisations.orthant.realisation import OrthantRealisation
-from mercer.spaces.sphere import Sphere, SphericalSpace
+from mercer.spaces.sphere import Sphere
+from mercer.spaces.spherical import SphericalSpace
 
 Boundary = Literal["reflecting", "absorbing"]
 BOUNDARIES = ("reflecting", "absorbing")
@@ -71,6 +71,7 @@ class Simplex(SphericalSpace, DistributionSpace):
     boundary: Boundary | None = None
     empty: Empty = "error"
     widest_angle = 90.0
+    separation = "one-sided"
 
     def __post_init__(self) -> None:
         if self.boundary not in (None, *BOUNDARIES):
@@ -111,10 +112,6 @@ class Simplex(SphericalSpace, DistributionSpace):
                 f"kernels on {self!r} are not functions of an angle: use Heat, Matern or Spectral, or "
                 "Simplex() without a boundary"
             )
-
-    @property
-    def separation(self) -> Separation:
-        return "one-sided"
 
     @property
     def whole(self) -> Sphere:
@@ -159,7 +156,7 @@ class Simplex(SphericalSpace, DistributionSpace):
         warnings.warn(
             f"{named} {verb} all zeros and taken as uniform; Simplex(empty='error') or, for the kernel "
             "TfIdf, TfIdf(empty='error') refuses such rows",
-            stacklevel=6,
+            stacklevel=8,  # the caller of k(X)
         )
         return with_uniform_rows(X, empty, count, name)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,7 +11,6 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from mercer._arrays import (
-    constant_rows,
     row_lengths,
     row_maxima,
     squared_lengths,
@@ -20,110 +18,14 @@ from mercer._arrays import (
 )
 from mercer._validation import refuse_rows
 from mercer.engine import Extent, engine_for
-from mercer.laws import Law
-from mercer.profiles import Separation
-from mercer.spaces.base import RadialSpace, product_sums, random_rotation
+from mercer.spaces.base import random_rotation
 from mercer.spaces.metrics import angles
-from mercer.spaces.realisations.eigenfunctions import LogWeights
-from mercer.spaces.realisations.eigenmaps import MOST_DIMENSIONS, HarmonicFunctions
-from mercer.spaces.realisations.zonal import ZonalRealisation
-from mercer.special import zonal
+from mercer.spaces.spherical import SphericalSpace
 
 #: Mean radius of the Earth: the kilometres in an angle of one radian.
 EARTH_RADIUS_KM = 6371.0088
 Coordinates = Literal["cartesian", "latlon"]
 COORDINATES = ("cartesian", "latlon")
-
-
-class SphericalSpace(RadialSpace):
-    """A space whose points are unit vectors: the invariant is ``w = x.y = cos(theta)``.
-
-    The Laplacian of S^(n-1) has the eigenvalues ``l (l + n - 2)`` with multiplicities N_l, and its
-    zonal functions are the normalised Gegenbauer polynomials P_l; see :mod:`mercer.special.zonal`.
-    """
-
-    least_dimension = 2
-    embeds_alike = True
-    common_invariant = 1.0
-    widest_angle = 180.0
-
-    def natural_time(self, n: int) -> float:
-        """``log(n) / n``: see :meth:`Space.natural_time`."""
-        return math.log(n) / n
-
-    def dimension(self, n: int) -> int:
-        """``n - 1``: see :meth:`Space.dimension`."""
-        return n - 1
-
-    def require_vectors(self) -> None:
-        """See :meth:`Space.require_vectors`."""
-
-    def require_unit_vectors(self) -> None:
-        """See :meth:`Space.require_unit_vectors`."""
-
-    def directions(self) -> SphericalSpace:
-        return self
-
-    def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
-        """A function of the angle: see :meth:`Space.realise`."""
-        return ZonalRealisation(self, self.separation, law, n, normalized)
-
-    def factor_eigenfunctions(
-        self, n: Any, count: int, log_weights: LogWeights
-    ) -> HarmonicFunctions | None:
-        """Harmonics: see :meth:`Space.factor_eigenfunctions`."""
-        if n > MOST_DIMENSIONS:
-            return None
-        volume = math.exp(zonal.log_area(n))
-        return HarmonicFunctions.of(self, n, count, log_weights, step=1, scale=1.0, volume=volume)
-
-    @abstractmethod
-    def _unit_rows(self, X: Any) -> Any:
-        """Map checked rows to unit vectors."""
-
-    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
-        """Map checked rows to unit vectors; see :meth:`RadialSpace.embed`."""
-        left = self._unit_rows(X)
-        return left, left if Y is None or Y is X else self._unit_rows(Y)
-
-    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
-        """See :meth:`Embedding.column_sums`; products of coordinates of unit vectors."""
-        return product_sums(*self.embed(X, Y), weights)
-
-    def self_invariant(self, X: Any) -> Any:
-        """One: see :meth:`RadialSpace.self_invariant`."""
-        return constant_rows(X, 1.0)
-
-    def eigenvalues(self, levels: int, n: int | None = None) -> np.ndarray:
-        """Eigenvalues ``l (l + n - 2)`` of the Laplacian, l < ``levels``."""
-        return zonal.eigenvalues(self._dimension(n), levels).astype(float)
-
-    def log_multiplicities(self, levels: int, n: int | None = None) -> np.ndarray:
-        """Logarithms of the dimensions of the eigenspaces, l < ``levels``."""
-        return zonal.log_multiplicities(self._dimension(n), levels).astype(float)
-
-    def series(self, coefficients: Any, w: Any, n: int | None = None) -> np.ndarray:
-        """Sum the zonal series ``sum_l c_l P_l(w)`` at invariants w in [-1, 1].
-
-        Examples
-        --------
-        >>> from mercer.spaces import Sphere
-        >>> Sphere(3).series([0, 0, 1], [0.0, 1.0])    # the Legendre polynomial (3 w^2 - 1) / 2
-        array([-0.5,  1. ])
-        """
-        w = np.asarray(w, dtype=float)
-        if not np.all(np.abs(w) <= 1):
-            raise ValueError("w must lie in [-1, 1]")
-        both = zonal.zonal_series(
-            self._dimension(n), 0, np.asarray(coefficients, dtype=float), 1 - np.abs(w.ravel())
-        )
-        return np.where(w.ravel() >= 0, both[0], both[1]).reshape(w.shape)
-
-    def _dimension(self, n: int | None) -> int:
-        dimension = self.n if n is None else n
-        if dimension is None:
-            raise ValueError(f"{self!r} has no dimension of its own: give n")
-        return dimension
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,6 +64,7 @@ class Sphere(SphericalSpace):
     unit: bool = False
     coordinates: Coordinates = "cartesian"
     has_opposites = True
+    separation = "folded"
 
     def __post_init__(self) -> None:
         if self.coordinates not in COORDINATES:
@@ -232,10 +135,6 @@ class Sphere(SphericalSpace):
         array([[0.034907]])
         """
         return angles(*self.embed(*self.check_pair(X, Y)))
-
-    @property
-    def separation(self) -> Separation:
-        return "folded"
 
     def _check_dimension(self, columns: int, name: str) -> None:
         if self.coordinates == "cartesian":

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
-from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer._validation import refuse_rows
 from mercer.laws import Law
 from mercer.spaces.base import RowSpace
@@ -19,8 +19,6 @@ from mercer.spaces.realisations.base import Realisation
 from mercer.spaces.realisations.circles import Circle, TorusHeat, TorusMixture, wrapped
 from mercer.spaces.realisations.eigenfunctions import USUAL, LogWeights
 from mercer.spaces.realisations.lattice import LatticeSum, TorusFunctions, heaviest
-
-Array = NDArray[np.float64]
 
 _TURN = 2 * math.pi
 #: Most columns that eigenfunctions are known for.

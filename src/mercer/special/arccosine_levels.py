@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from mercer.special.zonal import Array
+from mercer._arrays import Array
 
 
 def of_unit(p: int, n: int, numbers: NDArray[np.int64]) -> Array:

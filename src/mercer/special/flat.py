@@ -9,12 +9,11 @@ from functools import lru_cache, partial
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer.profiles import TableProfile, compile_profile
 from mercer.special.hyperbolic import BesselGenerator, Ladder
 
-Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
 
 #: Half-integers up to this have their closed form, whose terms are all positive.

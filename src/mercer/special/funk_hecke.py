@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.polynomial import legendre
 
+from mercer._arrays import Array
 from mercer._validation import is_whole
 from mercer.special import zonal
-from mercer.special.zonal import Array
 
 #: A function of angles in [0, pi], an array of any length.
 Shape = Callable[[Array], Any]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from mercer._arrays import Array
 
 #: Numbers of polynomials that are tried.
 _SIZES = (6, 12, 24, 48, 96)

@@ -14,10 +14,9 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
+from mercer._arrays import Array
 from mercer._repr import constructor_call
 from mercer._validation import is_whole
-
-Array = NDArray[np.float64]
 
 #: Asking for more functions than this is taken for a mistake.
 _MOST = 10**6

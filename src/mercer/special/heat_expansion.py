@@ -17,12 +17,10 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from numpy.typing import NDArray
 from scipy.special import zeta
 
+from mercer._arrays import Array
 from mercer.special.balls import flint, precision
-
-Array = NDArray[np.float64]
 
 #: Below this angle functions are summed as power series, whose radius of convergence is pi.
 _SERIES_BELOW = 1.0

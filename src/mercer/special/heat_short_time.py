@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
+from mercer._arrays import Array
 from mercer.special import heat_expansion, zonal
-
-Array = NDArray[np.float64]
 
 #: Beyond this angle short-time kernels have died out; the expansion itself diverges at pi.
 _FAR = 2.5

@@ -11,7 +11,8 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from mercer.special.zonal import Array, Function
+from mercer._arrays import Array
+from mercer.special.zonal import Function
 
 #: Values above this have a relative error near 1e-13 when summed in doubles.
 _RELIABLE = 1e-2

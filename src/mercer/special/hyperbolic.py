@@ -16,11 +16,10 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer.special.balls import flint, precision
 
-Array = NDArray[np.float64]
 #: Values at distances.
 Radial = Callable[[Array], Array]
 #: A ball, or None if it is too wide, from a distance and the series of its square.

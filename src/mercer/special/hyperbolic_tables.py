@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer.profiles import TableProfile, compile_profile
 from mercer.special.hyperbolic import FURTHER, NEARER, Generator, HalfStep, Ladder, Radial
-
-Array = NDArray[np.float64]
 
 #: ``cosh(rho)`` of two points is below 2 to this power.
 FARTHEST = 158

@@ -9,8 +9,8 @@ from functools import cache, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer.special import zonal
-from mercer.special.zonal import Array
 
 
 @dataclass(frozen=True)

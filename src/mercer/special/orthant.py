@@ -24,11 +24,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer._threads import blas_in_one_thread
 
-Array = NDArray[np.float64]
 #: From u in [0, 1] and a logarithm of the unit at each u to the even part of a function, in that unit.
 Scaled = Callable[[Array, Array], Array]
 

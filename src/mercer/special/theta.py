@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from mercer._arrays import Array
 
 #: Times from which on cosines are summed.
 _LONG = 1.0

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer._threads import run
 
-Array = NDArray[np.float64]
 #: Values of a function on both hemispheres at separations u, shape (2, u.size).
 Function = Callable[[Array], Array]
 #: Logarithm of a law's weight as a function of the eigenvalue, in extended precision.

@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import filled, is_watched, number, squared_lengths, to_double, to_single
+from mercer._arrays import Array, filled, is_watched, number, squared_lengths, to_double, to_single
 from mercer._validation import check_choice
 from mercer.contributions import Contributions
 from mercer.engine import engine_for
@@ -23,7 +23,6 @@ from mercer.kernels.structured import StructuredKernel
 from mercer.spaces.clouds import check_clouds, check_one_place, naming_clouds
 from mercer.spaces.realisations import sampling
 
-Array = NDArray[np.float64]
 #: For points with at most this many coordinates, Gaussian kernels are computed from differences.
 _FEW_COORDINATES = 8
 #: A variance below this fraction of the values of the base kernel is lost in their rounding errors.

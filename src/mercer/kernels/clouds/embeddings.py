@@ -9,12 +9,12 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.special import xlogy
 
-from mercer._arrays import filled, number, placed, squared_lengths, to_double, with_diagonal
+from mercer._arrays import Array, filled, number, placed, squared_lengths, to_double, with_diagonal
 from mercer._validation import check_choice
 from mercer.contributions import Contributions
 from mercer.engine.clouds import Clouds, at_least_zero, mean_products, mean_squares
 from mercer.kernels.base import Kernel
-from mercer.kernels.clouds.base import Array, CloudKernel
+from mercer.kernels.clouds.base import CloudKernel
 
 #: Relative asymmetry of a metric, and size of negative eigenvalues, that count as rounding.
 _ROUNDING = 1e-12

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._arrays import number, with_diagonal
+from mercer._arrays import Array, number, with_diagonal
 from mercer._validation import is_whole
 from mercer.engine.clouds import Clouds, Index, inner_products, matrix
 from mercer.engine.mixtures import eigenvalues, mixtures_of
 from mercer.kernels.base import Kernel
-from mercer.kernels.clouds.base import Array, CloudKernel
+from mercer.kernels.clouds.base import CloudKernel
 from mercer.kernels.clouds.embeddings import TraceKernel
 from mercer.special.matrix_moments import exponential_formula, power_sums
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer._arrays import is_watched, number, on_cpu, placed, with_diagonal
+from mercer._arrays import Array, is_watched, number, on_cpu, placed, with_diagonal
 from mercer._validation import is_whole
 from mercer.engine.clouds import Clouds, Index, matrix
 from mercer.engine.mixtures import mixtures_of
 from mercer.kernels.base import Kernel
-from mercer.kernels.clouds.base import Array, CloudKernel
+from mercer.kernels.clouds.base import CloudKernel
 from mercer.kernels.euclidean import Linear
 from mercer.special.matrix_moments import (
     MAX_ORDER,

@@ -39,7 +39,7 @@ _EQUAL = 1e-6
 
 
 @dataclass(eq=False, repr=False)
-class MultinomialPosterior(PosteriorKernel, DiffusionTime):
+class MultinomialPosterior(DiffusionTime, PosteriorKernel):
     """Base class of averages of a kernel on the simplex over Dirichlet posteriors.
 
     A subclass names the kernel that is averaged, and may give it as a polynomial of

@@ -46,9 +46,10 @@ class NodeKernel(RealisedKernel):
         return self.space.operator("similarity")
 
     def realise(self, n: int = 0) -> NodeFunction:
-        return self._function(self.space, self.operator, self.with_floats().law(), bool(self.normalized))
+        return self._function(self.space, self.operator, self.law(), bool(self.normalized))
 
     def slope(self, n: int, name: str) -> Slope:
+
         def scores(eigenvalues: object) -> object:
             return log_derivative(self, name, lambda k: k.law().log_weights(eigenvalues, 0))
 

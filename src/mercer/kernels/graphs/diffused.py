@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import count, number, on_cpu, squared_lengths
+from mercer._arrays import Array, count, number, on_cpu, squared_lengths
 from mercer._validation import check_vector
 from mercer.contributions import Contributions, of_nodes
 from mercer.engine.matrix_functions import at, beside, scattered
@@ -22,7 +22,6 @@ from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.graphs import NodeFunction
 from mercer.spaces.realisations.operators import Operator
 
-Array = NDArray[np.float64]
 Nodes = NDArray[np.intp]
 #: Bytes of one block of columns; a few are held at a time.
 _BLOCK_BYTES = 2**27

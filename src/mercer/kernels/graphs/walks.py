@@ -11,14 +11,14 @@ from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import number, on_cpu, placed
+from mercer._arrays import Array, number, on_cpu, placed
 from mercer._validation import is_whole
 from mercer.engine.matrix_functions import WalkSeries, half_powers
 from mercer.kernels.graphs.base import NodeKernel
 from mercer.laws import Law
 from mercer.spaces import Graph, Space
 from mercer.spaces.realisations.base import Slope
-from mercer.spaces.realisations.graphs import LOG_MAX, Array, NodeFunction, Nodes, Series
+from mercer.spaces.realisations.graphs import LOG_MAX, NodeFunction, Nodes, Series
 
 #: A negative eigenvalue smaller than this fraction of the spectrum's width counts as zero.
 _ROUNDING = 1e-12
@@ -242,7 +242,7 @@ class Exponential(NodeKernel):
 
     def law(self, n: int = 0) -> _ExponentialLaw:
         """``beta lambda``."""
-        return _ExponentialLaw(self.beta)
+        return _ExponentialLaw(number(self.beta))
 
 
 @dataclass(eq=False, repr=False)
@@ -325,4 +325,4 @@ class VonNeumann(NodeKernel):
 
     def law(self, n: int = 0) -> _Resolvent:
         """``-log(1 - beta lambda)``."""
-        return _Resolvent(self.beta)
+        return _Resolvent(number(self.beta))

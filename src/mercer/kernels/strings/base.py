@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._arrays import number
+from mercer._arrays import Array, number
 from mercer._threads import run
 from mercer._validation import is_whole
 from mercer.kernels.structured import StructuredKernel
 from mercer.spaces.sequences import Sequences, encode
 
-Array = NDArray[np.float64]
 #: Rows of a Gram matrix of aligned strings that are computed together.
 _ROWS = 64
 #: Most transitions of a suffix automaton that are kept as rows; larger ones use a hash table.

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._arrays import number
+from mercer._arrays import Array, number
 from mercer._threads import run
 from mercer._validation import is_whole
 from mercer.contributions import Contributions
 from mercer.kernels.strings.base import StringKernel, check_finite, mirror
 from mercer.spaces.sequences import Sequences
 
-Array = NDArray[np.float64]
 #: Numbers in memory for the words of some strings, at most.
 _NUMBERS = 2**23
 #: Strings that the dynamic programme processes together: enough to fill the vector units.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import squared_lengths
+from mercer._arrays import Array, squared_lengths
 from mercer._validation import check_choice, is_whole
 from mercer.contributions import Contributions
 from mercer.engine import GramOptions
@@ -23,7 +23,6 @@ from mercer.kernels.strings.base import StringKernel, mirror
 from mercer.profiles import PowerProfile
 from mercer.spaces.sequences import Sequences, encode, restrict
 
-Array = NDArray[np.float64]
 #: Largest number of a substring.
 _LARGEST = 2**63 - 1
 #: The usual alphabet.

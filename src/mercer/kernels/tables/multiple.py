@@ -17,8 +17,7 @@ from sklearn.svm import SVC
 from sklearn.utils import _safe_indexing
 
 from mercer._arrays import count, on_cpu
-from mercer._memory import check_room
-from mercer._validation import LARGEST, check_choice, check_positive, refuse_rows
+from mercer._validation import LARGEST, check_choice, check_positive, check_room, refuse_rows
 from mercer.contributions import Contributions
 from mercer.kernels.base import Kernel, nested_params
 

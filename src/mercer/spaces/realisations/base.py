@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import constant_rows, is_single, is_watched, to_double, with_diagonal
+from mercer._arrays import Array, constant_rows, is_single, is_watched, to_double, with_diagonal
 from mercer._validation import refuse_rows
 from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
@@ -25,10 +26,11 @@ from mercer.profiles import PowerProfile, Profile
 from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
 
-Array = NDArray[np.float64]
 #: Rows of a Gram matrix that are divided at a time.
 _ROWS = 256
 _EPS = float(np.finfo(float).eps)
+#: exp() of more than this overflows.
+LOG_MAX = math.log(np.finfo(float).max)
 _NO_LEVELS = "the kernel is not a function of an angle: levels are those of a sphere"
 #: From a realisation to its normalised values at pairs of points.
 Similarities = Callable[[Any], Array]
@@ -131,16 +133,8 @@ class Realisation(ABC):
         raise TypeError("the kernel differs from point to point on the diagonal")
 
     @property
-    def spectrum(self) -> Any:
-        """Weights on the levels of a sphere."""
-        raise TypeError(_NO_LEVELS)
-
-    def log_level_weights(self, levels: int) -> NDArray[Any]:
-        """Logarithms of the law's weights on the first levels of a sphere."""
-        raise TypeError(_NO_LEVELS)
-
-    def level_sums(self, numbers: NDArray[np.int64]) -> Any:
-        """Sums over the levels of a sphere, if there is a formula for them."""
+    def series(self) -> Any:
+        """The law on the levels of a sphere, a :class:`~mercer.spaces.spherical.ZonalSeries`."""
         raise TypeError(_NO_LEVELS)
 
     def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> Any:
@@ -363,6 +357,19 @@ def _diagonal(embedding: Embedding, P: Any, profile: Profile, parameters: Sequen
         values = constant_rows(P, value[0, 0])
     scale = embedding.row_scale(P)
     return values if scale is None else values * scale * scale
+
+
+def absolute_factor(log_value: float | None, n: int) -> float:
+    """Factor of a normalised kernel in the absolute form; refused outside the floating-point range."""
+    if log_value is None:
+        return 1.0
+    if abs(log_value) > LOG_MAX:
+        raise ValueError(
+            f"the absolute form is exp({log_value:.6g}) on the diagonal in dimension {n}, out of "
+            "the floating-point range; use normalized=True (and log_self_similarity for the factor), or "
+            "the log(X, Y) of a heat kernel"
+        )
+    return math.exp(log_value)
 
 
 def normalised(K: Any, P: Any, Q: Any, diagonal: Callable[[Any], Any]) -> tuple[Any, Any]:

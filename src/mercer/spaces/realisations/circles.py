@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import constant_rows
+from mercer._arrays import Array, constant_rows
 from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.equal import row_keys
@@ -21,19 +21,24 @@ from mercer.engine.operands import Differences, Invariants, Operand
 from mercer.laws import Law
 from mercer.profiles import PowerProfile, TableProfile, compile_profile
 from mercer.spaces.realisations import sampling
-from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope, parameters
+from mercer.spaces.realisations.base import (
+    Moving,
+    Realisation,
+    Similarities,
+    Slope,
+    absolute_factor,
+    parameters,
+)
 from mercer.spaces.realisations.eigenfunctions import law_weights
 from mercer.spaces.realisations.eigenmaps import EigenMap
 from mercer.spaces.realisations.factors import FactorRealisation
 from mercer.spaces.realisations.lattice import TorusFunctions, heaviest
 from mercer.spaces.realisations.mixtures import TimeMixture
-from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special import theta
 
 if TYPE_CHECKING:
     from mercer.spaces.torus import Torus
 
-Array = NDArray[np.float64]
 
 _TURN = 2 * math.pi
 #: Rows and columns of a tile of a mixture, such that it stays in cache.

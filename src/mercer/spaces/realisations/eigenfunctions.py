@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer.laws import Law
 
-Array = NDArray[np.float64]
 #: From eigenvalues to the logarithms of a law's weights.
 LogWeights = Callable[[Array], Array]
 

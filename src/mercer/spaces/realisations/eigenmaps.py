@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -12,9 +12,11 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer.engine import engine_for
 from mercer.laws import Law
-from mercer.spaces.realisations.base import FeatureMap
+from mercer.spaces.base import Embedding
+from mercer.spaces.realisations.base import FeatureMap, absolute_factor
 from mercer.spaces.realisations.eigenfunctions import (
     Eigenfunctions,
     LogWeights,
@@ -22,11 +24,8 @@ from mercer.spaces.realisations.eigenfunctions import (
     law_weights,
     require_columns,
 )
-from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special import zonal
 from mercer.special.harmonics import HarmonicBasis, multiplicity
-
-Array = NDArray[np.float64]
 
 #: Levels of a sphere that are kept one by one where what is left out is summed; ends of blocks beyond.
 _LEVELS, _RATIO, _LAST = 1024, 1.02, 1e6
@@ -214,5 +213,53 @@ class EigenMap(FeatureMap):
     def __call__(self, P: Any) -> Any:
         """See :class:`FeatureMap`; differentiable where the eigenfunctions are."""
         values = self.basis.values(P)
+        xp = array_namespace(values)
+        return values * xp.asarray(self.roots, dtype=values.dtype, device=device(values))
+
+
+@dataclass(frozen=True, eq=False)
+class HarmonicMap(FeatureMap):
+    """``F_x = s(x) (sqrt(a_l N_l / B_l) phi_lj(x))`` with B_l of the N_l harmonics of level l."""
+
+    embedding: Embedding
+    harmonics: HarmonicBasis
+    roots: Array
+    error: float
+    #: The Laplacian of the sphere in units of that of the space.
+    scale: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        embedding: Embedding,
+        n: int,
+        levels: Sequence[int],
+        size: int,
+        seed: int,
+        level_weights: Callable[[Any], Any],
+    ) -> HarmonicMap:
+        """The map of at most ``size`` features in dimension n."""
+        harmonics = HarmonicBasis(n, levels, size, seed)
+        found = level_weights(np.asarray(harmonics.level_numbers))
+        roots = np.sqrt(np.repeat(found.weights / harmonics.shares, harmonics.counts))
+        share, last = harmonics.shares[-1], multiplicity(n, harmonics.level_numbers[-1])
+        # An incomplete level is right on average over directions, not for those that were drawn.
+        missing = 0.0 if share == 1 else found.weights[-1] * last / share
+        return cls(embedding, harmonics, roots, found.rest + float(missing))
+
+    @property
+    def eigenvalues(self) -> Array:  # type: ignore[override]
+        """Eigenvalue of the Laplacian of each feature."""
+        level = self.harmonics.feature_levels.astype(float)
+        return level * (level + self.harmonics.n - 2) / self.scale
+
+    def __call__(self, P: Any) -> Any:
+        """See :class:`FeatureMap`; differentiable where rows are tensors."""
+        require_columns(int(P.shape[1]), self.harmonics.n)
+        points, _ = self.embedding.embed(P)
+        values = engine_for(points).evaluate(self.harmonics, points)
+        scale = self.embedding.row_scale(P)
+        if scale is not None:
+            values = values * scale[:, None]
         xp = array_namespace(values)
         return values * xp.asarray(self.roots, dtype=values.dtype, device=device(values))

@@ -11,7 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import constant_rows
+from mercer._arrays import Array, constant_rows
 from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
 from mercer.engine.base import FactorRows, Products, Term
@@ -20,10 +20,7 @@ from mercer.engine.operands import Factors
 from mercer.laws import Diffusion
 from mercer.profiles import PowerProfile, Profile
 from mercer.spaces.realisations import sampling
-from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope
-from mercer.spaces.realisations.zonal import absolute_factor
-
-Array = NDArray[np.float64]
+from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope, absolute_factor
 
 
 class Power(Protocol):

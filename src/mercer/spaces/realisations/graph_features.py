@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from mercer._arrays import on_cpu
+from mercer._arrays import Array, on_cpu
 from mercer._progress import progress
 from mercer.engine import matrix_functions
 from mercer.spaces.realisations.base import FeatureMap
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mercer.spaces.realisations.graphs import NodeFunction
     from mercer.spaces.realisations.operators import Operator
 
-Array = NDArray[np.float64]
 
 #: Restarts of the Lanczos iteration before it is given up.
 _RESTARTS = 300

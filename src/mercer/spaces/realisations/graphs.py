@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import on_cpu, placed, squared_lengths
+from mercer._arrays import Array, on_cpu, placed, squared_lengths
 from mercer.contributions import Contributions, of_nodes
 from mercer.engine import matrix_functions
 from mercer.laws import Law
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from mercer.spaces.graph import Graph
     from mercer.spaces.realisations.operators import Operator
 
-Array = NDArray[np.float64]
 Nodes = NDArray[np.intp]
 Series = matrix_functions.Expansion | matrix_functions.WalkSeries
 

@@ -9,21 +9,19 @@ from itertools import chain, combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer.contributions import Contributions, of_columns
 from mercer.laws import Law, Times
 from mercer.profiles import Profile, WholeProfile
-from mercer.spaces.realisations.base import Operands, Radial, Slope
+from mercer.spaces.realisations.base import Operands, Radial, Slope, absolute_factor
 from mercer.spaces.realisations.eigenfunctions import LogWeights, law_weights
 from mercer.spaces.realisations.eigenmaps import EigenMap, HomogeneousFunctions
 from mercer.spaces.realisations.mixtures import TimeMixture
-from mercer.spaces.realisations.zonal import absolute_factor
 
 if TYPE_CHECKING:
     from mercer.spaces.categories import Categories
 
-Array = NDArray[np.float64]
 #: Numbers of labels q, and how many columns have each.
 Groups = tuple[tuple[int, int], ...]
 

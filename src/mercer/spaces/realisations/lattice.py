@@ -12,19 +12,18 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer.engine.equal import row_keys
 from mercer.laws import Law
 from mercer.spaces.realisations import sampling
-from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope
+from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope, absolute_factor
 from mercer.spaces.realisations.eigenfunctions import LogWeights, law_weights, require_columns
 from mercer.spaces.realisations.eigenmaps import EigenMap, HomogeneousFunctions
-from mercer.spaces.realisations.zonal import absolute_factor
 from mercer.special import theta
 
 if TYPE_CHECKING:
     from mercer.spaces.torus import Torus
 
-Array = NDArray[np.float64]
 
 _TURN = 2 * math.pi
 #: Points of the lattice that are summed one by one, and what may be left out of their sum.

@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
-from numpy.typing import NDArray
 
-from mercer._arrays import number
+from mercer._arrays import Array, number
 from mercer.laws import Times, heavy_terms
 from mercer.spaces.realisations.base import Moving
-
-Array = NDArray[np.float64]
 
 
 class TimeMixture:

@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
-from mercer._arrays import on_cpu
+from mercer._arrays import Array, on_cpu
 from mercer.engine import matrix_functions
-
-Array = NDArray[np.float64]
 
 #: Graphs up to this size are decomposed once; larger ones never are.
 DECOMPOSED = 4000

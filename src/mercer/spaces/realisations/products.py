@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._arrays import count
+from mercer._arrays import Array, count
 from mercer.engine import engine_for
 from mercer.engine.base import Products, product_of_sums
 from mercer.engine.equal import row_keys
@@ -22,6 +22,7 @@ from mercer.spaces.realisations.base import (
     Realisation,
     Similarities,
     Slope,
+    absolute_factor,
     normalised,
     normalised_slope,
     positive,
@@ -29,12 +30,10 @@ from mercer.spaces.realisations.base import (
 from mercer.spaces.realisations.eigenfunctions import law_weights
 from mercer.spaces.realisations.eigenmaps import EigenMap
 from mercer.spaces.realisations.mixtures import TimeMixture
-from mercer.spaces.realisations.zonal import absolute_factor
 
 if TYPE_CHECKING:
     from mercer.spaces.product import ProductSpace
 
-Array = NDArray[np.float64]
 
 #: Points from which the range of a mixture is learnt, and pairs of rows in one block of a product.
 _MIXTURE_SAMPLE, _BLOCK = 200, 2_000_000

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from mercer._arrays import Array
+
 Index = NDArray[np.intp]
 
 #: Pairs whose similarities stand for those of all.

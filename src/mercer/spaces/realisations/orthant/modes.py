@@ -13,12 +13,13 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
+from mercer._arrays import Array
 from mercer.engine.orthant import ModeSums
 from mercer.laws import QUADRATURE, Diffusion, Law
 from mercer.spaces.realisations.base import Slope
-from mercer.spaces.realisations.zonal import ZonalSeries
+from mercer.spaces.spherical import ZonalSeries
 from mercer.special import heat_expansion, orthant, zonal
-from mercer.special.orthant import Array, Modes, Scaled
+from mercer.special.orthant import Modes, Scaled
 
 #: Parts of the tilt that errors may fall with, the most wanted first; see :func:`orthant.fit`.
 _SHARES = (1.0, 0.5, 0.0)

@@ -10,17 +10,22 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from mercer._arrays import constant_rows
+from mercer._arrays import Array, constant_rows
 from mercer._validation import refuse_rows
 from mercer.engine.equal import row_keys
 from mercer.engine.orthant import ModeSums, log_products, refuse_gradients
 from mercer.laws import Law
 from mercer.spaces.base import Embedding
 from mercer.spaces.realisations import sampling
-from mercer.spaces.realisations.base import Moving, Realisation, Similarities, Slope, normalised_slope
+from mercer.spaces.realisations.base import (
+    LOG_MAX,
+    Moving,
+    Realisation,
+    Similarities,
+    Slope,
+    normalised_slope,
+)
 from mercer.spaces.realisations.orthant.modes import Orthant, components
-from mercer.spaces.realisations.zonal import LOG_MAX
-from mercer.special.orthant import Array
 
 #: Largest relative error of K(x, x), and of values that must be known relative to themselves.
 _RELATIVE = 1e-8

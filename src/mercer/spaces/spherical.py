@@ -1,32 +1,117 @@
-"""Laws on spheres: functions of the angle, and weights of their levels."""
+"""Spaces of unit vectors, and laws on them: functions of the angle, and weights of their levels."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from mercer.engine import engine_for
+from mercer._arrays import Array
 from mercer.laws import Law
 from mercer.profiles import Profile, Separation, compile_profile
-from mercer.spaces.base import Embedding
-from mercer.spaces.realisations.base import FeatureMap, Radial, Slope
-from mercer.spaces.realisations.eigenfunctions import require_columns
+from mercer.spaces.base import RadialSpace, product_sums
+from mercer.spaces.realisations.base import Radial, Slope, absolute_factor
+from mercer.spaces.realisations.eigenfunctions import LogWeights
+from mercer.spaces.realisations.eigenmaps import MOST_DIMENSIONS, HarmonicFunctions, HarmonicMap
 from mercer.special import zonal
-from mercer.special.harmonics import HarmonicBasis, multiplicity
 from mercer.special.level_sums import Sums
-from mercer.special.zonal import Array, Function
+from mercer.special.zonal import Function
 
-#: exp() of more than this overflows.
-LOG_MAX = math.log(np.finfo(float).max)
 #: exp() of more than this times a few rows overflows.
 _LOG_MOST = 600.0
+
+
+class SphericalSpace(RadialSpace):
+    """A space whose points are unit vectors: the invariant is ``w = x.y = cos(theta)``.
+
+    The Laplacian of S^(n-1) has the eigenvalues ``l (l + n - 2)`` with multiplicities N_l, and its
+    zonal functions are the normalised Gegenbauer polynomials P_l; see :mod:`mercer.special.zonal`.
+    """
+
+    least_dimension = 2
+    embeds_alike = True
+    common_invariant = 1.0
+    widest_angle = 180.0
+
+    def natural_time(self, n: int) -> float:
+        """``log(n) / n``: see :meth:`Space.natural_time`."""
+        return math.log(n) / n
+
+    def dimension(self, n: int) -> int:
+        """``n - 1``: see :meth:`Space.dimension`."""
+        return n - 1
+
+    def require_vectors(self) -> None:
+        """See :meth:`Space.require_vectors`."""
+
+    def require_unit_vectors(self) -> None:
+        """See :meth:`Space.require_unit_vectors`."""
+
+    def directions(self) -> SphericalSpace:
+        return self
+
+    def realise(self, law: Law, n: int, normalized: bool = True) -> ZonalRealisation:
+        """A function of the angle: see :meth:`Space.realise`."""
+        return ZonalRealisation(self, law, n, normalized)
+
+    def factor_eigenfunctions(
+        self, n: Any, count: int, log_weights: LogWeights
+    ) -> HarmonicFunctions | None:
+        """Harmonics: see :meth:`Space.factor_eigenfunctions`."""
+        if n > MOST_DIMENSIONS:
+            return None
+        volume = math.exp(zonal.log_area(n))
+        return HarmonicFunctions.of(self, n, count, log_weights, step=1, scale=1.0, volume=volume)
+
+    @abstractmethod
+    def _unit_rows(self, X: Any) -> Any:
+        """Map checked rows to unit vectors."""
+
+    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """Map checked rows to unit vectors; see :meth:`RadialSpace.embed`."""
+        left = self._unit_rows(X)
+        return left, left if Y is None or Y is X else self._unit_rows(Y)
+
+    def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
+        """See :meth:`Embedding.column_sums`; products of coordinates of unit vectors."""
+        return product_sums(*self.embed(X, Y), weights)
+
+    def eigenvalues(self, levels: int, n: int | None = None) -> np.ndarray:
+        """Eigenvalues ``l (l + n - 2)`` of the Laplacian, l < ``levels``."""
+        return zonal.eigenvalues(self._dimension(n), levels).astype(float)
+
+    def log_multiplicities(self, levels: int, n: int | None = None) -> np.ndarray:
+        """Logarithms of the dimensions of the eigenspaces, l < ``levels``."""
+        return zonal.log_multiplicities(self._dimension(n), levels).astype(float)
+
+    def series(self, coefficients: Any, w: Any, n: int | None = None) -> np.ndarray:
+        """Sum the zonal series ``sum_l c_l P_l(w)`` at invariants w in [-1, 1].
+
+        Examples
+        --------
+        >>> from mercer.spaces import Sphere
+        >>> Sphere(3).series([0, 0, 1], [0.0, 1.0])    # the Legendre polynomial (3 w^2 - 1) / 2
+        array([-0.5,  1. ])
+        """
+        w = np.asarray(w, dtype=float)
+        if not np.all(np.abs(w) <= 1):
+            raise ValueError("w must lie in [-1, 1]")
+        both = zonal.zonal_series(
+            self._dimension(n), 0, np.asarray(coefficients, dtype=float), 1 - np.abs(w.ravel())
+        )
+        return np.where(w.ravel() >= 0, both[0], both[1]).reshape(w.shape)
+
+    def _dimension(self, n: int | None) -> int:
+        dimension = self.n if n is None else n
+        if dimension is None:
+            raise ValueError(f"{self!r} has no dimension of its own: give n")
+        return dimension
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +136,7 @@ class ZonalRealisation(Radial):
 
     Parameters
     ----------
-    embedding : Embedding
-    separation : {"one-sided", "folded"}
+    space : RadialSpace
     law : Law
     n : int
         Ambient dimension.
@@ -62,27 +146,18 @@ class ZonalRealisation(Radial):
     """
 
     def __init__(
-        self,
-        embedding: Embedding,
-        separation: Separation,
-        law: Law,
-        n: int,
-        normalized: bool,
-        scale: float = 1.0,
+        self, space: RadialSpace, law: Law, n: int, normalized: bool, scale: float = 1.0
     ) -> None:
-        self.embedding = embedding
-        self._separation = separation
-        self._series = _series(law, n)
+        self.embedding, self._separation = space, space.separation
         self._law, self._n, self._normalized, self._scale = law, n, normalized, scale
 
     @property
-    def spectrum(self) -> zonal.Spectrum:
-        """Weights on the levels that matter, and their sum."""
-        return self._series.spectrum
+    def series(self) -> ZonalSeries:
+        return _series(self._law, self._n)
 
     @property
     def log_self_similarity(self) -> float:
-        return self._series.log_value
+        return self.series.log_value
 
     def profile(self) -> Profile:
         return _profile(self._law, self._n, self._separation, self._normalized)
@@ -100,14 +175,6 @@ class ZonalRealisation(Radial):
     def log_profile(self) -> Profile:
         return _log_profile(self._law, self._n, self._separation, self._normalized)
 
-    def log_level_weights(self, levels: int) -> NDArray[Any]:
-        """Logarithms of the law's weights on the first levels."""
-        return self._law.log_weights(zonal.eigenvalues(self._n, levels), self._n - 1)
-
-    def level_sums(self, numbers: NDArray[np.int64]) -> Sums | None:
-        """Sums over all levels and outside some, if the law has a formula for them."""
-        return self._law.level_sums(self._n, numbers)
-
     def features(self, size: int, seed: int) -> HarmonicMap:
         """See :class:`Realisation`; spherical harmonics."""
         weights = self.level_weights(np.arange(64), ()).weights
@@ -118,70 +185,8 @@ class ZonalRealisation(Radial):
         return replace(found, scale=self._scale)
 
     def level_weights(self, numbers: NDArray[np.int64], slopes: Sequence[Slope]) -> LevelWeights:
-        """Weights of levels, and what they leave out."""
         slopes = [self._on_sphere(slope) for slope in slopes]
-        return self._series.level_weights(numbers, slopes, self._normalized)
-
-
-@dataclass(frozen=True, eq=False)
-class HarmonicMap(FeatureMap):
-    """``F_x = s(x) (sqrt(a_l N_l / B_l) phi_lj(x))`` with B_l of the N_l harmonics of level l."""
-
-    embedding: Embedding
-    harmonics: HarmonicBasis
-    roots: Array
-    error: float
-    #: The Laplacian of the sphere in units of that of the space.
-    scale: float = 1.0
-
-    @classmethod
-    def of(
-        cls,
-        embedding: Embedding,
-        n: int,
-        levels: Sequence[int],
-        size: int,
-        seed: int,
-        level_weights: Callable[[Any], Any],
-    ) -> HarmonicMap:
-        """The map of at most ``size`` features in dimension n."""
-        harmonics = HarmonicBasis(n, levels, size, seed)
-        found = level_weights(np.asarray(harmonics.level_numbers))
-        roots = np.sqrt(np.repeat(found.weights / harmonics.shares, harmonics.counts))
-        share, last = harmonics.shares[-1], multiplicity(n, harmonics.level_numbers[-1])
-        # An incomplete level is right on average over directions, not for those that were drawn.
-        missing = 0.0 if share == 1 else found.weights[-1] * last / share
-        return cls(embedding, harmonics, roots, found.rest + float(missing))
-
-    @property
-    def eigenvalues(self) -> Array:  # type: ignore[override]
-        """Eigenvalue of the Laplacian of each feature."""
-        level = self.harmonics.feature_levels.astype(float)
-        return level * (level + self.harmonics.n - 2) / self.scale
-
-    def __call__(self, P: Any) -> Any:
-        """See :class:`FeatureMap`; differentiable where rows are tensors."""
-        require_columns(int(P.shape[1]), self.harmonics.n)
-        points, _ = self.embedding.embed(P)
-        values = engine_for(points).evaluate(self.harmonics, points)
-        scale = self.embedding.row_scale(P)
-        if scale is not None:
-            values = values * scale[:, None]
-        xp = array_namespace(values)
-        return values * xp.asarray(self.roots, dtype=values.dtype, device=device(values))
-
-
-def absolute_factor(log_value: float | None, n: int) -> float:
-    """Factor of a normalised kernel in the absolute form; refused outside the floating-point range."""
-    if log_value is None:
-        return 1.0
-    if abs(log_value) > LOG_MAX:
-        raise ValueError(
-            f"the absolute form is exp({log_value:.6g}) on the diagonal in dimension {n}, out of "
-            "the floating-point range; use normalized=True (and log_self_similarity for the factor), or "
-            "the log(X, Y) of a heat kernel"
-        )
-    return math.exp(log_value)
+        return self.series.level_weights(numbers, slopes, self._normalized)
 
 
 class ZonalSeries:
@@ -199,6 +204,14 @@ class ZonalSeries:
         )
         law.check_truncation(spectrum)
         return spectrum
+
+    def log_weights(self, levels: int) -> NDArray[Any]:
+        """Logarithms of the law's weights on the first levels."""
+        return self._law.log_weights(zonal.eigenvalues(self._n, levels), self._n - 1)
+
+    def level_sums(self, numbers: NDArray[np.int64]) -> Sums | None:
+        """Sums over all levels and outside some, if the law has a formula for them."""
+        return self._law.level_sums(self._n, numbers)
 
     @cached_property
     def _closed(self) -> Any:
@@ -256,7 +269,7 @@ class ZonalSeries:
         self, numbers: NDArray[np.int64], slopes: Sequence[Slope]
     ) -> tuple[float, Array, float, Array]:
         """Logarithm of ``sum_l a_l N_l``, its slopes, the part outside some levels, and its slopes."""
-        sums: Sums | None = self._law.level_sums(self._n, numbers)
+        sums = self.level_sums(numbers)
         if sums is not None:
             chains = np.array([slope.chain for slope in slopes])
             return sums.log_total, chains * sums.slope, sums.share, chains * sums.share_slope
