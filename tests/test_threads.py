@@ -107,6 +107,44 @@ else:
 """
 
 
+#: Helpers leave the processor of the thread that calls them alone, as far as the system lets them.
+APART = """
+import os
+import threading
+import numpy
+from mercer import _threads
+from mercer._threads import run
+
+def helper_of_a_run():
+    met, seen = threading.Barrier(2, timeout=10), []
+    run(lambda k: seen.append((met.wait(), threading.get_native_id())), [(0,), (1,)])
+    (helper,) = {number for _, number in seen} - {threading.get_native_id()}
+    return helper
+
+helper = helper_of_a_run()
+assert _threads._pool(2).numbers == [helper]
+if hasattr(os, "sched_setaffinity"):
+    processors = os.sched_getaffinity(0)
+    assert helper_of_a_run() == helper
+    left = os.sched_getaffinity(helper)
+    assert left < processors if len(processors) > 1 else left == processors
+    assert len(left) >= len(processors) - 1
+    # Where there is one processor, or no permission, all goes on as it is.
+    os.sched_setaffinity(0, {min(processors)})
+    assert helper_of_a_run() == helper
+    assert os.sched_getaffinity(helper) == left
+    os.sched_setaffinity(0, processors)
+
+    def refused(*_):
+        raise PermissionError
+
+    os.sched_setaffinity = refused
+    assert helper_of_a_run() == helper
+    del os.sched_setaffinity  # as on other systems
+    assert helper_of_a_run() == helper
+"""
+
+
 #: Handlers that run when Python ends, after all pools of threads are shut.
 AT_EXIT = """
 import atexit
@@ -128,7 +166,9 @@ atexit.register(last)
 
 
 @pytest.mark.parametrize(
-    "script", [SCRIPT, FORK, AT_EXIT], ids=["limits", "threads kept", "when Python ends"]
+    "script",
+    [SCRIPT, FORK, APART, AT_EXIT],
+    ids=["limits", "threads kept", "processors", "when Python ends"],
 )
 def test_in_a_process_of_two_threads(script: str) -> None:
     two = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections import deque
@@ -59,8 +60,10 @@ def run(
                 results.put(error)
 
         helpers: list[Future[None]] = []
+        pool = _pool(threads)
+        pool.make_way()
         with suppress(RuntimeError):  # while Python shuts down no thread can be started
-            helpers.extend(_pool(threads).submit(work) for _ in range(min(threads, len(tasks)) - 1))
+            helpers.extend(pool.submit(work) for _ in range(min(threads, len(tasks)) - 1))
         try:
             for _ in tasks:
                 for task in islice(left, 1):  # this thread lends a hand while there is something to do
@@ -74,15 +77,36 @@ def run(
             deque(left, maxlen=0)  # nothing is left to begin
             if stop is not None:
                 stop.set()
-            raise
-        finally:
             wait([helper for helper in helpers if not helper.cancel()])
+            raise
+
+
+class _Pool(ThreadPoolExecutor):
+    """Threads that help the one that runs tasks; to start them takes longer than a small run."""
+
+    def __init__(self, helpers: int) -> None:
+        #: Those that have started, as the system numbers them.
+        self.numbers: list[int] = []
+        super().__init__(helpers, initializer=lambda: self.numbers.append(threading.get_native_id()))
+
+    def make_way(self) -> None:
+        """Keep the helpers off the processor that this thread runs on, where the system can be told.
+
+        An idle processor of a virtual machine often looks busy: the system then wakes a helper beside
+        the thread that calls it, and the two take turns for some milliseconds.
+        """
+        tell = getattr(ctypes.pythonapi, "sched_getcpu", None)
+        if tell is None or not hasattr(os, "sched_setaffinity"):
+            return
+        others = os.sched_getaffinity(0) - {tell()}
+        with suppress(OSError):
+            for number in self.numbers if others else []:
+                os.sched_setaffinity(number, others)
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    """Threads that help the one that runs tasks; to start them takes longer than a small run."""
-    return ThreadPoolExecutor(threads - 1)
+def _pool(threads: int) -> _Pool:
+    return _Pool(threads - 1)
 
 
 @cache
@@ -90,6 +114,7 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()  # slow: it looks through all libraries that are loaded
 
 
+@cache
 def _blas() -> list[Any]:
     """The BLAS libraries that are loaded."""
     libraries: list[Any] = _controller().select(user_api="blas").lib_controllers

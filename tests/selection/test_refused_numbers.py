@@ -6,6 +6,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 from mercer.kernels import Gaussian
 from mercer.selection import KernelSearchCV, compare, representatives
+from mercer.selection.gram_cache import Grams
 from tests.helpers.refusals import LABELS, X, Y, Z, assert_complex_refused
 
 COMPLEX = {
@@ -53,3 +54,11 @@ def test_the_row_is_that_of_the_table() -> None:
     pairs[2, 1] = -1e200
     with pytest.raises(ValueError, match=r"row 2 of y is of size 1e\+200"):
         KernelSearchCV(Gaussian(), KernelRidge()).fit(X, pairs)
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_length_scales_too_small_for_single_precision_are_named(kept: int) -> None:
+    grams = Grams(X.astype(np.float32), kept=kept)
+    np.testing.assert_allclose(grams(Gaussian(1.0)), Gaussian(1.0)(X), atol=1e-6)
+    with pytest.raises(ValueError, match="must be at least 1e-18 for rows in single precision"):
+        grams(Gaussian(1e-19))  # although the rows have been embedded for another length scale

@@ -113,9 +113,12 @@ _double_exp, _single_exp = _exponential(single=False), _exponential(single=True)
 def polynomial_loop(degree, root, exponential, separation, single, products=False):
     """Compile the loop for a polynomial, of a degree that is a constant to the compiler.
 
-    Equal points get their exact value.  With ``products`` the invariants are those of rows ``left`` and
-    columns ``right`` from ``begin`` on, a few at a time, which the tile has room for and which never
-    leave the nearest cache.  Else they are those of the tile.
+    Equal points get their exact value.  ``line`` takes the argument to that of the polynomial, ``least``
+    is the least of those, and no value is below ``floor``: None for what does nothing.
+
+    With ``products`` the invariants are those of rows ``left`` and columns ``right`` from ``begin`` on,
+    a few at a time, which the tile has room for and which never leave the nearest cache.  Else they are
+    those of the tile.
 
     Other compiled functions are names of this module: a loop that held one in a variable of its own
     would never be found on disk again.
@@ -129,7 +132,7 @@ def polynomial_loop(degree, root, exponential, separation, single, products=Fals
 
     @jit(fastmath={"contract"})
     def loop(
-        tile, step, out, stride, rows, columns, coefficients, scale, shift, least, own, floor,
+        tile, step, out, stride, rows, columns, coefficients, line, least, own, floor,
         left=None, right=None, begin=0,
     ):  # fmt: skip
         height, width = (4, step) if products else (max(rows, 1), max(columns, 1))
@@ -140,16 +143,18 @@ def polynomial_loop(degree, root, exponential, separation, single, products=Fals
                 if products:
                     multiply(tile, step, left[top : top + many], right, begin + start, wide)
                 for i in range(many):
-                    line = tile[i * step : i * step + wide]
+                    invariants = tile[i * step : i * step + wide]
                     values = out[(top + i) * stride + start :][:wide]
                     for j in range(wide):
-                        w = line[j]
+                        w = invariants[j]
                         u = one - w if inverted else w
                         x = real(math.sqrt(max(u, zero))) if root else w
-                        x = x * scale + shift
-                        # NaN stays what it is.
-                        x = least if x < least else x
-                        x = one if x > one else x
+                        if line is not None:
+                            x = x * line[0] + line[1]
+                        if least is not None:
+                            # NaN stays what it is.
+                            x = least if x < least else x
+                            x = one if x > one else x
                         z = x * x
                         y = coefficients[degree]
                         if degree:
@@ -163,7 +168,9 @@ def polynomial_loop(degree, root, exponential, separation, single, products=Fals
                             y = odd * x + (y * z + coefficients[0])
                         if exponential:
                             y = _single_exp(y) if single else _double_exp(y)
-                        values[j] = own if u <= zero else floor if y < floor else y
+                        if floor is not None:
+                            y = floor if y < floor else y
+                        values[j] = own if u <= zero else y
 
     return loop
 

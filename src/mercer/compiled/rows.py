@@ -47,6 +47,38 @@ def divide_by_lengths(X, least, most, out, usual):
 
 
 @jit()
+def places_above(tile, least, sign):
+    """Rows and columns of the numbers that, times a sign, are at least as large as a limit."""
+    counts = np.empty(tile.shape[0], dtype=np.int64)
+    for i in range(tile.shape[0]):
+        count = 0
+        for j in range(tile.shape[1]):
+            count += sign * tile[i, j] >= least
+        counts[i] = count
+    rows, columns = np.empty(counts.sum(), dtype=np.int64), np.empty(counts.sum(), dtype=np.int64)
+    k = 0
+    for i in range(tile.shape[0]):
+        if counts[i]:
+            for j in range(tile.shape[1]):
+                if sign * tile[i, j] >= least:
+                    rows[k], columns[k] = i, j
+                    k += 1
+    return rows, columns
+
+
+@jit(fastmath={"reassoc", "contract"})
+def halved_squares(X, Y, i, j, sign, out):
+    """Write ``|X[i] - sign * Y[j]|^2 / 2`` for pairs of rows."""
+    for k in range(out.size):
+        x, y = X[i[k]], Y[j[k]]
+        total = 0.0
+        for c in range(x.size):
+            difference = np.float64(x[c]) - sign * np.float64(y[c])
+            total += difference * difference
+        out[k] = 0.5 * total
+
+
+@jit()
 def _weight(column):
     """Odd number that looks random, one for each column."""
     z = np.uint64(column + 1) * _ODD
@@ -73,6 +105,19 @@ def dense_keys(X, keys):
         key = np.uint64(0)
         for j in range(weights.size):
             key += _bits(X[i, j]) * weights[j]
+        keys[i] = key
+
+
+@jit()
+def magnitude_keys(X, step, keys):
+    """The same keys of the magnitudes in every ``step``-th column, numbered anew."""
+    weights = np.empty((X.shape[1] + step - 1) // step, dtype=np.uint64)
+    for j in range(weights.size):
+        weights[j] = _weight(j)
+    for i in range(X.shape[0]):
+        key = np.uint64(0)
+        for j in range(weights.size):
+            key += _bits(abs(X[i, j * step])) * weights[j]
         keys[i] = key
 
 

@@ -54,9 +54,10 @@ class CudaEngine(TorchEngine):
         """Gram matrix on one device."""
         from mercer.engine.fused.autograd import gram
 
+        if options.dtype is None:
+            return gram(L, R, profile, options, super().gram)
         # The result is made in the precision of the operands, whatever it is stored in.
-        K = gram(L, R, profile, replace(options, dtype=None), super().gram)
-        return K if options.dtype is None else K.to(options.dtype)
+        return gram(L, R, profile, replace(options, dtype=None), super().gram).to(options.dtype)
 
     def weighted_sum(
         self, L: Any, R: Any, profile: Profile, weights: Any, options: GramOptions = PLAIN

@@ -125,8 +125,17 @@ def _all_differ(X: Any, Y: Any) -> bool:
     """Whether magnitudes, of dense rows in a few columns, tell that no rows are equal or opposite."""
     parts = [part for part in (X, Y) if part is not None]
     step = 1 if any(map(sparse.issparse, parts)) else X.shape[1] // _FEW + 1
-    some = [part if sparse.issparse(part) else on_cpu(part)[:, ::step] for part in parts]
-    return not _have_equals(np.concatenate([row_keys(abs(part)) for part in some]))
+    return not _have_equals(np.concatenate([_magnitude_keys(part, step) for part in parts]))
+
+
+def _magnitude_keys(X: Any, step: int) -> NDArray[Any]:
+    from mercer.compiled.rows import magnitude_keys
+
+    if sparse.issparse(X):
+        return row_keys(abs(X))
+    keys = np.empty(X.shape[0], dtype=np.uint64)
+    magnitude_keys(_in_rows(X), step, keys)
+    return keys
 
 
 def _equal_rows(X: Any, Y: Any, value: float) -> Equal | None:
@@ -159,6 +168,11 @@ def row_keys(X: Any) -> NDArray[Any]:
         X = X.tocsr()
         sparse_keys(X.indptr, X.indices, X.data, keys)
     else:
-        rows = np.ascontiguousarray(on_cpu(X))
-        dense_keys(rows if rows.dtype == np.float32 else rows.astype(np.float64, copy=False), keys)
+        dense_keys(_in_rows(X), keys)
     return keys
+
+
+def _in_rows(X: Any) -> NDArray[Any]:
+    """Rows of an array in main memory, one after the other, in single or double precision."""
+    rows = np.ascontiguousarray(on_cpu(X))
+    return rows if rows.dtype == np.float32 else rows.astype(np.float64, copy=False)

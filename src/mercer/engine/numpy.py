@@ -229,8 +229,9 @@ class Tiles:
         """Write values of the profile, of short rows in one pass; a diagonal may be spared."""
         source, profile = self.source, self.profile
         tabulated = isinstance(profile, TableProfile)
-        if isinstance(profile, TableProfile) and source.factors is not None:
-            left, right = source.factors()
+        ends = profile.steep_ends(tile.dtype) if isinstance(profile, TableProfile) else []
+        if isinstance(profile, TableProfile) and source.factors is not None and not ends:
+            left, right = source.factors
             if profile.apply_to_products(left[rows], right, columns.start, tile):
                 return
         # Invariants of their own stay in cache, unlike the result.
@@ -243,6 +244,9 @@ class Tiles:
             profile.apply(invariants, tile)
         else:
             profile.apply(tile)
+        for end in ends if source.operands is not None else []:
+            i, j = end.places(invariants)
+            tile[i, j] = end.values_at(source.separations(rows.start + i, columns.start + j, end.sign))
 
     def matrix(self) -> NDArray[Any]:
         """The whole matrix."""

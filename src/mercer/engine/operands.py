@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,9 @@ _APPLIED = 2**17
 #: Columns from which on large tiles pay, and the elements of one: some of them fit in the last cache.
 _LONG, _LARGE = 128, 2**20
 
+#: Pairs of sparse rows whose differences are taken at a time.
+_PAIRS = 2**12
+
 #: Columns up to which products are computed faster on the way to a profile than by BLAS.
 _SHORT = 16
 
@@ -41,15 +43,35 @@ _WIDE, _GATHERED = 2048, 256
 class Invariants:
     """The invariants of all pairs of rows, which are written tile by tile.
 
-    Those of short rows are products that are computed on the way to a profile: ``factors`` gives rows,
-    and others in columns.
+    Those of short rows are products that are computed on the way to a profile: ``factors`` are rows, and
+    others in columns.  ``operands`` are the matrices of all products.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     tile: tuple[int, int]
     write: Write
-    factors: Callable[[], tuple[NDArray[Any], NDArray[Any]]] | None = None
+    factors: tuple[NDArray[Any], NDArray[Any]] | None = None
+    operands: tuple[Any, Any] | None = None
+
+    def separations(self, i: Any, j: Any, sign: float) -> NDArray[np.float64]:
+        """``1 - sign * w`` for the invariants w of some pairs of unit rows.
+
+        That is ``|x - sign * y|^2 / 2``, and no digits are lost where it is small.
+        """
+        from mercer.compiled.rows import halved_squares
+
+        assert self.operands is not None
+        L, R = self.operands
+        u = np.empty(len(i))
+        if not sparse.issparse(L) and not sparse.issparse(R):
+            halved_squares(L, R, i, j, sign, u)
+            return u
+        for start in range(0, len(i), _PAIRS):
+            part = slice(start, start + _PAIRS)
+            differences = sparse.csr_matrix(L)[i[part]] - sign * sparse.csr_matrix(R)[j[part]]
+            u[part] = 0.5 * differences.power(2).sum(axis=1).A1
+        return u
 
 
 class Operand(ABC):
@@ -76,15 +98,13 @@ class Differences(Operand):
 
         p, q, s, r = self.points, other.points, self.scales, other.scales
         shape, dtype, length = (len(p), len(q)), np.result_type(p, q), p.shape[1]
-
-        factors = _coordinates(p, q)
-
-        def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
-            left, right = factors()
-            mine, theirs = (left[rows], s[rows]), (right, columns.start, r[columns])
-            scaled_differences(*line_of(out), *out.shape, *mine, *theirs)
-
         if length < _LONG:
+            left, right = _coordinates(p, q)
+
+            def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
+                mine, theirs = (left[rows], s[rows]), (right, columns.start, r[columns])
+                scaled_differences(*line_of(out), *out.shape, *mine, *theirs)
+
             return Invariants(shape, dtype, _PRODUCT, write)
         squares, others = (np.einsum("ij,ij->i", part, part) for part in (p, q))
 
@@ -93,7 +113,8 @@ class Differences(Operand):
             mine = p[rows], squares[rows], s[rows]
             theirs = q[columns], others[columns], r[columns]
             if not differences_from_products(*line_of(out), *out.shape, *mine, *theirs):
-                write(rows, columns, out)
+                left, right = _coordinates(p[rows], q[columns])
+                scaled_differences(*line_of(out), *out.shape, left, s[rows], right, 0, r[columns])
 
         tile = _PRODUCT if symmetric else _shape(*shape, length)
         return Invariants(shape, dtype, tile, write_products)
@@ -179,7 +200,7 @@ def invariants(L: Any, R: Any, symmetric: bool, equal: Equal | Known | None = No
         source.write(rows, columns, out)
         equal.write(rows, columns, out)
 
-    return Invariants(source.shape, source.dtype, source.tile, write)
+    return Invariants(source.shape, source.dtype, source.tile, write, operands=source.operands)
 
 
 def stored(values: NDArray[Any]) -> Invariants:
@@ -205,23 +226,19 @@ def _product(L: Any, R: Any, symmetric: bool) -> Invariants:
 
     shape, dtype = (L.shape[0], R.shape[0]), np.result_type(L.dtype, R.dtype)
     if sparse.issparse(L) != sparse.issparse(R):
-        return Invariants(shape, dtype, _MIXED, multiply_mixed)
+        return Invariants(shape, dtype, _MIXED, multiply_mixed, operands=(L, R))
     length = L.shape[1]
     factors = None if length > _SHORT or sparse.issparse(L) else _coordinates(L, R)
-    return Invariants(shape, dtype, _PRODUCT if symmetric else _shape(*shape, length), multiply, factors)
+    tile = _PRODUCT if symmetric else _shape(*shape, length)
+    return Invariants(shape, dtype, tile, multiply, factors, (L, R))
 
 
-def _coordinates(p: Any, q: Any) -> Callable[[], tuple[NDArray[Any], NDArray[Any]]]:
+def _coordinates(p: Any, q: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Points in rows, and others in columns, with zeros up to what loops take at a time."""
-
-    @cache
-    def coordinates() -> tuple[NDArray[Any], NDArray[Any]]:
-        length = p.shape[1] + -p.shape[1] % 4
-        left, right = np.zeros((len(p), length), p.dtype), np.zeros((length, len(q)), q.dtype)
-        left[:, : p.shape[1]], right[: p.shape[1]] = p, q.T
-        return left, right
-
-    return coordinates
+    length = p.shape[1] + -p.shape[1] % 4
+    left, right = np.zeros((len(p), length), p.dtype), np.zeros((length, len(q)), q.dtype)
+    left[:, : p.shape[1]], right[: p.shape[1]] = p, q.T
+    return left, right
 
 
 def _dense(X: Any) -> NDArray[Any]:
@@ -264,7 +281,8 @@ def _sparse_product(L: sparse.csr_matrix, R: sparse.csr_matrix, symmetric: bool)
             right.indptr, right.indices, right.data, out,
         )  # fmt: skip
 
-    return Invariants((L.shape[0], R.shape[0]), np.result_type(L.dtype, R.dtype), _ROWS, write)
+    dtype = np.result_type(L.dtype, R.dtype)
+    return Invariants((L.shape[0], R.shape[0]), dtype, _ROWS, write, operands=(left, R))
 
 
 def _is_crowded(L: sparse.csr_matrix, R: sparse.csr_matrix) -> bool:

@@ -220,7 +220,7 @@ class Gaussian(RadialKernel):
             )
         columns.check(self, "column_scales")
 
-    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+    def check_precision(self, X: Any) -> None:
         """See :class:`~mercer.spaces.base.Embedding`."""
         if number(self.length_scale) < _SINGLE_LENGTH and is_single(X):
             raise ValueError(
@@ -228,6 +228,9 @@ class Gaussian(RadialKernel):
                 f"precision, whose squares underflow, got {self.length_scale!r}; give rows in double "
                 "precision, or rescale them"
             )
+
+    def embed(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """See :class:`~mercer.spaces.base.Embedding`."""
         if self.column_scales is None:
             return super().embed(X, Y)
         return super().embed(self._divided(X), None if Y is None else self._divided(Y))

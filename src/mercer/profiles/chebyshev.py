@@ -101,6 +101,41 @@ class Pieces:
         """Length of each piece."""
         return np.ldexp(1.0, (self.octave - self.depth).astype(int))
 
+    def steep_until(self, steepest: float, logarithmic: bool) -> Array:
+        """The largest separations, one for each side, where slopes may exceed a limit; 0 for none.
+
+        Slopes are those of the function, or of its exponential, relative to the largest value.
+        """
+        certain = np.abs(self.coefficients) > ROUNDING * self.scale[:, None]
+        known = replace(self, coefficients=self.coefficients * certain)
+        rise = known.derivative(np.ones(len(self.core)))
+        slopes = np.append(np.abs(rise.coefficients).sum(axis=1), np.abs(rise.core).sum(axis=1))
+        other_ends = self.coefficients @ (-1.0) ** np.arange(DEGREE + 1)
+        sizes = np.append(np.maximum(self.coefficients.sum(axis=1), other_ends), self.core[:, 0])
+        finite = sizes[np.isfinite(sizes)]
+        if logarithmic:
+            with np.errstate(over="ignore", invalid="ignore"):  # of laws that diverge
+                slopes, finite = slopes * np.exp(sizes - finite.max(initial=-np.inf)), np.ones(1)
+        starts = np.ldexp(1 + self.part / np.exp2(self.depth), self.octave.astype(int))
+        ends = np.append(starts + self.widths, np.full(len(self.core), 2.0**self.low))
+        sides = np.append(self.side, np.arange(len(self.core)))
+        steep = slopes > steepest * np.abs(finite).max(initial=TINY)
+        return np.array([ends.max(initial=0.0, where=steep & (sides == s)) for s in np.unique(sides)])
+
+    def of_side(self, side: int) -> Pieces:
+        """The pieces of one hemisphere."""
+        chosen = self.side == side
+        return replace(
+            self,
+            core=self.core[[side]],
+            octave=self.octave[chosen],
+            depth=self.depth[chosen],
+            part=self.part[chosen],
+            side=np.zeros(np.count_nonzero(chosen), dtype=np.int64),
+            coefficients=self.coefficients[chosen],
+            scale=self.scale[chosen],
+        )
+
     def with_half_the_core(self) -> Pieces:
         """The same function with the upper half of the core made a piece."""
         sides = len(self.core)

@@ -19,7 +19,7 @@ Separation = Literal["invariant", "one-sided", "folded"]
 #: Largest degree in single and in double precision: beyond it, looking up a table is cheaper.
 MOST = {np.dtype(np.float32): 16, np.dtype(np.float64): 28}
 #: Products of a row at a time: those of four rows stay in the nearest cache.
-_LINE = 256
+_LINE = 1024
 #: Logarithms below this are those of zero, and smaller values are as good as zero.
 _NOTHING, _LEAST = -800.0, 1e-290
 #: Values from this share of the largest on are of the same size as it.
@@ -50,7 +50,9 @@ class Polynomial:
     scale, shift : float
         The argument is the invariant, or the square root of the separation.
     least : float
-        Values of x are held between this and 1: nothing is extrapolated.
+        Values of x lie between this and 1.
+    bounded : bool
+        Whether invariants see to that.  Else x is held there: nothing is extrapolated.
     own : float
         The exact value at equal points.
     root : bool
@@ -58,7 +60,7 @@ class Polynomial:
     exponential : bool
     separation : {"invariant", "one-sided", "folded"}
     floor : float
-        No value is below it.
+        No value is below it; minus infinity where the polynomial sees to that.
     error : float
         Bound of the difference to the profile, relative to its largest value.
     """
@@ -67,6 +69,7 @@ class Polynomial:
     scale: float
     shift: float
     least: float
+    bounded: bool
     own: float
     root: bool
     exponential: bool
@@ -131,8 +134,11 @@ class Polynomial:
         return self._arguments(np.float32)
 
     def _arguments(self, real: type) -> tuple[Any, ...]:
-        numbers = (self.scale, self.shift, self.least, self.own, self.floor)
-        return tuple(map(real, self.coefficients)), *map(real, numbers)
+        """What the loop takes, without what does nothing."""
+        line = None if (self.scale, self.shift) == (1.0, 0.0) else (real(self.scale), real(self.shift))
+        least = None if self.bounded else real(self.least)
+        floor = None if self.floor == -np.inf else real(self.floor)
+        return tuple(map(real, self.coefficients)), line, least, real(self.own), floor
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,8 +261,8 @@ class Smooth:
                 coefficients[0] = np.log(self.own)
         padding = -(len(coefficients) - 1) % self.step
         return Polynomial(
-            np.pad(coefficients, (0, padding)), scale, shift, least, self.own, root, exponential,
-            self.separation, self.floor,
+            np.pad(coefficients, (0, padding)), scale, shift, least, self.bounded, self.own, root,
+            exponential, self.separation, self.floor,
         )  # fmt: skip
 
     def _checked(self, found: Polynomial, dtype: np.dtype, expected: Array) -> Polynomial | None:
@@ -275,4 +281,6 @@ class Smooth:
         if not ulps <= _ULPS:
             return None
         # Twice what was seen: there are points in between.
-        return replace(found, error=2 * float(error.max() / largest + np.finfo(dtype).eps * ulps))
+        bound = 2 * float(error.max() / largest + np.finfo(dtype).eps * ulps)
+        lowest = 0.0 if found.exponential else float(expected.min()) - bound * largest
+        return replace(found, error=bound, floor=-np.inf if lowest >= self.floor else self.floor)

@@ -12,7 +12,8 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from mercer._arrays import Array, in_lines
-from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, resolve
+from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, Rows, resolve
+from mercer.profiles.ends import SteepEnd
 from mercer.profiles.polynomial import Polynomial, Separation, Smooth
 
 #: Laws that cannot be resolved to this are refused.
@@ -22,6 +23,8 @@ _WORTH = 2**15
 #: Errors of polynomials relative to the largest value, and to each value where that is asked for.
 _ALLOWED = {np.dtype(np.float32): 6e-8, np.dtype(np.float64): 1e-14}
 _LOCAL = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 4e-14}
+#: Slopes relative to the largest value from which on the rounding of an invariant is too much.
+_STEEP = {np.dtype(np.float32): 1e2, np.dtype(np.float64): 2e3}
 #: Noise of tables, relative to their largest value.
 _NOISE = 1e-17
 #: Smaller values are as good as zero.
@@ -194,6 +197,27 @@ class TableProfile:
             found.apply_to_products(left, right, begin, out)
         return found is not None
 
+    def steep_ends(self, dtype: np.dtype) -> list[SteepEnd]:
+        """Ends of the range of the invariant where its rounding would show in the values."""
+        if dtype not in self._ends:
+            signs = {"invariant": [], "one-sided": [1.0], "folded": [1.0, -1.0]}[self.separation]
+            reaches = self.pieces.steep_until(_STEEP[dtype], self.logarithmic).tolist()
+            self._ends[dtype] = [
+                SteepEnd(sign, reach, self._of_side(side))
+                for side, (sign, reach) in enumerate(zip(signs, reaches, strict=False))
+                if reach > 0.0
+            ]
+        return self._ends[dtype]
+
+    @cached_property
+    def _ends(self) -> dict[np.dtype, list[SteepEnd]]:
+        """Steep ends in precisions that occurred."""
+        return {}
+
+    def _of_side(self, side: int) -> TableProfile:
+        """The profile as a function of the separation, on one hemisphere."""
+        return replace(self, separation="invariant", pieces=self.pieces.of_side(side))
+
     def polynomial(self, dtype: Any) -> Polynomial | None:
         """One polynomial that gives the profile to the precision of a type, if there is one.
 
@@ -328,17 +352,28 @@ class TableProfile:
 
     def look_up(self, tile: NDArray[Any], out: NDArray[Any] | None = None) -> None:
         """Replace the invariants in a tile by values of the table, in place or in another array."""
+        loop, arguments = self._single_table if tile.dtype == np.float32 else self._double_table
+        in_lines(loop, tile, out, arguments)
+
+    @cached_property
+    def _single_table(self) -> tuple[Any, tuple[Any, ...]]:
+        """The compiled loop in single precision, and its arguments."""
+        return self._loop(self.pieces.single_rows, np.int32, np.float32, 23, 127)
+
+    @cached_property
+    def _double_table(self) -> tuple[Any, tuple[Any, ...]]:
+        """The same in double precision."""
+        return self._loop(self.pieces.rows, np.int64, np.float64, 52, 1023)
+
+    def _loop(
+        self, rows: Rows, whole: type, real: type, mantissa: int, bias: int
+    ) -> tuple[Any, tuple[Any, ...]]:
         from mercer.compiled.profiles import table_loop
 
-        single = tile.dtype == np.float32
-        rows = self.pieces.single_rows if single else self.pieces.rows
-        loop = table_loop(self.separation, self.logarithmic, single)
-        whole, real = (np.int32, np.float32) if single else (np.int64, np.float64)
-        mantissa, bias = (23, 127) if single else (52, 1023)
         origin = (rows.low + bias) * 2**rows.bits - 1
-        shift = mantissa - rows.bits
-        arguments = rows.table, whole(shift), whole(origin), whole(rows.count), real(self.floor)
-        in_lines(loop, tile, out, arguments)
+        places = whole(mantissa - rows.bits), whole(origin), whole(rows.count)
+        loop = table_loop(self.separation, self.logarithmic, real is np.float32)
+        return loop, (rows.table, *places, real(self.floor))
 
     def evaluate(self, w: Any) -> Any:
         """See :class:`Profile`."""

@@ -337,6 +337,10 @@ class Embedding(ABC):
         """Factor of each row in the kernel, or None for 1."""
         return None
 
+    def check_precision(self, X: Any) -> None:
+        """Raise an error if checked rows have too low a precision for the kernel."""
+        return
+
     def column_sums(self, X: Any, Y: Any, weights: Any) -> Any:
         """Sums over Y of the columns' parts of the invariants: an array like X.
 

@@ -121,7 +121,12 @@ def _constants(
     table: bool = False,
     clamped: bool = True,
 ) -> tuple[Any, ...]:
-    constants = (table, root, exponential, separation, clamped, degree)
+    return _fixed(table, root, exponential, separation, clamped, degree)
+
+
+@lru_cache(maxsize=None, typed=True)
+def _fixed(*constants: Any) -> tuple[tl.constexpr, ...]:
+    """Constants of the kernels: the same objects each time, which Triton compares at once."""
     return tuple(map(tl.constexpr, constants))
 
 
@@ -228,7 +233,7 @@ class Pair:
         operands = (self.L, self.R, self.L.stride(0), self.R.stride(0))
         exact = None if diagonal is None else diagonal.detach().to(self.dtype).contiguous()
         sizes = (self.L.shape[2], step or _step(self.L), self.L.shape[0] == 2)
-        how = (*map(tl.constexpr, sizes), form.constants)
+        how = (*_fixed(*sizes), form.constants)
         return (operands, self.scales, self.numbers, exact, form.arguments), how
 
     @property
@@ -350,7 +355,7 @@ class FactorPair:
         )
         exact = None if diagonal is None else diagonal.detach().to(left.points.dtype).contiguous()
         sizes = (left.scales.shape[0], left.width, 2)
-        how = (*map(tl.constexpr, sizes), form.constants, tl.constexpr(left.periodic))
+        how = (*_fixed(*sizes), form.constants, *_fixed(left.periodic))
         return (operands, None, None, exact, form.arguments), how
 
 

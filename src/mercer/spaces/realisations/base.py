@@ -250,12 +250,14 @@ class Operands:
         self._embedding, self._P, self._Q, self._factor = embedding, P, Q, factor
         self._symmetric = Q is None
         self._engine = engine_for(P)
+        embedding.check_precision(P)
         self.L, self.R = _embedded(embedding, P, Q)
         self.equal = self._equal(Q)
         self.scales = self._scales()
 
     def under(self, embedding: Embedding) -> Operands:
         """The same under an embedding that has other factors of rows at most."""
+        embedding.check_precision(self._P)
         other = copy.copy(self)
         other._embedding = embedding
         other.scales = other._scales()
