@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 import dask
 import dask.array as da
@@ -19,6 +20,7 @@ from mercer._threads import blas_in_one_thread, run, threads_for_runs, threads_i
 from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, SphericalGPRegressor
 from mercer.kernels import Gaussian, Heat, Matern
 from mercer.machines import LandmarkRegressor
+from mercer.machines.landmarks import base
 from mercer.rows import ArrayRows, DaskRows
 from mercer.spaces import Simplex, Sphere
 from tests.helpers.processes import uneven_table
@@ -262,6 +264,13 @@ def _noted(block: np.ndarray, folder: str, block_info=None) -> np.ndarray:
     return block
 
 
+def wait_until(happens: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
 def test_answer_survives_the_death_of_a_worker(cluster, tmp_path) -> None:
     X, y = uneven_table(1200)
     model = SphericalGPRegressor(max_features=40)
@@ -275,8 +284,7 @@ def test_answer_survives_the_death_of_a_worker(cluster, tmp_path) -> None:
         return list(tmp_path.glob("*.*.*"))
 
     def kill() -> None:
-        while len(notes()) < 26:  # the first pass, for means and deviations, makes 20
-            time.sleep(0.01)
+        wait_until(lambda: len(notes()) >= 26)  # the first pass, for means and deviations, makes 20
         latest = max(notes(), key=lambda note: note.suffix)
         seen["victim"] = int(latest.name.split(".")[1])
         os.kill(seen["victim"], signal.SIGKILL)
@@ -300,7 +308,9 @@ def test_answer_survives_the_death_of_a_worker(cluster, tmp_path) -> None:
     np.testing.assert_allclose(classifier.predict_proba(X), expected, atol=1e-10)
 
 
-def test_landmarks_survive_the_death_of_a_worker(cluster, tmp_path) -> None:
+def test_landmarks_survive_the_death_of_a_worker(cluster, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(base, "_LEAST", 100)  # the sample is not everything, so that there is a pass
+    monkeypatch.setattr(base, "_PER_LANDMARK", 4)
     X, y = uneven_table(1200)
     model = LandmarkRegressor(Gaussian(5.0), 30, 0.1, random_state=0)
     expected = model.fit(X, y).predict(X)
@@ -308,8 +318,9 @@ def test_landmarks_survive_the_death_of_a_worker(cluster, tmp_path) -> None:
     (tmp_path / "slow").touch()
 
     def kill() -> None:
-        while len(notes := list(tmp_path.glob("*.*.*"))) < 46:  # the sample computes partitions twice
-            time.sleep(0.01)
+        # The sample computes partitions twice.
+        wait_until(lambda: len(list(tmp_path.glob("*.*.*"))) >= 46)
+        notes = list(tmp_path.glob("*.*.*"))
         os.kill(int(max(notes, key=lambda note: note.suffix).name.split(".")[1]), signal.SIGKILL)
         (tmp_path / "slow").unlink()
 
