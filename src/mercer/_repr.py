@@ -23,7 +23,7 @@ def constructor_call(thing: Any) -> str:
         text = repr(float(value)) if isinstance(value, np.floating) else repr(value)
         stored = isinstance(value, np.ndarray) or sparse.issparse(value)
         if stored and (value.size > _SHOWN or sparse.issparse(value)):
-            text = f"<{value.size} numbers>"
+            text = f"<{value.size} {'names' if value.dtype.kind in 'OU' else 'numbers'}>"
         text = getattr(value, "__name__", text) if callable(value) else text
         if parameter.default is inspect.Parameter.empty:
             shown.append(text)

@@ -5,6 +5,7 @@ import numpy as np
 
 from mercer.kernels import (
     ArcCosine,
+    Attributed,
     AxialHeat,
     Constant,
     Cosine,
@@ -218,6 +219,8 @@ KERNELS = [
     Exponential(CLUB, beta=2.0, normalized=True),
     VonNeumann(CLUB, beta=0.03),
     VonNeumann(GRID, beta=3.0, normalized=True),
+    Attributed(CLUB, Gaussian(), np.cos(np.arange(68.0)).reshape(34, 2)),
+    Attributed(CLUB, Linear(), np.arange(68).reshape(34, 2) % 5 + 1, normalized=True),
     Diffused(CLUB, Gaussian(), t=0.7, attributes=np.sin(np.arange(68.0)).reshape(34, 2)),
     Diffused(GRID, TfIdf(), attributes=np.arange(3 * 5120).reshape(5120, 3) % 7 + 1, normalized=True),
     Diffused(CLUB, Matern(CLUB, nu=1.5, length_scale=1.0), t=0.2),

@@ -64,9 +64,14 @@ def read_strings(
 
 
 def read_nodes(
-    path: str | Path, target: str | None, edges: str | Path, node: str | None = None
+    path: str | Path,
+    target: str | None,
+    edges: str | Path,
+    node: str | None = None,
+    drop: Sequence[str] = (),
+    group: str | None = None,
 ) -> Table:
-    """Read an edge list and a table of labelled nodes.
+    """Read an edge list and a table of nodes, with labels and perhaps attributes.
 
     An edge that is listed twice, or in both directions, counts once, with the larger weight.  Nodes
     without a label are part of the graph; labelled nodes without an edge are isolated nodes.  Names are
@@ -82,22 +87,29 @@ def read_nodes(
         File of one of these formats, with a header.  The first two columns are the ends of an edge, and
         an optional column ``weight`` is its weight.
     node : str, optional
-        Column of ``path`` with the name of the node; by default the first other than the target.
+        Column of ``path`` with the name of the node; by default the first without another role.
+    drop : sequence of str
+        Columns to leave out.
+    group : str, optional
+        Column of the groups of nodes.
 
     Returns
     -------
     Table
-        X are the indices of nodes in ``graph``.
+        X are the indices of nodes in ``graph``; if the table has other columns, a data frame with the
+        indices in the first column and the others as they are.
     """
     path, edges = Path(path), Path(edges)
     frame = read_frame(path, as_text=True)
     with readable(path):
         labels = labels_of(path, frame, target, labelled=True)
-        others = [c for c in frame.columns if c != target]
+        groups = groups_of(path, frame, group, labelled=True)
+        for name in drop:
+            check_column(path, frame, name)
+        others = [c for c in frame.columns if c not in (target, group, *drop)]
         if node is None and not others:
             raise ValueError(f"{path.name} has no column with the names of nodes")
-        if node is not None and node == target:
-            raise ValueError(f"column {node!r} of {path.name} cannot be both the node and the target")
+        _refuse_two_roles(path, {"node": node, "target": target, "group": group}, drop)
         column = check_column(path, frame, node or others[0])
         names = _names(path, frame, column, "drop rows without a node")
         _refuse_repeated(path, names)
@@ -106,9 +118,15 @@ def read_nodes(
     size = len(everyone)
     first, second = positions[: ends.size].reshape(-1, 2).T
     graph = _graph(first, second, weights, size)
+    X, attributes = positions[ends.size :], [name for name in others if name != column]
+    if attributes:
+        typed = read_frame(path)[attributes]
+        refuse_unnamed(path, typed)
+        refuse_twice(path, typed)
+        X = pd.DataFrame({column: X}).join(typed)
     return Table(
-        path.name, positions[ends.size :], labels, graph, nodes=tuple(everyone.tolist()),
-        columns=(node or others[0],), ids=tuple(names.tolist()),
+        path.name, X, labels, graph, nodes=tuple(everyone.tolist()), columns=(column, *attributes),
+        ids=tuple(names.tolist()), groups=groups,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from mercer.kernels.counts.words import TfIdf
 from mercer.kernels.divergence import KullbackLeibler
 from mercer.kernels.euclidean import Gaussian, Linear, Polynomial
 from mercer.kernels.graphs.base import NodeKernel
+from mercer.kernels.graphs.attributed import Attributed
 from mercer.kernels.graphs.diffused import Diffused
 from mercer.kernels.graphs.walks import Exponential, Power, VonNeumann
 from mercer.kernels.heat import AxialHeat, Heat
@@ -31,6 +32,7 @@ from mercer.kernels.tables.on import On
 
 __all__ = [
     "ArcCosine",
+    "Attributed",
     "AxialHeat",
     "CloudKernel",
     "Constant",

@@ -25,6 +25,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _get_feature_names
 
 from mercer._progress import Work, watched
+from mercer.kernels.tables.frames import is_frame
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.comparison import Comparison, KernelScore
 from mercer.selection.fits import Evaluation, Outcome, Split, Task, by_metric, threads_for
@@ -76,7 +77,8 @@ def compare(
     tf-idf see the rows as they are; cosine, parametrix and exact heat see them as points of the simplex
     or the sphere.  On strings: letter counts, spectra, subsequences with gaps (unless there are too many
     letters for them), and the weighted degree if all are of one length.  On nodes: shared neighbours,
-    walks, heat, Matern and von Neumann.  On clouds: mean embeddings, trace and generalised variance.
+    walks, heat, Matern and von Neumann; if they have attributes, these alone, smoothed by the graph
+    (:class:`mercer.kernels.Diffused`) and with links.  On clouds: mean embeddings, trace and generalised variance.
 
     On a data frame with columns of several kinds there is a kernel (:class:`mercer.kernels.On`) for
     each kind.  They are compared alone and together, as a sum of parts of equal size and as a sum with
@@ -97,7 +99,9 @@ def compare(
     X : array or sparse matrix of shape (m, n), data frame, list of strings, of nodes or of clouds
         Strings are str, bytes or sequences of tokens.  Sequences of whole numbers are strings if they
         are tuples or differ in length; lists of one length are rows of a table.  A cloud is an array of
-        shape (k, d), or a tuple of such an array and weights that sum to 1.
+        shape (k, d), or a tuple of such an array and weights that sum to 1.  With a graph as the space,
+        a data frame has nodes in its first column (or that of kind "node", see ``columns``), and their
+        attributes in the others; those of nodes without a label are used too.
     y : array of shape (m,)
         Class labels or numbers.  Points without a label (None or NaN) are ignored.
     kernels : dict of lists of kernels, optional
@@ -111,7 +115,7 @@ def compare(
         "auto" takes rows without negative entries as counts.  Or the graph whose nodes X names.
     columns : dict, optional
         Kinds of some columns of a data frame by name: "number", "counts", "category", "text",
-        "string", "date", "coordinate", or "identifier" for a column to ignore; for a text also a
+        "string", "date", "coordinate", or "identifier" for a column to ignore; "node" for nodes; for a text also a
         ``CountVectorizer`` that defines its words.  The kinds of other columns are recognised.
     task : {"auto", "classification", "regression"}
         "auto" chooses regression if some number is not whole, or if there are more than 20 different
@@ -162,7 +166,9 @@ def compare(
     """
     data = candidates(X, space, columns)
     target = read_target(y, data.rows, data.noun, task, folds, INNER_FOLDS)
-    if target.missing:
+    if target.missing and data.kind.transductive:
+        data = data.of_rows(target.known)
+    elif target.missing:
         data = candidates(_safe_indexing(X, target.known), space, columns)
     if kernels is not None:
         data = replace(data, families=_families(kernels, similarities))
@@ -203,7 +209,8 @@ def compare(
         if finished is not None:
             finished(scores[-1])
     yardstick = None
-    if len({column.kind for column in data.used}) > 1 and kernels is None and not unfinished:
+    kinds = {column.kind for column in data.used}
+    if len(kinds) > 1 and is_frame(data.X) and kernels is None and not unfinished:
         yardstick = measured(data.X, data.used, target, metric, outer)
     # Among equal scores, kernels that are not positive semidefinite come last.
     scores.sort(key=lambda s: (-s.mean, not getattr(s.kernel, "positive_semidefinite", True)))

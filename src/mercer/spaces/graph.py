@@ -107,6 +107,18 @@ class Graph(Space):
         other._labels, other._home = self._labels, self._home
         return other
 
+    def with_loops(self) -> Graph:
+        """The same with a self-loop at each node, of the mean weight of an edge.
+
+        With the normalised Laplacian heat then leaves a node at a rate below 1, the more slowly the
+        fewer neighbours it has.
+        """
+        mean = float(self._adjacency.data.mean()) if self._adjacency.nnz else 1.0
+        loops = sparse.diags_array(np.full(self.size, mean))
+        other = Graph(self._adjacency + loops, self._laplacian, self._similarity)
+        other._labels, other._home = self._labels, self._home
+        return other
+
     def columns(self, P: Any) -> int:
         """Nodes have no columns: see :meth:`Space.columns`."""
         return 0

@@ -15,6 +15,7 @@ from mercer._validation import check_positive, check_vector
 from mercer.contributions import Contributions, of_nodes
 from mercer.engine.matrix_functions import at, beside, scattered
 from mercer.kernels.base import Kernel, nested_params
+from mercer.kernels.graphs.attributed import Attributed, column_names
 from mercer.kernels.structured import StructuredKernel
 from mercer.laws import Diffusion, RandomTime
 from mercer.spaces import Graph, Space
@@ -57,7 +58,7 @@ class Diffused(StructuredKernel):
     space : Graph
         Rows are its nodes, and its ``laplacian`` is L.
     base : Kernel
-        Of attributes; if there are none, of nodes.
+        Of attributes; if there are none, of nodes, such as :class:`Attributed`.
     t : float
         Diffusion time.
     attributes : array, sparse matrix, data frame or list, optional
@@ -158,14 +159,10 @@ class Diffused(StructuredKernel):
 
     @property
     def _attribute_names(self) -> list[str]:
-        """Names of the columns of the attributes, or their numbers; none if there are no columns.
-
-        Never bare positions, which would be those of a table that has the nodes in a column.
-        """
-        if hasattr(self.attributes, "columns"):
-            return list(map(str, self.attributes.columns))
-        shape: Any = getattr(self.attributes, "shape", ())
-        return [f"attribute {i}" for i in range(shape[1])] if len(shape) == 2 else []
+        """Names of the columns of the attributes."""
+        if isinstance(self.base, Attributed):
+            return self.base.columns
+        return [] if self.attributes is None else column_names(self.attributes)
 
     def _features(self) -> Any:
         """Explicit features of the base kernel for all nodes; None if it has none."""
@@ -192,21 +189,26 @@ class Diffused(StructuredKernel):
         # The base kernel is computed where the attributes are.
         return lambda block: at(home, base.matvec(points, None, beside(points, block)))
 
-    def _parts(self, nodes: Nodes) -> Iterator[slice]:
-        """Places of nodes whose distributions of heat are in memory together."""
+    def _parts(self, columns: int) -> Iterator[slice]:
+        """Places of columns, each a number for every node, that are in memory together."""
         width = max(1, _BLOCK_BYTES // (8 * self.space.size))
-        return (slice(start, start + width) for start in range(0, len(nodes), width))
+        return (slice(start, start + width) for start in range(0, columns, width))
 
     def _heated(self, nodes: Nodes, rate: float = 0.0) -> Iterator[Any]:
         """Distributions of heat from some nodes in columns; with a rate, their slope."""
         # d/dt (1 + t L / nu)^(-nu) = -L (1 + t L / nu)^(-nu - 1)
         heat, everywhere = self._heat(raised=1 if rate else 0), np.arange(self.space.size)
-        for part in self._parts(nodes):
+        for part in self._parts(len(nodes)):
             block = heat.plain_gram(everywhere, nodes[part])
             yield -rate * (self._operator.edges @ block) if rate else block
 
     def _smoothed(self, nodes: Nodes, features: Any, rate: float = 0.0) -> Any:
-        """Means of features under the heat of nodes."""
+        """Means of features under the heat of nodes; of all nodes at once if features are fewer."""
+        if not rate and features.shape[0] < len(nodes):
+            heat, unit = self._heat(), np.eye(features.shape[0])
+            blocks = (features.T @ at(self._operator.home, unit[:, p]) for p in self._parts(len(unit)))
+            found = [heat.times(block)[nodes] for block in blocks]
+            return array_namespace(found[0]).concat(found, axis=1)
         found = [features @ block for block in self._heated(nodes, rate)]
         return array_namespace(found[0]).concat(found, axis=1).T
 

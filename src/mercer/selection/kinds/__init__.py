@@ -11,7 +11,7 @@ from mercer.selection.kinds.mixed import Mixed, column_kinds, empty_documents
 from mercer.selection.kinds.nodes import Nodes
 from mercer.selection.kinds.strings import Strings
 from mercer.selection.kinds.table import Rows
-from mercer.spaces import Space
+from mercer.spaces import Graph, Space
 
 __all__ = [
     "Candidates",
@@ -55,11 +55,12 @@ def kind_of(X: Any, space: Any = "auto") -> Kind:
 def candidates(X: Any, space: Any = "auto", columns: Mapping[str, Any] | None = None) -> Candidates:
     """Recognise the kind of points X, check them and choose kernels.
 
-    Kinds of columns that are given make X a table of several kinds.
+    Kinds of columns that are given make X a table of several kinds, or one of nodes if there is a graph.
     """
-    if columns is not None:
-        return Mixed().candidates(X, space, columns)
-    return kind_of(X, space).candidates(X, space)
+    if columns is None:
+        return kind_of(X, space).candidates(X, space)
+    kind = kind_of(X, space) if isinstance(space, Graph) else Mixed()
+    return kind.candidates(X, space, columns)
 
 
 def kind_called(name: str) -> Kind:
@@ -80,12 +81,13 @@ def kind_by_options(given: Mapping[str, Any]) -> Kind:
     numbers = set(given) & set(kind_called("table").own_options)
     chosen = named[0] if named else kind_called("table" if numbers else "mixed")
     for option in given:
-        owner = next((kind for kind in _KINDS if option in kind.own_options), None)
-        if owner is not None and owner is not chosen:
-            tables = "tables of numbers" if owner.vectors else "tables"
+        owners = [kind for kind in _KINDS if option in kind.own_options]
+        if owners and chosen not in owners:
+            tables = "tables of numbers" if owners[-1].vectors else "tables"
             other = f"--{chosen.option}" if chosen.option else "--space"
-            partner = f"--{owner.option}" if owner.option else f"{tables}, not with {other}"
-            raise ValueError(f"--{option} goes with {partner}")
+            partners = [f"--{owner.option}" if owner.option else tables for owner in owners]
+            against = "" if owners[-1].option else f", not with {other}"
+            raise ValueError(f"--{option} goes with {' and '.join(partners[::-1])}{against}")
         takers = [kind.noun for kind in reversed(_KINDS) if option in kind.shared_options]
         if takers and option not in chosen.shared_options:
             raise ValueError(

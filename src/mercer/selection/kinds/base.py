@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import _safe_indexing
 
 from mercer.datasets import Table
 from mercer.selection.kinds.columns import LEFT_OUT, Column
@@ -56,6 +57,10 @@ class Candidates:
         """Name of the points, in the plural."""
         return self.kind.noun
 
+    def of_rows(self, rows: Any) -> Candidates:
+        """The same kernels on some of the points."""
+        return replace(self, X=_safe_indexing(self.X, rows), rows=len(rows))
+
     @property
     def used(self) -> list[Column]:
         """Columns that are not left out."""
@@ -80,6 +85,8 @@ class Kind(ABC):
     contrast = "for comparison"
     #: Whether points are rows of numbers.
     vectors = False
+    #: Whether points without a target say something about the others.
+    transductive = False
     #: Values of the argument ``space`` for this kind, or the class that it must have.
     spaces: tuple[str, ...] = ()
     space_class: str | None = None

@@ -129,7 +129,7 @@ def _text(frame: Any, own: list[Column]) -> list[Variant]:
     """Counts and tf-idf of the same words, as alternatives."""
 
     def of(kernel: Kernel, vectoriser: type) -> tuple[Kernel, ...]:
-        return tuple(On(c.name, kernel, vectoriser(**_options(c, vectoriser))) for c in own)
+        return tuple(On(c.name, kernel, vectoriser(**word_options(c, vectoriser))) for c in own)
 
     # A document without known words has no tf-idf: its similarity to all others is zero.
     return [
@@ -140,7 +140,7 @@ def _text(frame: Any, own: list[Column]) -> list[Variant]:
     ]
 
 
-def _options(column: Column, vectoriser: type) -> dict[str, Any]:
+def word_options(column: Column, vectoriser: type) -> dict[str, Any]:
     """Options of a vectoriser: those of the one that was given."""
     given = {} if column.words is None else column.words.get_params()
     given.pop("dtype", None)  # tf-idf is in floats

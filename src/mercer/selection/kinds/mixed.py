@@ -71,7 +71,7 @@ class Mixed(Kind):
         if not is_frame(X):
             return False
         if X.shape[1] == 1:  # one number has no direction and no proportions
-            return recognised(_as_pandas(X))[0].kind != "string"
+            return recognised(as_pandas(X))[0].kind != "string"
         return not all_numbers(X)
 
     def candidates(
@@ -80,13 +80,10 @@ class Mixed(Kind):
         """See :class:`Kind`; columns gives the kinds of some columns, see :func:`recognised`."""
         if not is_frame(X):
             raise ValueError("columns have kinds only in a data frame, and X is not one")
-        frame = _as_pandas(X)
-        found = recognised(frame, columns)
-        used = [column for column in found if column.kind not in LEFT_OUT]
+        frame, found, used = recognised_table(X, columns)
         if not used:
             reasons = "; ".join(f"{c.name!r} is left out: {c.why}" for c in found[:3])
             raise ValueError(f"no column is left to compare ({reasons}); name its kind (columns=, --as)")
-        frame = typed(frame[[column.name for column in used]], {c.name: c.kind for c in used})
         own = blocks(frame, used)
         if len(own) == 1:  # its kernels are rivals
             (variants,) = own.values()
@@ -99,8 +96,8 @@ class Mixed(Kind):
             words = {"plain_word": "single-kind", "rich_word": "combined"}
         facts = f"{len(used)} column{'s' if len(used) > 1 else ''}"
         return Candidates(
-            self, _taken_as(used), facts, frame, len(frame), families, plain, **words,
-            columns=len(used), notes=_notes(found, len(frame)), taken=tuple(found),
+            self, taken_as(used), facts, frame, len(frame), families, plain, **words,
+            columns=len(used), notes=(*notes(found), *_sampling(len(frame))), taken=tuple(found),
             max_rows=_TRIED if len(frame) > _MANY else None,
         )  # fmt: skip
 
@@ -121,16 +118,14 @@ class Mixed(Kind):
         if model is None and not given and not has_columns(path):
             return read_table(path, target, drop, group)
         table = read_mixed(path, target, drop, group, labelled=model is None)
-        if "words" in roles:
-            check_column(Path(path), table.X, roles["words"])
-            table = replace(table, X=table.X[[roles["words"]]], columns=(roles["words"],))
+        table = documents_alone(path, table, roles)
         if model is None and not given and not self.recognises(table.X):
             return replace(table, X=numbers_of(Path(path), table.X))
         return table
 
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
         """The frame, with the types of columns that the model was fitted to."""
-        return typed(_as_pandas(frame), kinds_given(model.roles))
+        return typed(as_pandas(frame), kinds_given(model.roles))
 
 
 #: Families of all kinds together; the weights of the second are learnt from targets.
@@ -144,6 +139,29 @@ def empty_documents() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* taken as uniform")
         yield
+
+
+def documents_alone(
+    path: str | Path, table: Table, roles: ColumnRoles, kept: tuple[str, ...] = ()
+) -> Table:
+    """The table with the column of documents that ``--words`` names, and columns to be kept."""
+    if "words" not in roles:
+        return table
+    if not is_frame(table.X):
+        raise ValueError(f"{Path(path).name} has no column of documents; leave out --words")
+    names = (*kept, check_column(Path(path), table.X, roles["words"]))
+    return replace(table, X=table.X[list(names)], columns=names)
+
+
+def recognised_table(
+    X: Any, columns: Mapping[str, Any] | None
+) -> tuple[pd.DataFrame, list[Column], list[Column]]:
+    """The columns that are used, with the types of their kinds; all columns, and those that are used."""
+    frame = as_pandas(X)
+    found = recognised(frame, columns)
+    used = [column for column in found if column.kind not in LEFT_OUT]
+    frame = typed(frame[[column.name for column in used]], {c.name: c.kind for c in used})
+    return frame, found, used
 
 
 def kinds_given(roles: ColumnRoles) -> dict[str, Any]:
@@ -164,7 +182,7 @@ def column_kinds(roles: ColumnRoles, table: Table) -> dict[str, Any] | None:
         found[roles["words"]] = "text"
     options = {"ngram_range": (1, roles.get("ngrams", 1)), "min_df": roles.get("min_documents", 1)}
     if options != {"ngram_range": (1, 1), "min_df": 1} and is_frame(table.X):
-        kinds = recognised(_as_pandas(table.X), found)
+        kinds = recognised(as_pandas(table.X), found)
         found |= {c.name: CountVectorizer(**options) for c in kinds if c.kind == "text"}
     return found or None
 
@@ -226,7 +244,7 @@ def _refuse_others(column: Any, found: Any, what: str) -> None:
         raise ValueError(f"column {column.name!r} has {value!r} in row {row}, which is not {what}")
 
 
-def _as_pandas(X: Any) -> pd.DataFrame:
+def as_pandas(X: Any) -> pd.DataFrame:
     """A data frame of pandas with names that are text, and its rows numbered."""
     names = [str(name) for name in X.columns]
     if isinstance(X, pd.DataFrame):
@@ -251,7 +269,7 @@ def _combined(own: dict[str, list[Variant]]) -> dict[str, list[Template]]:
     }
 
 
-def _taken_as(used: list[Column]) -> str:
+def taken_as(used: list[Column]) -> str:
     counts: dict[str, int] = {}
     for column in used:
         counts[column.kind] = counts.get(column.kind, 0) + 1
@@ -259,8 +277,8 @@ def _taken_as(used: list[Column]) -> str:
     return ", ".join(f"{n} {names[kind]}{'s' if n > 1 else ''}" for kind, n in counts.items())
 
 
-def _notes(found: list[Column], rows: int) -> tuple[str, ...]:
-    """What was left out, filled in and saved."""
+def notes(found: list[Column]) -> tuple[str, ...]:
+    """What was left out and filled in."""
     notes = []
     for kind in LEFT_OUT:
         own = [repr(column.name) for column in found if column.kind == kind]
@@ -270,9 +288,11 @@ def _notes(found: list[Column], rows: int) -> tuple[str, ...]:
         own = [f"{c.missing} in {c.name!r}" for c in found if c.kind == kind and c.missing]
         if own:
             notes.append(f"missing values ({', '.join(own)}) are taken as {filled}")
-    if rows > _MANY:
-        notes.append(
-            f"parameters were chosen on {_TRIED} of {rows} rows; scores are of machines fitted to all "
-            "training rows"
-        )
     return tuple(notes)
+
+
+def _sampling(rows: int) -> tuple[str, ...]:
+    if rows <= _MANY:
+        return ()
+    note = f"parameters were chosen on {_TRIED} of {rows} rows; scores are of machines fitted to all "
+    return (f"{note}training rows",)
