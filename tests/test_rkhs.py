@@ -221,3 +221,10 @@ def test_matrices_that_are_none() -> None:
     ):
         rkhs.normalize(-M)
     assert 0 <= rkhs.total_variance(np.full((3, 3), 0.1)) < 1e-15
+
+
+def test_labels_that_many_points_share_are_no_identity() -> None:
+    labels = np.arange(60) % 4
+    assert rkhs.degeneracy((labels[:, None] == labels).astype(float)) is None
+    pairs = np.arange(60) // 2  # each point twice, as in a table that was doubled
+    assert "nearly the identity" in str(rkhs.degeneracy((pairs[:, None] == pairs).astype(float)))

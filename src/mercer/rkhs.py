@@ -25,8 +25,9 @@ from mercer.kernels.base import Kernel, has_range
 Array = NDArray[np.float64]
 #: Least difference from 1, and least similarity of neighbours, of a matrix that is not degenerate.
 _NEARLY_CONSTANT, _NEARLY_IDENTITY = 1e-3, 1e-2
-#: Size of the sample for that test, least number of points, and tolerance for equal points.
-_LOOKED_AT, _FEWEST, _EQUAL = 400, 4, 1e-12
+#: Size of the sample for that test, least number of points, tolerance for equal points, and the share of
+#: pairs from which on these are common.
+_LOOKED_AT, _FEWEST, _EQUAL, _OFTEN_EQUAL = 400, 4, 1e-12, 0.1
 #: Coefficients, or sums over a matrix, below this part of the largest are rounding errors.
 _NO_PART = 1e-12
 #: Part of a squared norm that rounding errors may make up.
@@ -376,7 +377,8 @@ def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
     K is nearly constant if normalised values differ from 1 by less than 1e-3 on average and the total
     variance is below 1e-3 too; rows far from the origin are nearly parallel, but a linear kernel can
     still separate them.  K is nearly the identity if for half of the points the similarity to the
-    nearest other point is below 1e-2, not counting equal points.  About 400 points are tested.
+    nearest other point is below 1e-2, not counting equal points, and these are rare: less than a tenth
+    of all pairs, unlike rows of labels.  About 400 points are tested.
 
     Parameters
     ----------
@@ -406,8 +408,9 @@ def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
     others = ~np.eye(len(part), dtype=bool)
     if small and float(np.abs(1 - part[others]).mean()) < _NEARLY_CONSTANT:
         return "nearly constant: all points look alike to the kernel"
-    nearest = np.where(others & (part < 1 - _EQUAL), np.abs(part), 0).max(axis=1)
-    if float(np.median(nearest)) < _NEARLY_IDENTITY:
+    equal = part >= 1 - _EQUAL
+    nearest = np.where(others & ~equal, np.abs(part), 0).max(axis=1)
+    if float(np.median(nearest)) < _NEARLY_IDENTITY and float(equal[others].mean()) < _OFTEN_EQUAL:
         return "nearly the identity: every point is similar to itself alone"
     return None
 

@@ -8,7 +8,7 @@ from scipy.linalg import expm
 from scipy.sparse.linalg import expm_multiply, spsolve
 from sklearn.base import clone
 
-from mercer.kernels import Diffused, Gaussian, Heat, Linear, Parametrix, TfIdf
+from mercer.kernels import Attributed, Diffused, Gaussian, Heat, Linear, Parametrix, TfIdf
 from mercer.spaces import Graph, Simplex
 
 CLUB = nx.karate_club_graph()
@@ -136,3 +136,48 @@ def test_parameters_of_the_base() -> None:
 def test_refusals(kernel, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         kernel([0, 1])
+
+
+@pytest.mark.parametrize("base", [Linear(), Gaussian(2.0), TfIdf()], ids=repr)
+def test_attributed_is_the_base_kernel_of_attributes(base) -> None:
+    graph, some = Graph(CLUB), [5, 3, 3, 20]
+    kernel = Attributed(graph, base, WORDS, names=[f"word {i}" for i in range(6)])
+    expected = base.learnt_from(WORDS)
+    np.testing.assert_allclose(kernel(some), expected(WORDS[some]), atol=1e-14)
+    np.testing.assert_allclose(kernel(some, [1, 2]), expected(WORDS[some], WORDS[[1, 2]]), atol=1e-14)
+    np.testing.assert_allclose(kernel.diag(some), expected.diag(WORDS[some]), atol=1e-14)
+    smoothed = Diffused(graph, base, 0.3, attributes=WORDS)
+    np.testing.assert_allclose(Diffused(graph, kernel, 0.3)(some), smoothed(some), atol=1e-12)
+
+
+def test_attributed_scales_its_base_and_names_columns() -> None:
+    graph, names = Graph(CLUB), np.array([f"word {i}" for i in range(6)])
+    scaled = Attributed(graph, Gaussian(), WORDS).scaled_to(range(34), 0.3)
+    values = scaled(range(34))[np.triu_indices(34, 1)]
+    assert np.median(values[values < 1]) == pytest.approx(0.3, abs=1e-3)
+    kernel, weights = Attributed(graph, Linear(), WORDS, names), np.ones((2, 3))
+    (own,) = kernel.contributions([0, 1], [2, 3, 4], weights)
+    assert own.names == names.tolist()
+    np.testing.assert_allclose(own.values.sum(axis=1), kernel([0, 1], [2, 3, 4]).sum(axis=1))
+    found = Diffused(graph, kernel, 0.3).contributions([0, 1], [2, 3, 4], weights)
+    assert [(part.kind, part.names[-1]) for part in found] == [("neighbour", 33), ("column", "word 5")]
+    with pytest.raises(ValueError, match="attributes has 33 rows, and the graph 34 nodes"):
+        Attributed(graph, Linear(), WORDS[:33])(range(3))
+    with pytest.raises(TypeError, match="base must be a kernel"):
+        Attributed(graph, "linear", WORDS)(range(3))
+
+
+def test_few_features_are_smoothed_at_all_nodes() -> None:
+    """Six features of 34 nodes take another way than six features of two."""
+    kernel = Diffused(Graph(CLUB), Linear(), 0.4, attributes=WORDS, nu=1.0)
+    K = kernel(range(34))
+    np.testing.assert_allclose(K[np.ix_([4, 9], [4, 9])], kernel([4, 9]), atol=1e-12)
+
+
+def test_loops_of_the_mean_weight() -> None:
+    A = np.array([[0, 3, 0], [3, 0, 1], [0, 1, 0]])
+    looped = Graph(A, laplacian="normalized").with_loops()
+    np.testing.assert_allclose(looped.adjacency.toarray(), A + 2 * np.eye(3))
+    assert looped.laplacian == "normalized"
+    assert Graph(CLUB).with_loops().nodes == list(CLUB)
+    np.testing.assert_array_equal(Graph(np.zeros((2, 2))).with_loops().adjacency.toarray(), np.eye(2))

@@ -12,8 +12,8 @@ from mercer.kernels.counts.posterior import PosteriorCosine, PosteriorHeat, Post
 from mercer.kernels.counts.words import TfIdf
 from mercer.kernels.divergence import KullbackLeibler
 from mercer.kernels.euclidean import Gaussian, Linear, Polynomial
-from mercer.kernels.graphs.base import NodeKernel
 from mercer.kernels.graphs.attributed import Attributed
+from mercer.kernels.graphs.base import NodeKernel
 from mercer.kernels.graphs.diffused import Diffused
 from mercer.kernels.graphs.walks import Exponential, Power, VonNeumann
 from mercer.kernels.heat import AxialHeat, Heat

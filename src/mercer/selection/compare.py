@@ -78,7 +78,8 @@ def compare(
     or the sphere.  On strings: letter counts, spectra, subsequences with gaps (unless there are too many
     letters for them), and the weighted degree if all are of one length.  On nodes: shared neighbours,
     walks, heat, Matern and von Neumann; if they have attributes, these alone, smoothed by the graph
-    (:class:`mercer.kernels.Diffused`) and with links.  On clouds: mean embeddings, trace and generalised variance.
+    (:class:`mercer.kernels.Diffused`) and with links.  On clouds: mean embeddings, trace and generalised
+    variance.
 
     On a data frame with columns of several kinds there is a kernel (:class:`mercer.kernels.On`) for
     each kind.  They are compared alone and together, as a sum of parts of equal size and as a sum with
@@ -115,8 +116,8 @@ def compare(
         "auto" takes rows without negative entries as counts.  Or the graph whose nodes X names.
     columns : dict, optional
         Kinds of some columns of a data frame by name: "number", "counts", "category", "text",
-        "string", "date", "coordinate", or "identifier" for a column to ignore; "node" for nodes; for a text also a
-        ``CountVectorizer`` that defines its words.  The kinds of other columns are recognised.
+        "string", "date", "coordinate", "node", or "identifier" for a column to ignore; for a text also
+        a ``CountVectorizer`` that defines its words.  The kinds of other columns are recognised.
     task : {"auto", "classification", "regression"}
         "auto" chooses regression if some number is not whole, or if there are more than 20 different
         ones.

@@ -34,8 +34,8 @@ _MANY, _TRIED = 2000, 1000
 _MISSING = "(missing)"
 #: What missing values are taken as, by the kind of column.
 _FILLED = {
-    "number": "the median of the training rows",
-    "date": "the median of the training rows",
+    "number": "the median of {rows}",
+    "date": "the median of {rows}",
     "category": "a label of their own",
     "text": "documents without words",
 }
@@ -270,6 +270,7 @@ def _combined(own: dict[str, list[Variant]]) -> dict[str, list[Template]]:
 
 
 def taken_as(used: list[Column]) -> str:
+    """Numbers of columns of each kind, in words."""
     counts: dict[str, int] = {}
     for column in used:
         counts[column.kind] = counts.get(column.kind, 0) + 1
@@ -277,8 +278,8 @@ def taken_as(used: list[Column]) -> str:
     return ", ".join(f"{n} {names[kind]}{'s' if n > 1 else ''}" for kind, n in counts.items())
 
 
-def notes(found: list[Column]) -> tuple[str, ...]:
-    """What was left out and filled in."""
+def notes(found: list[Column], rows: str = "the training rows") -> tuple[str, ...]:
+    """What was left out, and what was filled in by medians of some rows."""
     notes = []
     for kind in LEFT_OUT:
         own = [repr(column.name) for column in found if column.kind == kind]
@@ -287,7 +288,7 @@ def notes(found: list[Column]) -> tuple[str, ...]:
     for kind, filled in _FILLED.items():
         own = [f"{c.missing} in {c.name!r}" for c in found if c.kind == kind and c.missing]
         if own:
-            notes.append(f"missing values ({', '.join(own)}) are taken as {filled}")
+            notes.append(f"missing values ({', '.join(own)}) are taken as {filled.format(rows=rows)}")
     return tuple(notes)
 
 

@@ -87,7 +87,7 @@ class Nodes(Kind):
         own = {
             name: part.at(space.check(nodes), space.size) for name, part in features(frame, used).items()
         }
-        data = replace(data, notes=(*data.notes, *notes(found)), taken=tuple(found))
+        data = replace(data, notes=(*data.notes, *notes(found, "the table's nodes")), taken=tuple(found))
         if not own:
             return data
         separate = _separate(space, own)
@@ -138,7 +138,7 @@ class Nodes(Kind):
         return documents_alone(path, table, roles, table.columns[:1])
 
     def from_frame(self, frame: Any, model: SavedModel) -> Any:
-        """Nodes in the column that the model knows, or in the only one; by name, if the model has names."""
+        """Nodes in the column that the model knows, or the first; by name, if the model has names."""
         column = model.roles.get("node", frame.columns[0])
         if column not in frame.columns:
             raise ValueError(f"X has no column {column!r}, which the model needs")
