@@ -136,7 +136,7 @@ def test_which_column_holds_the_nodes() -> None:
     table = pd.DataFrame({"age": np.arange(34) + 0.5, "member": list(club)})
     found = candidates(table, Graph(club), {"member": "node"})
     assert list(club) == found.X
-    with pytest.raises(ValueError, match="row 0 of X is 0[.]5, which is not a node"):
+    with pytest.raises(ValueError, match=r"row 0 of X is 0[.]5, which is not a node"):
         candidates(table, Graph(club))
     with pytest.raises(ValueError, match="one column of X must hold the nodes"):
         candidates(table, Graph(club), {"name": "node"})
