@@ -283,9 +283,15 @@ class Engine(ABC):
         """A matrix times a number; it may be overwritten."""
         return K * factor
 
-    def added(self, K: Any, other: Any) -> Any:
-        """The sum of two matrices; the first may be overwritten."""
-        return K + other
+    def added(self, K: Any, other: Any, factor: float = 1.0) -> Any:
+        """``K + factor * other``; K may be overwritten."""
+        return K + (other if factor == 1 else other * factor)
+
+    def added_gram(
+        self, K: Any, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN
+    ) -> Any:
+        """K plus a Gram matrix, see :meth:`gram`; K may be overwritten."""
+        return self.added(K, self.gram(L, R, profile, options))
 
     def _forget(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function without keeping its intermediate results, even for derivatives."""
@@ -319,6 +325,13 @@ def joins(array: Any) -> bool:
     """Tell whether sums and products of Gram matrices of an array may be computed in one pass."""
     engine = next((engine for engine in _ENGINES if engine.accepts(array)), None)
     return engine is not None and engine.serving(array).joins
+
+
+def combined(factor: float, K: Any, plus: Any = None) -> Any:
+    """``factor * K + plus``; both matrices may be overwritten."""
+    if plus is not None:
+        return engine_for(plus).added(plus, K, factor)
+    return K if factor == 1 else engine_for(K).multiplied(K, factor)
 
 
 def engine_for(array: Any) -> Engine:

@@ -110,15 +110,24 @@ class NumpyEngine(Engine):
         run(multiply, _bands(K))
         return K
 
-    def added(self, K: Any, other: Any) -> Any:
+    def added(self, K: Any, other: Any, factor: float = 1.0) -> Any:
         """See :class:`Engine`; in place, in threads; raises where sums overflow."""
 
         def add(rows: slice) -> None:
             with np.errstate(over="raise"):
-                K[rows] += other[rows]
+                K[rows] += other[rows] if factor == 1 else other[rows] * factor
 
         K = K.astype(np.result_type(K, other), copy=False)
         run(add, _bands(K))
+        return K
+
+    def added_gram(
+        self, K: Any, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN
+    ) -> Any:
+        """See :class:`Engine`; tile by tile; raises where sums overflow."""
+        source = invariants(L, R, options.symmetric, options.equal)
+        K = np.ascontiguousarray(K, dtype=np.result_type(K, source.dtype))
+        Tiles(source, profile, options).fill(K, add=True)
         return K
 
     def extent(self, X: Any) -> Extent | None:
@@ -280,7 +289,8 @@ class Tiles:
             tile = place if direct else np.empty(place.shape, dtype=self.source.dtype)
             self.write(rows, columns, tile, upper)
             if add:
-                place += tile
+                with np.errstate(over="raise"):
+                    place += tile
             elif not direct:
                 place[:] = tile
             if self.options.symmetric and not upper:

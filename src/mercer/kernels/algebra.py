@@ -110,13 +110,19 @@ def _finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
     raise ValueError(_OVERFLOW.format(kernel))
 
 
-def _multiple(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any) -> Any:
-    """A number times a kernel of any kind, which is a part of the whole."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        K = _adapted(kernel).multiple(factor, X, Y)
-        # Threads and compiled loops overflow without a word.
-        if factor <= 1 or bool(array_namespace(K).all(finite_rows(K))):
+def _multiple(
+    whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any, plus: Any = None
+) -> Any:
+    """A number times a kernel of any kind, which is a part of the whole, plus a matrix."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            K = _adapted(kernel).multiple(factor, X, Y, plus)
+            # Threads and compiled loops multiply without a word.
+            finite = factor <= 1 or bool(array_namespace(K).all(finite_rows(K)))
+        if finite and (plus is None or not has_overflowed(K)):
             return K
+    except FloatingPointError:  # of a sum
+        pass
     raise ValueError(_OVERFLOW.format(whole))
 
 
@@ -261,16 +267,19 @@ class Sum(_Pair):
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         if not eval_gradient and (K := self._in_one_pass(X, Y)) is not None:
             return K
-        # Both terms and the sum, and the derivatives of both twice.
-        check_room(X, Y, matrices=3 + 2 * len(self.theta) * eval_gradient)
         if not eval_gradient:
-            K1, K2 = _adapted(self.k1)(X, Y), _adapted(self.k2)(X, Y)
-            if not isinstance(self.k1, Kernel):  # which may keep its matrix
-                return _finite(self, lambda: K1 + K2)
-            return _finite(self, lambda: engine_for(K1).added(K1, K2))
+            return self.multiple(1.0, X, Y)
+        # Both terms and the sum, and the derivatives of both twice.
+        check_room(X, Y, matrices=3 + 2 * len(self.theta))
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
         return _finite(self, lambda: (K1 + K2, np.concatenate([G1, G2], axis=2)))
+
+    def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
+        """See :class:`Kernel`; the second kernel is added to the matrix of the first."""
+        check_room(X, Y, matrices=2)
+        first = _multiple(self, factor, self.k1, X, Y, plus)
+        return _multiple(self, factor, self.k2, X, Y, first)
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """See :class:`Kernel`; those of both kernels."""
@@ -325,15 +334,16 @@ class Product(_Pair):
             return None
         return product_of_sums([[(_factor(self, constants), [])], _adapted(kernel).products(X, Y)])
 
-    def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
+    def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
         """See :class:`Kernel`; a kernel times a number is a multiple too."""
         constants, kernel = self._split()
         if constants and all(isinstance(constant.value, numbers.Real) for constant in constants):
-            return _multiple(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y)
+            return _multiple(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y, plus)
         check_room(X, Y, matrices=3)
         K1, K2 = _adapted(self.k1)(X, Y), _adapted(self.k2)(X, Y)
         K = _finite(self, lambda: K1 * K2)
-        return K if factor == 1 else _finite(self, lambda: K * factor)
+        K = K if factor == 1 else _finite(self, lambda: K * factor)
+        return K if plus is None else _finite(self, lambda: engine_for(plus).added(plus, K))
 
     def _split(self) -> tuple[list[Constant], sk.Kernel]:
         """Factors that are numbers, also those of a product in the product, and the other one."""

@@ -64,8 +64,10 @@ class Kernel(sk.Kernel):
     def diag(self, X: Any) -> Any:
         """Diagonal of ``k(X)``, computed without the other entries."""
 
-    def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
-        """``factor * k(X, Y)``, in one pass over the matrix where the kernel has a way.
+    def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
+        """``factor * k(X, Y) + plus``, in one pass over the matrix where the kernel has a way.
+
+        The matrix ``plus`` may be overwritten.
 
         Examples
         --------
@@ -75,7 +77,8 @@ class Kernel(sk.Kernel):
                [4., 8.]])
         """
         check_room(X, Y, matrices=2)
-        return self(X, Y) * factor
+        K = self(X, Y)  # which a kernel may keep
+        return K * factor if plus is None else engine_for(plus).added(plus, K, factor)
 
     def validate(self) -> None:
         """Raise for hyperparameters and options out of range."""

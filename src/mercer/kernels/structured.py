@@ -10,7 +10,7 @@ import numpy as np
 from mercer._arrays import Array, on_cpu
 from mercer._validation import check_choice, check_room, refuse_foreign
 from mercer.contributions import Contributions
-from mercer.engine import engine_for
+from mercer.engine.base import combined
 from mercer.kernels.base import Kernel
 from mercer.spaces.realisations.base import normalised, normalised_slope, positive
 
@@ -70,9 +70,8 @@ class StructuredKernel(Kernel):
             slopes = [normalised_slope(slope, K, squares) for slope in slopes]
         return K, np.stack(slopes, axis=2) if slopes else np.empty((*K.shape, 0))
 
-    def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
-        K = self(X, Y)
-        return engine_for(K).multiplied(K, factor)
+    def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
+        return combined(factor, self(X, Y), plus)
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         self.validate()

@@ -19,7 +19,6 @@ from sklearn.utils import _safe_indexing
 from mercer._arrays import count, on_cpu
 from mercer._validation import LARGEST, check_choice, check_positive, check_room, refuse_rows
 from mercer.contributions import Contributions
-from mercer.engine import engine_for
 from mercer.kernels.base import Kernel, nested_params
 
 Array = NDArray[np.float64]
@@ -251,8 +250,7 @@ class MultipleKernel(Kernel):
     def _summed(terms: list[tuple[float, Kernel]], X: Any, Y: Any) -> Any:
         total = None
         for weight, part in terms:
-            K = part.multiple(weight, X, Y)
-            total = K if total is None else engine_for(K).added(total, K)
+            total = part.multiple(weight, X, Y, total)
         return total
 
 

@@ -200,12 +200,14 @@ class On(Kernel):
             K, gradient = self.kernel(P, Q, eval_gradient=True)
         return self._sized(K), self._sized(gradient)
 
-    def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
+    def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
         self.validate()
         P, Q = self._pair(X, Y)
         factor *= self._factor
         with self._named_in_errors():
-            return self.kernel(P, Q) if factor == 1 else self.kernel.multiple(factor, P, Q)
+            if factor == 1 and plus is None:
+                return self.kernel(P, Q)
+            return self.kernel.multiple(factor, P, Q, plus)
 
     def diag(self, X: Any) -> Any:
         self.validate()

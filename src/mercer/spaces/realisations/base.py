@@ -19,7 +19,7 @@ from mercer._arrays import Array, constant_rows, is_single, is_watched, to_doubl
 from mercer._validation import refuse_rows
 from mercer.contributions import Contributions, of_columns
 from mercer.engine import GramOptions, engine_for
-from mercer.engine.base import Parameter, Products, Term
+from mercer.engine.base import Parameter, Products, Term, combined
 from mercer.engine.equal import Equal, Known, NumberedRows, equal_or_opposite_rows, row_keys
 from mercer.engine.operands import Operand
 from mercer.profiles import PowerProfile, Profile
@@ -80,10 +80,11 @@ class Realisation(ABC):
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         """Gram matrix; symmetric, between P and P, if Q is None."""
 
-    def multiple(self, factor: float, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """A number times the Gram matrix, in one pass if possible."""
-        K = self.gram(P, Q, moving)
-        return K if factor == 1 else engine_for(K).multiplied(K, factor)
+    def multiple(
+        self, factor: float, P: Any, Q: Any = None, moving: Sequence[Moving] = (), plus: Any = None
+    ) -> Any:
+        """A number times the Gram matrix, plus a matrix, which may be overwritten; see :class:`Kernel`."""
+        return combined(factor, self.gram(P, Q, moving), plus)
 
     @abstractmethod
     def diagonal(self, P: Any, moving: Sequence[Moving] = ()) -> Any:
@@ -171,9 +172,12 @@ class Radial(Realisation):
     def gram(self, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
         return self.multiple(1.0, P, Q, moving)
 
-    def multiple(self, factor: float, P: Any, Q: Any = None, moving: Sequence[Moving] = ()) -> Any:
-        """See :class:`Realisation`; tiles are multiplied while they are in cache."""
-        return Operands(self.embedding, P, Q, factor).gram(self.profile(), parameters(moving))
+    def multiple(
+        self, factor: float, P: Any, Q: Any = None, moving: Sequence[Moving] = (), plus: Any = None
+    ) -> Any:
+        """See :class:`Realisation`; tiles are multiplied and added while they are in cache."""
+        operands = Operands(self.embedding, P, Q, factor)
+        return operands.gram(self.profile(), parameters(moving), plus=plus)
 
     def weighted_sum(self, P: Any, Q: Any, weights: Any, moving: Sequence[Moving] = ()) -> Any:
         operands = Operands(self.embedding, P, Q)
@@ -295,9 +299,21 @@ class Operands:
         own = own if own is None or self._factor == 1 else own * self._factor
         return GramOptions(self._symmetric, self.scales, own, self.equal, parameters, dtype)
 
-    def gram(self, profile: Profile, parameters: Sequence[Parameter] = (), dtype: Any = None) -> Any:
-        """Gram matrix of a profile of the invariant, differentiable in tensor parameters."""
-        return self._engine.gram(self.L, self.R, profile, self.options(profile, parameters, dtype))
+    def gram(
+        self,
+        profile: Profile,
+        parameters: Sequence[Parameter] = (),
+        dtype: Any = None,
+        plus: Any = None,
+    ) -> Any:
+        """Gram matrix of a profile of the invariant, differentiable in tensor parameters.
+
+        A matrix may be added, and overwritten by the sum.
+        """
+        options = self.options(profile, parameters, dtype)
+        if plus is None:
+            return self._engine.gram(self.L, self.R, profile, options)
+        return self._engine.added_gram(plus, self.L, self.R, profile, options)
 
     def weighted_sum(self, profile: Profile, weights: Any, parameters: Sequence[Parameter]) -> Any:
         """Sum of the Gram matrix times weights, if the engine has a way without the matrix."""
