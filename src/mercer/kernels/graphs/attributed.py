@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process import kernels as sk
 from sklearn.utils import _safe_indexing
 
-from mercer._arrays import Array, count
+from mercer._arrays import Array, count, on_cpu
 from mercer.contributions import Contributions
 from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.structured import StructuredKernel
@@ -114,15 +114,32 @@ class Attributed(StructuredKernel):
     def _diagonal(self, P: Nodes) -> Any:
         return self._base.diag(self._of(P))
 
+    def matvec(self, X: Any, Y: Any, v: Any) -> Any:
+        """See :class:`Kernel`; that of the base kernel."""
+        if self.normalized:
+            return super().matvec(X, Y, v)
+        self.validate()
+        P, Q = self._check(X, Y)
+        return self._base.matvec(self._of(P), None if Q is None else self._of(Q), v)
+
     def _contributions(self, P: Nodes, Q: Nodes, weights: Array) -> tuple[Contributions, ...]:
         """Those of the base kernel, with the names of columns."""
-        found = self._base.contributions(self._of(P), self._of(Q), weights)
+        left, right = on_cpu(self._of(P)), on_cpu(self._of(Q))
+        found = self._base.contributions(left, right, weights)
         return tuple(own.renamed(self.columns) for own in found)
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns of the attributes."""
-        return column_names(self.attributes) if self.names is None else list(map(str, self.names))
+        """Names of the columns of the attributes, or their numbers; none if there are no columns.
+
+        Never bare positions, which would be those of a table that has the nodes in a column.
+        """
+        if self.names is not None:
+            return list(map(str, self.names))
+        if hasattr(self.attributes, "columns"):
+            return list(map(str, self.attributes.columns))
+        shape: Any = getattr(self.attributes, "shape", ())
+        return [f"attribute {i}" for i in range(shape[1])] if len(shape) == 2 else []
 
     @property
     def _base(self) -> Kernel:
@@ -136,14 +153,3 @@ class Attributed(StructuredKernel):
         other = copy.copy(self)
         other.base = base
         return other
-
-
-def column_names(attributes: Any) -> list[str]:
-    """Names of the columns of attributes, or their numbers; none if there are no columns.
-
-    Never bare positions, which would be those of a table that has the nodes in a column.
-    """
-    if hasattr(attributes, "columns"):
-        return list(map(str, attributes.columns))
-    shape: Any = getattr(attributes, "shape", ())
-    return [f"attribute {i}" for i in range(shape[1])] if len(shape) == 2 else []

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import Array, count, number, on_cpu, squared_lengths
+from mercer._arrays import Array, number, on_cpu, squared_lengths
 from mercer._validation import check_positive, check_vector
 from mercer.contributions import Contributions, of_nodes
 from mercer.engine.matrix_functions import at, beside, scattered
 from mercer.kernels.base import Kernel, nested_params
-from mercer.kernels.graphs.attributed import Attributed, column_names
+from mercer.kernels.graphs.attributed import Attributed
 from mercer.kernels.structured import StructuredKernel
 from mercer.laws import Diffusion, RandomTime
 from mercer.spaces import Graph, Space
@@ -58,11 +58,12 @@ class Diffused(StructuredKernel):
     space : Graph
         Rows are its nodes, and its ``laplacian`` is L.
     base : Kernel
-        Of attributes; if there are none, of nodes, such as :class:`Attributed`.
+        Of attributes; if there are none, of nodes.
     t : float
         Diffusion time.
     attributes : array, sparse matrix, data frame or list, optional
-        Attributes of all nodes, in the order of ``space.nodes``.
+        Attributes of all nodes, in the order of ``space.nodes``: short for the base
+        :class:`Attributed(space, base, attributes) <Attributed>`.
     normalized : bool
         Divide by the square roots of K(x, x) and K(y, y).
     nu : float
@@ -115,17 +116,12 @@ class Diffused(StructuredKernel):
         self.space.operator("laplacian")
         if not isinstance(self.base, Kernel):
             raise TypeError(f"base of Diffused must be a kernel, such as TfIdf(), got {self.base!r}")
-        if self.attributes is None:
-            if self.base.requires_vector_input:
-                raise ValueError(
-                    f"base of Diffused is {self.base!r}, a kernel of rows of numbers, and nodes have "
-                    "none; give the attributes of all nodes: Diffused(graph, base, t, attributes=X)"
-                )
-        elif count(self.attributes) != self.space.size:
+        if self.attributes is None and self.base.requires_vector_input:
             raise ValueError(
-                f"attributes of Diffused has {count(self.attributes)} rows, and the graph "
-                f"{self.space.size} nodes; give one row per node, in the order of graph.nodes"
+                f"base of Diffused is {self.base!r}, a kernel of rows of numbers, and nodes have none; "
+                "give the attributes of all nodes: Diffused(graph, base, t, attributes=X)"
             )
+        self._of_nodes.validate()
         if self.nu != np.inf:
             check_positive(self, "nu")
         super().validate()
@@ -152,42 +148,39 @@ class Diffused(StructuredKernel):
         law = Diffusion(t) if self.nu == np.inf else RandomTime(t, self.nu, raised)
         return self.space.realise(law, 0, normalized=False)
 
-    def _base(self) -> tuple[Kernel, Any]:
-        """The base kernel with what it learns, and the attributes of all nodes."""
-        points = self.space.nodes if self.attributes is None else self.attributes
-        return self.base.learnt_from(points), points
-
     @property
-    def _attribute_names(self) -> list[str]:
-        """Names of the columns of the attributes."""
-        if isinstance(self.base, Attributed):
-            return self.base.columns
-        return [] if self.attributes is None else column_names(self.attributes)
+    def _of_nodes(self) -> Kernel:
+        """The base kernel as a kernel of nodes."""
+        if self.attributes is None:
+            return self.base
+        return Attributed(self.space, self.base, self.attributes)
 
     def _features(self) -> Any:
         """Explicit features of the base kernel for all nodes; None if it has none."""
-        base, points = self._base()
-        return base.explicit_features(points)
+        return self._of_nodes.explicit_features(self.space.nodes)
 
-    def _few_features(self) -> Any:
-        """Features in rows, where the graph is, if they are few enough to be smoothed, else None."""
+    def _few_features(self) -> tuple[Any, Any] | None:
+        """Features, and their transpose, where the graph is; None if they are too many to be smoothed."""
         F = self._features()
         few = F is not None and F.shape[1] <= _FEW_FEATURES
-        return at(self._operator.home, F.T) if few else None
+        return self._at_home(F) if few else None
+
+    def _at_home(self, F: Any) -> tuple[Any, Any]:
+        """Features and their transpose where the graph is."""
+        return at(self._operator.home, F), at(self._operator.home, F.T)
 
     def _attribute_product(self) -> Callable[[Any], Any]:
         """The product of K_base with a block of vectors."""
         F = self._features()
         if F is not None:
-            left, right = (at(self._operator.home, part) for part in (F, F.T))
+            left, right = self._at_home(F)
             return lambda block: left @ (right @ block)
-        base, points = self._base()
-        home = self._operator.home
+        base, nodes, home = self._of_nodes, self.space.nodes, self._operator.home
         if self._operator.decomposable:
-            K = at(home, base(points))
+            K = at(home, base(nodes))
             return lambda block: K @ block
         # The base kernel is computed where the attributes are.
-        return lambda block: at(home, base.matvec(points, None, beside(points, block)))
+        return lambda block: at(home, base.matvec(nodes, None, beside(self.attributes, block)))
 
     def _parts(self, columns: int) -> Iterator[slice]:
         """Places of columns, each a number for every node, that are in memory together."""
@@ -202,14 +195,14 @@ class Diffused(StructuredKernel):
             block = heat.plain_gram(everywhere, nodes[part])
             yield -rate * (self._operator.edges @ block) if rate else block
 
-    def _smoothed(self, nodes: Nodes, features: Any, rate: float = 0.0) -> Any:
+    def _smoothed(self, nodes: Nodes, features: tuple[Any, Any], rate: float = 0.0) -> Any:
         """Means of features under the heat of nodes; of all nodes at once if features are fewer."""
-        if not rate and features.shape[0] < len(nodes):
-            heat, unit = self._heat(), np.eye(features.shape[0])
-            blocks = (features.T @ at(self._operator.home, unit[:, p]) for p in self._parts(len(unit)))
-            found = [heat.times(block)[nodes] for block in blocks]
+        F, transposed = features
+        if not rate and F.shape[1] < len(nodes):
+            heat, unit = self._heat(), at(self._operator.home, np.eye(F.shape[1]))
+            found = [heat.times(F @ unit[:, part])[nodes] for part in self._parts(len(unit))]
             return array_namespace(found[0]).concat(found, axis=1)
-        found = [features @ block for block in self._heated(nodes, rate)]
+        found = [transposed @ block for block in self._heated(nodes, rate)]
         return array_namespace(found[0]).concat(found, axis=1).T
 
     def _gram(self, P: Nodes, Q: Nodes | None) -> Any:
@@ -251,11 +244,12 @@ class Diffused(StructuredKernel):
         sums = self._attribute_product()(heat.times(block))
         values = on_cpu(heat.plain_gram(P, np.arange(self.space.size)) * sums.T)
         found = of_nodes(self.space.nodes, values)
-        F, names = self._few_features(), self._attribute_names
-        if F is None or F.shape[0] != len(names):
+        F, one = self._few_features(), self.space.nodes[:1]
+        named = self._of_nodes.contributions(one, one, np.zeros((1, 1)))
+        if F is None or [len(own.names) for own in named] != [F[0].shape[1]]:
             return found
         means = on_cpu(self._smoothed(P, F)) * (weights @ on_cpu(self._smoothed(Q, F)))
-        return (*found, Contributions("column", names, means, exact=True))
+        return (*found, replace(named[0], values=means))
 
     def _slope(self, P: Nodes, name: str) -> Array:
         F, t = self._few_features(), number(self.t)
