@@ -133,7 +133,7 @@ def compare(
 
     A table, whose columns may be of several kinds: mercer compare table.csv --target label.
     Documents: --words COLUMN.  Strings: --text COLUMN.  Nodes of a graph: --edges EDGES.csv, with a
-    table of nodes and labels.  Clouds, one point per row: --cloud COLUMN.
+    table of nodes, labels and attributes.  Clouds, one point per row: --cloud COLUMN.
 
     Ctrl-C ends it with the results so far; the next run resumes from there.
     """
