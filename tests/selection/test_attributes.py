@@ -1,6 +1,7 @@
 """Nodes of a graph whose table has other columns: attributes, smoothed by the graph."""
 
 import json
+import re
 
 import networkx as nx
 import numpy as np
@@ -72,6 +73,7 @@ def test_families(data) -> None:
     assert [c.kind for c in found.taken] == ["number", "category", "text"]
     assert "missing values (1 in 'year') are taken as the median of the table's nodes" in found.notes
     assert f"{LONELY} of those in the table without an edge" in found.facts
+    assert found.facts.endswith(f"1 number, 1 label, 1 text, {ABSENT} nodes of the graph have none")
     for templates in found.families.values():
         for template in templates:
             K = template.kernel.learnt_from(found.X)(found.X)
@@ -194,6 +196,33 @@ def test_the_command(folder, tmp_path) -> None:
     reasons = pd.read_csv(why)
     assert set(reasons.paper) == {"p0", "p30"}
     assert reasons.name[reasons.kind == "training row"].str.match(r"p\d+$").all()
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, ("--node", "venue"), r"column 'venue' of papers.csv lists node 'Bonn' twice.*--node"),
+        ({"paper": "p7"}, (), r"lists node 'p7' twice, in row 0 \(line 2\) and row 5"),
+        ({"paper": None}, (), r"row 0 \(line 2\) of papers.csv has no 'paper'"),
+        ({"year": np.inf}, (), "column 'year' has an infinite value in row 0"),
+        ({}, ("--as", "venue=number"), "column 'venue' holds no numbers"),
+        ({}, ("--as", "place=number"), "there is no column 'place'"),
+        ({}, ("--words", "title"), "papers.csv has no column 'title'"),
+        ({}, ("--drop", "topic"), "cannot be both left out and the target"),
+        ({}, ("--edges", "others.csv"), r"none of the 58 nodes \(such as 'p2'\) occurs in others.csv"),
+    ],
+)
+def test_bad_tables_of_nodes(change, options, message, folder, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = pd.read_csv(folder / "papers.csv").fillna({"venue": "Ulm", "year": 2000.0})
+    for name, value in change.items():
+        table.loc[0, name] = value
+    table.to_csv("papers.csv", index=False)
+    (tmp_path / "others.csv").write_text("a,b\nx1,x2\n")
+    edges = () if "--edges" in options else ("--edges", folder / "links.csv")
+    result = run("compare", "papers.csv", "--target", "topic", *edges, *options)
+    assert result.exit_code == 2
+    assert re.search(message, " ".join(result.stderr.split()))
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ def test_nodes(tmp_path) -> None:
     with labels.open("a") as file:
         file.write("other\tlonely\nother\talone\n")
     output = run("compare", labels, "--target", "side", "--edges", edges, "--folds", 3).stdout
-    assert "42 nodes, a graph of 42 nodes in 3 components, 2 of the labelled nodes without an edge" in (
+    assert "42 nodes, a graph of 42 nodes in 3 components, 2 of those in the table without an edge" in (
         " ".join(output.split())
     )
     frame.to_csv(labels, index=False, sep="\t")
@@ -315,7 +315,7 @@ def test_clouds(tmp_path) -> None:
         (("--edges", "bad.csv", "--node", "y"), "cannot be both the node and the target"),
         (("--edges", "bad.csv"), "lists node 'k' twice, in row 0 (line 2) and row 1 (line 3)"),
         (("--text", "s", "--drop", "nonexist"), "--drop does not go with --text"),
-        (("--edges", "bad.csv", "--drop", "s"), "--drop does not go with --edges"),
+        (("--edges", "bad.csv", "--drop", "nonexist"), "bad.csv has no column 'nonexist'"),
         (("--text", "s", "--space", "sphere"), "--space goes with tables of numbers"),
         (("--cloud", "c", "--weight", "w", "--drop", "w"), "cannot be both left out and the weight"),
         (("--cloud", "c", "--weight", "c"), "cannot be both the cloud and the weight"),

@@ -112,7 +112,7 @@ def read_nodes(
         _refuse_two_roles(path, {"node": node, "target": target, "group": group}, drop)
         column = check_column(path, frame, node or others[0])
         names = _names(path, frame, column, "drop rows without a node")
-        _refuse_repeated(path, names)
+        _refuse_repeated(path, column, names)
     ends, weights = _read_edges(edges, names, path.name)
     everyone, positions = np.unique(np.concatenate([ends.ravel(), names]), return_inverse=True)
     size = len(everyone)
@@ -167,13 +167,13 @@ def _names(path: Path, frame: Any, column: str, advice: str) -> np.ndarray:
     return np.array(names, dtype=object)
 
 
-def _refuse_repeated(path: Path, names: np.ndarray) -> None:
+def _refuse_repeated(path: Path, column: str, names: np.ndarray) -> None:
     seen: dict[str, int] = {}
     for row, name in enumerate(names.tolist()):
         if seen.setdefault(name, row) != row:
             raise ValueError(
-                f"{path.name} lists node {name!r} twice, in {line_of(seen[name])} and {line_of(row)}; "
-                "keep one of them"
+                f"column {column!r} of {path.name} lists node {name!r} twice, in {line_of(seen[name])} and "
+                f"{line_of(row)}; keep one of them, or name another column of nodes (--node)"
             )
 
 

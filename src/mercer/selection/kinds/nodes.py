@@ -90,11 +90,12 @@ class Nodes(Kind):
         data = replace(data, notes=(*data.notes, *notes(found, "the table's nodes")), taken=tuple(found))
         if not own:
             return data
-        separate = _separate(space, own)
+        separate, absent = _separate(space, own), space.size - data.rows
+        others = f", {absent} nodes of the graph have none" if absent else ""
         return replace(
             data, families=data.families | separate | _joined(space, own),
             plain=(*data.families, *separate),
-            facts=f"{data.facts}, attributes: {taken_as(used)}",
+            facts=f"{data.facts}, attributes: {taken_as(used)}{others}",
             plain_word="single-source", rich_word="joint", subject="Joining links and attributes",
             contrast="which see the links or the attributes only",
         )  # fmt: skip
