@@ -123,7 +123,8 @@ class Batch:
         climb_all(
             self._matrix, self._columns, self._diagonal, bounds, self._p, self._lower, self._upper, 0.0,
             self._tol, _MARGIN * self._tol, np.array([_steps_of(size) for size in sizes]),
-            self._polish, not self._single, room_for_rows(max(sizes), dtype, self._room), self._b, self._values, found,
+            self._polish, not self._single, room_for_rows(max(sizes), dtype, self._room), self._b,
+            self._values, found,
         )  # fmt: skip
         return [
             self._path(start, size, numbers)

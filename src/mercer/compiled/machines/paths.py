@@ -65,7 +65,7 @@ def climb_path(
 
 @jit()
 def _polished(K, columns, diagonal, p, lower, upper, epsilon, b, values, reached, steps, store):
-    """Steps towards a gap of rounding, undone if the gap does not fall; returns steps and certificate."""
+    """Steps towards a gap of rounding, undone if it does not fall; returns steps and certificate."""
     before, values_before = b.copy(), values.copy()
     _, taken, found = ascend(
         K, columns, diagonal, p, lower, upper, epsilon, b, values, reached[1], 0.0, steps, False, True,
@@ -101,8 +101,8 @@ def climb_all(
         climb_path(
             K, columns[start:stop], diagonal[start:stop], p[start:stop],
             lower[first:last].reshape(shape), upper[first:last].reshape(shape), epsilon, tol, aim,
-            steps[q], polish * size, exact, store, b[first:last].reshape(shape), values[first:last].reshape(shape),
-            found[q],
+            steps[q], polish * size, exact, store, b[first:last].reshape(shape),
+            values[first:last].reshape(shape), found[q],
         )  # fmt: skip
 
 
