@@ -111,6 +111,9 @@ def test_symmetric(home) -> None:
     K = engine.gram(L, L, profile, options)
     close(K, expected)
     np.testing.assert_array_equal(np.diag(np.asarray(K)), own)
+    more = expected + expected.T[::-1, ::-1]
+    added = engine.added_gram(bring(more - expected), L, L, profile, options)
+    close(added, more)
     for v in (rows(M, 2)[:, 0], rows(M, 3)[:, :3]):
         product = engine.matvec(L, L, profile, bring(v), options)
         close(product, expected @ v, 1e-9)

@@ -6,8 +6,8 @@ import pytest
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from mercer.kernels import Constant, Cosine, Gaussian, Heat, Linear, Matern, Spectrum, base
-from mercer.spaces import Categories, Graph, Simplex, Sphere
+from mercer.kernels import Constant, Cosine, Gaussian, Heat, Linear, Matern, On, Spectrum, base
+from mercer.spaces import Categories, Graph, Simplex, Sphere, Torus
 
 X = np.random.default_rng(0).normal(size=(30, 4))
 HEAT = Heat(Sphere(), t=0.3)
@@ -66,22 +66,25 @@ STRINGS = ["ACGTA", "GGACC", "TTACG"]
 CHAIN = np.diag(np.ones(3), 1) + np.diag(np.ones(3), -1)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "points"),
-    [
-        (Gaussian(), X),
-        (Linear(), X.astype(np.float32)),
-        (Cosine(), sparse.csr_matrix(np.abs(X))),
-        (Matern(Simplex(), nu=0.5), np.abs(X)),
-        (Heat(Categories()), LABELS),
-        (Heat(Graph(CHAIN), t=1.0), np.arange(4)),
-        (Spectrum(2), STRINGS),
-        (HEAT * Gaussian() + 1.0, X),
-        (3 * (HEAT * 0.5), X),
-        (HEAT * RBF(2.0), X),
-    ],
-    ids=lambda value: repr(value) if hasattr(value, "theta") else type(value).__name__,
-)
+MULTIPLES = [
+    (Gaussian(), X),
+    (Linear(), X.astype(np.float32)),
+    (Cosine(), sparse.csr_matrix(np.abs(X))),
+    (Matern(Simplex(), nu=0.5), np.abs(X)),
+    (Heat(Categories()), LABELS),
+    (Heat(Graph(CHAIN), t=1.0), np.arange(4)),
+    (Spectrum(2), STRINGS),
+    (HEAT * Gaussian() + 1.0, X),
+    (3 * (HEAT * 0.5), X),
+    (HEAT * RBF(2.0), X),
+]
+
+
+def named(value) -> str:
+    return repr(value) if hasattr(value, "theta") else type(value).__name__
+
+
+@pytest.mark.parametrize(("kernel", "points"), MULTIPLES, ids=named)
 def test_multiples_are_the_matrix_times_a_number(kernel, points) -> None:
     few = points[:3]
     for factor in (0.3, 7.0):
@@ -92,8 +95,47 @@ def test_multiples_are_the_matrix_times_a_number(kernel, points) -> None:
                 np.testing.assert_allclose(scaled, factor * K, rtol=4 * np.finfo(K.dtype).eps)
 
 
+@pytest.mark.parametrize(("kernel", "points"), MULTIPLES, ids=named)
+def test_multiples_added_to_a_matrix(kernel, points) -> None:
+    few, eps = points[:3], np.finfo(kernel(points[:3]).dtype).eps
+    for pair in ((points,), (few, points)):
+        K = kernel(*pair)
+        M = np.arange(K.size, dtype=K.dtype).reshape(K.shape) % 7
+        M = M + M.T if len(pair) == 1 else M
+        for factor in (0.3, 1.0, 7.0):
+            found = kernel.multiple(factor, *pair, plus=M.copy())
+            assert found.dtype == K.dtype
+            np.testing.assert_allclose(found, factor * K + M, rtol=8 * eps, atol=8 * eps)
+
+
+def test_sums_keep_the_higher_precision() -> None:
+    """Also if the second kernel has rows in single precision, and computes in double."""
+    low = X.astype(np.float32)
+    table = pd.DataFrame({"a": X[:, 0], "b": low[:, 0]})
+    for second in (Gaussian(), Heat(Torus())):
+        kernel = On(["a"], Gaussian()) + On(["b"], second, prepare=None)
+        expected = Gaussian()(X[:, :1]) + second(low[:, :1])
+        assert kernel(table).dtype == np.float64
+        np.testing.assert_allclose(kernel(table), expected, rtol=1e-14)
+
+
+def test_sums_change_no_matrix_that_a_kernel_keeps() -> None:
+    class Kept(RBF):
+        K = RBF()(X)
+
+        def __call__(self, X, Y=None, eval_gradient=False):
+            return self.K
+
+    for kernel in (Kept() + HEAT, HEAT + Kept(), 2.0 * (Kept() + HEAT)):
+        before = Kept.K.copy()
+        kernel(X)
+        np.testing.assert_array_equal(Kept.K, before)
+
+
 def test_multiples_that_overflow_are_refused() -> None:
-    for kernel in (1e300 * Linear(), 1e300 * Spectrum(1), 1e200 * (1e200 * HEAT)):
+    half = Constant(1e308, "fixed")
+    sums = (half + 1e298 * Linear(), 1e298 * Spectrum(1) + half, half * HEAT + half + HEAT)
+    for kernel in (1e300 * Linear(), 1e300 * Spectrum(1), 1e200 * (1e200 * HEAT), *sums):
         points = ["A" * 10**5] if "Spectrum" in repr(kernel) else 1e5 * X
         with pytest.raises(ValueError, match="overflow; rescale the rows, or take smaller factors"):
             kernel(points)

@@ -172,8 +172,9 @@ def _refuse_repeated(path: Path, column: str, names: np.ndarray) -> None:
     for row, name in enumerate(names.tolist()):
         if seen.setdefault(name, row) != row:
             raise ValueError(
-                f"column {column!r} of {path.name} lists node {name!r} twice, in {line_of(seen[name])} and "
-                f"{line_of(row)}; keep one of them, or name another column of nodes (--node)"
+                f"column {column!r} of {path.name} lists node {name!r} twice, in "
+                f"{line_of(seen[name])} and {line_of(row)}; keep one of them, or name another column of "
+                "nodes (--node)"
             )
 
 

@@ -287,10 +287,8 @@ class Engine(ABC):
         """``K + factor * other``; K may be overwritten."""
         return K + (other if factor == 1 else other * factor)
 
-    def added_gram(
-        self, K: Any, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN
-    ) -> Any:
-        """K plus a Gram matrix, see :meth:`gram`; K may be overwritten."""
+    def added_gram(self, K: Any, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
+        """K plus a Gram matrix, see :meth:`gram`; K, symmetric if that is, may be overwritten."""
         return self.added(K, self.gram(L, R, profile, options))
 
     def _forget(self, function: Callable[..., Any], *arguments: Any) -> Any:

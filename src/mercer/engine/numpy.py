@@ -121,9 +121,7 @@ class NumpyEngine(Engine):
         run(add, _bands(K))
         return K
 
-    def added_gram(
-        self, K: Any, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN
-    ) -> Any:
+    def added_gram(self, K: Any, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
         """See :class:`Engine`; tile by tile; raises where sums overflow."""
         source = invariants(L, R, options.symmetric, options.equal)
         K = np.ascontiguousarray(K, dtype=np.result_type(K, source.dtype))

@@ -110,9 +110,7 @@ def _finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
     raise ValueError(_OVERFLOW.format(kernel))
 
 
-def _multiple(
-    whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any, plus: Any = None
-) -> Any:
+def _multiple(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any, plus: Any = None) -> Any:
     """A number times a kernel of any kind, which is a part of the whole, plus a matrix."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):

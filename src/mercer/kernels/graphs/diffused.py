@@ -160,7 +160,7 @@ class Diffused(StructuredKernel):
         return self._of_nodes.explicit_features(self.space.nodes)
 
     def _few_features(self) -> tuple[Any, Any] | None:
-        """Features, and their transpose, where the graph is; None if they are too many to be smoothed."""
+        """Features and their transpose, where the graph is; None if too many to be smoothed."""
         F = self._features()
         few = F is not None and F.shape[1] <= _FEW_FEATURES
         return self._at_home(F) if few else None

@@ -83,7 +83,7 @@ class Realisation(ABC):
     def multiple(
         self, factor: float, P: Any, Q: Any = None, moving: Sequence[Moving] = (), plus: Any = None
     ) -> Any:
-        """A number times the Gram matrix, plus a matrix, which may be overwritten; see :class:`Kernel`."""
+        """A number times the Gram matrix, plus a matrix, which may be overwritten."""
         return combined(factor, self.gram(P, Q, moving), plus)
 
     @abstractmethod
