@@ -118,7 +118,8 @@ def read_nodes(
     size = len(everyone)
     first, second = positions[: ends.size].reshape(-1, 2).T
     graph = _graph(first, second, weights, size)
-    X, attributes = positions[ends.size :], [name for name in others if name != column]
+    X: Any = positions[ends.size :]
+    attributes = [name for name in others if name != column]
     if attributes:
         typed = read_frame(path)[attributes]
         refuse_unnamed(path, typed)

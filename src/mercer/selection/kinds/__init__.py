@@ -59,8 +59,9 @@ def candidates(X: Any, space: Any = "auto", columns: Mapping[str, Any] | None = 
     """
     if columns is None:
         return kind_of(X, space).candidates(X, space)
-    kind = kind_of(X, space) if isinstance(space, Graph) else Mixed()
-    return kind.candidates(X, space, columns)
+    if isinstance(space, Graph):
+        return Nodes().candidates(X, space, columns)
+    return Mixed().candidates(X, space, columns)
 
 
 def kind_called(name: str) -> Kind:

@@ -106,7 +106,8 @@ def _counted(
     frame: Any, own: Sequence[Column], vectoriser: Callable[[Column], TfidfVectorizer]
 ) -> tuple[Any, Any]:
     """What is counted in each column, named after the column too if there are several."""
-    parts, names = [], []
+    parts: list[Any] = []
+    names: list[str] = []
     for column in own:
         counter = vectoriser(column)
         parts.append(counter.fit_transform(frame[column.name]))
