@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import Array, count, is_single, is_watched, number, on_cpu
+from mercer._arrays import Array, count, is_watched, number, on_cpu
 from mercer._validation import (
     check_choice,
     check_positive,
@@ -70,8 +70,8 @@ class RealisedKernel(Kernel):
         return self.space.like_points(self._with_gradient(P, realisation), X)
 
     def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
-        if plus is not None and self.space.computes_in_double and is_single(X):
-            return super().multiple(factor, X, Y, plus)  # rounded before it is added
+        if plus is not None and self.space.rounds(X):
+            return super().multiple(factor, X, Y, plus)
         P, Q, realisation, moving = self._realised(X, Y)
         check_room(P, Q)
         plus = None if plus is None else engine_for(plus).borrow(plus)

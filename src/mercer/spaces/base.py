@@ -90,8 +90,11 @@ class Space(ABC):
 
     def like_points(self, values: Any, X: Any) -> Any:
         """Results as an array of the kind of X, and in its precision if the space needs double."""
-        values = to_single(values) if self.computes_in_double and is_single(X) else values
-        return engine_for(X).like_rows(values, X)
+        return engine_for(X).like_rows(to_single(values) if self.rounds(X) else values, X)
+
+    def rounds(self, X: Any) -> bool:
+        """Whether results of points X are computed in double precision and rounded to single."""
+        return self.computes_in_double and is_single(X)
 
     def named_contributions(self, X: Any, found: tuple[Contributions, ...]) -> tuple[Contributions, ...]:
         """Contributions of features of points X, with the names of the features."""

@@ -11,7 +11,7 @@ from mercer.selection.kinds.mixed import Mixed, column_kinds, empty_documents
 from mercer.selection.kinds.nodes import Nodes
 from mercer.selection.kinds.strings import Strings
 from mercer.selection.kinds.table import Rows
-from mercer.spaces import Graph, Space
+from mercer.spaces import Space
 
 __all__ = [
     "Candidates",
@@ -59,8 +59,9 @@ def candidates(X: Any, space: Any = "auto", columns: Mapping[str, Any] | None = 
     """
     if columns is None:
         return kind_of(X, space).candidates(X, space)
-    if isinstance(space, Graph):
-        return Nodes().candidates(X, space, columns)
+    nodes = Nodes()
+    if isinstance(space, Space) and nodes.owns(space):
+        return nodes.candidates(X, space, columns)
     return Mixed().candidates(X, space, columns)
 
 
