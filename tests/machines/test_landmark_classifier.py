@@ -223,7 +223,7 @@ def test_probabilities_are_those_of_rows_left_out(loss: str) -> None:
     X, y, _ = data(7, m=250)
     new, labels, _ = data(8, m=2000)
     model = LandmarkClassifier(Gaussian(0.5), 200, 0.05, loss=loss, random_state=0).fit(X, y)
-    seen = fit_sigmoid(model.decision_function(X), y == "bee", np.ones(250))
+    seen = fit_sigmoid(model.decision_function(X), y == "bee", np.ones(250), 250)
     values = model.decision_function(new)
     p, sure = model.predict_proba(new)[:, 1], expit(values * seen[0] + seen[1])
     assert log_loss(labels == "bee", p) < log_loss(labels == "bee", sure) - 0.02

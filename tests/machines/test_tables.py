@@ -74,7 +74,7 @@ def test_classes_of_kernels_are_refused(machine) -> None:
 def test_certificates_in_words() -> None:
     for grade, words in (
         ("safe", "by at most 3 %"),
-        ("sampled", r"by at most about 3 % (standard error 0.2 %)"),
+        ("sampled", "by at most 3 %, with 95 % confidence from a sample (standard error 0.2 %)"),
         ("exact", "by at most 3 %, by a product with all rows"),
     ):
         assert words in str(Certificate(grade, 100.0, 97.5, 0.11))
