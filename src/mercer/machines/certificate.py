@@ -113,29 +113,19 @@ class DualObjective:
 
 @dataclass(frozen=True, eq=False)
 class SampledSum:
-    """Estimates of sums over rows from a sample in two phases.
+    """Estimates of sums over rows from draws with replacement and unequal chances.
 
-    The first phase takes rows with equal chances, the second draws n of these, with replacement and
-    unequal chances p, and looks at their terms t.  A draw estimates the sum by ``N t / (m p)`` for m of
-    N rows, and the mean of the draws is the estimate (Hansen and Hurwitz).  Its variance is that of
-    the draws, divided by n, and that of the first phase, ``N^2 (1 / m - 1 / N)`` times the variance of
-    the terms.
+    A draw of a row with chance p and term t estimates the sum by ``t / p``; the mean of the draws is
+    unbiased (Hansen and Hurwitz 1943).
 
     Parameters
     ----------
     terms : array of shape (n, q)
     chances : array of shape (n,)
-        Chances p of the rows that were drawn.
-    first : int
-        Rows m of the first phase.
-    total : int
-        All rows, N.
     """
 
     terms: Array
     chances: Array
-    first: int
-    total: int
 
     def of(self, factors: Array) -> SampledSum:
         """The sum of all columns, multiplied by factors."""
@@ -143,28 +133,20 @@ class SampledSum:
 
     @property
     def estimate(self) -> Array:
-        """Unbiased estimates, shape (q,)."""
-        return np.asarray(self._draws.mean(axis=0))
+        """Estimates, shape (q,)."""
+        return np.asarray((self.terms / self.chances[:, None]).mean(axis=0))
 
     @property
     def standard_error(self) -> Array:
         """Standard errors of the estimates."""
-        draws, n = self._draws, len(self.terms)
-        mean = self.estimate / self.total
-        square = (self.terms**2 / self.chances[:, None]).mean(axis=0) / self.first
-        phases = self.total**2 * (1 / self.first - 1 / self.total) * np.maximum(square - mean**2, 0.0)
-        return np.sqrt(draws.var(axis=0, ddof=1) / n + phases)
+        spread = (self.terms / self.chances[:, None]).std(axis=0, ddof=1)
+        return np.asarray(spread / math.sqrt(len(self.terms)))
 
     @property
     def upper_limit(self) -> Array:
         """Upper limits of the sums, each with 95 % confidence, by Student's distribution."""
         quantile = float(stdtrit(len(self.terms) - 1, CONFIDENCE))
         return self.estimate + quantile * self.standard_error
-
-    @property
-    def _draws(self) -> Array:
-        """What each draw estimates."""
-        return self.total / self.first * self.terms / self.chances[:, None]
 
 
 def rounded_up(bound: float) -> str:

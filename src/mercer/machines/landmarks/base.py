@@ -32,12 +32,13 @@ from mercer.machines.points import Points, learnt_kernel, products
 from mercer.machines.program import Array
 from mercer.rows import Block, ColumnCheck, RowSource, checkpoint_for, open_rows, source_for
 from mercer.rows.checkpoint import Checkpoint
+from mercer.rows.draws import Draws
 from mercer.rows.statistics import Statistics, collect, weights_of
 
 #: Rows among which landmarks are chosen: this many per landmark, and at least this many.
 _PER_LANDMARK, _LEAST = 10, 10_000
-#: Rows from which one of a certificate is drawn, and rounding of the part of k(x, x) that is left out.
-_PER_DRAW, _ROUNDING = 10, 1e-14
+#: Relative rounding of the part of k(x, x) that is left out.
+_ROUNDING = 1e-14
 #: With "auto": first and last number of landmarks, and the relative improvement required of a
 #: doubling.
 _FIRST, _LAST, _PAYS = 250, 4000, 0.01
@@ -281,9 +282,9 @@ class LandmarkMachine(BaseEstimator, ABC):
             From products with the kernel matrix at a sample of rows, with 95 % confidence; or from one
             product with the whole kernel matrix, as with a sample of all rows.
         n_rows : int
-            Size of the sample.  It is drawn from ten times as many rows, and at least 10 000, with
-            chances in proportion to ``|a| sqrt(k(x, x) - khat(x, x))``, the most that a row can
-            contribute to e (see :class:`LandmarkRegressor`) up to a common factor.
+            Size of the sample, for which all rows are drawn with chances in proportion to ``|a| sqrt(k(x,
+            x) - khat(x, x))``: up to a common factor, the most that a row can contribute to e of
+            :class:`LandmarkRegressor`.
 
         Returns
         -------
@@ -299,27 +300,21 @@ class LandmarkMachine(BaseEstimator, ABC):
         if not rows.repeatable:
             raise ValueError("certify passes over the rows again, but an iterator can be read only once")
         dual = DualObjective(*self._reached)
-        if grade == "exact":
-            parts = [self._left_out(rows, block) for block in rows.blocks()]
-            return self._certify(dual.certificate(grade, np.concatenate(parts).sum(axis=0)))
-        total = rows.total(_counting, "rows", Checkpoint(), "count")
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        first = rows.sample(seed + 1, max(_PER_DRAW * n_rows, _LEAST))
-        if total <= n_rows:
-            return self._certify(dual.certificate("exact", self._left_out(rows, first).sum(axis=0)))
-        chances = self._chances(first)
-        drawn = np.random.default_rng(seed).choice(len(chances), size=n_rows, p=chances)
-        distinct, place = np.unique(drawn, return_inverse=True)
-        terms = self._left_out(rows, first.take(distinct))[place]
-        parts = SampledSum(terms, chances[drawn], len(chances), total)
-        return self._certify(dual.sampled(parts, self._safe))
+        if grade == "sampled":
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            draws: Draws = rows.total(partial(_draw, self, n_rows, seed), "sample", Checkpoint(), "draws")
+            if draws.count > n_rows and draws.total > 0:
+                terms = self._left_out(rows, draws.rows)[draws.place]
+                parts = SampledSum(terms, draws.sizes / draws.total)
+                return self._certify(dual.sampled(parts, self._safe))
+        exact = [self._left_out(rows, block) for block in rows.blocks()]
+        return self._certify(dual.certificate("exact", np.concatenate(exact).sum(axis=0)))
 
-    def _chances(self, some: Block) -> Array:
-        """Chances of rows, in proportion to a bound on what they contribute to ``a'(K - Khat) a``."""
+    def _bounds(self, some: Block) -> Array:
+        """Bounds on what rows contribute to ``a'(K - Khat) a``, up to a common factor."""
         left, whole = self._features.left(some.X), on_cpu(diagonal_of(self.kernel_, some.X))
         lengths = np.linalg.norm(self._dual(some), axis=1)
-        bounds = lengths * np.sqrt(np.maximum(left, _ROUNDING * whole))
-        return bounds / bounds.sum() if bounds.any() else np.full(len(bounds), 1 / len(bounds))
+        return np.asarray(lengths * np.sqrt(np.maximum(left, _ROUNDING * whole)))
 
     def _left_out(self, rows: RowSource, some: Block) -> Array:
         """``a_i ((K - Khat) a)_i`` at some of the rows, in one pass over all rows."""
@@ -361,9 +356,9 @@ def _products(machine: LandmarkMachine, parts: list[Any], block: Block) -> Array
     return np.concatenate([products(machine.kernel_, p, block.X, coefficients) for p in parts])
 
 
-def _counting(block: Block) -> int:
-    """Number of rows of positive weight."""
-    return len(block.y) if block.weight is None else int(np.count_nonzero(block.weight))
+def _draw(machine: LandmarkMachine, n_rows: int, seed: int, block: Block) -> Draws:
+    """Draws from a block, with chances in proportion to bounds on what rows contribute."""
+    return Draws.of(block, machine._bounds(block), n_rows, seed)
 
 
 def _learns(kernel: Kernel, X: Any, y: Any) -> bool:
