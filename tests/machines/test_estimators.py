@@ -312,6 +312,18 @@ def test_calibration_takes_a_row_of_weight_two_as_two_equal_rows(machine, balanc
 
 
 @pytest.mark.parametrize("machine", CALIBRATED, ids=repr)
+def test_weights_that_are_not_whole_are_no_counts_of_rows(machine) -> None:
+    """Multiplied by any factor they tell the same, and probabilities do not grow more certain."""
+    X, y = make_classification(200, n_informative=6, flip_y=0.2, random_state=0)
+    machine, factor = clone(machine).set_params(kernel=Gaussian(1.5)), 1000.5
+    expected = clone(machine).fit(X, y).predict_proba(X)
+    strength = "C" if hasattr(machine, "C") else "alpha"
+    weaker = {strength: machine.get_params()[strength] * (1 / factor if strength == "C" else factor)}
+    found = machine.set_params(**weaker).fit(X, y, np.full(200, factor)).predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=0.01)  # the labels are smoothed by one row
+
+
+@pytest.mark.parametrize("machine", CALIBRATED, ids=repr)
 def test_probabilities_of_few_distinct_points_are_their_shares(machine) -> None:
     """Were equal rows held out together, none would be left to predict them from."""
     rng = np.random.default_rng(0)

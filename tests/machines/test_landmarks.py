@@ -140,7 +140,7 @@ def test_certificates_are_those_of_brute_force() -> None:
     assert "would improve the objective by at most" in model.certificate_
 
 
-@pytest.mark.parametrize("n_rows", [10, 30, 200])
+@pytest.mark.parametrize("n_rows", [30, 150])
 def test_sampled_certificates_hold_at_their_rate(n_rows: int, monkeypatch) -> None:
     """The tails of weights and noise make uniform samples of these sizes miss the rate."""
     monkeypatch.setattr(arrays, "ROWS", 300)
@@ -175,19 +175,38 @@ def test_a_sample_of_all_rows_gives_the_exact_certificate() -> None:
     assert (every.grade, every.lower, every.standard_error) == ("exact", pytest.approx(exact), 0)
 
 
+def test_a_sample_of_all_support_vectors_gives_the_exact_certificate(monkeypatch) -> None:
+    monkeypatch.setattr(arrays, "ROWS", 300)
+    rng = np.random.default_rng(0)
+    y = np.arange(1000) % 2
+    X = rng.normal(scale=0.3, size=(1000, 2)) + 3 * y[:, None]
+    model = LandmarkClassifier(Gaussian(2.0), 10, 1e-3, loss="hinge", random_state=0).fit(X, y)
+    found = model.certify(X, y, n_rows=100)
+    assert (found.grade, found.standard_error) == ("exact", 0)
+    assert found.lower == pytest.approx(model.certify(X, y, grade="exact").lower, rel=1e-12)
+    K, Z = Gaussian(2.0)(X), model.landmarks_
+    left = K - Gaussian(2.0)(X, Z) @ np.linalg.solve(Gaussian(2.0)(Z), Gaussian(2.0)(Z, X))
+    a = model._dual(Block(X, y, None))[:, 0]
+    assert np.count_nonzero(a) <= 100
+    norm = float(a @ (K - left) @ a) + float(a @ left @ a)
+    sign = np.where(y == 1, 1, -1)
+    step = min(1.0, 0.5 * float(sign @ a) / (norm / (4 * 1e-3)))
+    assert found.lower == pytest.approx(step * sign @ a - step**2 * norm / (4 * 1e-3), rel=1e-6)
+
+
 def test_sampled_sums_are_unbiased_with_their_standard_error() -> None:
     rng = np.random.default_rng(0)
     terms, sizes = rng.lognormal(size=(500, 2)), rng.uniform(0.5, 2, size=500)
     found = []
     number = np.arange(500)
     for seed in range(2000):
-        blocks = [number[:100], number[100:101], number[101:]]
-        draws = [Draws.of(Block(own, own, None), sizes[own], 40, seed) for own in blocks]
+        parts = {"first": number[:100], "second": number[100:101], "third": number[101:]}
+        draws = [Draws.of(Block(i, i, None, name), sizes[i], 40, seed) for name, i in parts.items()]
         merged = draws[2] + (draws[0] + draws[1])
         drawn = merged.rows.X[merged.place]
         np.testing.assert_array_equal(sizes[drawn], merged.sizes)
-        parts = SampledSum(terms[drawn], merged.sizes / merged.total)
-        found.append([parts.estimate, parts.standard_error])
+        sums = SampledSum(terms[drawn], merged.sizes / merged.total)
+        found.append([sums.estimate, sums.standard_error])
     assert merged.total == pytest.approx(sizes.sum())
     assert merged.count == 500
     estimates, errors = np.array(found).transpose(1, 0, 2)
@@ -200,6 +219,11 @@ def test_indefinite_kernels_are_not_certified() -> None:
     with pytest.warns(UserWarning, match="negative eigenvalues: nothing certifies"):
         model = LandmarkRegressor(lambda A, B: np.tanh(3 * A @ B.T), 20, random_state=0).fit(X, y)
     assert model.certificate_ == "none: the Gram matrix has negative eigenvalues"
+
+
+def test_one_row_has_its_own_target() -> None:
+    model = LandmarkRegressor(Gaussian(), alpha="auto", bias=True).fit([[1.0, 2.0]], [3.0])
+    assert model.predict([[1.0, 2.0], [5.0, 5.0]]) == pytest.approx([3.0, 3.0])
 
 
 def test_every_ridge_from_the_same_sums() -> None:

@@ -19,12 +19,15 @@ _LEAST = 1e-7
 
 
 def copies_of(weights: Array) -> Array:
-    """Number of equal rows that a row stands for: its weight as a whole number, and at least one.
+    """Number of equal rows that each row stands for: its weight if all weights are whole, otherwise one.
 
     Rows are held out copy by copy, so that a row of weight two is worth two equal rows.  Equal rows are
-    not held out together: with few distinct points none would be left to predict them from.
+    not held out together: with few distinct points none would be left to predict them from.  Other
+    weights than whole ones are no counts of rows, whatever their size, and a row is held out at once.
     """
-    return np.maximum(np.rint(weights), 1.0)
+    whole = np.rint(weights)
+    counts = np.allclose(weights, whole, rtol=1e-9, atol=0.0)
+    return np.maximum(whole, 1.0) if counts else np.ones_like(weights)
 
 
 def out_of_fold(
@@ -66,10 +69,10 @@ def fit_sigmoid(values: Array, positive: Any, weights: Array, rows: float) -> tu
     """Slope and offset of Platt's sigmoid, ``P(positive) = 1 / (1 + exp(-(slope v + offset)))``.
 
     Labels are smoothed by one row of each class, so that the sigmoid stays finite if the classes are
-    separable.  Weights whose sum is below the number of rows are scaled to it, since it tells nothing about
-    this number.  The slope is not negative: if decision
-    values are uninformative, those of held-out rows are slightly too low for their class, which lacks
-    them, and probabilities are then the frequencies of the classes.
+    separable.  Weights that sum to less than the number of rows are scaled up to it: their sum is
+    unrelated to that number.  The slope is not negative: if decision values are uninformative, those of
+    held-out rows are slightly too low for their class, which lacks them, and probabilities are then the
+    frequencies of the classes.
     """
     weights = weights * max(1.0, rows / weights.sum())
     plus, minus = weights[positive].sum(), weights[~positive].sum()

@@ -45,9 +45,9 @@ class Draws:
 
     @classmethod
     def of(cls, block: Block, sizes: Array, n: int, seed: int) -> Draws:
-        """Draws from a block; what is drawn depends on its sizes and its name, beside the seed."""
-        keys = zlib.crc32(block.name.encode()), zlib.crc32(np.ascontiguousarray(sizes).tobytes())
-        rng, total = np.random.default_rng([seed, *keys]), float(sizes.sum())
+        """Draws from a block, which blocks of other names do not share."""
+        rng = np.random.default_rng([seed, zlib.crc32(block.name.encode())])
+        total = float(sizes.sum())
         if total > 0:  # the first of all rows arrives at the rate of their sum
             times, drawn = rng.exponential(size=n) / total, rng.choice(len(sizes), n, p=sizes / total)
         else:

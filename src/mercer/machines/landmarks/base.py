@@ -31,6 +31,7 @@ from mercer.machines.landmarks.ridge import RidgeSums
 from mercer.machines.points import Points, learnt_kernel, products
 from mercer.machines.program import Array
 from mercer.rows import Block, ColumnCheck, RowSource, checkpoint_for, open_rows, source_for
+from mercer.rows.blocks import joined
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.draws import Draws
 from mercer.rows.statistics import Statistics, collect, weights_of
@@ -299,16 +300,24 @@ class LandmarkMachine(BaseEstimator, ABC):
         rows = self._weighted(self._rows(X, y, sample_weight, reset=False))
         if not rows.repeatable:
             raise ValueError("certify passes over the rows again, but an iterator can be read only once")
-        dual = DualObjective(*self._reached)
+        dual, left_out = DualObjective(*self._reached), np.zeros(len(self._reached[0]))
+        blocks = (self._contributing(block) for block in rows.blocks())
         if grade == "sampled":
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             draws: Draws = rows.total(partial(_draw, self, n_rows, seed), "sample", Checkpoint(), "draws")
-            if draws.count > n_rows and draws.total > 0:
+            if draws.count > n_rows:
                 terms = self._left_out(rows, draws.rows)[draws.place]
                 parts = SampledSum(terms, draws.sizes / draws.total)
                 return self._certify(dual.sampled(parts, self._safe))
-        exact = [self._left_out(rows, block) for block in rows.blocks()]
-        return self._certify(dual.certificate("exact", np.concatenate(exact).sum(axis=0)))
+            blocks = iter([joined(list(blocks))])
+        for block in blocks:
+            if len(block.y):
+                left_out += self._left_out(rows, block).sum(axis=0)
+        return self._certify(dual.certificate("exact", left_out))
+
+    def _contributing(self, block: Block) -> Block:
+        """Rows that contribute to ``a'(K - Khat) a``; with hinge losses they may be few."""
+        return block.take(np.flatnonzero(self._dual(block).any(axis=1)))
 
     def _bounds(self, some: Block) -> Array:
         """Bounds on what rows contribute to ``a'(K - Khat) a``, up to a common factor."""

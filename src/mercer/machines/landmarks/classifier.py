@@ -203,9 +203,9 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     def _calibrate_margins(self, state: NewtonState, rows: RowsInMemory, sample: Block) -> None:
         """Sigmoids from leave-one-out values of the sample, each by one Newton step.
 
-        Removing a row of weight w, slope s and curvature c reduces the Hessian H by ``w c phi phi'`` and changes
-        the row's own value by ``w s h / (1 - w c h)`` with ``h = phi' H^-1 phi``.  The loss is smooth
-        enough that not only rows at the margin count in H.
+        Removing a row of weight w, slope s and curvature c reduces the Hessian H by ``w c phi phi'`` and
+        changes the row's own value by ``w s h / (1 - w c h)`` with ``h = phi' H^-1 phi``.  The loss is
+        smooth enough that not only rows at the margin count in H.
         """
         wide = replace(
             state,
