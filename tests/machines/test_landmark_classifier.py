@@ -1,5 +1,6 @@
 """Classification on landmarks: against exact machines, brute force, and every source of rows."""
 
+import tracemalloc
 import warnings
 
 import dask.array as da
@@ -228,6 +229,20 @@ def test_probabilities_are_those_of_rows_left_out(loss: str) -> None:
     p, sure = model.predict_proba(new)[:, 1], expit(values * seen[0] + seen[1])
     assert log_loss(labels == "bee", p) < log_loss(labels == "bee", sure) - 0.02
     assert log_loss(labels == "bee", p) < 0.6
+
+
+def test_memory_does_not_grow_with_the_classes_times_the_sample() -> None:
+    rng = np.random.default_rng(0)
+    X, centres = rng.normal(size=(2000, 8)), rng.normal(size=(10, 8))
+    model = LandmarkClassifier(Gaussian(3.0), 50, loss="squared_hinge", tol=0.01, random_state=0)
+    features = 8 * 2000 * 50
+    model.fit(X[:200], (X[:200] @ centres.T).argmax(axis=1))  # compiles
+    tracemalloc.start()
+    model.fit(X, (X @ centres.T).argmax(axis=1))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(model.classes_) == 10
+    assert peak < 10 * features
 
 
 @pytest.mark.parametrize("loss", LOSSES)

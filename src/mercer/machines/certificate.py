@@ -85,12 +85,15 @@ class DualObjective:
     square: Array
     factor: float
 
+    def bound(self, left_out: Array | float = 0.0) -> Array:
+        """The largest D for given omitted parts; no objective is negative."""
+        step, square = self._best(left_out)
+        return np.maximum(step * self.linear - step**2 * square, 0.0)
+
     def certificate(self, grade: str, left_out: Array) -> Certificate:
         """The bracket for given omitted parts."""
-        step, square = self._best(left_out)
-        lower = np.maximum(step * self.linear - step**2 * square, 0.0)
         upper = float(self.reached.sum())
-        return Certificate(grade, upper, min(float(lower.sum()), upper))
+        return Certificate(grade, upper, min(float(self.bound(left_out).sum()), upper))
 
     def sampled(self, parts: SampledSum, least: float) -> Certificate:
         """The bracket for omitted parts that are estimated; the bound is at least ``least``.
@@ -105,7 +108,7 @@ class DualObjective:
         lower = certain - max(float(both.upper_limit[0]), 0.0)
         return Certificate("sampled", upper, min(max(lower, least), upper), error)
 
-    def _best(self, left_out: Array) -> tuple[Array, Array]:
+    def _best(self, left_out: Array | float) -> tuple[Array, Array]:
         """The best s for given omitted parts, and the factor of its square in D."""
         square = self.square + self.factor * np.maximum(left_out, 0.0)
         return np.minimum(1.0, 0.5 * self.linear / np.maximum(square, 1e-300)), square

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._arrays import on_cpu
 from mercer._validation import check_labels, check_positive, is_whole, refuse_complex
 from mercer.kernels.base import Kernel
-from mercer.machines.certificate import Certificate, DualObjective, SampledSum
+from mercer.machines.certificate import NO_CERTIFICATE, Certificate, DualObjective, SampledSum
 from mercer.machines.landmarks.features import (
     LandmarkFeatures,
     Sample,
@@ -256,7 +256,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         self.objective_, self.certificate_ = found.upper, str(found)
         self.bounds_ = found.lower, found.upper
         if self._indefinite:
-            self.certificate_ = "none: the Gram matrix has negative eigenvalues"
+            self.certificate_ = NO_CERTIFICATE
             warnings.warn(
                 f"the Gram matrix of {self.kernel_!r} has negative eigenvalues: nothing certifies what "
                 "more landmarks would improve",
@@ -341,13 +341,11 @@ class LandmarkMachine(BaseEstimator, ABC):
 
     def _points(self, X: Any) -> Any:
         """Points to predict at, checked."""
-        check_is_fitted(self)
         refuse_complex(X, "X")
         return self._column_check(reset=False).points(X)
 
     def _apply(self, method: str, X: Any, *outputs: tuple[Any, ...]) -> Any:
         """A method at the points of X, by the source of such points."""
-        check_is_fitted(self)
         return source_for(X).apply(self._column_check(reset=False), method, X, outputs)
 
     def __sklearn_tags__(self) -> Any:

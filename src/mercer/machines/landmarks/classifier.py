@@ -215,8 +215,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         hessians = [regular_hessian(H, self.alpha_) for H in rows.sums(wide).hessian]
         own, w = rows.phi @ state.b, self._copies(sample)[0][:, None]
         terms = rows.loss(wide.width).terms(rows.y * own)
-        inverse = [solve(H, rows.phi.T, assume_a="pos") for H in hessians]
-        h = np.column_stack([np.einsum("ij,ji->i", rows.phi, part) for part in inverse])
+        solved = (solve(H, rows.phi.T, assume_a="pos") for H in hessians)  # one at a time in memory
+        h = np.column_stack([np.einsum("ij,ji->i", rows.phi, part) for part in solved])
         left = np.maximum(1 - w * terms.curvature * h, 1e-6)
         self._calibrate(own - rows.y * w * terms.slope * h / left, sample)
 
@@ -313,7 +313,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         For logistic loss they are those of the model.  For other losses they are a sigmoid of decision
         values, fitted to leave-one-out values of the sample: exact ones for squared loss, by one
         Newton step for hinge losses.  Of a row of weight two one half is left out, as if it were two
-        equal rows.  Probabilities of several classes are divided by their sum.
+        equal rows; if weights are not whole numbers, all of it.  Probabilities of several classes are
+        divided by their sum.
         """
         check_is_fitted(self)
         return self._apply("_probabilities", X, (float, len(self.classes_)))
