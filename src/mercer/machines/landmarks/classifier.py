@@ -59,8 +59,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     hinge loss scikit-learn's ``LinearSVC(C)``, have ``alpha = 1 / (2 C)``.
 
     Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in
-    the first pass, at most ``O(q m M^2)`` in each later one; memory for ``q M^2`` numbers and blocks
-    of M columns.
+    the first pass, at most ``O(q m M^2)`` in each later one; memory for ``q M^2`` numbers and up to six
+    times the features of the sample, which has ``max(10 M, 10000)`` rows.
 
     Parameters
     ----------

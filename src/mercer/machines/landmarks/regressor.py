@@ -30,8 +30,8 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     bound on e, which is safe and often wide; after :meth:`certify` from a limit of e with 95 %
     confidence, or from e itself.
 
-    Cost for m rows and M landmarks: ``m M`` kernel values, ``O(m M^2)`` operations, and memory for
-    ``M^2`` numbers and blocks of ``M`` columns.
+    Cost for m rows and M landmarks: ``m M`` kernel values, ``O(m M^2)`` operations, and memory for about
+    three times the features of the sample, which has ``max(10 M, 10000)`` rows.
 
     Parameters
     ----------
