@@ -259,12 +259,15 @@ def test_classes_have_weights(loss: str, monkeypatch) -> None:
     ):
         own = w * factors[np.searchsorted(["ant", "bee", "cat"], y)]
         expected = model.set_params(class_weight=None).fit(X, y, own).decision_function(X)
-        certificate = model.certify(X, y, own, n_rows=50)
+        sampled = model.certify(X, y, own, n_rows=50).lower
+        exact = model.certify(X, y, own, grade="exact").lower
         model.set_params(class_weight=given)
         for rows in ((X, y, w), (blocks,), chunked):
             np.testing.assert_allclose(model.fit(*rows).decision_function(X), expected, atol=1e-8)
             np.testing.assert_allclose(model.class_weight_, factors)
-            assert model.certify(*rows, n_rows=50).lower == pytest.approx(certificate.lower, rel=1e-6)
+            assert model.certify(*rows, grade="exact").lower == pytest.approx(exact, rel=1e-6)
+        found = model.fit(X, y, w).certify(X, y, w, n_rows=50)
+        assert (found.grade, found.lower) == ("sampled", pytest.approx(sampled, rel=1e-6))
     for wrong, message in (
         ({"dog": 1.0}, "class_weight names 'dog', .* classes: 'ant', 'bee', 'cat'"),
         ({"ant": -1.0}, "class_weight of the class 'ant' must be a positive number, got -1.0"),
@@ -284,13 +287,16 @@ def test_sources_of_rows_give_one_answer(loss: str, tmp_path, monkeypatch) -> No
     chunked = [da.from_array(part, chunks=(77, *part.shape[1:])) for part in (X, y, w)]
     model = LandmarkClassifier(Gaussian(), 10, 0.1, loss=loss, random_state=0)
     expected = model.fit(X, y, w).decision_function(X)
-    certificate = str(model.certify(X, y, w, n_rows=50))
+    exact = model.certify(X, y, w, grade="exact").lower
     assert loss == "squared" or model.n_iter_ > 1
     for rows in ((sparse.csr_array(X), y, w), (blocks,), (files,), chunked, (torch.as_tensor(X), y, w)):
         model.fit(*rows)
         given = table[["a", "b"]] if rows[0] is files else X
         np.testing.assert_allclose(model.decision_function(given), expected, atol=1e-8)
-        assert str(model.certify(*rows, n_rows=50)) == certificate
+        sampled = model.certify(*rows, n_rows=50)
+        assert model.certify(*rows, n_rows=50).lower == sampled.lower
+        assert 0 <= sampled.lower < exact + 3 * sampled.standard_error
+        assert model.certify(*rows, grade="exact").lower == pytest.approx(exact, rel=1e-6)
     assert (model.predict(chunked[0]).compute() == model.classes_[expected.argmax(axis=1)]).all()
     with pytest.raises(ValueError, match="an iterator can be read only once"):
         model.fit(iter(blocks))
