@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections import defaultdict
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,8 @@ def main() -> None:
     table = Table("sampled rows", *LOSSES, "all", "median ratio", title=title)
     for n_rows in options.samples:
         parts = [held[n_rows, loss] for loss in LOSSES]
-        counts = [f"{sum(part)} of {len(part)}" for part in [*parts, sum(parts, [])]]
+        parts.append(list(chain.from_iterable(parts)))
+        counts = [f"{sum(part)} of {len(part)}" for part in parts]
         table.add_row(str(n_rows), *counts, f"{np.median(ratios[n_rows]):.2f}")
     Console(width=110).print(table)
 

@@ -59,7 +59,7 @@ def held_out_shares(program: Program, rows: MatrixRows | ComputedBlocks, copies:
         members = np.flatnonzero(own & (boxes > 0))
         order = members[np.argsort(sums[members])]
         n = copies[order, None]
-        # Of consecutive copies, each part has the first after so many others, and every fifth from there.
+        # Of consecutive copies, each part has the first after so many others, and every fifth then on.
         before = (np.arange(_FOLDS) - (np.cumsum(n)[:, None] - n)) % _FOLDS
         shares[order] = ((n - 1 - before) // _FOLDS + 1) / n
     return shares

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -283,9 +283,9 @@ class LandmarkMachine(BaseEstimator, ABC):
             From products with the kernel matrix at a sample of rows, with 95 % confidence; or from one
             product with the whole kernel matrix, as with a sample of all rows.
         n_rows : int
-            Size of the sample, for which all rows are drawn with chances in proportion to ``|a| sqrt(k(x,
-            x) - khat(x, x))``: up to a common factor, the most that a row can contribute to e of
-            :class:`LandmarkRegressor`.
+            Size of the sample, for which rows are drawn with chances in proportion to
+            ``|a| sqrt(k(x, x) - khat(x, x))``: up to a common factor, the most that a row can contribute
+            to e of :class:`LandmarkRegressor`.
 
         Returns
         -------
@@ -301,15 +301,16 @@ class LandmarkMachine(BaseEstimator, ABC):
         if not rows.repeatable:
             raise ValueError("certify passes over the rows again, but an iterator can be read only once")
         dual, left_out = DualObjective(*self._reached), np.zeros(len(self._reached[0]))
-        blocks = (self._contributing(block) for block in rows.blocks())
+        blocks: Iterable[Block] = (self._contributing(block) for block in rows.blocks())
         if grade == "sampled":
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            draws: Draws = rows.total(partial(_draw, self, n_rows, seed), "sample", Checkpoint(), "draws")
+            job = partial(_draw, self, n_rows, seed)
+            draws: Draws = rows.total(job, "sample", Checkpoint(), "draws")
             if draws.count > n_rows:
                 terms = self._left_out(rows, draws.rows)[draws.place]
                 parts = SampledSum(terms, draws.sizes / draws.total)
                 return self._certify(dual.sampled(parts, self._safe))
-            blocks = iter([joined(list(blocks))])
+            blocks = [joined(list(blocks))]
         for block in blocks:
             if len(block.y):
                 left_out += self._left_out(rows, block).sum(axis=0)
