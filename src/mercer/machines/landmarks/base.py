@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._arrays import on_cpu
 from mercer._validation import check_labels, check_positive, is_whole, refuse_complex
+from mercer.exceptions import IndefiniteKernelWarning
 from mercer.kernels.base import Kernel
 from mercer.machines.certificate import NO_CERTIFICATE, Certificate, DualObjective, SampledSum
 from mercer.machines.landmarks.features import (
@@ -260,6 +261,7 @@ class LandmarkMachine(BaseEstimator, ABC):
             warnings.warn(
                 f"the Gram matrix of {self.kernel_!r} has negative eigenvalues: nothing certifies what "
                 "more landmarks would improve",
+                IndefiniteKernelWarning,
                 stacklevel=5,
             )
         return found
