@@ -314,7 +314,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         values, fitted to leave-one-out values of the sample: exact ones for squared loss, by one
         Newton step for hinge losses.  Of a row of weight two one half is left out, as if it were two
         equal rows; if weights are not whole numbers, all of it.  Probabilities of several classes are
-        divided by their sum.  Near the boundary the most probable class may differ from the predicted one.
+        divided by their sum.  Near the boundary the most probable class may differ from the predicted
+        one.
         """
         check_is_fitted(self)
         return self._apply("_probabilities", X, (float, len(self.classes_)))
