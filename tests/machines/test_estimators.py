@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 from mercer.exceptions import IndefiniteKernelWarning
@@ -288,6 +289,14 @@ def test_probabilities_are_those_of_the_data_whatever_the_class_weights() -> Non
     assert model.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.03)
     counted = SVC(probability=True).fit(X, y, sample_weight=model.class_weight_[y])
     assert counted.predict_proba(X)[:, 1].mean() > 1.5 * y.mean()
+
+
+def test_one_class_against_the_rest() -> None:
+    X, y = make_classification(200, n_informative=6, n_classes=3, random_state=0)
+    ours = OneVsRestClassifier(SVC(Gaussian(3.0), tol=1e-8)).fit(X, y)
+    theirs = OneVsRestClassifier(libsvm.SVC(gamma=1 / 18, tol=1e-8)).fit(X, y)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
+    assert all(machine.dual_gap_ <= 1e-8 for machine in ours.estimators_)
 
 
 CALIBRATED = [
