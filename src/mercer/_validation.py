@@ -112,10 +112,10 @@ def check_gram(rows: int, columns: int, itemsize: int = 8, matrices: int = 1) ->
         with_parts = "" if matrices == 1 else f", {matrices} times while it is put together,"
         raise MemoryError(
             f"a Gram matrix of {rows} x {columns}{with_parts} takes {size_text(needed)} and "
-            f"{size_text(there)} are available: with any kernel use products (kernel.matvec) or fewer "
-            "points (mercer.selection.representatives); for rows of numbers sklearn's Nystroem; on the "
-            "sphere, simplex, torus and graphs mercer.features.SpectralFeatures or "
-            "mercer.gp.SphericalGPRegressor; see 'My Gram matrix does not fit' in the guide"
+            f"{size_text(there)} are available: the machines of mercer.machines do without it (SVC and "
+            "KernelRidge by max_memory, LandmarkClassifier and LandmarkRegressor for the most rows), "
+            "and so do products (kernel.matvec) and mercer.gp.SphericalGPRegressor; see 'My Gram matrix "
+            "does not fit' in the guide"
         )
 
 
@@ -149,6 +149,7 @@ def as_rows(X: Any, name: str) -> Any:
     elif is_foreign(X):
         return _foreign_rows(X, name)
     _refuse_text_columns(X, name)
+    _refuse_texts(X, name)
     refuse_complex(X, name)
     _refuse_broken_sparse(X, name)
     X = check_array(
@@ -273,6 +274,15 @@ def _refuse_text_columns(X: Any, name: str) -> None:
     if columns:
         shown = ", ".join(repr(c) for c in columns[:5]) + (", ..." if len(columns) > 5 else "")
         raise ValueError(f"{name} has columns that are not numbers: {shown}; drop or encode them")
+
+
+def _refuse_texts(X: Any, name: str) -> None:
+    """Raise for a list or column of texts in place of rows of numbers."""
+    if getattr(X, "ndim", 1) == 1 and isinstance(next(iter(X), None), str):
+        raise ValueError(
+            f"{name} holds texts, not rows of numbers; count their words first, with scikit-learn's "
+            "CountVectorizer, or use a kernel of strings such as Spectrum"
+        )
 
 
 def _refuse_broken_sparse(X: Any, name: str) -> None:

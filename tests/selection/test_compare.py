@@ -122,6 +122,8 @@ def test_classes_are_told_from_numbers(values, task: str) -> None:
         ([0, 1] * 30, {"task": "clustering"}, "task must be one of"),
         ([0, 1] * 30, {"scoring": "niceness"}, "niceness"),
         ([0, 1] * 29, {}, "X has 60 rows, y has 58"),
+        ("label", {}, r"got an array of shape \(\); give the column itself, such as table\['label'\]"),
+        ([0, 1] * 30, {"folds": 1}, "folds must be a whole number of at least 2, got 1"),
     ],
 )
 def test_bad_targets(y, options, message: str) -> None:

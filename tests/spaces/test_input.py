@@ -68,6 +68,13 @@ def test_text_columns_are_named() -> None:
         Heat(Simplex())([["a", "b"]])
 
 
+@pytest.mark.parametrize("form", [list, tuple, np.array, pd.Series])
+def test_texts_are_no_rows_of_numbers(form) -> None:
+    for kernel in (Heat(Simplex()), Gaussian()):
+        with pytest.raises(ValueError, match=r"X holds texts.*CountVectorizer.*Spectrum"):
+            kernel(form(["a first text", "a second one"]))
+
+
 @pytest.mark.parametrize("X", [np.empty((0, 3)), np.empty((3, 0)), [], [1.0, 2.0]])
 def test_empty_and_flat(X) -> None:
     for kernel in (Heat(Sphere()), Gaussian(), Linear(), ArcCosine()):
@@ -112,6 +119,8 @@ def test_bad_parameters(kernel, name: str) -> None:
 def test_space_must_be_a_space(make) -> None:
     with pytest.raises(TypeError, match="space must be"):
         make("sphere")(COUNTS)
+    with pytest.raises(TypeError, match=r"space must be .*Sphere\(\)"):
+        make(Sphere)(COUNTS)
 
 
 def test_algebra_refuses_what_is_no_kernel() -> None:

@@ -325,7 +325,8 @@ class Comparison:
         if isinstance(model, LandmarkMachine):
             return repr(model)
         if of_columns(best.kernel):  # with what it has learnt it is too long to write down
-            return f"result.scores[0].search.best_estimator_  # {in_short(best.kernel)}; {model[-1]!r}"
+            kernel = in_short(best.kernel, most=99)
+            return f"result.scores[0].search.best_estimator_  # {kernel}; {model[-1]!r}"
         return f"make_pipeline(GramTransformer({best.kernel!r}), {model[-1]!r})"
 
     @property
