@@ -172,6 +172,23 @@ def test_two_folds_are_sure_of_nothing() -> None:
     assert all(row["p_value"] is None for row in result.to_dict()["kernels"])
 
 
+def test_a_kernel_that_is_surer_than_the_best_is_named() -> None:
+    result = compare(COUNTS, NAMES, kernels=FEW, folds=3)
+    chance, (best, other) = result.chance, result.scores[:2]
+
+    def advice(spread: float) -> str:
+        wide, narrow = np.array([-0.3, 0.1, 0.6]), np.array([-spread, 0.0, spread])
+        scores = [
+            replace(score, nested=replace(score.nested, scores=chance + 0.1 + values))
+            for score, values in ((best, wide), (other, narrow))
+        ]
+        return replace(result, scores=scores).advice
+
+    assert advice(0.3).startswith(f"Use none of these yet: the best, {best.name}, reaches")
+    assert advice(0.01).startswith("Look again with more repeats")
+    assert f"{other.name} is surer" in advice(0.01)
+
+
 def test_repeated_folds() -> None:
     result = compare(COUNTS, NAMES, kernels=FEW, folds=2, repeats=3)
     assert len(result.scores[0].scores) == 6
