@@ -194,7 +194,8 @@ class Poisson(Likelihood):
         y = block.targets()
         if y.min() < 0:
             raise ValueError(
-                f"row {int((y < 0).argmax())} of {block.called('y')} is negative; counts cannot be"
+                f"row {int((y < 0).argmax())} of {block.called('y')} is negative; counts have to be "
+                "zero or more"
             )
         if y.max() > LARGEST:
             raise ValueError(

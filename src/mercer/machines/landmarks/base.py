@@ -170,7 +170,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         return open_rows(X, y, weight, self._column_check(reset, **self._target_options))
 
     def _collect(self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array]) -> Sample:
-        """Choose landmarks and sum up the rows; with "auto" until twice as many do not pay.
+        """Choose landmarks and sum up the rows; with "auto" until doubling their number no longer pays.
 
         Returns the sample from which landmarks were chosen.
         """
@@ -208,7 +208,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         most, F = max(_PER_LANDMARK * size, _LEAST), None
         sample = rows.sample(seed, most)
         if not len(sample.y) or (sample.weight is not None and not sample.weight.any()):
-            raise ValueError("there are no rows of positive weight; give rows that count")
+            raise ValueError("all weights are zero; give some rows a positive weight")
         sample = replace(sample, X=sample.X if self._opaque else on_cpu(sample.X))
         y = sample.y[:, 0] if sample.y.ndim == 2 and sample.y.shape[1] == 1 else sample.y
         try:
