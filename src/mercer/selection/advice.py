@@ -47,7 +47,7 @@ def _not_better_than_chance(result: Comparison, chance: float) -> str:
         f"{result.naive} {result.text(chance)}, which is within the interval"
     )
     if surer is None:
-        return f"Use none of these yet: {reached}."
+        return f"Use none of these yet: {reached}. More repeats would narrow it."
     return (
         f"Look again with more repeats: {reached}. {surer.name} is surer, with "
         f"{_with_interval(result, surer)}."

@@ -308,8 +308,8 @@ class Comparison:
                 "`mercer predict` or the model's predict() fills them in"
             )
         notes += [
-            f"{score.name}: the best is {' and '.join(score.search.edges_)}; beyond it may be "
-            "better: try KernelSearchCV with a wider grid (similarities, param_grid)"
+            f"{score.name}: the best is {' and '.join(score.search.edges_)}; the optimum may "
+            "lie beyond: try KernelSearchCV with a wider grid (similarities, param_grid)"
             for score in self.scores
             if score.search.edges_
         ]
