@@ -153,7 +153,7 @@ class TargetTotals:
 
     @classmethod
     def of(cls, block: Block, *values: Array) -> TargetTotals:
-        """Weighted sums of values, one array with an entry for each row for each sum."""
+        """Weighted sums over rows of each of the values, which are arrays of shape (rows,)."""
         w = np.ones(len(block.y)) if block.weight is None else block.weight
         return cls(np.array([float(w @ v) for v in values]), float(w.sum()), len(w))
 
