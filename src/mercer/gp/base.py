@@ -145,7 +145,7 @@ class SparseGP(BaseEstimator, ABC):
     def _warn_of_bounds(
         self, kernels: list[Any], amplitudes: Array, noise: float = 1.0, standardised: bool = True
     ) -> None:
-        """Warn of hyperparameters at their bounds; kernels of processes that are noise do not matter."""
+        """Warn of hyperparameters at their bounds, except those of processes that are noise alone."""
         if self.optimize:
             warn_of_own_bounds(float(amplitudes.max()), noise, standardised)
             warn_at_bounds(self._validate(), [kernels[i] for i in np.flatnonzero(amplitudes > FLAT)])
@@ -229,7 +229,7 @@ class SparseGP(BaseEstimator, ABC):
             )
         sample = rows.sample(self.random_state)
         if not len(sample.y):
-            raise ValueError("all weights are zero; give rows that count")
+            raise ValueError("all weights are zero; give some rows a positive weight")
         y = sample.y[:, 0] if sample.y.shape[1] == 1 else sample.y
         learnt = self._with_range(kernel.learnt_from(sample.X, y), sample)
         return InducingRows.of(with_fixed_parameters(learnt), sample, self._most, self.random_state)

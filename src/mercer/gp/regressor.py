@@ -233,7 +233,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             collect(features, source)  # names the row as it was given
             raise
         if len(rows.y) == 0 or (rows.weight is not None and not rows.weight.any()):
-            raise ValueError("all weights of a sample of the rows are zero; give rows that count")
+            raise ValueError("all weights of a sample are zero; give some rows a positive weight")
         if self.normalize_y:
             rows = _standardised(rows)
         if self.features == "inducing":

@@ -190,7 +190,7 @@ class Sweep:
         self, likelihood: Likelihood, features: Features, latents: Mapping[int, Latent | None]
     ) -> None:
         self.likelihood, self.features = likelihood, features
-        # The statistics behind a posterior stay at home.
+        # The statistics behind a posterior are not sent to workers.
         self.beliefs = {
             number: None if latent is None else (replace(latent.posterior, bound=_NO_ROWS), latent.prior)
             for number, latent in latents.items()

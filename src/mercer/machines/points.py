@@ -26,7 +26,7 @@ from mercer._arrays import (
     taken,
     to_double,
 )
-from mercer._validation import refuse_complex
+from mercer._validation import refuse_no_numbers
 from mercer.engine import engine_for
 from mercer.kernels import Gaussian, Linear
 from mercer.kernels.base import BLOCK, Kernel, has_range
@@ -274,7 +274,7 @@ def check_points(
         return columns_by_name(machine, X, reset), y
     if not reset and get_config()["assume_finite"] and _is_plain(X, machine.n_features_in_):
         return X, y
-    refuse_complex(X, "X")
+    refuse_no_numbers(X, "X")
     options: dict[str, Any] = {} if isinstance(y, str) else {"y_numeric": False, "multi_output": True}
     checked = validate_data(
         machine, X, y, reset=reset, accept_sparse=False if kernel == "precomputed" else "csr",
