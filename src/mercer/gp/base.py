@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -38,8 +39,8 @@ Array = NDArray[np.float64]
 
 #: Rows that are tested for a degenerate kernel.
 _LOOKED_AT = 200
-#: Part of the prior variance below which features may miss what there is to find.
-_LITTLE = 0.4
+#: Part of the prior variance from which on features miss nothing that there is to find.
+_NEARLY_ALL = 0.95
 #: Most dimensions for which the usual features are made to hold all linear functions.
 _LINEAR = 2000
 #: What checkpoints hold beside numbers, text and arrays.
@@ -150,20 +151,22 @@ class SparseGP(BaseEstimator, ABC):
             warn_of_own_bounds(float(amplitudes.max()), noise, standardised)
             warn_at_bounds(self._validate(), [kernels[i] for i in np.flatnonzero(amplitudes > FLAT)])
 
-    def _warn_of_noise(self, amplitudes: Array, evidence: Evidence, remedy: str) -> None:
-        """Warn if noise alone was found through features that hold little of the process."""
-        if not self.optimize or amplitudes.max() > FLAT:
+    def _warn_of_noise(self, amplitudes: Array, evidence: Evidence, alone: bool, remedy: str) -> None:
+        """Warn if noise alone was found, or would have been by the bound of the whole kernel."""
+        if not (self.optimize and (alone or amplitudes.max() <= FLAT)):
             return
         kernel = self._validate()
-        start = np.concatenate([np.zeros(1 if evidence.fixed_noise else 2), kernel.theta])
-        held = evidence.held(start[: len(evidence.bounds)])
-        if held < _LITTLE:
-            warnings.warn(
-                f"noise alone was found, and the {self.features_.size} features hold only {held:.0%} of "
-                f"the variance of {kernel!r} at the rows; {remedy}",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+        own = np.zeros(1 if evidence.fixed_noise else 2)
+        held = replace(evidence, alone=False).held(np.append(own, evidence.kernel.theta))
+        if held > _NEARLY_ALL:
+            return
+        what = "the rest of the kernel counts as noise" if alone else "noise alone was found"
+        warnings.warn(
+            f"{what}, for the {self.features_.size} features hold only {held:.0%} of the variance of "
+            f"{kernel!r} at the rows; {remedy}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
     def _warn_if_degenerate(self, X: Any, kernel: Any, amplitude: float) -> None:
         """Warn if the kernel that was found sees all rows as equal, or no two of them as similar."""
@@ -399,7 +402,8 @@ class VariationalGP(SparseGP):
     def _warn_of_fit(self, rows: int) -> None:
         self._warn_of_bounds(self.kernels_, self.amplitudes_)
         evidence = self._latents[0].sites.evidence(self.features_, self.kernel_, rows)
-        self._warn_of_noise(self.amplitudes_, evidence, "raise max_features, or take fewer columns")
+        remedy = "raise max_features, or take fewer columns"
+        self._warn_of_noise(self.amplitudes_, evidence, self._alone, remedy)
 
     def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> None:
         """Find the posterior of each process."""
@@ -424,6 +428,7 @@ class VariationalGP(SparseGP):
                 stacklevel=3,
             )
         self._latents = [ascent.accepted for ascent in ascents]
+        self._alone = any(ascent.alone for ascent in ascents)
         self.elbo_ = sum(ascent.bound for ascent in ascents)
         self._expand(np.hstack([z.posterior.mean for z in self._latents]), self.likelihood_.offset)
         self.kernels_ = [latent.kernel for latent in self._latents]

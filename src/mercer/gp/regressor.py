@@ -214,7 +214,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         amplitudes = np.array([self.amplitude_])
         self._warn_of_bounds([self.kernel_], amplitudes, self.noise_, bool(self.normalize_y))
         other = ", or use features='inducing'" if isinstance(self.features_, HarmonicFeatures) else ""
-        self._warn_of_noise(amplitudes, self._evidence, f"raise max_features{other}")
+        remedy = f"raise max_features{other}"
+        self._warn_of_noise(amplitudes, self._evidence, self._evidence.alone, remedy)
 
     def _learn_features(self, source: RowSource) -> tuple[Array, Any]:
         """Input scales (or ones) and features, from a sample of the rows."""
@@ -325,7 +326,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self._evidence = Evidence.of(sums, self.features_, self.kernel_)
         if self.optimize:
             rng = np.random.default_rng(self.random_state)
-            theta, _ = self._evidence.placed(where).maximise(theta, restarts, rng)
+            found, theta = self._evidence.placed(where).search(theta, restarts, rng)
+            self._evidence = replace(self._evidence, alone=found.alone)
         self.theta_ = theta
         self.amplitude_, self.noise_, self.kernel_ = self._evidence.split(theta)
         self._posterior, self._prior, left = self._evidence.solve(theta)
@@ -407,8 +409,11 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         rows = on_cpu(rows)
         phi = np.empty((count(rows), self.features_.size))
         self._prior.features.write(rows, phi)
-        gram = self.features_.gram(self.kernel_, rows)
-        covariance = self.amplitude_ * gram - self._posterior.explained_covariance(phi)
+        if self._evidence.alone:
+            covariance = self._posterior.times_covariance(phi) @ phi.T
+        else:
+            gram = self.features_.gram(self.kernel_, rows)
+            covariance = self.amplitude_ * gram - self._posterior.explained_covariance(phi)
         return phi @ self._posterior.mean, covariance
 
     def sample_y(
