@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,11 +19,11 @@ from mercer._validation import is_whole, refuse_complex
 from mercer.gp.eigenfunctions import EigenFeatures
 from mercer.gp.elbo import Prior, Solution
 from mercer.gp.features import USUAL, Features, Functions, HarmonicFeatures
-from mercer.gp.hyperparameters import FLAT, Evidence, warn_at_bounds, warn_of_own_bounds
+from mercer.gp.hyperparameters import Evidence, warn_at_bounds, warn_of_own_bounds
 from mercer.gp.inducing.features import InducingFeatures, with_fixed_parameters
 from mercer.gp.inducing.rows import InducingRows
 from mercer.gp.input_map import InputMap, looks_like_table, reads_table
-from mercer.gp.likelihoods import Likelihood
+from mercer.gp.likelihoods import Likelihood, Tally
 from mercer.gp.variational import Ascent, AscentState, Latent, Passes, Sites, SiteSums
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine, Kernel
@@ -143,27 +142,21 @@ class SparseGP(BaseEstimator, ABC):
         first = rows.first()
         return None if first is None else on_cpu(first.X[:_LOOKED_AT])
 
-    def _warn_of_bounds(
-        self, kernels: list[Any], amplitudes: Array, noise: float = 1.0, standardised: bool = True
+    def _warn_of_search(
+        self, kernels: list[Any], amplitudes: Array, evidence: Evidence, remedy: str, noise: float = 1.0
     ) -> None:
-        """Warn of hyperparameters at their bounds; kernels of processes that are noise do not matter."""
-        if self.optimize:
-            warn_of_own_bounds(float(amplitudes.max()), noise, standardised)
-            warn_at_bounds(self._validate(), [kernels[i] for i in np.flatnonzero(amplitudes > FLAT)])
-
-    def _warn_of_noise(self, amplitudes: Array, evidence: Evidence, alone: bool, remedy: str) -> None:
-        """Warn if noise alone was found, or would have been by the bound of the whole kernel."""
-        if not (self.optimize and (alone or amplitudes.max() <= FLAT)):
+        """Warn of hyperparameters at their bounds, and of noise found instead of the kernel or its rest."""
+        if not self.optimize:
             return
-        kernel = self._validate()
-        own = np.zeros(1 if evidence.fixed_noise else 2)
-        held = replace(evidence, alone=False).held(np.append(own, evidence.kernel.theta))
-        if held > _NEARLY_ALL:
+        kernel, found = self._validate(), np.flatnonzero(amplitudes > evidence.flat)
+        warn_of_own_bounds(float(amplitudes.max()), noise, bool(getattr(self, "normalize_y", True)))
+        warn_at_bounds(kernel, [kernels[i] for i in found])
+        if (found.size and not evidence.alone) or evidence.held > _NEARLY_ALL:
             return
-        what = "the rest of the kernel counts as noise" if alone else "noise alone was found"
+        what = "the rest of the kernel counts as noise" if found.size else "noise alone was found"
         warnings.warn(
-            f"{what}, for the {self.features_.size} features hold only {held:.0%} of the variance of "
-            f"{kernel!r} at the rows; {remedy}",
+            f"{what}, for the {self.features_.size} features hold only {evidence.held:.0%} of the "
+            f"variance of {kernel!r} at the rows; {remedy}",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -396,20 +389,18 @@ class VariationalGP(SparseGP):
         tally = rows.total(self.likelihood.tally, "targets", kept, "targets")
         self.likelihood_ = self.likelihood.fitted(tally)
         self._infer(rows, tally, kept)
-        self._warn_of_fit(tally.rows)
+        self._warn_of_fit(tally)
         return self
 
-    def _warn_of_fit(self, rows: int) -> None:
-        self._warn_of_bounds(self.kernels_, self.amplitudes_)
-        evidence = self._latents[0].sites.evidence(self.features_, self.kernel_, rows)
+    def _warn_of_fit(self, tally: Tally) -> None:
+        evidence = self._latents[0].sites.evidence(self.features_, self.kernel_, tally, self._alone)
         remedy = "raise max_features, or take fewer columns"
-        self._warn_of_noise(self.amplitudes_, evidence, self._alone, remedy)
+        self._warn_of_search(self.kernels_, self.amplitudes_, evidence, remedy)
 
     def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> None:
         """Find the posterior of each process."""
-        tol = self.tol * max(tally.weight, 100.0)
         ascents = [
-            Ascent(self.features_, self.kernel_, bool(self.optimize), tally.rows, tol)
+            Ascent(self.features_, self.kernel_, bool(self.optimize), tally, self.tol)
             for _ in self.likelihood_.offset
         ]
         theta = np.concatenate([[np.log(self.amplitude)], self.kernel_.theta])

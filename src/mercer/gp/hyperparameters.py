@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -26,11 +27,11 @@ Array = NDArray[np.float64]
 #: Ranges of the amplitude and of the noise, both in units of the variance of the targets.
 AMPLITUDES = (1e-6, 1e9)
 NOISES = (1e-7, 1e2)
-#: Processes with a smaller amplitude have found noise alone.
-FLAT = 10 * AMPLITUDES[0]
-#: Where the search begins anew if it found noise alone: amplitudes in units of the noise, and factors of
-#: the kernel's hyperparameters.
-_RATIOS, _FACTORS = (1.0, 1e2, 1e4, 1e6, 1e8), (0.1, 0.3, 1.0, 3.0, 10.0)
+#: Processes with a smaller amplitude, in units of the least, have found noise alone.
+_FLAT = 10.0
+#: Where the search begins anew if it found noise alone: prior variances in units of the noise, and factors
+#: of the kernel's hyperparameters.
+_RATIOS, _FACTORS = (0.1, 10.0, 1e3, 1e5, 1e7), (0.1, 0.3, 1.0, 3.0, 10.0)
 #: How much larger the evidence of features alone must be than that of noise: two hyperparameters that are
 #: fitted to noise gain one on average.
 _SURE = 3.0
@@ -77,10 +78,31 @@ class Evidence:
         """The same with the matrix of sums on the device of another array."""
         return replace(self, bound=self.bound.placed(like))
 
+    @cached_property
+    def _variances(self) -> tuple[float, float]:
+        """Mean prior variances at the rows that features hold and leave out, of the kernel as it is."""
+        prior = Prior.of(1.0, self.kernel, self.features)
+        held = prior.variances @ prior.features.project(self.bound).squared_features
+        left = prior.left(prior.features.project_rest(self.bound, self.rest))
+        return float(held) / self.bound.count, float(left) / self.bound.count
+
+    @property
+    def held(self) -> float:
+        """Part of the prior variance at the rows that the features hold."""
+        held, left = self._variances
+        return held / (held + left)
+
+    @property
+    def flat(self) -> float:
+        """Processes with a smaller amplitude have found noise alone."""
+        return _FLAT * math.exp(self.bounds[0, 0])
+
     @property
     def bounds(self) -> Array:
         """Lower and upper end of each element of theta."""
-        own = [AMPLITUDES] if self.fixed_noise else [AMPLITUDES, NOISES]
+        # Values k(x, x) of a kernel that grows with |x| can be large.
+        least = AMPLITUDES[0] / max(1.0, sum(self._variances))
+        own = [(least, AMPLITUDES[1]), NOISES][: 1 if self.fixed_noise else 2]
         return np.concatenate([np.log(own), self.kernel.bounds.reshape(-1, 2)])
 
     def split(self, theta: Array) -> tuple[float, float, Any]:
@@ -96,12 +118,6 @@ class Evidence:
         prior = Prior.of(amplitude, kernel, self.features, self.alone)
         left = float(prior.left(prior.features.project_rest(self.bound, self.rest)))
         return prior.features.project(self.bound).solve(prior.variances, noise), prior, left
-
-    def held(self, theta: Array) -> float:
-        """Part of the prior variance at the rows that the features hold."""
-        solution, prior, left = self.solve(theta)
-        held = float(prior.variances @ solution.bound.squared_features)
-        return held / (held + left)
 
     def value(self, theta: Array) -> float:
         """The bound."""
@@ -135,7 +151,7 @@ class Evidence:
         noise, provided that it is smaller.
         """
         theta, value = self.maximise(start, restarts, rng, max_iter, insist=False)
-        if theta[0] > math.log(FLAT):
+        if theta[0] > math.log(self.flat):
             return self, theta
         alone = replace(self, alone=True)
         with blas_in_one_thread():
@@ -147,8 +163,7 @@ class Evidence:
         if bound > value:
             return self, again
         solution, _, left = self.solve(found)
-        rows = self.bound.count or self.bound.rank
-        return (alone, found) if left <= solution.noise * rows else (self, theta)
+        return (alone, found) if left <= solution.noise * self.bound.count else (self, theta)
 
     def maximise(
         self,
@@ -179,7 +194,7 @@ class Evidence:
             run(job, [(number,) for number in range(len(starts))], what="hyperparameters")
         best, value = max(results, key=lambda result: result[1])
         with blas_in_one_thread():
-            if insist and best[0] <= math.log(FLAT):
+            if insist and best[0] <= math.log(self.flat):
                 other = max(self._elsewhere(start), key=itemgetter(1))[0]
                 best, value = max((best, value), self._climb(other, max_iter), key=itemgetter(1))
             return self._polished(best, value)
@@ -192,8 +207,9 @@ class Evidence:
         low, high = self.kernel.bounds.reshape(-1, 2).T
         ranges = np.clip(start[len(start) - len(low) :] + np.log(_FACTORS)[:, None], low, high)
         found = []
-        for ratio, of_kernel in itertools.product(_RATIOS, np.unique(ranges, axis=0)):
-            theta = np.append([math.log(ratio), 0.0][: 1 if self.fixed_noise else 2], of_kernel)
+        amplitudes = np.log(_RATIOS) - math.log(sum(self._variances))
+        for amplitude, of_kernel in itertools.product(amplitudes, np.unique(ranges, axis=0)):
+            theta = np.append([amplitude, 0.0][: 1 if self.fixed_noise else 2], of_kernel)
             try:
                 solution, _, left = self.solve(theta)
             except np.linalg.LinAlgError:  # noise below the rounding of so many rows

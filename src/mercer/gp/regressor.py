@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._arrays import count, on_cpu
 from mercer.gp.base import SparseGP
 from mercer.gp.features import HarmonicFeatures
-from mercer.gp.hyperparameters import FLAT, Evidence
+from mercer.gp.hyperparameters import Evidence
 from mercer.gp.inducing import search as inducing_search
 from mercer.gp.inducing.features import with_fixed_parameters
 from mercer.gp.inducing.rows import with_evidence
@@ -211,11 +211,9 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         return self
 
     def _warn_of_fit(self) -> None:
-        amplitudes = np.array([self.amplitude_])
-        self._warn_of_bounds([self.kernel_], amplitudes, self.noise_, bool(self.normalize_y))
         other = ", or use features='inducing'" if isinstance(self.features_, HarmonicFeatures) else ""
-        remedy = f"raise max_features{other}"
-        self._warn_of_noise(amplitudes, self._evidence, self._evidence.alone, remedy)
+        amplitudes, remedy = np.array([self.amplitude_]), f"raise max_features{other}"
+        self._warn_of_search([self.kernel_], amplitudes, self._evidence, remedy, self.noise_)
 
     def _learn_features(self, source: RowSource) -> tuple[Array, Any]:
         """Input scales (or ones) and features, from a sample of the rows."""
@@ -281,7 +279,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self.statistics_ = self.statistics_ + collect(self.features_, rows)
         self._given, self.kernel_ = given, kernel
         # Few rows may have looked like noise alone; from there no step leads back.
-        anew = changed or self.amplitude_ <= FLAT
+        anew = changed or self.amplitude_ <= self._evidence.flat
         self._finish(self._theta() if anew else self.theta_, 0, rows.where)
         self._warn_of_fit()
         return self

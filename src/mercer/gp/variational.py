@@ -15,7 +15,7 @@ from mercer._threads import run
 from mercer.gp.elbo import Bound, Posterior, Prior, Solution
 from mercer.gp.features import Features
 from mercer.gp.hyperparameters import Evidence
-from mercer.gp.likelihoods import Likelihood
+from mercer.gp.likelihoods import Likelihood, Tally
 from mercer.rows import Block, RowSource
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.statistics import add_rows, weights_of
@@ -50,9 +50,9 @@ class Sites:
             (1 - step) * self.rest + step * other.rest,
         )
 
-    def evidence(self, features: Features, kernel: Any, rows: int, alone: bool = False) -> Evidence:
+    def evidence(self, features: Features, kernel: Any, tally: Tally, alone: bool = False) -> Evidence:
         """The bound of the sites, as a function of the hyperparameters of a process."""
-        bound = Bound(self.gram, self.linear[:, None], np.zeros(1), 0.0, rows)
+        bound = Bound(self.gram, self.linear[:, None], np.zeros(1), tally.weight, tally.rows)
         return Evidence(bound, features, self.rest, kernel, fixed_noise=True, alone=alone)
 
 
@@ -89,9 +89,11 @@ class Ascent:
     is known after the next pass; if it fell, the step is halved.
     """
 
-    def __init__(self, features: Features, kernel: Any, optimize: bool, rows: int, tol: float) -> None:
+    def __init__(
+        self, features: Features, kernel: Any, optimize: bool, tally: Tally, tol: float
+    ) -> None:
         self._features, self._kernel, self._optimize = features, kernel, optimize
-        self._rows, self._tol = rows, tol
+        self._tally, self._tol = tally, tol * max(tally.weight, 100.0)
         self._step = 1.0
         self._target: Sites | None = None
         self.moving = True
@@ -151,7 +153,7 @@ class Ascent:
         return self._latent(sites, theta)
 
     def _evidence(self, sites: Sites) -> Evidence:
-        return sites.evidence(self._features, self._kernel, self._rows, self.alone)
+        return sites.evidence(self._features, self._kernel, self._tally, self.alone)
 
     def _latent(self, sites: Sites, theta: Array) -> Latent:
         evidence = self._evidence(sites)
