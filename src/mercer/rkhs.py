@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.preprocessing import KernelCenterer
 
-from mercer._validation import refuse_complex, refuse_rows
+from mercer._validation import is_number, refuse_complex, refuse_rows
 from mercer.exceptions import DegenerateKernelWarning
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels.base import Kernel, has_range
@@ -393,9 +393,15 @@ def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
     >>> degeneracy(np.eye(10) + 1.0) is None
     True
     """
-    whole = np.asarray(K)
-    step = max(1, len(whole) // _LOOKED_AT)
-    part: Array = np.asarray(whole[::step, ::step], dtype=float)
+    if not (is_number(amplitude) and 0 < amplitude < math.inf):
+        raise ValueError(f"amplitude must be a positive number, got {amplitude!r}")
+    return _degeneracy(_gram(K), amplitude)
+
+
+def _degeneracy(K: NDArray[Any], amplitude: float) -> str | None:
+    """See :func:`degeneracy`; for a matrix that needs no checks."""
+    step = max(1, len(K) // _LOOKED_AT)
+    part: Array = np.asarray(K[::step, ::step], dtype=float)
     lengths = np.sqrt(np.maximum(np.diagonal(part), 0))
     keep = np.flatnonzero(lengths > 0)
     if len(keep) < _FEWEST:
@@ -412,9 +418,9 @@ def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
     return None
 
 
-def warn_if_degenerate(K: ArrayLike, kernel: object, amplitude: float = 1.0) -> None:
+def warn_if_degenerate(K: NDArray[Any], kernel: object, amplitude: float = 1.0) -> None:
     """Warn if nothing can be learnt from a training Gram matrix; see :func:`degeneracy`."""
-    found = degeneracy(K, amplitude)
+    found = _degeneracy(K, amplitude)
     if found is not None:
         ranged = has_range(kernel)
         remedy = "choose its range by the data: kernel.scaled_to(X)" if ranged else "use another kernel"

@@ -296,7 +296,9 @@ def test_counts_on_the_simplex() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the Gram matrix:mercer.exceptions.DegenerateKernelWarning")
-@pytest.mark.filterwarnings("ignore:the optimal value found for amplitude", "ignore:noise alone was found")
+@pytest.mark.filterwarnings(
+    "ignore:the optimal value found for amplitude", "ignore:noise alone was found"
+)
 @pytest.mark.parametrize("kernel", [ArcCosine(), Heat(Sphere()), Matern(Sphere(), 2.5)], ids=repr)
 def test_extreme_data(kernel) -> None:
     def fit(X, y):

@@ -145,7 +145,7 @@ class SparseGP(BaseEstimator, ABC):
     def _warn_of_search(
         self, kernels: list[Any], amplitudes: Array, evidence: Evidence, remedy: str, noise: float = 1.0
     ) -> None:
-        """Warn of hyperparameters at their bounds, and of noise found instead of the kernel or its rest."""
+        """Warn of hyperparameters at their bounds, and of noise found in place of the kernel."""
         if not self.optimize:
             return
         kernel, found = self._validate(), np.flatnonzero(amplitudes > evidence.flat)
@@ -155,8 +155,8 @@ class SparseGP(BaseEstimator, ABC):
             return
         what = "the rest of the kernel counts as noise" if found.size else "noise alone was found"
         warnings.warn(
-            f"{what}, for the {self.features_.size} features hold only {evidence.held:.0%} of the "
-            f"variance of {kernel!r} at the rows; {remedy}",
+            f"{what}: the {self.features_.size} features hold only {evidence.held:.0%} of the variance "
+            f"of {kernel!r} at the rows; {remedy}",
             ConvergenceWarning,
             stacklevel=4,
         )

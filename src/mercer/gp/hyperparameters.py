@@ -29,11 +29,11 @@ AMPLITUDES = (1e-6, 1e9)
 NOISES = (1e-7, 1e2)
 #: Processes with a smaller amplitude, in units of the least, have found noise alone.
 _FLAT = 10.0
-#: Where the search begins anew if it found noise alone: prior variances in units of the noise, and factors
-#: of the kernel's hyperparameters.
+#: Where the search begins anew if it found noise alone: prior variances in units of the noise, and
+#: factors of the kernel's hyperparameters.
 _RATIOS, _FACTORS = (0.1, 10.0, 1e3, 1e5, 1e7), (0.1, 0.3, 1.0, 3.0, 10.0)
-#: How much larger the evidence of features alone must be than that of noise: two hyperparameters that are
-#: fitted to noise gain one on average.
+#: How much larger the evidence of features alone must be than that of noise: two hyperparameters that
+#: are fitted to noise gain one on average.
 _SURE = 3.0
 #: How far restarts stray from the start, as a factor.
 _STRAY = 10.0

@@ -82,7 +82,6 @@ def _log_smooth(n: int, s: float, rate: float, level: Array) -> Array:
 
 def _log_gamma_ratio(a: Array, m: int) -> Array:
     """``log Gamma(a + m) - log Gamma(a)`` of large a, the difference of two of Stirling's series."""
-
     here, beyond = 1 / a, 1 / (a + m)
     leading: Array = m * np.log(a + m) + (a - 0.5) * np.log1p(m / a) - m
     return leading + (beyond - here) / 12 - (beyond**3 - here**3) / 360
