@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -40,6 +41,8 @@ Array = NDArray[np.float64]
 _LOOKED_AT = 200
 #: Part of the prior variance from which on features miss nothing that there is to find.
 _NEARLY_ALL = 0.95
+#: Numbers of sparse rows that are made dense at a time.
+_NUMBERS = 2**24
 #: Most dimensions for which the usual features are made to hold all linear functions.
 _LINEAR = 2000
 #: What checkpoints hold beside numbers, text and arrays.
@@ -257,10 +260,14 @@ class SparseGP(BaseEstimator, ABC):
 
     def _points(self, X: Any) -> Any:
         """Rows to predict at, checked and mapped."""
+        return self.features_.check(self._columns(X))
+
+    def _columns(self, X: Any) -> Any:
+        """Rows to predict at with the columns of the training rows, in double precision."""
         check_is_fitted(self)
         refuse_complex(X, "X")
         points = self._column_check(reset=False).points(X)
-        return self.features_.check(points if self._opaque else as_floats(points))
+        return points if self._opaque else as_floats(points)
 
     def _apply(self, method: str, X: Any, *outputs: tuple[Any, ...], **options: Any) -> Any:
         """A method at the rows of X, by the source of such rows; see :meth:`RowSource.apply`."""
@@ -269,12 +276,27 @@ class SparseGP(BaseEstimator, ABC):
         return source_for(X).apply(check, method, X, outputs, **options)
 
     def _moments(
-        self, rows: Any, posteriors: list[tuple[Solution, Prior]], variances: bool = True
+        self, X: Any, posteriors: list[tuple[Solution, Prior]], variances: bool = True
     ) -> tuple[Array, Array]:
-        """Means (all outputs of all posteriors) and variances (one of each) at rows, tile by tile.
+        """Means (all outputs of all posteriors) and variances (one of each) at rows.
 
         Without ``variances`` these are left empty.
         """
+        X = self._columns(X)
+        # Sparse rows of a table become dense, a block at a time.
+        height = max(1, _NUMBERS // X.shape[1]) if sparse.issparse(X) else count(X)
+        found = []
+        for start in range(0, count(X), height):
+            name = f"X of the rows from {start} on" if start else "X"
+            rows = self.features_.check(taken(X, slice(start, start + height)), name)
+            found.append(self._moments_at(rows, posteriors, variances))
+        mean, variance = zip(*found, strict=True)
+        return np.concatenate(mean), np.concatenate(variance)
+
+    def _moments_at(
+        self, rows: Any, posteriors: list[tuple[Solution, Prior]], variances: bool
+    ) -> tuple[Array, Array]:
+        """The same at checked rows, tile by tile."""
         ends = np.cumsum([0, *(posterior.mean.shape[1] for posterior, _ in posteriors)])
         m = count(rows)
         mean, variance = np.empty((m, ends[-1])), np.empty((m, len(posteriors)))
@@ -428,8 +450,7 @@ class VariationalGP(SparseGP):
 
     def _latent_moments(self, X: Any) -> tuple[Array, Array]:
         """Means and variances of the processes at rows, offset included."""
-        rows = self._points(X)
-        mean, variance = self._moments(rows, [(z.posterior, z.prior) for z in self._latents])
+        mean, variance = self._moments(X, [(z.posterior, z.prior) for z in self._latents])
         return mean + self.likelihood_.offset, variance
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

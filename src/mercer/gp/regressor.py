@@ -385,8 +385,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         return self._apply("_predict", X, *[mean] * (1 + return_std), **options)
 
     def _predict(self, X: Any, return_std: bool, include_noise: bool) -> Any:
-        rows = self._points(X)
-        mean, variance = self._moments(rows, [(self._posterior, self._prior)], return_std)
+        mean, variance = self._moments(X, [(self._posterior, self._prior)], return_std)
         if not return_std:
             return self._in_units(mean)
         std = np.sqrt(variance + self.noise_ * include_noise) * self._scale_y
