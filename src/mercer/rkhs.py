@@ -374,7 +374,7 @@ def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
     """Describe a Gram matrix that is nearly constant or nearly the identity; None if it is neither.
 
     K is nearly constant if normalised values differ from 1 by less than 1e-3 on average and the total
-    variance is below 1e-3 too (a linear kernel separates nearly parallel rows).  K is nearly the identity
+    variance is below 1e-3 too (a linear kernel separates parallel rows).  K is nearly the identity
     if for half of the points no other, unequal one is more similar than 1e-2.  About 400 are tested.
 
     Parameters
