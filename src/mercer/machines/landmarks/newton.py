@@ -63,10 +63,8 @@ class NewtonSolution:
     @property
     def gaps(self) -> Array:
         """Relative duality gap in the span of the features, of each output."""
-        dual = self.dual
-        step = np.minimum(1.0, 0.5 * dual.linear / np.maximum(dual.square, 1e-300))
-        lower = step * dual.linear - step**2 * dual.square
-        return (dual.reached - lower) / np.maximum(dual.reached, 1e-300)
+        reached = self.dual.reached
+        return (reached - self.dual.bound()) / np.maximum(reached, 1e-300)
 
 
 def minimise(

@@ -100,7 +100,7 @@ class RidgeSums:
         """
         values, vectors, linear = self._decomposition
         # Rows that are (nearly) all equal differ by rounding, which must not be taken for a scale.
-        common = self.rows * float(self.means[0] @ self.means[0])
+        common = (self.rows + 1) * float(self.means[0] @ self.means[0])
         top = max(float(values[-1]), _EPS**0.5 * common, _TINY)
         phi, y = (phi - self.means[0]) @ vectors, y - self.means[1]
         w = w if 2 * w.sum() <= self.rows else np.zeros_like(w)
