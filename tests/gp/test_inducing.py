@@ -295,7 +295,9 @@ def test_dask_and_checkpoints(tmp_path, monkeypatch) -> None:
 
 
 # Some versions of the checks begin with few rows.
-@pytest.mark.filterwarnings("ignore:the first rows have only:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore:the first rows have only:UserWarning", "ignore:noise alone was found"
+)
 def test_works_as_a_scikit_learn_estimator() -> None:
     check_estimator(SphericalGPRegressor(features="inducing", max_features=15), on_skip=None)
 
