@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.preprocessing import KernelCenterer
 
-from mercer._validation import refuse_complex, refuse_rows
+from mercer._validation import is_number, refuse_complex, refuse_rows
 from mercer.exceptions import DegenerateKernelWarning
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels.base import Kernel, has_range
@@ -25,8 +25,7 @@ from mercer.kernels.base import Kernel, has_range
 Array = NDArray[np.float64]
 #: Least difference from 1, and least similarity of neighbours, of a matrix that is not degenerate.
 _NEARLY_CONSTANT, _NEARLY_IDENTITY = 1e-3, 1e-2
-#: Size of the sample for that test, least number of points, tolerance for equal points, and the share of
-#: pairs from which on these are common.
+#: Size of the sample for that test, least number of points, tolerance and common share of equal ones.
 _LOOKED_AT, _FEWEST, _EQUAL, _OFTEN_EQUAL = 400, 4, 1e-12, 0.1
 #: Coefficients, or sums over a matrix, below this part of the largest are rounding errors.
 _NO_PART = 1e-12
@@ -375,10 +374,8 @@ def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
     """Describe a Gram matrix that is nearly constant or nearly the identity; None if it is neither.
 
     K is nearly constant if normalised values differ from 1 by less than 1e-3 on average and the total
-    variance is below 1e-3 too; rows far from the origin are nearly parallel, but a linear kernel can
-    still separate them.  K is nearly the identity if for half of the points the similarity to the
-    nearest other point is below 1e-2, not counting equal points, and these are rare: less than a tenth
-    of all pairs, unlike rows of labels.  About 400 points are tested.
+    variance is below 1e-3 too (a linear kernel separates parallel rows).  K is nearly the identity
+    if for half of about 400 points no unequal one is more similar than 1e-2, and equal ones are rare.
 
     Parameters
     ----------
@@ -392,15 +389,18 @@ def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
     >>> from mercer.rkhs import degeneracy
     >>> degeneracy(np.eye(10))
     'nearly the identity: every point is similar to itself alone'
-    >>> degeneracy(np.eye(10) + 1.0) is None
-    True
     """
-    whole = np.asarray(K)
-    step = max(1, len(whole) // _LOOKED_AT)
-    part: Array = np.asarray(whole[::step, ::step], dtype=float)
+    if not (is_number(amplitude) and 0 < amplitude < math.inf):
+        raise ValueError(f"amplitude must be a positive number, got {amplitude!r}")
+    return _degeneracy(_gram(K), amplitude)
+
+
+def _degeneracy(K: NDArray[Any], amplitude: float) -> str | None:
+    """See :func:`degeneracy`; for a matrix that needs no checks."""
+    step = max(1, len(K) // _LOOKED_AT)
+    part: Array = np.asarray(K[::step, ::step], dtype=float)
     lengths = np.sqrt(np.maximum(np.diagonal(part), 0))
-    keep = np.flatnonzero(lengths > 0)
-    if len(keep) < _FEWEST:
+    if len(keep := np.flatnonzero(lengths > 0)) < _FEWEST:
         return None
     part, lengths = part[np.ix_(keep, keep)], lengths[keep]
     small = amplitude * float((lengths**2).mean() - part.mean()) < _NEARLY_CONSTANT
@@ -408,17 +408,15 @@ def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
     others = ~np.eye(len(part), dtype=bool)
     if small and float(np.abs(1 - part[others]).mean()) < _NEARLY_CONSTANT:
         return "nearly constant: all points look alike to the kernel"
-    equal = part >= 1 - _EQUAL
-    nearest = np.where(others & ~equal, np.abs(part), 0).max(axis=1)
-    if float(np.median(nearest)) < _NEARLY_IDENTITY and float(equal[others].mean()) < _OFTEN_EQUAL:
+    nearest = np.where(others & (part < 1 - _EQUAL), np.abs(part), 0).max(axis=1)
+    if np.median(nearest) < _NEARLY_IDENTITY and np.mean(part[others] >= 1 - _EQUAL) < _OFTEN_EQUAL:
         return "nearly the identity: every point is similar to itself alone"
     return None
 
 
-def warn_if_degenerate(K: ArrayLike, kernel: object, amplitude: float = 1.0) -> None:
+def warn_if_degenerate(K: NDArray[Any], kernel: object, amplitude: float = 1.0) -> None:
     """Warn if nothing can be learnt from a training Gram matrix; see :func:`degeneracy`."""
-    found = degeneracy(K, amplitude)
-    if found is not None:
+    if (found := _degeneracy(K, amplitude)) is not None:
         ranged = has_range(kernel)
         remedy = "choose its range by the data: kernel.scaled_to(X)" if ranged else "use another kernel"
         warnings.warn(
@@ -434,8 +432,7 @@ def _alignment(K: Array, y: ArrayLike) -> float:
     if labels.shape != (len(K),):
         raise ValueError(f"y has shape {labels.shape}, K has {len(K)} rows")
     alike = np.multiply if labels.dtype.kind == "f" else np.equal
-    target = alike.outer(labels, labels).astype(float)
-    first, second = center(K), center(target)
+    first, second = center(K), center(alike.outer(labels, labels).astype(float))
     scale = np.linalg.norm(first) * np.linalg.norm(second)
     return float((first * second).sum() / scale) if scale > 0 else 0.0
 

@@ -20,7 +20,7 @@ from mercer.machines.landmarks import features as landmark_features
 from mercer.rows import Block, arrays
 from mercer.rows.draws import Draws
 from mercer.rows.statistics import Statistics
-from mercer.spaces import Categories, ProductSpace, Simplex, Sphere, Torus
+from mercer.spaces import Categories, Hyperbolic, ProductSpace, Simplex, Sphere, Torus
 from tests.helpers.catalogue import KERNELS
 
 
@@ -414,6 +414,14 @@ def test_bad_input_is_named() -> None:
         model.fit([(X, Y, np.zeros(200))])
     with pytest.raises(ValueError, match="grade must be"):
         model.fit(X, Y).certify(X, Y, grade="safe")
+
+
+def test_similarities_that_cannot_be_reached_are_named() -> None:
+    P = np.random.default_rng(0).normal(size=(60, 5)) + 1e-3
+    P *= 0.9 / np.linalg.norm(P, axis=1, keepdims=True)
+    kernel = Heat(Hyperbolic("ball"))  # which has no time before it is scaled
+    with pytest.raises(ValueError, match=r"similarity 0\.5 cannot be reached.*in between, such as 0"):
+        LandmarkRegressor(kernel, n_landmarks=20, scale=0.5).fit(P, P[:, 0])
 
 
 def test_kernels_that_learn_from_targets() -> None:

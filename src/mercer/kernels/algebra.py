@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -112,15 +113,12 @@ def _finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
 
 def _multiple(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any, plus: Any = None) -> Any:
     """A number times a kernel of any kind, which is a part of the whole, plus a matrix."""
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            K = _adapted(kernel).multiple(factor, X, Y, plus)
-            # Threads and compiled loops multiply without a word.
-            finite = factor <= 1 or bool(array_namespace(K).all(finite_rows(K)))
+    with np.errstate(over="ignore", invalid="ignore"), suppress(FloatingPointError):  # of a sum
+        K = _adapted(kernel).multiple(factor, X, Y, plus)
+        # Threads and compiled loops multiply without a word.
+        finite = factor <= 1 or bool(array_namespace(K).all(finite_rows(K)))
         if finite and (plus is None or not has_overflowed(K)):
             return K
-    except FloatingPointError:  # of a sum
-        pass
     raise ValueError(_OVERFLOW.format(whole))
 
 
@@ -339,8 +337,7 @@ class Product(_Pair):
             return _multiple(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y, plus)
         check_room(X, Y, matrices=3)
         K1, K2 = _adapted(self.k1)(X, Y), _adapted(self.k2)(X, Y)
-        K = _finite(self, lambda: K1 * K2)
-        K = K if factor == 1 else _finite(self, lambda: K * factor)
+        K = _finite(self, lambda: K1 * K2 if factor == 1 else K1 * K2 * factor)
         return K if plus is None else _finite(self, lambda: engine_for(plus).added(plus, K))
 
     def _split(self) -> tuple[list[Constant], sk.Kernel]:

@@ -24,8 +24,8 @@ _WORDS = {
 }
 #: In place of them, where the bound is that no objective is negative.
 _NOTHING = {
-    "safe": "sums over rows do not tell what more landmarks would improve; certify takes a closer look",
-    "sampled": "these landmarks are too few to tell what more would improve; raise n_landmarks or alpha",
+    "safe": "no bound from the sums over rows alone; certify(X, y) computes one",
+    "sampled": "no bound with so few landmarks; raise n_landmarks or alpha",
 }
 
 

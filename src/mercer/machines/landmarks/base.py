@@ -20,6 +20,7 @@ from mercer._arrays import on_cpu
 from mercer._validation import check_labels, check_positive, is_whole, refuse_complex
 from mercer.exceptions import IndefiniteKernelWarning
 from mercer.kernels.base import Kernel
+from mercer.kernels.scale import Unreachable
 from mercer.machines.certificate import NO_CERTIFICATE, Certificate, DualObjective, SampledSum
 from mercer.machines.landmarks.features import (
     LandmarkFeatures,
@@ -176,7 +177,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         return open_rows(X, y, weight, self._column_check(reset, **self._target_options))
 
     def _collect(self, rows: RowSource, kept: Checkpoint, targets: Callable[[Block], Array]) -> Sample:
-        """Choose landmarks and sum up the rows; with "auto" until twice as many do not pay.
+        """Choose landmarks and sum up the rows; with "auto" until doubling their number no longer pays.
 
         Returns the sample from which landmarks were chosen.
         """
@@ -214,7 +215,7 @@ class LandmarkMachine(BaseEstimator, ABC):
         most, F = max(_PER_LANDMARK * size, _LEAST), None
         sample = rows.sample(seed, most)
         if not len(sample.y) or (sample.weight is not None and not sample.weight.any()):
-            raise ValueError("there are no rows of positive weight; give rows that count")
+            raise ValueError("there are no rows of positive weight; give some rows a positive weight")
         sample = replace(sample, X=sample.X if self._opaque else on_cpu(sample.X))
         y = sample.y[:, 0] if sample.y.ndim == 2 and sample.y.shape[1] == 1 else sample.y
         try:
@@ -223,6 +224,8 @@ class LandmarkMachine(BaseEstimator, ABC):
                 rng = np.random.default_rng(seed)
                 F, pivots = choose_landmarks(kernel, sample, size, rng)
                 kept.keep("landmarks", (pivots, F[pivots]))
+        except Unreachable:
+            raise
         except ValueError:
             if isinstance(self.kernel, Kernel) and not _learns(self.kernel, sample.X, y):
                 for block in rows.blocks():  # one of them names the row as it was given

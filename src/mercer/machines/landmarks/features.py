@@ -142,7 +142,7 @@ class Sample:
     phi : array of shape (m, M)
         Their features.
     complete : bool
-        Whether there are no others that count.
+        Whether there are no other rows of positive weight.
     """
 
     block: Block

@@ -13,8 +13,8 @@ from mercer.machines.certificate import DualObjective
 from mercer.machines.landmarks.losses import LENGTHS, LossSums, MarginLoss, loss_slopes, loss_sums
 from mercer.machines.program import Array
 
-#: A hinge that is not sharp enough is made so by this factor once a step promises less than this part
-#: of what its smoothing costs: near the path of minima full steps succeed.
+#: A hinge is sharpened by this factor once a step promises less than this part of what its smoothing
+#: costs: near the path of minima full steps succeed.
 _SHARPER, _NEAR_PATH = 0.5, 0.1
 #: A step is too long where the objective rises at its end by more than this part of its first slope.
 _FLAT = 0.5
