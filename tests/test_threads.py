@@ -107,7 +107,7 @@ else:
 """
 
 
-#: Helpers leave the processor of the thread that calls them alone, as far as the system lets them.
+#: Helpers wake up beside the processor of the thread that calls them, and then are free to move.
 APART = """
 import os
 import threading
@@ -116,32 +116,40 @@ from mercer import _threads
 from mercer._threads import run
 
 def helper_of_a_run():
-    met, seen = threading.Barrier(2, timeout=10), []
-    run(lambda k: seen.append((met.wait(), threading.get_native_id())), [(0,), (1,)])
-    (helper,) = {number for _, number in seen} - {threading.get_native_id()}
-    return helper
+    met, seen = threading.Barrier(2, timeout=10), {}
 
-helper = helper_of_a_run()
-assert _threads._pool(2).numbers == [helper]
+    def job(k):
+        seen[threading.get_native_id()] = _threads._processors()
+        met.wait()
+
+    run(job, [(0,), (1,)])
+    own = seen.pop(threading.get_native_id())
+    assert list(seen.values()) == [own]  # while they work
+    return list(seen)
+
+helpers = helper_of_a_run()
+assert _threads._pool(2).numbers == helpers
 if hasattr(os, "sched_setaffinity"):
-    processors = os.sched_getaffinity(0)
-    assert helper_of_a_run() == helper
-    left = os.sched_getaffinity(helper)
-    assert left < processors if len(processors) > 1 else left == processors
-    assert len(left) >= len(processors) - 1
-    # Where there is one processor, or no permission, all goes on as it is.
-    os.sched_setaffinity(0, {min(processors)})
-    assert helper_of_a_run() == helper
-    assert os.sched_getaffinity(helper) == left
-    os.sched_setaffinity(0, processors)
+    processors, told, tell = os.sched_getaffinity(0), [], os.sched_setaffinity
+    os.sched_setaffinity = lambda *pair: (told.append(pair), tell(*pair))
+    assert helper_of_a_run() == helpers
+    (number, apart), (itself, free) = told
+    assert [number, itself, free] == [*helpers, 0, processors]
+    assert len(apart) == max(1, len(processors) - 1) and apart <= processors
+    # A thread that may use one processor alone has helpers on no other.
+    for processor in processors:
+        tell(0, {processor})
+        assert helper_of_a_run() == helpers
+    tell(0, processors)
+    assert helper_of_a_run() == helpers
 
     def refused(*_):
         raise PermissionError
 
     os.sched_setaffinity = refused
-    assert helper_of_a_run() == helper
-    del os.sched_setaffinity  # as on other systems
-    assert helper_of_a_run() == helper
+    assert helper_of_a_run() == helpers
+    del os.sched_setaffinity, os.sched_getaffinity  # as on other systems
+    assert helper_of_a_run() == helpers
 """
 
 

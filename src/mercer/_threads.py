@@ -59,11 +59,7 @@ def run(
             except BaseException as error:
                 results.put(error)
 
-        helpers: list[Future[None]] = []
-        pool = _pool(threads)
-        pool.make_way()
-        with suppress(RuntimeError):  # while Python shuts down no thread can be started
-            helpers.extend(pool.submit(work) for _ in range(min(threads, len(tasks)) - 1))
+        helpers = _pool(threads).helpers(work, min(threads, len(tasks)) - 1)
         try:
             for _ in tasks:
                 for task in islice(left, 1):  # this thread lends a hand while there is something to do
@@ -89,19 +85,43 @@ class _Pool(ThreadPoolExecutor):
         self.numbers: list[int] = []
         super().__init__(helpers, initializer=lambda: self.numbers.append(threading.get_native_id()))
 
-    def make_way(self) -> None:
-        """Keep the helpers off the processor that this thread runs on, where the system can be told.
+    def helpers(self, work: Callable[[], None], number: int) -> list[Future[None]]:
+        """Let threads work, as many as can be had.
 
         An idle processor of a virtual machine often looks busy: the system then wakes a helper beside
-        the thread that calls it, and the two take turns for some milliseconds.
+        the thread that calls it, and the two take turns for some milliseconds.  So helpers wake up on
+        other processors, and from then on the system may move them to wherever there is room.
         """
-        tell = getattr(ctypes.pythonapi, "sched_getcpu", None)
-        if tell is None or not hasattr(os, "sched_setaffinity"):
-            return
-        others = os.sched_getaffinity(0) - {tell()}
-        with suppress(OSError):
-            for number in self.numbers if others else []:
-                os.sched_setaffinity(number, others)
+        processors = _processors()
+        for helper in self.numbers:
+            _allow(helper, processors - _here() or processors)
+
+        def begin() -> None:
+            _allow(0, processors)
+            work()
+
+        begun: list[Future[None]] = []
+        with suppress(RuntimeError):  # while Python shuts down no thread can be started
+            begun.extend(self.submit(begin) for _ in range(number))
+        return begun
+
+
+def _processors() -> set[int]:
+    """Those that this thread may use, where the system tells."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+
+def _here() -> set[int]:
+    """The processor that this thread runs on, where the system tells."""
+    tell = getattr(ctypes.pythonapi, "sched_getcpu", None)
+    return set() if tell is None else {tell()}
+
+
+def _allow(thread: int, processors: set[int]) -> None:
+    """Let a thread, this one if its number is 0, use some processors, where that is possible."""
+    with suppress(OSError):
+        if processors:
+            os.sched_setaffinity(thread, processors)
 
 
 @cache
