@@ -264,13 +264,16 @@ class Sum(_Pair):
         # Both terms and the sum, and the derivatives of both twice.
         check_room(X, Y, matrices=3 + 2 * len(self.theta) * eval_gradient)
         if not eval_gradient:
-            K1, K2 = _adapted(self.k1)(X, Y), _adapted(self.k2)(X, Y)
-            if not isinstance(self.k1, Kernel):  # which may keep its matrix
-                return _finite(self, lambda: K1 + K2)
+            K1, K2 = _adapted(self.k1).multiple(1.0, X, Y), _adapted(self.k2)(X, Y)
             return _finite(self, lambda: engine_for(K1).added(K1, K2))
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
         return _finite(self, lambda: (K1 + K2, np.concatenate([G1, G2], axis=2)))
+
+    def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
+        """See :class:`Kernel`; the sum is multiplied in place."""
+        K = self(X, Y)
+        return K if factor == 1 else engine_for(K).multiplied(K, factor)
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """See :class:`Kernel`; those of both kernels."""
@@ -301,8 +304,7 @@ class Product(_Pair):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         if not eval_gradient:
-            K = self._in_one_pass(X, Y)
-            return self.multiple(1.0, X, Y) if K is None else K
+            return self.multiple(1.0, X, Y)
         # Both factors and the product; derivatives are also multiplied by the other factor.
         check_room(X, Y, matrices=3 + 3 * len(self.theta))
         constants, kernel = self._split()
@@ -327,12 +329,13 @@ class Product(_Pair):
 
     def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
         """See :class:`Kernel`; a kernel times a number is a multiple too."""
-        constants, kernel = self._split()
-        if constants and all(isinstance(constant.value, numbers.Real) for constant in constants):
-            return _multiple(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y)
-        check_room(X, Y, matrices=3)
-        K1, K2 = _adapted(self.k1)(X, Y), _adapted(self.k2)(X, Y)
-        K = _finite(self, lambda: K1 * K2)
+        K, (constants, kernel) = self._in_one_pass(X, Y), self._split()
+        if K is None:
+            if constants and all(isinstance(constant.value, numbers.Real) for constant in constants):
+                return _multiple(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y)
+            check_room(X, Y, matrices=3)
+            K1, K2 = _adapted(self.k1)(X, Y), _adapted(self.k2)(X, Y)
+            K = _finite(self, lambda: K1 * K2)
         return K if factor == 1 else _finite(self, lambda: K * factor)
 
     def _split(self) -> tuple[list[Constant], sk.Kernel]:

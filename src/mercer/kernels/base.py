@@ -67,6 +67,8 @@ class Kernel(sk.Kernel):
     def multiple(self, factor: float, X: Any, Y: Any = None) -> Any:
         """``factor * k(X, Y)``, in one pass over the matrix where the kernel has a way.
 
+        The matrix is new even if the factor is 1, whatever the kernel keeps: it may be overwritten.
+
         Examples
         --------
         >>> from mercer.kernels import Linear

@@ -205,7 +205,7 @@ class On(Kernel):
         P, Q = self._pair(X, Y)
         factor *= self._factor
         with self._named_in_errors():
-            return self.kernel(P, Q) if factor == 1 else self.kernel.multiple(factor, P, Q)
+            return self.kernel.multiple(factor, P, Q)
 
     def diag(self, X: Any) -> Any:
         self.validate()
