@@ -107,49 +107,56 @@ else:
 """
 
 
-#: Helpers wake up beside the processor of the thread that calls them, and then are free to move.
+#: Helpers begin on other processors than the thread that calls them, and are then free to move.
 APART = """
 import os
 import threading
+import time
 import numpy
 from mercer import _threads
 from mercer._threads import run
 
-def helper_of_a_run():
+def processors_of_a_run(tasks=2, seconds=0.0):
     met, seen = threading.Barrier(2, timeout=10), {}
 
     def job(k):
-        seen[threading.get_native_id()] = _threads._processors()
+        seen.setdefault(threading.get_native_id(), []).append(_threads._processors())
         met.wait()
+        time.sleep(seconds)
 
-    run(job, [(0,), (1,)])
+    run(job, [(k,) for k in range(tasks)])
     own = seen.pop(threading.get_native_id())
-    assert list(seen.values()) == [own]  # while they work
-    return list(seen)
+    assert _threads._pool(2).numbers == list(seen)
+    return own, *seen.values()
 
-helpers = helper_of_a_run()
-assert _threads._pool(2).numbers == helpers
+def is_free(own, others):
+    return own == others and len(own) == 1
+
+processors_of_a_run()
 if hasattr(os, "sched_setaffinity"):
-    processors, told, tell = os.sched_getaffinity(0), [], os.sched_setaffinity
-    os.sched_setaffinity = lambda *pair: (told.append(pair), tell(*pair))
-    assert helper_of_a_run() == helpers
-    (number, apart), (itself, free) = told
-    assert [number, itself, free] == [*helpers, 0, processors]
-    assert len(apart) == max(1, len(processors) - 1) and apart <= processors
+    processors, (helper,) = os.sched_getaffinity(0), _threads._pool(2).numbers
+    assert is_free(*processors_of_a_run())
+    own, others = processors_of_a_run(tasks=4)  # short ones
+    assert own == 2 * [processors] and others[0] == others[1] <= processors
+    assert len(others[0]) == max(1, len(processors) - 1)
+    assert os.sched_getaffinity(helper) == processors
+    own, others = processors_of_a_run(tasks=6, seconds=0.006)
+    assert own == 3 * [processors] == [processors, *others[1:]]
     # A thread that may use one processor alone has helpers on no other.
     for processor in processors:
-        tell(0, {processor})
-        assert helper_of_a_run() == helpers
-    tell(0, processors)
-    assert helper_of_a_run() == helpers
+        os.sched_setaffinity(0, {processor})
+        assert is_free(*processors_of_a_run())
+        assert os.sched_getaffinity(helper) == {processor}
+    os.sched_setaffinity(0, processors)
+    assert is_free(*processors_of_a_run())
 
     def refused(*_):
         raise PermissionError
 
     os.sched_setaffinity = refused
-    assert helper_of_a_run() == helpers
+    assert is_free(*processors_of_a_run())
     del os.sched_setaffinity, os.sched_getaffinity  # as on other systems
-    assert helper_of_a_run() == helpers
+    assert is_free(*processors_of_a_run())
 """
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -197,6 +196,12 @@ class Tiles:
     profile: Profile
     options: GramOptions = PLAIN
     height: int | None = None
+    #: Writes values at once, without invariants, if there is such a way.
+    in_one_pass: Write | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Once, and not in threads that would wait for one another.
+        object.__setattr__(self, "in_one_pass", self._in_one_pass())
 
     @property
     def places(self) -> list[Place]:
@@ -230,8 +235,8 @@ class Tiles:
     def _evaluate(self, rows: slice, columns: slice, tile: NDArray[Any], spared: bool) -> None:
         """Write values of the profile, of short rows in one pass; a diagonal may be spared."""
         source, profile = self.source, self.profile
-        if self._in_one_pass is not None:
-            self._in_one_pass(rows, columns, tile)
+        if self.in_one_pass is not None:
+            self.in_one_pass(rows, columns, tile)
             return
         tabulated = isinstance(profile, TableProfile)
         # Invariants of their own stay in cache, unlike the result.
@@ -248,7 +253,6 @@ class Tiles:
             i, j = end.places(invariants)
             tile[i, j] = end.values_at(source.separations(rows.start + i, columns.start + j, end.sign))
 
-    @cached_property
     def _in_one_pass(self) -> Write | None:
         """Products and one polynomial of them at a time, if rows are short and there is one."""
         source, profile = self.source, self.profile
@@ -265,7 +269,7 @@ class Tiles:
 
         return write
 
-    @cached_property
+    @property
     def _steep_ends(self) -> list[SteepEnd]:
         """Ends of the profile where invariants are too coarse, if there are rows to compare."""
         if not isinstance(self.profile, TableProfile) or self.source.operands is None:
