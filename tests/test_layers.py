@@ -56,6 +56,8 @@ LAZY = {
     "flint": "0.02 s, for the few profiles that need exact sums",
     "matplotlib": "0.2 s, for figures only",
     "rich": "0.1 s, for bars that seldom appear",
+    "sklearn.linear_model": "0.02 s, for the weights of kernels only",
+    "sklearn.svm": "as sklearn.linear_model",
     "skops": "seconds, for models on disk only",
     "mercer.kernels.algebra": "sums of kernels are kernels, and kernels add up to sums",
 }

@@ -25,6 +25,12 @@ def test_files_are_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 500
 
 
+def test_packages_with_many_modules_have_subpackages() -> None:
+    for package in {path.parent for path in PACKAGE.rglob("*.py")}:
+        modules = [path for path in package.glob("*.py") if path.name != "__init__.py"]
+        assert len(modules) <= 16 or any(package.glob("*/__init__.py")), package
+
+
 def loaded_by(statement: str) -> set[str]:
     code = f"import sys; {statement}; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -64,7 +64,8 @@ def test_classes_that_the_part_does_not_have(digits) -> None:
     np.testing.assert_array_equal(model.predict(K), alone.predict(K[:, train]))
 
 
-def test_a_path_can_be_stopped(digits) -> None:
+def test_a_path_can_be_stopped(digits, monkeypatch) -> None:
+    monkeypatch.setattr(solver, "_PATIENCE", 1)  # programs that end at once need not be stopped
     asked = []
     models = SVC(tol=1e-9).fit_path(*digits, np.arange(300), SETTINGS, lambda: asked.append(1) or True)
     assert len(asked) >= len(SETTINGS)
@@ -83,6 +84,13 @@ def test_machines_that_a_stopped_path_did_not_reach_say_so(digits, monkeypatch) 
 def test_a_setting_that_is_refused(digits) -> None:
     with pytest.raises(ValueError, match="C must be a positive number"):
         SVC().fit_path(*digits, np.arange(300), [{"C": 1.0}, {"C": -1.0}])
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])
+def test_small_programs_of_a_path_are_solved_to_rounding(digits, C) -> None:
+    train = np.arange(60)
+    for model in SVC(tol=1e-3).fit_path(*digits, train, [{"C": C}, {"C": 2 * C}]):
+        assert model.dual_gap_ < 1e-12
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])

@@ -77,7 +77,7 @@ def test_parts_of_a_table_that_drive_it() -> None:
     found = drivers(result)
     assert found is not None
     assert [bar.name for bar in found.blocks] == ["0, 1", "2"]
-    assert "to which the model was fitted" in render(result, "parts")
+    assert "which the model was fitted to" in render(result, "parts")
 
 
 def test_parts_that_do_not_matter_have_no_features() -> None:

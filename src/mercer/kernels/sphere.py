@@ -21,8 +21,8 @@ from mercer.spaces import Euclidean, Sphere, SphericalSpace
 from mercer.spaces.base import product_sums
 from mercer.spaces.realisations.eigenmaps import HarmonicMap
 from mercer.spaces.spherical import LevelWeights
-from mercer.special import arccosine_levels, heat_expansion, zonal
-from mercer.special.funk_hecke import funk_hecke
+from mercer.special import heat_expansion, zonal
+from mercer.special.funk_hecke import arccosine_weights, funk_hecke
 
 
 @dataclass(eq=False, repr=False)
@@ -132,7 +132,7 @@ class ArcCosine(RadialKernel):
         self.validate()
         numbers = np.asarray(levels, dtype=int)
         if self.depth == 1:
-            weights = arccosine_levels.of_unit(self.order, n, numbers)
+            weights = arccosine_weights(self.order, n, numbers)
         else:
             weights = funk_hecke(self._shape, n, int(numbers.max()) + 1).nonnegative(n)[numbers]
         counts = np.exp(zonal.log_multiplicities(n, int(numbers.max()) + 1)[numbers].astype(float))

@@ -81,7 +81,7 @@ class Batch:
     ----------
     programs : list of lists of Program
         For each program its settings, which differ in their boxes; these must not shrink.  None has a
-        tube epsilon, or is so small that it is polished, see :func:`can_be_together`.
+        tube epsilon.  If all are small, they are solved to rounding.
     K : array of shape (m, m)
     indices : list of arrays of int
         Rows of each program.
@@ -99,7 +99,9 @@ class Batch:
         columns = np.concatenate(indices)
         self._columns = columns.astype(np.uint64)
         self._diagonal = np.diagonal(K)[columns].astype(float)
-        self._single = tol >= SINGLE and _representable(self._diagonal)
+        small = max(map(len, indices)) <= _SMALL
+        self._polish = _POLISH if small else 0
+        self._single = tol >= SINGLE and not small and _representable(self._diagonal)
         self._settings = len(programs[0])
         self._p = np.concatenate([path[0].p for path in programs])
         self._lower = np.concatenate([program.lower for path in programs for program in path])
@@ -121,7 +123,8 @@ class Batch:
         climb_all(
             self._matrix, self._columns, self._diagonal, bounds, self._p, self._lower, self._upper, 0.0,
             self._tol, _MARGIN * self._tol, np.array([_steps_of(size) for size in sizes]),
-            not self._single, room_for_rows(max(sizes), dtype, self._room), self._b, self._values, found,
+            self._polish, not self._single, room_for_rows(max(sizes), dtype, self._room), self._b,
+            self._values, found,
         )  # fmt: skip
         return [
             self._path(start, size, numbers)
@@ -139,9 +142,20 @@ class Batch:
         return solutions
 
 
-def can_be_together(indices: list[Index]) -> bool:
-    """Whether no program is so small that it is polished."""
-    return min(map(len, indices)) > _SMALL
+def in_batches(
+    programs: list[list[Program]], K: Any, indices: list[Index], tol: float, room: float
+) -> list[tuple[Batch, list[int]]]:
+    """A batch of the small programs and one of the others, each with the numbers of its programs.
+
+    Parameters are those of :class:`Batch`.
+    """
+    small = [len(index) <= _SMALL for index in indices]
+    groups = [[k for k, one in enumerate(small) if one is which] for which in (True, False)]
+    return [
+        (Batch([programs[k] for k in group], K, [indices[k] for k in group], tol, room), group)
+        for group in groups
+        if group
+    ]
 
 
 def solve_paths(
@@ -159,11 +173,10 @@ def solve_paths(
     :func:`solve`.
     """
     found: list[list[Solution]] = [[] for _ in programs]
-    large = [k for k, index in enumerate(indices) if max_steps is None and can_be_together([index])]
-    if large:
-        batch = Batch([programs[k] for k in large], K, [indices[k] for k in large], tol, math.inf)
-        for k, own in zip(large, batch.solve(0, len(large)), strict=True):
-            found[k] = own
+    if max_steps is None:
+        for batch, group in in_batches(programs, K, indices, tol, math.inf):
+            for k, own in zip(group, batch.solve(0, len(group)), strict=True):
+                found[k] = own
     for path, index, own in zip(programs, indices, found, strict=True):
         done = sum(solution.relative_gap <= tol for solution in own)
         if done < len(path) and not (own and watch(own[done].relative_gap)):

@@ -25,7 +25,7 @@ from mercer.machines.compression import check_compress, compressed
 from mercer.machines.points import Points, check_points, products
 from mercer.machines.program import Array, Index, Program, Solution, restarted
 from mercer.machines.rows import ComputedBlocks, MatrixRows
-from mercer.machines.solver import Batch, can_be_together, solve_paths
+from mercer.machines.solver import Batch, in_batches, solve_paths
 
 #: Least bytes for rows that are gathered, whatever the limit.
 _LEAST_ROOM = 2.0**26
@@ -104,10 +104,11 @@ class SupportVectorMachine(BaseEstimator):
             found = enumerate(solutions)
             return [(k,) for k, s in found if s is None or s.relative_gap > self.tol]
 
-        def attempt(batch: Batch, first: int, last: int) -> None:
+        def attempt(batch: Batch, group: list[int], first: int, last: int) -> None:
             if not work.stop.is_set():
-                solutions[first:last] = found = [own for (own,) in batch.solve(first, last)]
-                work.advance(_PERCENT * sum(s.relative_gap <= self.tol for s in found))
+                for k, (own,) in zip(group[first:last], batch.solve(first, last), strict=True):
+                    solutions[k] = own
+                    work.advance(_PERCENT * (own.relative_gap <= self.tol))
 
         def all_of_it() -> None:
             run(attempt, parts)
@@ -115,7 +116,7 @@ class SupportVectorMachine(BaseEstimator):
 
         together = K is not None and most is None and not any(s is not None for s in starts)
         parts = self._parts(programs, indices, K) if together else []
-        if len(parts) == 1:
+        while parts and _are_quick(programs):
             attempt(*parts.pop())
         interrupted = False
         try:
@@ -147,15 +148,19 @@ class SupportVectorMachine(BaseEstimator):
 
     def _parts(
         self, programs: list[Program], indices: list[Any], K: Any
-    ) -> list[tuple[Batch, int, int]]:
-        """Programs to be tried in bounded calls, and which of them in each; one if threads cost more."""
+    ) -> list[tuple[Batch, list[int], int, int]]:
+        """Batches, the numbers of their programs, and which of these to try in each call."""
         number = len(programs)
-        if number == 1 or not can_be_together(indices):
+        if number == 1:
             return []
-        batch = Batch([[program] for program in programs], K, indices, self.tol, self._room(K, number))
-        quick = sum(len(program.p) ** 2 for program in programs) <= _QUICK
-        parts = 1 if quick else min(number, _PARTS * threads_in_use())
-        return [(batch, *ends) for ends in pairwise(number * k // parts for k in range(parts + 1))]
+        batches = in_batches([[one] for one in programs], K, indices, self.tol, self._room(K, number))
+        parts = 1 if _are_quick(programs) else _PARTS * threads_in_use()
+        return [
+            (batch, group, first, last)
+            for batch, group in batches
+            for first, last in pairwise(len(group) * k // parts for k in range(parts + 1))
+            if first < last
+        ]
 
     def _sources(self, points: Points, indices: list[Index | None], K: Any) -> list[Any]:
         """For each program a function that returns its rows of the Gram matrix, K if it fits."""
@@ -265,6 +270,11 @@ def _limited(points: Points, index: Index | None, limit: float) -> MatrixRows | 
     if is_on_device(some.X):
         return ComputedBlocks(some, min(room, _DEVICE_ROOM), rank, _DEVICE_WORTH)
     return ComputedBlocks(some, room)
+
+
+def _are_quick(programs: list[Program]) -> bool:
+    """Whether threads cost more than they save."""
+    return sum(len(program.p) ** 2 for program in programs) <= _QUICK
 
 
 def solved_in_turn(

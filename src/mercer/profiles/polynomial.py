@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.polynomial import chebyshev, polynomial
+from numpy.polynomial import polynomial
 from numpy.typing import NDArray
 
 from mercer._arrays import Array, aligned, in_lines, line_of
@@ -34,8 +34,10 @@ _AT = np.cos(np.pi * _ODD / (2 * _NODES))
 # Angles are reduced while they are whole numbers: large ones would cost digits.
 _FIT = 2.0 / _NODES * np.cos(np.pi * (np.outer(np.arange(_NODES), _ODD) % (4 * _NODES)) / (2 * _NODES))
 _FIT[0] /= 2.0
-#: Row k: monomial coefficients of the k-th Chebyshev polynomial.
-_MONOMIALS = np.array([np.pad(chebyshev.cheb2poly([0] * k + [1]), (0, 28 - k)) for k in range(29)])
+#: Row k: monomial coefficients of the k-th Chebyshev polynomial, by its recurrence.
+_MONOMIALS = np.eye(1 + max(MOST.values()))
+for _k in range(2, len(_MONOMIALS)):
+    _MONOMIALS[_k] = 2.0 * np.roll(_MONOMIALS[_k - 1], 1) - _MONOMIALS[_k - 2]
 #: Points at which rounding is looked at, and what it may be in units of the last place.
 _ROUNDINGS, _ULPS = np.linspace(0.0, 1.0, 101), 32
 

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
+from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from mercer._arrays import Array
 from mercer._validation import is_whole
@@ -142,6 +144,33 @@ def knowable_levels(n: int, most: int) -> int:
     """
     logs = zonal.log_multiplicities(n, most)
     return int(np.searchsorted(logs, -2 * math.log(EPS)))
+
+
+def arccosine_weights(p: int, n: int, numbers: NDArray[np.int64]) -> Array:
+    """Weights of one layer of an arc-cosine kernel, from the coefficients of its unit ``max(t, 0)^p``.
+
+    ``a_l = mu_l^2 / E[max(t, 0)^(2p)]``, ``mu_l = E[max(t, 0)^p P_l(t)]`` over a coordinate t of a
+    uniform point.  Rodrigues' formula and l integrations by parts give mu_l for l > p; it is zero
+    where l - p is even.
+    """
+
+    def half_moment(q: int) -> float:
+        """Mean of ``max(t, 0)^q``."""
+        logs = gammaln((q + 1) / 2) + gammaln(n / 2) - gammaln(0.5) - gammaln((n + q) / 2)
+        return 0.5 * math.exp(logs)
+
+    low = [half_moment(p), half_moment(p + 1), (n * half_moment(p + 2) - half_moment(p)) / (n - 1)]
+    level = numbers.astype(float)
+    j = (level - p - 1) / 2
+    with np.errstate(invalid="ignore"):
+        logs = (
+            gammaln(n / 2) - gammaln(0.5) - level * math.log(2) + gammaln(p + 1.0) + gammaln(level - p)
+            - gammaln(j + 1) - gammaln(level + (n - 1) / 2 - j)
+        )  # fmt: skip
+    coefficients = np.where((numbers - p) % 2 == 1, np.exp(logs), 0.0)
+    small = numbers <= p
+    coefficients[small] = np.array(low)[numbers[small]]
+    return coefficients**2 / half_moment(2 * p)
 
 
 def values_at(shape: Shape, angles: Array) -> Array:

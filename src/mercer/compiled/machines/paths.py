@@ -18,8 +18,9 @@ _USEFUL = 0.5
 
 @jit()
 def climb_path(
-    K, columns, diagonal, p, lower, upper, epsilon, tol, aim, steps, exact, store, b, values, found
-):
+    K, columns, diagonal, p, lower, upper, epsilon, tol, aim, steps, polish, exact, store, b, values,
+    found,
+):  # fmt: skip
     """Solve a program for each row of ``lower`` and ``upper``, each from the solution before.
 
     Parameters
@@ -28,6 +29,7 @@ def climb_path(
     lower, upper : arrays of shape (settings, m)
     tol, aim : relative duality gap to reach, and what the steps aim at
     steps : most steps for each setting
+    polish : most steps towards a gap of rounding, after the gap is reached
     b, values : arrays of shape (settings, m), zeros; the solutions and ``Kb``
     found : array of shape (settings, 5): bias, objective, gap, its rounding, steps
 
@@ -47,6 +49,12 @@ def climb_path(
             reached = gap <= max(tol * max(abs(objective), abs(objective + gap)), rounding)
             if reached or reason != REACHED:
                 break
+        if reached and polish > 0:
+            more, (bias, objective, gap, rounding) = _polished(
+                K, columns, diagonal, p, lower[s], upper[s], epsilon, b[s], values[s],
+                (bias, objective, gap, rounding), polish, store,
+            )  # fmt: skip
+            taken += more
         found[s, 0], found[s, 1], found[s, 2], found[s, 3], found[s, 4] = (
             bias, objective, gap, rounding, taken
         )  # fmt: skip
@@ -56,16 +64,31 @@ def climb_path(
 
 
 @jit()
+def _polished(K, columns, diagonal, p, lower, upper, epsilon, b, values, reached, steps, store):
+    """Steps towards a gap of rounding, undone if it does not fall; returns steps and certificate."""
+    before, values_before = b.copy(), values.copy()
+    _, taken, found = ascend(
+        K, columns, diagonal, p, lower, upper, epsilon, b, values, reached[1], 0.0, steps, False, True,
+        store,
+    )  # fmt: skip
+    if found[2] < reached[2]:
+        return taken, found
+    b[:], values[:] = before, values_before
+    return taken, reached
+
+
+@jit()
 def climb_all(
-    K, columns, diagonal, bounds, p, lower, upper, epsilon, tol, aim, steps, exact, room, b, values,
-    found,
+    K, columns, diagonal, bounds, p, lower, upper, epsilon, tol, aim, steps, polish, exact, room, b,
+    values, found,
 ):  # fmt: skip
     """Solve programs on the same matrix, one after the other, each along a path of settings.
 
     Arrays of all programs follow each other.  ``bounds`` says where each of those to solve begins, and
     where the last one ends, in ``columns``, ``diagonal`` and ``p``; in the others there are that many
-    entries for each setting.  ``steps`` is the most that each program may take.  The rows of one program
-    after the other are gathered in ``room``.
+    entries for each setting.  ``steps`` is the most that each program may take, and ``polish`` the most
+    per coefficient after it has reached its gap.  The rows of one program after the other are gathered
+    in ``room``.
     """
     settings = found.shape[1]
     for q in range(bounds.size - 1):
@@ -78,8 +101,8 @@ def climb_all(
         climb_path(
             K, columns[start:stop], diagonal[start:stop], p[start:stop],
             lower[first:last].reshape(shape), upper[first:last].reshape(shape), epsilon, tol, aim,
-            steps[q], exact, store, b[first:last].reshape(shape), values[first:last].reshape(shape),
-            found[q],
+            steps[q], polish * size, exact, store, b[first:last].reshape(shape),
+            values[first:last].reshape(shape), found[q],
         )  # fmt: skip
 
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
 from sklearn.gaussian_process import kernels as sk
-from sklearn.linear_model import lars_path_gram
-from sklearn.svm import SVC
 from sklearn.utils import _safe_indexing
 
 from mercer._arrays import count, on_cpu
@@ -298,6 +296,8 @@ class _Problem:
         if objective != "alignment":
             ridges = 10.0 ** np.arange(1, -5, -1)
             return np.array([self._shares(self._descended(objective, a)) for a in ridges])
+        from sklearn.linear_model import lars_path_gram
+
         M, a = self._products()
         _, _, found = lars_path_gram(a, M, n_samples=1, method="lasso", positive=True)
         steps = [*(step for step in found.T if step.any()), self._aligned()]
@@ -372,6 +372,8 @@ class _Problem:
 
     def _hinge(self, K: Array, C: float) -> Array:
         """Coefficients of support vector machines, one for each class against the others."""
+        from sklearn.svm import SVC
+
         A = np.zeros_like(self.targets)
         for column, sign in zip(A.T, (self.targets > 0).T, strict=True):
             machine = SVC(kernel="precomputed", C=C).fit(K, sign)
