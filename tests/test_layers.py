@@ -5,6 +5,7 @@ lines that were made up, and then runs over every module.
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -321,6 +322,21 @@ each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name_
 def test_rule(rule: Rule) -> None:
     found = {module: set(rule(module, tree)) for module, tree in MODULES.items()}
     assert {module: broken for module, broken in found.items() if broken} == {}
+
+
+def test_layers_are_those_that_are_drawn() -> None:
+    guide = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = guide.split("| part of `src/mercer` |")[1].split("\n\n")[0]
+    rows = [set(re.findall(r"`(\w+)/?`", line.split("|")[1])) for line in table.splitlines()[2:]]
+    layers = iter(names - {"__version__", "__init__"} for names in LAYERS[:-1])
+    for row in rows:
+        drawn = set()
+        while drawn < row:
+            drawn |= next(layers)
+        assert drawn == row
+    assert next(layers, None) is None
+    parts = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert set().union(*rows) == parts - {"__init__", "__main__", "__pycache__"}
 
 
 def test_one_pool_and_one_bar() -> None:

@@ -79,6 +79,13 @@ def test_python_in_documents_runs(path: Path, tmp_path, monkeypatch) -> None:
         exec(compile(block, str(path), "exec"), namespace)
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_line_of_a_paragraph_begins_a_list(path: Path) -> None:
+    """Markdown takes a number or a sign at the beginning of a line for an item."""
+    text = re.sub(r"(```|:::|\$\$).*?\1", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert re.findall(r"^[^\s\d\-+*|#>:].*\n(?:1\.|[-+*]) .*", text, re.MULTILINE) == []
+
+
 def test_readme_has_examples() -> None:
     assert (ROOT / "README.md").read_text().count("```python") >= 3
 

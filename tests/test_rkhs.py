@@ -112,6 +112,7 @@ def test_bad_matrices(bad, message: str) -> None:
         rkhs.center,
         rkhs.normalize,
         rkhs.diagnose,
+        rkhs.degeneracy,
         rkhs.mercer_map,
     ):
         with pytest.raises(ValueError, match=message):
@@ -124,6 +125,12 @@ def test_points_without_length() -> None:
     with pytest.raises(ValueError, match="negative"):
         rkhs.norms([[1.0, 0.0], [0.0, -1.0]])
     assert rkhs.diagnose(np.zeros((3, 3))).mean_similarity == 0
+
+
+@pytest.mark.parametrize("amplitude", [0.0, -1.0, np.inf, np.nan, "one"])
+def test_bad_amplitudes(amplitude) -> None:
+    with pytest.raises(ValueError, match="amplitude must be a positive number"):
+        rkhs.degeneracy(np.eye(5), amplitude)
     assert rkhs.mercer_map(np.zeros((3, 3))).shape == (3, 0)
 
 
@@ -201,8 +208,8 @@ def test_functions_on_other_spheres_and_rounding_are_refused() -> None:
 def test_matrices_that_are_none() -> None:
     """Nothing is dropped or clipped without a word."""
     M = np.array([[2.0, 1.0], [1.0, 2.0]])
-    for name in ("norms", "distances", "mean_norm", "total_variance", "normalize", "mercer_map"):
-        function = getattr(rkhs, name)
+    gram = [rkhs.norms, rkhs.distances, rkhs.mean_norm, rkhs.total_variance]
+    for function in (*gram, rkhs.normalize, rkhs.mercer_map, rkhs.degeneracy):
         with pytest.raises(ValueError, match="the Gram matrix holds complex numbers"):
             function(M + 1j * np.eye(2))
         with pytest.raises(TypeError, match="the Gram matrix is sparse; make it dense"):

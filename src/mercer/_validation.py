@@ -112,10 +112,10 @@ def check_gram(rows: int, columns: int, itemsize: int = 8, matrices: int = 1) ->
         with_parts = "" if matrices == 1 else f", {matrices} times while it is put together,"
         raise MemoryError(
             f"a Gram matrix of {rows} x {columns}{with_parts} takes {size_text(needed)} and "
-            f"{size_text(there)} are available: with any kernel use products (kernel.matvec) or fewer "
-            "points (mercer.selection.representatives); for rows of numbers sklearn's Nystroem; on the "
-            "sphere, simplex, torus and graphs mercer.features.SpectralFeatures or "
-            "mercer.gp.SphericalGPRegressor; see 'My Gram matrix does not fit' in the guide"
+            f"{size_text(there)} are available: the machines of mercer.machines do without it (SVC and "
+            "KernelRidge by max_memory, LandmarkClassifier and LandmarkRegressor for the most rows), "
+            "and so do products (kernel.matvec) and mercer.gp.SphericalGPRegressor; see 'My Gram matrix "
+            "does not fit' in the guide"
         )
 
 
@@ -148,8 +148,7 @@ def as_rows(X: Any, name: str) -> Any:
         X = _sparse_tensor(X, name)
     elif is_foreign(X):
         return _foreign_rows(X, name)
-    _refuse_text_columns(X, name)
-    refuse_complex(X, name)
+    refuse_no_numbers(X, name)
     _refuse_broken_sparse(X, name)
     X = check_array(
         X,
@@ -169,7 +168,7 @@ def estimator_rows(estimator: Any, X: Any, reset: bool) -> Any:
     """Return rows of numbers as an array, with columns counted and named by scikit-learn."""
     if is_foreign(X):
         return X
-    refuse_complex(X, "X")
+    refuse_no_numbers(X, "X")
     return validate_data(
         estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
         ensure_all_finite=False,
@@ -205,6 +204,13 @@ def refuse_negative(X: Any, name: str) -> None:
     dense = not sparse.issparse(X)
     negative = array_namespace(X).min(X, axis=1) < 0 if dense else row_any(X, X.data < 0)
     refuse_rows(negative, name, "has negative entries; counts and compositions have none")
+
+
+def refuse_no_numbers(X: Any, name: str) -> None:
+    """Raise for texts, columns of text and complex numbers in place of real numbers."""
+    _refuse_text_columns(X, name)
+    _refuse_texts(X, name)
+    refuse_complex(X, name)
 
 
 def refuse_complex(X: Any, name: str) -> None:
@@ -272,7 +278,20 @@ def _refuse_text_columns(X: Any, name: str) -> None:
     columns = list(X.select_dtypes(exclude=["number", "bool"]).columns)
     if columns:
         shown = ", ".join(repr(c) for c in columns[:5]) + (", ..." if len(columns) > 5 else "")
-        raise ValueError(f"{name} has columns that are not numbers: {shown}; drop or encode them")
+        raise ValueError(
+            f"{name} has columns that are not numbers: {shown}; drop or encode them, or "
+            "give each kind of column a kernel of its own with On"
+        )
+
+
+def _refuse_texts(X: Any, name: str) -> None:
+    """Raise for a list or column of texts in place of rows of numbers."""
+    flat = isinstance(X, list | tuple) or getattr(X, "ndim", 0) == 1
+    if flat and isinstance(next(iter(X), None), str):
+        raise ValueError(
+            f"{name} holds texts, not rows of numbers; count their words first, with scikit-learn's "
+            "CountVectorizer, or use a kernel of strings such as Spectrum"
+        )
 
 
 def _refuse_broken_sparse(X: Any, name: str) -> None:

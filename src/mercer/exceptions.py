@@ -10,7 +10,7 @@ class DegenerateKernelWarning(UserWarning):
 
 
 class IndefiniteKernelWarning(UserWarning):
-    """A Gram matrix has negative eigenvalues, so no duality gap can certify the machine.
+    """A Gram matrix has negative eigenvalues, so nothing can certify the machine.
 
     Searches and comparisons do not issue this warning: their tables say which kernels are not positive
     semidefinite.

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.preprocessing import KernelCenterer
 
-from mercer._validation import refuse_complex, refuse_rows
+from mercer._validation import is_number, refuse_complex, refuse_rows
 from mercer.exceptions import DegenerateKernelWarning
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels.base import Kernel, has_range
@@ -374,9 +374,8 @@ def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
     """Describe a Gram matrix that is nearly constant or nearly the identity; None if it is neither.
 
     K is nearly constant if normalised values differ from 1 by less than 1e-3 on average and the total
-    variance is below 1e-3 too; rows far from the origin are nearly parallel, but a linear kernel can
-    still separate them.  K is nearly the identity if for half of the points the similarity to the
-    nearest other point is below 1e-2, not counting equal points.  About 400 points are tested.
+    variance is below 1e-3 too (a linear kernel separates parallel rows).  K is nearly the identity
+    if for half of the points no other, unequal one is more similar than 1e-2.  About 400 are tested.
 
     Parameters
     ----------
@@ -390,15 +389,18 @@ def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
     >>> from mercer.rkhs import degeneracy
     >>> degeneracy(np.eye(10))
     'nearly the identity: every point is similar to itself alone'
-    >>> degeneracy(np.eye(10) + 1.0) is None
-    True
     """
-    whole = np.asarray(K)
-    step = max(1, len(whole) // _LOOKED_AT)
-    part: Array = np.asarray(whole[::step, ::step], dtype=float)
+    if not (is_number(amplitude) and 0 < amplitude < math.inf):
+        raise ValueError(f"amplitude must be a positive number, got {amplitude!r}")
+    return _degeneracy(_gram(K), amplitude)
+
+
+def _degeneracy(K: NDArray[Any], amplitude: float) -> str | None:
+    """See :func:`degeneracy`; for a matrix that needs no checks."""
+    step = max(1, len(K) // _LOOKED_AT)
+    part: Array = np.asarray(K[::step, ::step], dtype=float)
     lengths = np.sqrt(np.maximum(np.diagonal(part), 0))
-    keep = np.flatnonzero(lengths > 0)
-    if len(keep) < _FEWEST:
+    if len(keep := np.flatnonzero(lengths > 0)) < _FEWEST:
         return None
     part, lengths = part[np.ix_(keep, keep)], lengths[keep]
     small = amplitude * float((lengths**2).mean() - part.mean()) < _NEARLY_CONSTANT
@@ -412,10 +414,9 @@ def degeneracy(K: ArrayLike, amplitude: float = 1.0) -> str | None:
     return None
 
 
-def warn_if_degenerate(K: ArrayLike, kernel: object, amplitude: float = 1.0) -> None:
+def warn_if_degenerate(K: NDArray[Any], kernel: object, amplitude: float = 1.0) -> None:
     """Warn if nothing can be learnt from a training Gram matrix; see :func:`degeneracy`."""
-    found = degeneracy(K, amplitude)
-    if found is not None:
+    if (found := _degeneracy(K, amplitude)) is not None:
         ranged = has_range(kernel)
         remedy = "choose its range by the data: kernel.scaled_to(X)" if ranged else "use another kernel"
         warnings.warn(
@@ -431,8 +432,7 @@ def _alignment(K: Array, y: ArrayLike) -> float:
     if labels.shape != (len(K),):
         raise ValueError(f"y has shape {labels.shape}, K has {len(K)} rows")
     alike = np.multiply if labels.dtype.kind == "f" else np.equal
-    target = alike.outer(labels, labels).astype(float)
-    first, second = center(K), center(target)
+    first, second = center(K), center(alike.outer(labels, labels).astype(float))
     scale = np.linalg.norm(first) * np.linalg.norm(second)
     return float((first * second).sum() / scale) if scale > 0 else 0.0
 

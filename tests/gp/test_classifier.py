@@ -247,6 +247,7 @@ def test_wild_counts_converge() -> None:
     assert np.corrcoef(np.log1p(model.predict(X)), np.log1p(y))[0, 1] > 0.95
 
 
+@pytest.mark.filterwarnings("ignore:noise alone was found")
 @pytest.mark.parametrize("kind", [SphericalGPClassifier, SphericalGPPoissonRegressor])
 def test_works_as_a_scikit_learn_estimator(kind) -> None:
     size = 40 if kind is SphericalGPPoissonRegressor else 8

@@ -198,3 +198,17 @@ def test_it_is_short() -> None:
     lines = Path(__file__).read_text().splitlines()
     begin, end = (next(i for i, x in enumerate(lines) if word in x) for word in ("from here", "to here"))
     assert end - begin < 60
+
+
+def test_the_likelihood_in_the_guide_for_contributors() -> None:
+    guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    code = guide.split("## Add a likelihood")[1].split("```python\n")[1].split("```")[0]
+    names = {"np": np, "dataclass": dataclass, "RegressorMixin": RegressorMixin, "__name__": __name__}
+    exec(code, names)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    y = rng.exponential(np.exp(X[:, 0]))
+    mean, std = names["WaitingGP"](max_features=50).fit(X, y).predict(X, return_std=True)
+    assert np.corrcoef(np.log(mean), X[:, 0])[0, 1] > 0.99
+    assert mean.mean() == pytest.approx(y.mean(), rel=0.05)
+    assert std.mean() == pytest.approx(mean.mean(), rel=0.1)  # as for exponential distributions

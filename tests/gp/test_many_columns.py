@@ -42,3 +42,25 @@ def test_inducing_points_at_all_rows_are_the_exact_process() -> None:
     target = (y - y.mean()) / y.std()
     mean = K @ np.linalg.solve(K + model.noise_ * np.eye(80), target) * y.std() + y.mean()
     np.testing.assert_allclose(model.predict(X), mean, atol=1e-4 * y.std())
+
+
+def test_sparse_rows_are_predicted_block_by_block(monkeypatch) -> None:
+    """A table of 10^5 sparse rows and 20 000 columns has no room as a dense one."""
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((300, 40), density=0.2, rng=rng, format="csr")
+    y = np.asarray(X.sum(axis=1)).ravel()
+    model = SphericalGPRegressor(max_features=50).fit(X, y)
+    whole, std = model.predict(X, return_std=True)
+    heights = []
+    check = type(model.features_).check
+
+    def watched(features, rows, name="X"):
+        heights.append(rows.shape[0])
+        return check(features, rows, name)
+
+    monkeypatch.setattr(type(model.features_), "check", watched)
+    monkeypatch.setattr("mercer.gp.base._NUMBERS", 40 * 64)
+    found, deviation = model.predict(X, return_std=True)
+    assert heights == [64, 64, 64, 64, 44]
+    np.testing.assert_allclose(found, whole, rtol=1e-12)
+    np.testing.assert_allclose(deviation, std, rtol=1e-12)

@@ -296,7 +296,9 @@ def test_counts_on_the_simplex() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the Gram matrix:mercer.exceptions.DegenerateKernelWarning")
-@pytest.mark.filterwarnings("ignore:the optimal value found for amplitude")
+@pytest.mark.filterwarnings(
+    "ignore:the optimal value found for amplitude", "ignore:noise alone was found"
+)
 @pytest.mark.parametrize("kernel", [ArcCosine(), Heat(Sphere()), Matern(Sphere(), 2.5)], ids=repr)
 def test_extreme_data(kernel) -> None:
     def fit(X, y):
@@ -328,6 +330,7 @@ def test_extreme_data(kernel) -> None:
         fit(X, y * 1e-200)
 
 
+@pytest.mark.filterwarnings("ignore:noise alone was found")
 def test_works_as_a_scikit_learn_estimator() -> None:
     check_estimator(SphericalGPRegressor(max_features=10, n_restarts=0), on_skip=None)
     X, y = table(200)

@@ -100,3 +100,26 @@ def test_large_matrices_are_not_made() -> None:
     assert isinstance(operator, GramOperator)
     with pytest.raises(MemoryError, match=r"20000 x 20000 rows is not formed: .*max_cholesky_size"):
         operator.to_dense()
+
+
+def test_botorch_finds_the_same_gains_and_their_slopes(monkeypatch) -> None:
+    pytest.importorskip("botorch")
+    from botorch.acquisition import LogExpectedImprovement
+    from botorch.models import SingleTaskGP
+    from botorch.settings import validate_input_scaling
+
+    rows, y = map(torch.tensor, data(RNG.normal(size=(60, 3))))
+    found, settings = [], gpytorch.settings
+    for dense in (4, 1000):
+        monkeypatch.setattr("mercer.gpytorch.kernels.DENSE", dense)
+        kernel = gpytorch.kernels.ScaleKernel(double(lambda **o: Heat(Sphere(), t=0.2, **o))).double()
+        with validate_input_scaling(False):
+            model = SingleTaskGP(rows, y[:, None], covar_module=kernel)
+        new = (rows[:7, None] + 0.3).requires_grad_()
+        with settings.max_cholesky_size(dense), settings.min_preconditioning_size(1):
+            gains = LogExpectedImprovement(model, best_f=y.mean())(new)
+            gains.sum().backward()
+        found.append((gains.detach(), new.grad))
+    assert found[0][1].abs().max() > 0.01
+    for left, right in zip(*found, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-3, atol=1e-5)

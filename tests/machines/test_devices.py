@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 from mercer.kernels import Gaussian, Heat
@@ -88,6 +89,45 @@ def test_single_precision_has_an_exact_residual() -> None:
     rounded = T.float().double().numpy()
     residual = X[:, 0] - KERNEL(rounded) @ model.dual_coef_ - 0.1 * model.dual_coef_
     assert model.residual_ == pytest.approx(np.linalg.norm(residual), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("machine", "target"), [(SVC(KERNEL, C=5.0), y), (KernelRidge(KERNEL, alpha=0.3), X[:, 0])]
+)
+def test_blocks_are_halved_where_there_is_no_memory_left(machine, target, blocks, monkeypatch) -> None:
+    expected = values(machine.set_params(tol=1e-9).fit(X, target), X)
+    gram, matvec, refused = Heat.__call__, Heat.matvec, []
+
+    def check(A, most: int) -> None:
+        if isinstance(A, torch.Tensor) and len(A) > most:
+            refused.append(len(A))
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    def little(self, A, B=None, **options):
+        check(A, 40 if B is None else 300)  # columns of a factor are few
+        return gram(self, A, B, **options)
+
+    def short(self, A, B, v):
+        check(A, 100)
+        return matvec(self, A, B, v)
+
+    monkeypatch.setattr(Heat, "__call__", little)
+    monkeypatch.setattr(Heat, "matvec", short)
+    found = clone(machine).set_params(max_memory=LITTLE).fit(T, target)
+    np.testing.assert_allclose(values(found, T), expected, atol=1e-6)
+    assert 300 in refused
+    assert 150 in refused
+    assert blocks[:1] in ([], [64])
+    assert max(blocks[1:], default=32) == 32
+
+
+def test_errors_for_want_of_other_things_are_raised(monkeypatch) -> None:
+    def broken(*arguments):
+        raise RuntimeError("a broken kernel")
+
+    monkeypatch.setattr(Heat, "matvec", broken)
+    with pytest.raises(RuntimeError, match="a broken kernel"):
+        SVC(KERNEL, max_memory=LITTLE).fit(T, y)
 
 
 def test_faults_are_named() -> None:

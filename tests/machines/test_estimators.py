@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 from mercer.exceptions import IndefiniteKernelWarning
@@ -290,14 +291,57 @@ def test_probabilities_are_those_of_the_data_whatever_the_class_weights() -> Non
     assert counted.predict_proba(X)[:, 1].mean() > 1.5 * y.mean()
 
 
-def test_calibration_takes_equal_rows_as_one_that_counts_more() -> None:
+def test_one_class_against_the_rest() -> None:
+    X, y = make_classification(200, n_informative=6, n_classes=3, random_state=0)
+    ours = OneVsRestClassifier(SVC(Gaussian(3.0), tol=1e-8)).fit(X, y)
+    theirs = OneVsRestClassifier(libsvm.SVC(gamma=1 / 18, tol=1e-8)).fit(X, y)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
+    assert all(machine.dual_gap_ <= 1e-8 for machine in ours.estimators_)
+
+
+CALIBRATED = [
+    SVC(tol=1e-10, probability=True),
+    *(
+        LandmarkClassifier(alpha=0.5, loss=loss, tol=1e-8, random_state=0)
+        for loss in ("squared", "logistic", "squared_hinge", "hinge")
+    ),
+]
+
+
+@pytest.mark.parametrize("balance", [None, "balanced", {1: 0.3}], ids=str)
+@pytest.mark.parametrize("machine", CALIBRATED, ids=repr)
+def test_calibration_takes_a_row_of_weight_two_as_two_equal_rows(machine, balance) -> None:
     X, y = make_classification(100, n_informative=6, flip_y=0.1, random_state=0)
     repeats = np.random.default_rng(0).integers(0, 4, size=100)
     order = np.random.default_rng(1).permutation(repeats.sum())
-    weighted = SVC(tol=1e-10, probability=True).fit(X, y, sample_weight=repeats)
-    X_repeated, y_repeated = X.repeat(repeats, axis=0)[order], y.repeat(repeats)[order]
-    repeated = SVC(tol=1e-10, probability=True).fit(X_repeated, y_repeated)
+    machine = clone(machine).set_params(class_weight=balance, kernel=Gaussian(3.0))
+    weighted = clone(machine).fit(X, y, sample_weight=repeats)
+    repeated = machine.fit(X.repeat(repeats, axis=0)[order], y.repeat(repeats)[order])
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("machine", CALIBRATED, ids=repr)
+def test_weights_that_are_not_whole_are_no_counts_of_rows(machine) -> None:
+    """Multiplied by any factor they tell the same, and probabilities do not grow more certain."""
+    X, y = make_classification(200, n_informative=6, flip_y=0.2, random_state=0)
+    machine, factor = clone(machine).set_params(kernel=Gaussian(1.5)), 1000.5
+    expected = clone(machine).fit(X, y).predict_proba(X)
+    strength = "C" if hasattr(machine, "C") else "alpha"
+    weaker = {strength: machine.get_params()[strength] * (1 / factor if strength == "C" else factor)}
+    found = machine.set_params(**weaker).fit(X, y, np.full(200, factor)).predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=0.01)  # the labels are smoothed by one row
+
+
+@pytest.mark.parametrize("machine", CALIBRATED, ids=repr)
+def test_probabilities_of_few_distinct_points_are_their_shares(machine) -> None:
+    """Were equal rows held out together, none would be left to predict them from."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(600, 2)).astype(float)
+    y = (rng.random(600) < 0.9) == (X[:, 0] != X[:, 1])
+    model = clone(machine).set_params(kernel=Gaussian()).fit(X, y)
+    p = model.predict_proba([[0, 0], [0, 1], [1, 0], [1, 1]])[:, 1]
+    atol = 0.11 if getattr(model, "loss", None) == "logistic" else 0.06  # its own model is shrunk
+    np.testing.assert_allclose(p, [0.1, 0.9, 0.9, 0.1], atol=atol)
 
 
 @pytest.mark.parametrize(
@@ -331,24 +375,23 @@ def test_a_kernel_search_takes_these_machines(digits) -> None:
     )
 
 
-@pytest.mark.parametrize("copies", [1, 3])
-def test_a_class_of_one_row_is_named_and_has_its_share(copies: int) -> None:
-    X = np.random.default_rng(0).normal(size=(11 + copies, 2))
-    X[:copies] = 5.0
-    y = ["rare"] * copies + ["usual"] * 11
+def test_a_class_of_one_row_is_named_and_has_its_share() -> None:
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    X[0] = 5.0
+    y = ["rare"] + ["usual"] * 11
     with pytest.warns(UserWarning, match="class 'rare' are little more than its share"):
         model = SVC(Gaussian(), probability=True).fit(X, y)
     # Platt's smoothed shares: one row more of each class.
-    shares = np.array([copies + 1, 12]) / (copies + 13)
-    np.testing.assert_allclose(model.predict_proba(X), np.tile(shares, (len(X), 1)), rtol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(X), np.tile([2 / 14, 12 / 14], (12, 1)), rtol=1e-12)
     assert model.predict(X[:1]) == "rare"
-    three = np.array(["rare"] * copies + ["left"] * 5 + ["right"] * 6)
+    three = np.array(["rare"] + ["left"] * 5 + ["right"] * 6)
     with pytest.warns(UserWarning, match="class 'rare'") as told:
         SVC(Gaussian(), probability=True).fit(X, three)
     assert len(told) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         SVC(Gaussian(), probability=True).fit(X, three, sample_weight=three != "rare")
+        SVC(Gaussian(), probability=True).fit(X, y, sample_weight=np.where(three == "rare", 3, 1))
 
 
 @pytest.mark.parametrize("machine", [SVC, LandmarkClassifier])

@@ -1,5 +1,6 @@
 """Classification on landmarks: against exact machines, brute force, and every source of rows."""
 
+import tracemalloc
 import warnings
 
 import dask.array as da
@@ -223,11 +224,25 @@ def test_probabilities_are_those_of_rows_left_out(loss: str) -> None:
     X, y, _ = data(7, m=250)
     new, labels, _ = data(8, m=2000)
     model = LandmarkClassifier(Gaussian(0.5), 200, 0.05, loss=loss, random_state=0).fit(X, y)
-    seen = fit_sigmoid(model.decision_function(X), y == "bee", np.ones(250))
+    seen = fit_sigmoid(model.decision_function(X), y == "bee", np.ones(250), 250)
     values = model.decision_function(new)
     p, sure = model.predict_proba(new)[:, 1], expit(values * seen[0] + seen[1])
     assert log_loss(labels == "bee", p) < log_loss(labels == "bee", sure) - 0.02
     assert log_loss(labels == "bee", p) < 0.6
+
+
+def test_memory_does_not_grow_with_the_classes_times_the_sample() -> None:
+    rng = np.random.default_rng(0)
+    X, centres = rng.normal(size=(2000, 8)), rng.normal(size=(10, 8))
+    model = LandmarkClassifier(Gaussian(3.0), 50, loss="squared_hinge", tol=0.01, random_state=0)
+    features = 8 * 2000 * 50
+    model.fit(X[:200], (X[:200] @ centres.T).argmax(axis=1))  # compiles
+    tracemalloc.start()
+    model.fit(X, (X @ centres.T).argmax(axis=1))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(model.classes_) == 10
+    assert peak < 10 * features
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -244,12 +259,15 @@ def test_classes_have_weights(loss: str, monkeypatch) -> None:
     ):
         own = w * factors[np.searchsorted(["ant", "bee", "cat"], y)]
         expected = model.set_params(class_weight=None).fit(X, y, own).decision_function(X)
-        certificate = model.certify(X, y, own, n_rows=50)
+        sampled = model.certify(X, y, own, n_rows=50).lower
+        exact = model.certify(X, y, own, grade="exact").lower
         model.set_params(class_weight=given)
         for rows in ((X, y, w), (blocks,), chunked):
             np.testing.assert_allclose(model.fit(*rows).decision_function(X), expected, atol=1e-8)
             np.testing.assert_allclose(model.class_weight_, factors)
-            assert model.certify(*rows, n_rows=50).lower == pytest.approx(certificate.lower, rel=1e-6)
+            assert model.certify(*rows, grade="exact").lower == pytest.approx(exact, rel=1e-6)
+        found = model.fit(X, y, w).certify(X, y, w, n_rows=50)
+        assert (found.grade, found.lower) == ("sampled", pytest.approx(sampled, rel=1e-6))
     for wrong, message in (
         ({"dog": 1.0}, "class_weight names 'dog', .* classes: 'ant', 'bee', 'cat'"),
         ({"ant": -1.0}, "class_weight of the class 'ant' must be a positive number, got -1.0"),
@@ -269,13 +287,16 @@ def test_sources_of_rows_give_one_answer(loss: str, tmp_path, monkeypatch) -> No
     chunked = [da.from_array(part, chunks=(77, *part.shape[1:])) for part in (X, y, w)]
     model = LandmarkClassifier(Gaussian(), 10, 0.1, loss=loss, random_state=0)
     expected = model.fit(X, y, w).decision_function(X)
-    certificate = str(model.certify(X, y, w, n_rows=50))
+    exact = model.certify(X, y, w, grade="exact").lower
     assert loss == "squared" or model.n_iter_ > 1
     for rows in ((sparse.csr_array(X), y, w), (blocks,), (files,), chunked, (torch.as_tensor(X), y, w)):
         model.fit(*rows)
         given = table[["a", "b"]] if rows[0] is files else X
         np.testing.assert_allclose(model.decision_function(given), expected, atol=1e-8)
-        assert str(model.certify(*rows, n_rows=50)) == certificate
+        sampled = model.certify(*rows, n_rows=50)
+        assert model.certify(*rows, n_rows=50).lower == sampled.lower
+        assert 0 <= sampled.lower < exact + 3 * sampled.standard_error
+        assert model.certify(*rows, grade="exact").lower == pytest.approx(exact, rel=1e-6)
     assert (model.predict(chunked[0]).compute() == model.classes_[expected.argmax(axis=1)]).all()
     with pytest.raises(ValueError, match="an iterator can be read only once"):
         model.fit(iter(blocks))

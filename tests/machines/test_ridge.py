@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import check_estimator
 
+from mercer.exceptions import IndefiniteKernelWarning
 from mercer.kernels import Gaussian, Heat
 from mercer.machines import KernelRidge, ridge
 from mercer.machines.pivots import pivoted_cholesky
@@ -222,7 +223,7 @@ def test_an_indefinite_matrix_has_no_certificate() -> None:
     for memory in (4.0, 1e-5):
         with pytest.raises(ValueError, match="not positive definite"):
             KernelRidge(kernel, 1e-3, max_memory=memory).fit(X, y)
-        with pytest.warns(UserWarning, match="no residual certifies predictions"):
+        with pytest.warns(IndefiniteKernelWarning, match="no residual certifies predictions"):
             model = KernelRidge(kernel, 100.0, max_memory=memory).fit(X, y)
         assert model.certificate_.startswith("none")
         np.testing.assert_allclose(

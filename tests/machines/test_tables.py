@@ -39,13 +39,14 @@ def test_blocks_of_frames() -> None:
     polars = pl.from_pandas(TABLE)
     machine = LandmarkClassifier(BY_NAME, 20, 0.1, random_state=0)
     expected = machine.fit(TABLE, Y).decision_function(TABLE)
-    certificate = str(machine.certify(TABLE, Y, n_rows=40))
+    whole = str(machine.certify([(TABLE, Y)], n_rows=40))
+    halves = str(machine.certify([(TABLE[:50], Y[:50]), (TABLE[50:], Y[50:])], n_rows=40))
     reordered, wider = TABLE[["site", "b", "a"]], TABLE.assign(c=1.0)
     for parts in ([polars, polars], [TABLE, reordered], [TABLE, wider], [TABLE, polars]):
         blocks = [(parts[0][:50], Y[:50]), (parts[1][50:], Y[50:])]
         np.testing.assert_allclose(machine.fit(blocks).decision_function(polars), expected, atol=1e-12)
-        assert str(machine.certify(blocks, n_rows=40)) == certificate
-    assert str(machine.certify([(reordered, Y)], n_rows=40)) == certificate
+        assert str(machine.certify(blocks, n_rows=40)) == halves
+    assert str(machine.certify([(reordered, Y)], n_rows=40)) == whole
     for frame in (polars, reordered):
         assert machine.certify(frame, Y).grade == "exact"  # the sample holds all rows
     with pytest.raises(
@@ -74,7 +75,7 @@ def test_classes_of_kernels_are_refused(machine) -> None:
 def test_certificates_in_words() -> None:
     for grade, words in (
         ("safe", "by at most 3 %"),
-        ("sampled", r"by at most about 3 % (standard error 0.2 %)"),
+        ("sampled", "by at most 3 %, with 95 % confidence from a sample (standard error 0.2 %)"),
         ("exact", "by at most 3 %, by a product with all rows"),
     ):
         assert words in str(Certificate(grade, 100.0, 97.5, 0.11))

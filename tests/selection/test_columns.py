@@ -87,6 +87,19 @@ def test_columns_are_recognised(wines, tmp_path) -> None:
     assert {c.kind for c in recognised(counts.assign(age=np.linspace(1, 2, 30)))} == {"counts", "number"}
 
 
+def test_frequent_species_are_counts_like_the_others() -> None:
+    rng = np.random.default_rng(0)
+    reads = rng.poisson(0.3, size=(60, 40))
+    reads[:, 20] = rng.permutation(60) + 900  # never zero, and another number in every row
+    table = pd.DataFrame(reads).add_prefix("species")
+    table.insert(0, "sample", [f"s{row}" for row in range(60)])
+    table.insert(1, "age", rng.integers(20, 90, size=60))
+    kinds = {c.name: c.kind for c in recognised(table)}
+    assert kinds.pop("sample") == "identifier"
+    assert kinds.pop("age") == "number"
+    assert set(kinds.values()) == {"counts"}
+
+
 @pytest.mark.parametrize(
     ("values", "kind"),
     [

@@ -122,6 +122,8 @@ def test_classes_are_told_from_numbers(values, task: str) -> None:
         ([0, 1] * 30, {"task": "clustering"}, "task must be one of"),
         ([0, 1] * 30, {"scoring": "niceness"}, "niceness"),
         ([0, 1] * 29, {}, "X has 60 rows, y has 58"),
+        ("label", {}, r"got an array of shape \(\); give the column itself, such as table\['label'\]"),
+        ([0, 1] * 30, {"folds": 1}, "folds must be a whole number of at least 2, got 1"),
     ],
 )
 def test_bad_targets(y, options, message: str) -> None:
@@ -168,6 +170,23 @@ def test_two_folds_are_sure_of_nothing() -> None:
     assert "sure" not in result.advice
     assert "2 folds cannot tell" in result.verdict
     assert all(row["p_value"] is None for row in result.to_dict()["kernels"])
+
+
+def test_a_kernel_that_is_surer_than_the_best_is_named() -> None:
+    result = compare(COUNTS, NAMES, kernels=FEW, folds=3)
+    chance, (best, other) = result.chance, result.scores[:2]
+
+    def advice(spread: float) -> str:
+        wide, narrow = np.array([-0.3, 0.1, 0.6]), np.array([-spread, 0.0, spread])
+        scores = [
+            replace(score, nested=replace(score.nested, scores=chance + 0.1 + values))
+            for score, values in ((best, wide), (other, narrow))
+        ]
+        return replace(result, scores=scores).advice
+
+    assert advice(0.3).startswith(f"Use none of these yet: the best, {best.name}, reaches")
+    assert advice(0.01).startswith("Look again with more repeats")
+    assert f"{other.name} is surer" in advice(0.01)
 
 
 def test_repeated_folds() -> None:

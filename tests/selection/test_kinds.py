@@ -134,3 +134,9 @@ def test_the_slowest_kernels_of_strings_come_last() -> None:
     names = list(candidates(words).families)
     assert names[-2:] == ["full spectrum", "subsequences with gaps"]
     assert list(candidates([word * 400 for word in words]).families)[-1] == "full spectrum"
+
+
+def test_texts_of_words_are_told_from_letters() -> None:
+    texts = ["the cat sat on the mat", "stocks fell on monday"] * 5
+    assert any("to compare words" in note for note in candidates(texts).notes)
+    assert not any("to compare words" in note for note in candidates(["ACGTAC", "TTGACA"] * 5).notes)

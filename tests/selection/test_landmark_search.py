@@ -1,12 +1,17 @@
 """Searches on landmarks: the choice of scikit-learn's grid search, without Gram matrices."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from mercer.kernels import Gaussian, Spectrum
+from mercer.exceptions import IndefiniteKernelWarning
+from mercer.kernels import Gaussian, Parametrix, Spectrum
 from mercer.machines import SVC, KernelRidge, LandmarkClassifier, LandmarkRegressor
 from mercer.selection import KernelSearchCV, compare, gram_cache, load_model, save_model
+from mercer.spaces import Sphere
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 3))
@@ -33,6 +38,16 @@ def test_choice_is_that_of_scikit_learn(machine, y, monkeypatch) -> None:
     assert type(search.best_estimator_) is type(machine)
     assert hasattr(search, "predict_proba") == hasattr(expected, "predict_proba")
     assert search.nested_scores(X, y, outer_cv=2).mean > 0.5
+
+
+def test_searches_do_not_warn_of_indefinite_kernels() -> None:
+    machine, indefinite = LandmarkRegressor(n_landmarks=30, random_state=0), Parametrix(Sphere(), 2.0)
+    with pytest.warns(IndefiniteKernelWarning):
+        clone(machine).set_params(kernel=indefinite).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search = KernelSearchCV([Gaussian(1.0), indefinite], machine, param_grid={"alpha": [1.0]}, cv=3)
+        assert search.fit(X, Y).best_kernel_ == Gaussian(1.0)
 
 
 def test_ridges_in_units_of_the_kernel_and_points_of_any_kind(tmp_path) -> None:

@@ -211,6 +211,13 @@ def test_kernels_of_others_are_refused_by_name_and_the_old_file_stays(tmp_path) 
     assert [p.name for p in tmp_path.iterdir()] == ["model.skops"]
 
 
+def test_what_is_no_comparison_is_refused_with_a_way_out(tmp_path) -> None:
+    with pytest.raises(
+        TypeError, match=r"got Gaussian; for a fitted.*SavedModel\(estimator\)\.save\(path\)"
+    ):
+        save_model(tmp_path / "model.skops", Gaussian(3.0))
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> bytes:
     path = tmp_path_factory.mktemp("model") / "model.skops"

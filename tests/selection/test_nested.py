@@ -49,6 +49,7 @@ def test_nested_scores_are_those_of_a_loop() -> None:
             np.testing.assert_array_equal(result.tests[fold], test)
         low, high = result.interval()
         assert low < result.mean < high
+        assert repr(result) == f"<NestedScores of 4 folds: {result.mean:.4g} ({low:.4g} to {high:.4g})>"
     assert nested.overlap == pytest.approx(1 / 3, rel=0.05)
 
 

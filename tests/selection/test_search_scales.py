@@ -132,7 +132,9 @@ def test_where_the_best_stays_at_an_edge_it_is_said() -> None:
     result = compare(X, y, kernels={"Gaussian": [Gaussian()]}, similarities="auto", folds=2)
     result.scores[0].search.edges_ = ["the largest similarity tried (0.996)"]
     (note,) = (note for note in result.notes if note.startswith("Gaussian: "))
-    assert note.startswith("Gaussian: the best is the largest similarity tried (0.996); beyond it")
+    assert note.startswith(
+        "Gaussian: the best is the largest similarity tried (0.996); the optimum may lie"
+    )
     assert "a wider grid" in note
     trials = expand([("a", Template(Gaussian(), SIMILARITIES))], None, SVC(), "")
     first = next(s for s in trials.settings if s.similarity == 0.02 and s.params["C"].value == 1000.0)

@@ -16,6 +16,7 @@ from mercer.kernels import (
     Polynomial,
     Spectral,
 )
+from mercer.machines import SVC
 from mercer.spaces import Simplex, Sphere
 
 COUNTS = np.array([[3, 0, 1], [2, 1, 1], [0, 5, 0]])
@@ -62,10 +63,20 @@ def test_not_unit() -> None:
 
 def test_text_columns_are_named() -> None:
     frame = pd.DataFrame({"a": [1, 2], "name": ["x", "y"]})
-    with pytest.raises(ValueError, match="'name'"):
-        Heat(Simplex())(frame)
+    for call in (Heat(Simplex()), lambda X: SVC(Heat(Simplex())).fit(X, [0, 1])):
+        with pytest.raises(ValueError, match=r"not numbers: 'name'; .*with On"):
+            call(frame)
     with pytest.raises(ValueError, match="could not convert"):
         Heat(Simplex())([["a", "b"]])
+
+
+@pytest.mark.parametrize("form", [list, tuple, np.array, pd.Series])
+def test_texts_are_no_rows_of_numbers(form) -> None:
+    for kernel in (Heat(Simplex()), Gaussian()):
+        with pytest.raises(ValueError, match=r"X holds texts.*CountVectorizer.*Spectrum"):
+            kernel(form(["a first text", "a second one"]))
+        with pytest.raises(ValueError, match="X holds texts"):
+            SVC(kernel).fit(form(["a first text", "a second one"]), [0, 1])
 
 
 @pytest.mark.parametrize("X", [np.empty((0, 3)), np.empty((3, 0)), [], [1.0, 2.0]])
@@ -112,6 +123,8 @@ def test_bad_parameters(kernel, name: str) -> None:
 def test_space_must_be_a_space(make) -> None:
     with pytest.raises(TypeError, match="space must be"):
         make("sphere")(COUNTS)
+    with pytest.raises(TypeError, match=r"space must be .*Sphere\(\)"):
+        make(Sphere)(COUNTS)
 
 
 def test_algebra_refuses_what_is_no_kernel() -> None:

@@ -198,6 +198,8 @@ def test_input_is_refused_by_name() -> None:
         kernel([[1, 0, 0, 0], [0, 0, 0, 0]])
     with pytest.raises(TypeError, match=r"dense rows: give X.toarray\(\)"):
         kernel(sparse.csr_matrix(X))
+    with pytest.raises(ValueError, match=r"X has 3 dimensions.*X.reshape\(len\(X\), 9\)"):
+        kernel(X.reshape(-1, 3, 3))
     np.testing.assert_allclose(kernel(X.round(9)), kernel(X), atol=1e-7)  # half the digits are enough
 
 

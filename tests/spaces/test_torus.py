@@ -353,6 +353,23 @@ def test_what_is_left_out_adds_up() -> None:
         assert math.log(total) == pytest.approx(exact, abs=1e-9)
     rough = np.concatenate([basis.eigenvalues, basis.rest_eigenvalues])
     assert len(rough) < 1000
+
+
+@pytest.mark.parametrize(("p", "count"), [(1, 20), (1, 500), (1, 2000), (2, 500), (2, 15_000), (3, 500)])
+def test_what_is_left_out_of_rough_kernels_adds_up(p: int, count: int) -> None:
+    """Levels beyond 4096, which 128 functions of the circle reach, were counted twice."""
+    for nu in (0.5, 2.5):
+        kernel = Matern(Torus(n=p), nu, normalized=False)
+        basis = kernel.eigenfunctions(p, count)
+        eigenvalues = np.concatenate([basis.eigenvalues, basis.rest_eigenvalues])
+        weights = (2 * nu / kernel.scale(p) ** 2 + eigenvalues) ** (-nu - p / 2) * basis.mean_squares
+        top = float(kernel.diag(np.zeros((1, p)))[0])
+        left = top - weights[: len(basis.eigenvalues)].sum()
+        rest = weights[len(basis.eigenvalues) :].sum()
+        assert rest == pytest.approx(left, rel=2e-3, abs=1e-13 * top)
+
+
+def test_many_columns_have_no_eigenfunctions() -> None:
     with pytest.raises(ValueError, match="at most 100 columns"):
         Torus().eigenfunctions(101, None, lambda v: -v)
 

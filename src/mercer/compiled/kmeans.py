@@ -8,8 +8,8 @@ from mercer.compiled.jit import jit
 
 #: Squared distances below this, relative to the size of the points, are roundings.
 _ROUNDING = 1e-12
-#: Rows whose distances to a centre differ by less are level.
-_LEVEL = 1e-9
+#: Rows whose distances to a centre differ by less are tied.
+_TIED = 1e-9
 
 
 @jit()
@@ -106,7 +106,7 @@ def _pass(K, labels, sizes, sums, best):
     for i in range(m):
         c = labels[i]
         own = squares[c] - 2.0 * sums[c, i] / sizes[c]
-        best[i] = own - _ROUNDING * (abs(K[i, i]) + abs(own))  # level rows stay where they are
+        best[i] = own - _ROUNDING * (abs(K[i, i]) + abs(own))  # tied rows stay where they are
     for c in range(k):
         if sizes[c] == 0:
             continue
@@ -162,7 +162,7 @@ def _squares(labels, sums, sizes):
 def nearest_rows(K, sums, sizes, order):
     """The row nearest to each centre, or -1 for an empty cluster.
 
-    Of rows that are level, such as both of a cluster of two, the first in the given order.
+    Of tied rows, such as both of a cluster of two, the first in the given order is taken.
     """
     nearest = np.full(sizes.size, -1, dtype=np.int64)
     for c in range(sizes.size):
@@ -170,7 +170,7 @@ def nearest_rows(K, sums, sizes, order):
             factor, least = 2.0 / sizes[c], np.inf
             for i in order:
                 gap = K[i, i] - factor * sums[c, i]
-                if gap < least - _LEVEL * K[i, i]:
+                if gap < least - _TIED * K[i, i]:
                     least = gap
                     nearest[c] = i
     return nearest

@@ -94,7 +94,7 @@ def with_parameter(
 ) -> torch.Tensor:
     """Return values that also depend on a hyperparameter: ``slope(shift)`` is their derivative."""
     change = (tensor - tensor.detach()).to(values.dtype)  # zero, with derivative one
-    # Taylor's formula about no change at all; the second term costs nothing until it is differentiated.
+    # Taylor's formula about a change of zero; the second term costs nothing until it is differentiated.
     return values + change * apply(w, slope(0.0)) + _SecondOrder.apply(change, w.detach(), slope)
 
 

@@ -199,7 +199,7 @@ class Engine(ABC):
             ahead = tile @ v[columns, ...]
             if not options.symmetric or part.symmetric:
                 return (ahead,)
-            return ahead, tile.T @ v[rows, ...]  # the tile stands below the diagonal too
+            return ahead, tile.T @ v[rows, ...]  # its mirror image below the diagonal
 
         sums: dict[int, Any] = {}
         for place in places((L.shape[0], R.shape[0]), (self.side, self.side), options.symmetric):

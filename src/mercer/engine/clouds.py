@@ -35,7 +35,7 @@ class Clouds:
     starts : array of shape (m + 1,)
         Cloud i holds the points ``starts[i]`` to ``starts[i + 1]``.
     single : bool
-        All points came in single precision; so should results go.
+        Whether all points are in single precision; results are then returned in it.
     """
 
     points: Any

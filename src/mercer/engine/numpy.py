@@ -93,7 +93,7 @@ class NumpyEngine(Engine):
                 tiles.write(rows, columns, tile)
                 sums[lane, rows] += tile @ v[columns]
                 if options.symmetric:
-                    # What lies right of the diagonal block stands below it too.
+                    # What lies right of the diagonal block is mirrored below it.
                     beyond = slice(max(rows.stop, columns.start), columns.stop)
                     right = tile[:, beyond.start - columns.start :]
                     sums[lane, beyond] += right.T @ v[rows]

@@ -28,7 +28,8 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
     ``error_`` shows: choose ``n_components`` to fill levels.  Features of tensors are differentiable.
 
     The error of every entry of ``F @ F.T`` is at most ``error_``; on a graph this is the largest omitted
-    weight, accurate to about 1e-6.  For a kernel with ``normalized=True`` rows are scaled to norm 1.
+    weight, accurate to about 1e-6.  For a kernel with ``normalized=True`` rows are scaled to norm 1,
+    which at most doubles the error.
     Graphs of up to 4000 nodes are decomposed completely.  For larger ones eigenpairs come from Lanczos
     iteration, with one pass over the edges per step, or from a sparse factorisation if the end of the
     spectrum is too crowded for it (rings, grids, road maps).

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -19,11 +20,11 @@ from mercer._validation import is_whole, refuse_complex
 from mercer.gp.eigenfunctions import EigenFeatures
 from mercer.gp.elbo import Prior, Solution
 from mercer.gp.features import USUAL, Features, Functions, HarmonicFeatures
-from mercer.gp.hyperparameters import FLAT, Evidence, warn_at_bounds, warn_of_own_bounds
+from mercer.gp.hyperparameters import Evidence, warn_at_bounds, warn_of_own_bounds
 from mercer.gp.inducing.features import InducingFeatures, with_fixed_parameters
 from mercer.gp.inducing.rows import InducingRows
 from mercer.gp.input_map import InputMap, looks_like_table, reads_table
-from mercer.gp.likelihoods import Likelihood
+from mercer.gp.likelihoods import Likelihood, Tally
 from mercer.gp.variational import Ascent, AscentState, Latent, Passes, Sites, SiteSums
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine, Kernel
@@ -38,8 +39,10 @@ Array = NDArray[np.float64]
 
 #: Rows that are tested for a degenerate kernel.
 _LOOKED_AT = 200
-#: Part of the prior variance below which features may miss what there is to find.
-_LITTLE = 0.4
+#: Part of the prior variance from which on features miss nothing that there is to find.
+_NEARLY_ALL = 0.95
+#: Numbers of sparse rows that are made dense at a time.
+_NUMBERS = 2**24
 #: Most dimensions for which the usual features are made to hold all linear functions.
 _LINEAR = 2000
 #: What checkpoints hold beside numbers, text and arrays.
@@ -142,28 +145,24 @@ class SparseGP(BaseEstimator, ABC):
         first = rows.first()
         return None if first is None else on_cpu(first.X[:_LOOKED_AT])
 
-    def _warn_of_bounds(
-        self, kernels: list[Any], amplitudes: Array, noise: float = 1.0, standardised: bool = True
+    def _warn_of_search(
+        self, kernels: list[Any], amplitudes: Array, evidence: Evidence, remedy: str, noise: float = 1.0
     ) -> None:
-        """Warn of hyperparameters at their bounds; kernels of processes that are noise do not matter."""
-        if self.optimize:
-            warn_of_own_bounds(float(amplitudes.max()), noise, standardised)
-            warn_at_bounds(self._validate(), [kernels[i] for i in np.flatnonzero(amplitudes > FLAT)])
-
-    def _warn_of_noise(self, amplitudes: Array, evidence: Evidence, remedy: str) -> None:
-        """Warn if noise alone was found through features that hold little of the process."""
-        if not self.optimize or amplitudes.max() > FLAT:
+        """Warn of hyperparameters at their bounds, and of noise found in place of the kernel."""
+        if not self.optimize:
             return
-        kernel = self._validate()
-        start = np.concatenate([np.zeros(1 if evidence.fixed_noise else 2), kernel.theta])
-        held = evidence.held(start[: len(evidence.bounds)])
-        if held < _LITTLE:
-            warnings.warn(
-                f"noise alone was found, and the {self.features_.size} features hold only {held:.0%} of "
-                f"the variance of {kernel!r} at the rows; {remedy}",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+        kernel, found = self._validate(), np.flatnonzero(amplitudes > evidence.flat)
+        warn_of_own_bounds(float(amplitudes.max()), noise, bool(getattr(self, "normalize_y", True)))
+        warn_at_bounds(kernel, [kernels[i] for i in found])
+        if (found.size and not evidence.alone) or evidence.held > _NEARLY_ALL:
+            return
+        what = "the rest of the kernel counts as noise" if found.size else "noise alone was found"
+        warnings.warn(
+            f"{what}: the {self.features_.size} features hold only {evidence.held:.0%} of the variance "
+            f"of {kernel!r} at the rows; {remedy}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
     def _warn_if_degenerate(self, X: Any, kernel: Any, amplitude: float) -> None:
         """Warn if the kernel that was found sees all rows as equal, or no two of them as similar."""
@@ -229,7 +228,7 @@ class SparseGP(BaseEstimator, ABC):
             )
         sample = rows.sample(self.random_state)
         if not len(sample.y):
-            raise ValueError("all weights are zero; give rows that count")
+            raise ValueError("all weights are zero; give some rows a positive weight")
         y = sample.y[:, 0] if sample.y.shape[1] == 1 else sample.y
         learnt = self._with_range(kernel.learnt_from(sample.X, y), sample)
         return InducingRows.of(with_fixed_parameters(learnt), sample, self._most, self.random_state)
@@ -261,10 +260,14 @@ class SparseGP(BaseEstimator, ABC):
 
     def _points(self, X: Any) -> Any:
         """Rows to predict at, checked and mapped."""
+        return self.features_.check(self._columns(X))
+
+    def _columns(self, X: Any) -> Any:
+        """Rows to predict at with the columns of the training rows, in double precision."""
         check_is_fitted(self)
         refuse_complex(X, "X")
         points = self._column_check(reset=False).points(X)
-        return self.features_.check(points if self._opaque else as_floats(points))
+        return points if self._opaque else as_floats(points)
 
     def _apply(self, method: str, X: Any, *outputs: tuple[Any, ...], **options: Any) -> Any:
         """A method at the rows of X, by the source of such rows; see :meth:`RowSource.apply`."""
@@ -273,12 +276,27 @@ class SparseGP(BaseEstimator, ABC):
         return source_for(X).apply(check, method, X, outputs, **options)
 
     def _moments(
-        self, rows: Any, posteriors: list[tuple[Solution, Prior]], variances: bool = True
+        self, X: Any, posteriors: list[tuple[Solution, Prior]], variances: bool = True
     ) -> tuple[Array, Array]:
-        """Means (all outputs of all posteriors) and variances (one of each) at rows, tile by tile.
+        """Means (all outputs of all posteriors) and variances (one of each) at rows.
 
         Without ``variances`` these are left empty.
         """
+        X = self._columns(X)
+        # Sparse rows of a table become dense, a block at a time.
+        height = max(1, _NUMBERS // X.shape[1]) if sparse.issparse(X) else count(X)
+        found = []
+        for start in range(0, count(X), height):
+            name = f"X of the rows from {start} on" if start else "X"
+            rows = self.features_.check(taken(X, slice(start, start + height)), name)
+            found.append(self._moments_at(rows, posteriors, variances))
+        mean, variance = zip(*found, strict=True)
+        return np.concatenate(mean), np.concatenate(variance)
+
+    def _moments_at(
+        self, rows: Any, posteriors: list[tuple[Solution, Prior]], variances: bool
+    ) -> tuple[Array, Array]:
+        """The same at checked rows, tile by tile."""
         ends = np.cumsum([0, *(posterior.mean.shape[1] for posterior, _ in posteriors)])
         m = count(rows)
         mean, variance = np.empty((m, ends[-1])), np.empty((m, len(posteriors)))
@@ -393,19 +411,18 @@ class VariationalGP(SparseGP):
         tally = rows.total(self.likelihood.tally, "targets", kept, "targets")
         self.likelihood_ = self.likelihood.fitted(tally)
         self._infer(rows, tally, kept)
-        self._warn_of_fit(tally.rows)
+        self._warn_of_fit(tally)
         return self
 
-    def _warn_of_fit(self, rows: int) -> None:
-        self._warn_of_bounds(self.kernels_, self.amplitudes_)
-        evidence = self._latents[0].sites.evidence(self.features_, self.kernel_, rows)
-        self._warn_of_noise(self.amplitudes_, evidence, "raise max_features, or take fewer columns")
+    def _warn_of_fit(self, tally: Tally) -> None:
+        evidence = self._latents[0].sites.evidence(self.features_, self.kernel_, tally, self._alone)
+        remedy = "raise max_features, or take fewer columns"
+        self._warn_of_search(self.kernels_, self.amplitudes_, evidence, remedy)
 
     def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> None:
         """Find the posterior of each process."""
-        tol = self.tol * max(tally.weight, 100.0)
         ascents = [
-            Ascent(self.features_, self.kernel_, bool(self.optimize), tally.rows, tol)
+            Ascent(self.features_, self.kernel_, bool(self.optimize), tally, self.tol)
             for _ in self.likelihood_.offset
         ]
         theta = np.concatenate([[np.log(self.amplitude)], self.kernel_.theta])
@@ -424,6 +441,7 @@ class VariationalGP(SparseGP):
                 stacklevel=3,
             )
         self._latents = [ascent.accepted for ascent in ascents]
+        self._alone = any(ascent.alone for ascent in ascents)
         self.elbo_ = sum(ascent.bound for ascent in ascents)
         self._expand(np.hstack([z.posterior.mean for z in self._latents]), self.likelihood_.offset)
         self.kernels_ = [latent.kernel for latent in self._latents]
@@ -432,8 +450,7 @@ class VariationalGP(SparseGP):
 
     def _latent_moments(self, X: Any) -> tuple[Array, Array]:
         """Means and variances of the processes at rows, offset included."""
-        rows = self._points(X)
-        mean, variance = self._moments(rows, [(z.posterior, z.prior) for z in self._latents])
+        mean, variance = self._moments(X, [(z.posterior, z.prior) for z in self._latents])
         return mean + self.likelihood_.offset, variance
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

@@ -222,7 +222,7 @@ class TabulatedFunctions:
         by_values = (bound.linear[seen] - counts * (phi @ mean)) @ mean.T
         by_values -= outputs * counts * solution.times_covariance(phi)
         by_values *= phi / (2 * solution.noise)
-        by_left = solution.left_slope() * prior.amplitude * counts[:, 0]
+        by_left = solution.left_slope() * prior.amplitude * prior.weights.rest * counts[:, 0]
         found: Array = by_values.sum(axis=0) @ self.scores
         found -= by_values.sum(axis=1) @ self.scale_slopes[seen]
         return found + by_left @ self.left_slopes[seen]

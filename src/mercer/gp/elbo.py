@@ -30,10 +30,14 @@ class Prior:
     features: Functions
 
     @classmethod
-    def of(cls, amplitude: float, kernel: Any, features: Features) -> Prior:
-        """The prior of a kernel with its present hyperparameters."""
+    def of(cls, amplitude: float, kernel: Any, features: Features, alone: bool = False) -> Prior:
+        """The prior of a kernel with its present hyperparameters, or of its features alone."""
         here = features.at(kernel)
-        return cls(amplitude, here.weights(kernel), here)
+        weights = here.weights(kernel)
+        if alone:
+            none = {"rest": 0 * weights.rest, "rest_slopes": 0 * weights.rest_slopes}
+            weights = replace(weights, **none)
+        return cls(amplitude, weights, here)
 
     @property
     def variances(self) -> Array:
@@ -170,6 +174,12 @@ class Solution:
             self.bound.count * math.log(2 * math.pi * self.noise) + self.log_det + left / self.noise
         )
         return -0.5 * float(self.quadratic.size * per_output + self.quadratic.sum())
+
+    def rescaled(self) -> tuple[float, float]:
+        """The best factor of the noise and of all prior variances, and what the bound gains by it."""
+        terms, quadratic = self.quadratic.size * self.bound.count, float(self.quadratic.sum())
+        factor = max(quadratic / terms, np.finfo(float).tiny)  # rounding can take it to zero
+        return factor, 0.5 * (quadratic - quadratic / factor - terms * math.log(factor))
 
     def slopes(self) -> Array:
         """Derivatives by the logarithms of the prior variances."""

@@ -7,6 +7,8 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -25,11 +27,14 @@ Array = NDArray[np.float64]
 #: Ranges of the amplitude and of the noise, both in units of the variance of the targets.
 AMPLITUDES = (1e-6, 1e9)
 NOISES = (1e-7, 1e2)
-#: Processes with a smaller amplitude have found noise alone.
-FLAT = 10 * AMPLITUDES[0]
-#: Where the search begins anew if it found noise alone: amplitudes, noises, and factors of the kernel's
-#: hyperparameters.
-_AGAIN = ((1.0, 1e2, 1e4, 1e6), (0.3, 1e-2, 1e-5), (0.1, 0.3, 1.0, 3.0, 10.0))
+#: Processes with a smaller amplitude, in units of the least, have found noise alone.
+_FLAT = 10.0
+#: Where the search begins anew if it found noise alone: prior variances in units of the noise, and
+#: factors of the kernel's hyperparameters.
+_RATIOS, _FACTORS = (0.1, 10.0, 1e3, 1e5, 1e7), (0.1, 0.3, 1.0, 3.0, 10.0)
+#: How much larger the evidence of features alone must be than that of noise: two hyperparameters that
+#: are fitted to noise gain one on average.
+_SURE = 3.0
 #: How far restarts stray from the start, as a factor.
 _STRAY = 10.0
 #: Steps of Newton's method, and of the differences that it takes the curvature from.
@@ -51,6 +56,9 @@ class Evidence:
         Its own values of the hyperparameters do not matter.
     fixed_noise : bool
         The noise is one, and theta does not name it.
+    alone : bool
+        The process is that of the features alone, and the bound is its evidence: the rest of the kernel
+        counts as noise.
     """
 
     bound: Bound
@@ -58,6 +66,7 @@ class Evidence:
     rest: Array
     kernel: Any
     fixed_noise: bool = False
+    alone: bool = False
 
     @classmethod
     def of(cls, sums: Statistics, features: Features, kernel: Any) -> Evidence:
@@ -69,10 +78,31 @@ class Evidence:
         """The same with the matrix of sums on the device of another array."""
         return replace(self, bound=self.bound.placed(like))
 
+    @cached_property
+    def _variances(self) -> tuple[float, float]:
+        """Mean prior variances at the rows that features hold and leave out, of the kernel as it is."""
+        prior = Prior.of(1.0, self.kernel, self.features)
+        held = prior.variances @ prior.features.project(self.bound).squared_features
+        left = prior.left(prior.features.project_rest(self.bound, self.rest))
+        return float(held) / self.bound.count, float(left) / self.bound.count
+
+    @property
+    def held(self) -> float:
+        """Part of the prior variance at the rows that the features hold."""
+        held, left = self._variances
+        return held / (held + left)
+
+    @property
+    def flat(self) -> float:
+        """Processes with a smaller amplitude have found noise alone."""
+        return _FLAT * math.exp(self.bounds[0, 0])
+
     @property
     def bounds(self) -> Array:
         """Lower and upper end of each element of theta."""
-        own = [AMPLITUDES] if self.fixed_noise else [AMPLITUDES, NOISES]
+        # Values k(x, x) of a kernel that grows with |x| can be large.
+        least = AMPLITUDES[0] / max(1.0, sum(self._variances))
+        own = [(least, AMPLITUDES[1]), NOISES][: 1 if self.fixed_noise else 2]
         return np.concatenate([np.log(own), self.kernel.bounds.reshape(-1, 2)])
 
     def split(self, theta: Array) -> tuple[float, float, Any]:
@@ -85,15 +115,9 @@ class Evidence:
     def solve(self, theta: Array) -> tuple[Solution, Prior, float]:
         """Posterior and prior at theta, and the variance that the features leave out of all rows."""
         amplitude, noise, kernel = self.split(theta)
-        prior = Prior.of(amplitude, kernel, self.features)
+        prior = Prior.of(amplitude, kernel, self.features, self.alone)
         left = float(prior.left(prior.features.project_rest(self.bound, self.rest)))
         return prior.features.project(self.bound).solve(prior.variances, noise), prior, left
-
-    def held(self, theta: Array) -> float:
-        """Part of the prior variance at the rows that the features hold."""
-        solution, prior, left = self.solve(theta)
-        held = float(prior.variances @ solution.bound.squared_features)
-        return held / (held + left)
 
     def value(self, theta: Array) -> float:
         """The bound."""
@@ -115,6 +139,31 @@ class Evidence:
         of_kernel = by_variance @ prior.weights.slopes + by_left * prior.left_slopes(rest)
         of_kernel = of_kernel + prior.features.function_slopes(solution, prior, self.bound)
         return np.concatenate([own, of_kernel])
+
+    def search(
+        self, start: Array, restarts: int, rng: np.random.Generator, max_iter: int = 200
+    ) -> tuple[Evidence, Array]:
+        """The bound with its best theta, or the evidence of the features alone with its own.
+
+        What the features leave out of the kernel counts as variance that nothing explains.  Where it is
+        much, as it must be with many columns, the bound is largest for noise alone even if the features
+        explain the targets.  The process is then theirs alone, and what they leave out is part of the
+        noise, provided that it is smaller.
+        """
+        theta, value = self.maximise(start, restarts, rng, max_iter, insist=False)
+        if theta[0] > math.log(self.flat):
+            return self, theta
+        alone = replace(self, alone=True)
+        with blas_in_one_thread():
+            others = self._elsewhere(start)
+            found, evidence = alone._climbed(max(others, key=itemgetter(2))[0], max_iter)
+            if evidence < value + _SURE:  # it is above the bound everywhere
+                return self, theta
+            again, bound = self._climbed(max(others, key=itemgetter(1))[0], max_iter)
+        if bound > value:
+            return self, again
+        solution, _, left = self.solve(found)
+        return (alone, found) if left <= solution.noise * self.bound.count else (self, theta)
 
     def maximise(
         self,
@@ -145,27 +194,37 @@ class Evidence:
             run(job, [(number,) for number in range(len(starts))], what="hyperparameters")
         best, value = max(results, key=lambda result: result[1])
         with blas_in_one_thread():
-            if insist and best[0] <= math.log(FLAT):
-                best, value = max((best, value), self._anew(start, max_iter), key=lambda found: found[1])
+            if insist and best[0] <= math.log(self.flat):
+                other = max(self._elsewhere(start), key=itemgetter(1))[0]
+                best, value = max((best, value), self._climb(other, max_iter), key=itemgetter(1))
             return self._polished(best, value)
 
-    def _anew(self, start: Array, max_iter: int) -> tuple[Array, float]:
-        """What L-BFGS finds from the best of other amplitudes, noises and ranges of the kernel."""
-        amplitudes, noises, factors = np.log(_AGAIN[0]), np.log(_AGAIN[1]), np.log(_AGAIN[2])
-        own = [amplitudes] if self.fixed_noise else [amplitudes, noises]
-        ranges = start[len(own) :] + factors[:, None]
-        starts = [
-            np.clip(np.append(pair, theta), *self.bounds.T)
-            for theta in np.unique(ranges, axis=0)
-            for pair in itertools.product(*own)
-        ]
-        return self._climb(max(starts, key=self._value_or_none), max_iter)
+    def _elsewhere(self, start: Array) -> list[tuple[Array, float, float]]:
+        """Other amplitudes and ranges of the kernel, each with the noise that is best there.
 
-    def _value_or_none(self, theta: Array) -> float:
-        try:
-            return self.value(theta)
-        except np.linalg.LinAlgError:  # noise below the rounding of so many rows
-            return -math.inf
+        With the bound at each, and the evidence of the features alone.
+        """
+        low, high = self.kernel.bounds.reshape(-1, 2).T
+        ranges = np.clip(start[len(start) - len(low) :] + np.log(_FACTORS)[:, None], low, high)
+        found = []
+        amplitudes = np.log(_RATIOS) - math.log(sum(self._variances))
+        for amplitude, of_kernel in itertools.product(amplitudes, np.unique(ranges, axis=0)):
+            theta = np.append([amplitude, 0.0][: 1 if self.fixed_noise else 2], of_kernel)
+            try:
+                solution, _, left = self.solve(theta)
+            except np.linalg.LinAlgError:  # noise below the rounding of so many rows
+                found.append((theta, -math.inf, -math.inf))
+                continue
+            gain = 0.0
+            if not self.fixed_noise:
+                factor, gain = solution.rescaled()
+                theta[:2] += math.log(factor)
+            theta = np.clip(theta, *self.bounds.T)
+            found.append((theta, solution.value(left) + gain, solution.value(0.0) + gain))
+        return found
+
+    def _climbed(self, start: Array, max_iter: int) -> tuple[Array, float]:
+        return self._polished(*self._climb(start, max_iter))
 
     def _polished(self, theta: Array, value: float) -> tuple[Array, float]:
         """The maximum near theta to working precision, by Newton's method.

@@ -153,7 +153,7 @@ class TargetTotals:
 
     @classmethod
     def of(cls, block: Block, *values: Array) -> TargetTotals:
-        """Weighted sums of values, one array with an entry for each row for each sum."""
+        """Weighted sums over rows of each of the values, which are arrays of shape (rows,)."""
         w = np.ones(len(block.y)) if block.weight is None else block.weight
         return cls(np.array([float(w @ v) for v in values]), float(w.sum()), len(w))
 
@@ -194,7 +194,8 @@ class Poisson(Likelihood):
         y = block.targets()
         if y.min() < 0:
             raise ValueError(
-                f"row {int((y < 0).argmax())} of {block.called('y')} is negative; counts cannot be"
+                f"row {int((y < 0).argmax())} of {block.called('y')} is negative; counts have to be "
+                "zero or more"
             )
         if y.max() > LARGEST:
             raise ValueError(

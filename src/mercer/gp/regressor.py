@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._arrays import count, on_cpu
 from mercer.gp.base import SparseGP
 from mercer.gp.features import HarmonicFeatures
-from mercer.gp.hyperparameters import FLAT, Evidence
+from mercer.gp.hyperparameters import Evidence
 from mercer.gp.inducing import search as inducing_search
 from mercer.gp.inducing.features import with_fixed_parameters
 from mercer.gp.inducing.rows import with_evidence
@@ -211,10 +211,9 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         return self
 
     def _warn_of_fit(self) -> None:
-        amplitudes = np.array([self.amplitude_])
-        self._warn_of_bounds([self.kernel_], amplitudes, self.noise_, bool(self.normalize_y))
         other = ", or use features='inducing'" if isinstance(self.features_, HarmonicFeatures) else ""
-        self._warn_of_noise(amplitudes, self._evidence, f"raise max_features{other}")
+        amplitudes, remedy = np.array([self.amplitude_]), f"raise max_features{other}"
+        self._warn_of_search([self.kernel_], amplitudes, self._evidence, remedy, self.noise_)
 
     def _learn_features(self, source: RowSource) -> tuple[Array, Any]:
         """Input scales (or ones) and features, from a sample of the rows."""
@@ -233,7 +232,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
             collect(features, source)  # names the row as it was given
             raise
         if len(rows.y) == 0 or (rows.weight is not None and not rows.weight.any()):
-            raise ValueError("all weights of a sample of the rows are zero; give rows that count")
+            raise ValueError("all weights of a sample are zero; give some rows a positive weight")
         if self.normalize_y:
             rows = _standardised(rows)
         if self.features == "inducing":
@@ -280,7 +279,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self.statistics_ = self.statistics_ + collect(self.features_, rows)
         self._given, self.kernel_ = given, kernel
         # Few rows may have looked like noise alone; from there no step leads back.
-        anew = changed or self.amplitude_ <= FLAT
+        anew = changed or self.amplitude_ <= self._evidence.flat
         self._finish(self._theta() if anew else self.theta_, 0, rows.where)
         self._warn_of_fit()
         return self
@@ -325,7 +324,8 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self._evidence = Evidence.of(sums, self.features_, self.kernel_)
         if self.optimize:
             rng = np.random.default_rng(self.random_state)
-            theta, _ = self._evidence.placed(where).maximise(theta, restarts, rng)
+            found, theta = self._evidence.placed(where).search(theta, restarts, rng)
+            self._evidence = replace(self._evidence, alone=found.alone)
         self.theta_ = theta
         self.amplitude_, self.noise_, self.kernel_ = self._evidence.split(theta)
         self._posterior, self._prior, left = self._evidence.solve(theta)
@@ -385,8 +385,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         return self._apply("_predict", X, *[mean] * (1 + return_std), **options)
 
     def _predict(self, X: Any, return_std: bool, include_noise: bool) -> Any:
-        rows = self._points(X)
-        mean, variance = self._moments(rows, [(self._posterior, self._prior)], return_std)
+        mean, variance = self._moments(X, [(self._posterior, self._prior)], return_std)
         if not return_std:
             return self._in_units(mean)
         std = np.sqrt(variance + self.noise_ * include_noise) * self._scale_y
@@ -407,8 +406,11 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         rows = on_cpu(rows)
         phi = np.empty((count(rows), self.features_.size))
         self._prior.features.write(rows, phi)
-        gram = self.features_.gram(self.kernel_, rows)
-        covariance = self.amplitude_ * gram - self._posterior.explained_covariance(phi)
+        if self._evidence.alone:
+            covariance = self._posterior.times_covariance(phi) @ phi.T
+        else:
+            gram = self.features_.gram(self.kernel_, rows)
+            covariance = self.amplitude_ * gram - self._posterior.explained_covariance(phi)
         return phi @ self._posterior.mean, covariance
 
     def sample_y(

@@ -14,8 +14,8 @@ from mercer._arrays import on_cpu, placed
 from mercer._threads import run
 from mercer.gp.elbo import Bound, Posterior, Prior, Solution
 from mercer.gp.features import Features
-from mercer.gp.hyperparameters import FLAT, Evidence
-from mercer.gp.likelihoods import Likelihood
+from mercer.gp.hyperparameters import Evidence
+from mercer.gp.likelihoods import Likelihood, Tally
 from mercer.rows import Block, RowSource
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.statistics import add_rows, weights_of
@@ -50,10 +50,10 @@ class Sites:
             (1 - step) * self.rest + step * other.rest,
         )
 
-    def evidence(self, features: Features, kernel: Any, rows: int) -> Evidence:
+    def evidence(self, features: Features, kernel: Any, tally: Tally, alone: bool = False) -> Evidence:
         """The bound of the sites, as a function of the hyperparameters of a process."""
-        bound = Bound(self.gram, self.linear[:, None], np.zeros(1), 0.0, rows)
-        return Evidence(bound, features, self.rest, kernel, fixed_noise=True)
+        bound = Bound(self.gram, self.linear[:, None], np.zeros(1), tally.weight, tally.rows)
+        return Evidence(bound, features, self.rest, kernel, fixed_noise=True, alone=alone)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +68,7 @@ class AscentState:
     step: float
     moving: bool
     bound: float
+    alone: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,18 +89,23 @@ class Ascent:
     is known after the next pass; if it fell, the step is halved.
     """
 
-    def __init__(self, features: Features, kernel: Any, optimize: bool, rows: int, tol: float) -> None:
+    def __init__(
+        self, features: Features, kernel: Any, optimize: bool, tally: Tally, tol: float
+    ) -> None:
         self._features, self._kernel, self._optimize = features, kernel, optimize
-        self._rows, self._tol = rows, tol
+        self._tally, self._tol = tally, tol * max(tally.weight, 100.0)
         self._step = 1.0
         self._target: Sites | None = None
         self.moving = True
         self.bound = -math.inf
+        #: Whether the process is that of its features alone; see :meth:`Evidence.search`.
+        self.alone = False
 
     def start(self, sites: Sites, theta: Array, restarts: int, rng: np.random.Generator) -> None:
         """Begin with sites of a first guess."""
         if self._optimize:
-            theta, _ = self._evidence(sites).maximise(theta, restarts, rng)
+            found, theta = self._evidence(sites).search(theta, restarts, rng)
+            self.alone = found.alone
         self.latent = self.accepted = self._latent(sites, theta)
 
     def advance(self, sites: Sites, value: float) -> None:
@@ -130,25 +136,24 @@ class Ascent:
         now, before = self.latent, self.accepted
         return AscentState(
             now.theta, now.sites, before.theta, before.sites, self._target, self._step, self.moving,
-            self.bound,
+            self.bound, self.alone,
         )  # fmt: skip
 
     def resume(self, state: AscentState) -> None:
         """Continue from the state of another ascent."""
         self._target, self._step = state.target, state.step
-        self.moving, self.bound = state.moving, state.bound
+        self.moving, self.bound, self.alone = state.moving, state.bound, state.alone
         self.latent = self._latent(state.sites, state.theta)
         self.accepted = self._latent(state.accepted_sites, state.accepted_theta)
 
     def _improved(self, sites: Sites, theta: Array) -> Latent:
         if self._optimize:
             rng = np.random.default_rng(0)  # no restarts, no random numbers
-            insist = bool(theta[0] > math.log(FLAT))  # what was noise in the pass before may stay so
-            theta, _ = self._evidence(sites).maximise(theta, 0, rng, _FEW, insist)
+            theta, _ = self._evidence(sites).maximise(theta, 0, rng, _FEW, insist=False)
         return self._latent(sites, theta)
 
     def _evidence(self, sites: Sites) -> Evidence:
-        return sites.evidence(self._features, self._kernel, self._rows)
+        return sites.evidence(self._features, self._kernel, self._tally, self.alone)
 
     def _latent(self, sites: Sites, theta: Array) -> Latent:
         evidence = self._evidence(sites)
@@ -190,7 +195,7 @@ class Sweep:
         self, likelihood: Likelihood, features: Features, latents: Mapping[int, Latent | None]
     ) -> None:
         self.likelihood, self.features = likelihood, features
-        # The statistics behind a posterior stay at home.
+        # The statistics behind a posterior are not sent to workers.
         self.beliefs = {
             number: None if latent is None else (replace(latent.posterior, bound=_NO_ROWS), latent.prior)
             for number, latent in latents.items()

@@ -216,6 +216,8 @@ class LawKernel(RealisedKernel):
     def validate(self) -> None:
         if not isinstance(self.space, Space):
             hint = "; wrap it: Graph(graph)" if hasattr(self.space, "nodes") else ""
+            if isinstance(self.space, type):
+                hint = f"; give an instance: {self.space.__name__}()"
             raise TypeError(f"space must be a space of mercer.spaces, got {self.space!r}{hint}")
         check_choice(self, "normalized", (True, False))
         check_positive(self, *self.continuous())

@@ -188,7 +188,7 @@ class Survey:
         raise Unreachable(
             f"similarity {similarity:g} cannot be reached by {self._name} of "
             f"{type(self._kernel).__name__} on these points: their median similarity stays between "
-            f"{least:.4g} and {most:.4g}; ask for one in between"
+            f"{least:.4g} and {most:.4g}; ask for one in between, such as {(least + most) / 2:.2g}"
         )
 
     def _steps(self, start: float, sign: int) -> Any:

@@ -61,7 +61,12 @@ def solve_by_blocks(
             break
         block = _next_block(program, solution, block, rows.most, random)
         part = len(block) / len(program.p)
-        found, promised = _solve_block(program, rows, solution, block, (most - steps) / part, watch)
+        try:
+            found, promised = _solve_block(program, rows, solution, block, (most - steps) / part, watch)
+        except RuntimeError as error:
+            if rows.shrink(error):
+                continue
+            raise
         moved = found.b - solution.b[block]
         used, steps = moved != 0, steps + part * found.steps
         b, last = solution.b.copy(), solution

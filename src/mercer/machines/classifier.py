@@ -17,7 +17,14 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer._validation import check_labels
 from mercer.machines.points import Points, check_points, check_weights, open_points
-from mercer.machines.probability import couple, fit_sigmoid, held_out_parts, out_of_fold, sigmoid
+from mercer.machines.probability import (
+    copies_of,
+    couple,
+    fit_sigmoid,
+    held_out_shares,
+    out_of_fold,
+    sigmoid,
+)
 from mercer.machines.program import Array, Index, Program, Solution
 from mercer.machines.svm import SupportVectorMachine, solved_in_turn
 from mercer.rows.labels import given_factors
@@ -379,18 +386,21 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             self._pairs(), programs, indices, sources, solutions, strict=True
         ):
             rows, positive = source(), program.p > 0
-            part = held_out_parts(program, rows)
+            copies = copies_of(weights[index])
+            shares = held_out_shares(program, rows, copies)
             for label, own in zip(pair, (positive, ~positive), strict=True):
-                if len(np.unique(part[own & (program.upper > program.lower)])) == 1:
+                if np.count_nonzero(shares[own].any(axis=0)) == 1:
                     alone.add(label)
-            values = out_of_fold(program, rows, part, solution, self.tol)
-            sigmoids.append(fit_sigmoid(values, positive, weights[index]))
+            values = out_of_fold(program, rows, shares, solution, self.tol)
+            row, part = np.nonzero(shares)
+            held_out = weights[index][row] * shares[row, part]
+            count = float(copies[shares.any(axis=1)].sum())
+            sigmoids.append(fit_sigmoid(values[row, part], positive[row], held_out, count))
         self.sigmoids_ = np.array(sigmoids)
         for label in self.classes_[sorted(alone)].tolist():
             warnings.warn(
                 f"probabilities of class {label!r} are little more than its share of the rows: it has "
-                "one row, or rows that are alike, and none is left when they are held out; add rows or "
-                "drop the class",
+                "one row, and none is left when it is held out; add rows or drop the class",
                 stacklevel=4,
             )
 

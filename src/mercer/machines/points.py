@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
@@ -25,7 +26,8 @@ from mercer._arrays import (
     taken,
     to_double,
 )
-from mercer._validation import refuse_complex
+from mercer._validation import refuse_no_numbers
+from mercer.engine import engine_for
 from mercer.kernels import Gaussian, Linear
 from mercer.kernels.base import BLOCK, Kernel, has_range
 from mercer.machines.program import Array, Index
@@ -107,7 +109,7 @@ class Points:
         """Product of the Gram matrix with columns, in double precision where the points are."""
         if not is_on_device(self.X):
             return products(self.kernel, self.X, None, v)
-        return to_double(self.kernel.matvec(self.X, None, v))
+        return to_double(_times(self.kernel, self.X, None, v))
 
     def with_others(self, Y: Any) -> Any:
         """Gram matrix with other points."""
@@ -134,11 +136,29 @@ def products(kernel: Any, X: Any, Y: Any, v: Array) -> Array:
     """Product ``k(X, Y) @ v``, some rows at a time, on the device of X; Y is X if it is None."""
     if isinstance(kernel, Kernel):
         Y, v = None if Y is None else beside(Y, X), placed(v, X)
-        return np.asarray(on_cpu(kernel.matvec(X, Y, v)), dtype=float)
+        return np.asarray(on_cpu(_times(kernel, X, Y, v)), dtype=float)
     Y = X if Y is None else Y
     size = max(1, BLOCK // max(count(Y), 1))
     parts = [np.arange(start, min(start + size, count(X))) for start in range(0, count(X), size)]
     return np.concatenate([as_floats(kernel(taken(X, part), Y)) @ v for part in parts])
+
+
+def _times(kernel: Kernel, X: Any, Y: Any, v: Any) -> Any:
+    """``k(X, Y) @ v``; if a device runs out of memory, X is split in halves."""
+    try:
+        return kernel.matvec(X, Y, v)
+    except RuntimeError as error:
+        half = count(X) // 2
+        if not half or not is_exhausted(X, error):
+            raise
+    Y = X if Y is None else Y
+    parts = [_times(kernel, X[part], Y, v) for part in (slice(half), slice(half, None))]
+    return array_namespace(v).concat(parts)
+
+
+def is_exhausted(X: Any, error: BaseException) -> bool:
+    """Tell whether an error says that the device of X is out of memory for a computation."""
+    return is_on_device(X) and engine_for(X).exhausted(error)
 
 
 def in_single(X: Any) -> Any:
@@ -254,7 +274,7 @@ def check_points(
         return columns_by_name(machine, X, reset), y
     if not reset and get_config()["assume_finite"] and _is_plain(X, machine.n_features_in_):
         return X, y
-    refuse_complex(X, "X")
+    refuse_no_numbers(X, "X")
     options: dict[str, Any] = {} if isinstance(y, str) else {"y_numeric": False, "multi_output": True}
     checked = validate_data(
         machine, X, y, reset=reset, accept_sparse=False if kernel == "precomputed" else "csr",

@@ -9,64 +9,72 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from mercer.machines.blocks import solve_with
-from mercer.machines.program import Array, Index, Program, Solution, balanced
+from mercer.machines.program import Array, Program, Solution, balanced
 from mercer.machines.rows import ComputedBlocks, MatrixRows
 
 #: Parts that are held out in turn.
 _FOLDS = 5
-#: Rows whose sums of similarities differ by less, relative to the largest, count as equal.
-_EQUAL = 1e-9
 #: Probabilities of pairs stay away from 0 and 1 by this, as in libsvm, so that they can be coupled.
 _LEAST = 1e-7
 
 
-def out_of_fold(
-    program: Program, rows: MatrixRows | ComputedBlocks, part: Index, solution: Solution, tol: float
-) -> Array:
-    """Decision values of held-out rows, whose boxes are set to [0, 0] in turn.
+def copies_of(weights: Array) -> Array:
+    """Number of equal rows that each row stands for: its weight if all weights are whole, otherwise one.
 
-    Each fit starts from the solution on all rows, without the held-out part.
+    Rows are held out copy by copy, so that a row of weight two is worth two equal rows.  Equal rows are
+    not held out together: with few distinct points none would be left to predict them from.  Other
+    weights than whole ones are no counts of rows, whatever their size, and a row is held out at once.
     """
-    values = np.empty_like(program.p)
-    for fold in range(_FOLDS):
-        held_out = part == fold
-        rest = program._replace(
-            lower=np.where(held_out, 0.0, program.lower),
-            upper=np.where(held_out, 0.0, program.upper),
-        )
-        found = solve_with(rest, rows, tol, start=balanced(np.where(held_out, 0.0, solution.b)))
-        values[held_out] = found.values[held_out] + found.bias
+    whole = np.rint(weights)
+    counts = np.allclose(weights, whole, rtol=1e-9, atol=0.0)
+    return np.maximum(whole, 1.0) if counts else np.ones_like(weights)
+
+
+def out_of_fold(
+    program: Program, rows: MatrixRows | ComputedBlocks, shares: Array, solution: Solution, tol: float
+) -> Array:
+    """Decision values of all rows without each part, shape (m, parts).
+
+    Boxes shrink by the shares of the part.  Each fit starts from the solution on all rows.
+    """
+    values = np.empty_like(shares)
+    for part, kept in enumerate(1 - shares.T):
+        rest = program._replace(lower=kept * program.lower, upper=kept * program.upper)
+        found = solve_with(rest, rows, tol, start=balanced(kept * solution.b))
+        values[:, part] = found.values + found.bias
     return values
 
 
-def held_out_parts(program: Program, rows: MatrixRows | ComputedBlocks) -> Index:
-    """The held-out part of each row.
+def held_out_shares(program: Program, rows: MatrixRows | ComputedBlocks, copies: Array) -> Array:
+    """Shares of each row's copies in the parts that are held out in turn, shape (m, parts).
 
-    The rows of each class are dealt out in the order of ``sum_j C_j p_j k(x_i, x_j)``, with equal sums
-    in the same part.  So the parts depend neither on the order of the rows nor on whether a row occurs
-    twice or has weight two.
+    The copies of each class are dealt out in the order of ``sum_j C_j p_j k(x_i, x_j)``.  So the parts
+    depend neither on the order of the rows nor on whether a row occurs twice or has weight two.  Rows
+    that are left out of the fit are in no part.
     """
     boxes = program.upper - program.lower
     sums = rows.values(boxes * program.p)
-    least = _EQUAL * np.abs(sums).max()
-    parts = np.zeros(len(sums), dtype=np.intp)
+    shares = np.zeros((len(sums), _FOLDS))
     for own in (program.p > 0, program.p < 0):
         members = np.flatnonzero(own & (boxes > 0))
         order = members[np.argsort(sums[members])]
-        parts[order[1:]] = np.cumsum(np.diff(sums[order]) > least) % _FOLDS
-    return parts
+        n = copies[order, None]
+        # Of consecutive copies, each part has the first after so many others, and every fifth then on.
+        before = (np.arange(_FOLDS) - (np.cumsum(n)[:, None] - n)) % _FOLDS
+        shares[order] = ((n - 1 - before) // _FOLDS + 1) / n
+    return shares
 
 
-def fit_sigmoid(values: Array, positive: Any, weights: Array) -> tuple[float, float]:
+def fit_sigmoid(values: Array, positive: Any, weights: Array, rows: float) -> tuple[float, float]:
     """Slope and offset of Platt's sigmoid, ``P(positive) = 1 / (1 + exp(-(slope v + offset)))``.
 
     Labels are smoothed by one row of each class, so that the sigmoid stays finite if the classes are
-    separable.  A row of weight two counts as two rows; weights below 1 on average are divided by their
-    mean, since their sum is unrelated to the number of rows.  The slope is not negative: if decision
-    values are uninformative, those of held-out rows are slightly too low for their class, which lacks
-    them, and probabilities are then the frequencies of the classes.
+    separable.  Weights that sum to less than the number of rows are scaled up to it: their sum is
+    unrelated to that number.  The slope is not negative: if decision values are uninformative, those of
+    held-out rows are slightly too low for their class, which lacks them, and probabilities are then the
+    frequencies of the classes.
     """
-    weights = weights * max(1.0, np.count_nonzero(weights) / weights.sum())
+    weights = weights * max(1.0, rows / weights.sum())
     plus, minus = weights[positive].sum(), weights[~positive].sum()
     target = np.where(positive, (plus + 1) / (plus + 2), 1 / (minus + 2))
     spread = max(float(np.abs(values[weights > 0]).max(initial=0.0)), 1e-300)

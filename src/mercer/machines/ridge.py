@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._arrays import count, is_on_device, is_single, on_cpu, placed, taken, to_double
 from mercer._validation import check_positive, is_whole, refuse_complex, refuse_missing
+from mercer.exceptions import IndefiniteKernelWarning
 from mercer.kernels.base import BLOCK, Kernel
 from mercer.machines.certificate import NO_CERTIFICATE, rounded_up
 from mercer.machines.compression import check_compress, compressed
@@ -315,6 +316,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             warnings.warn(
                 f"the Gram matrix of {points.kernel!r} has negative eigenvalues: the system is solved, "
                 "but no residual certifies predictions",
+                IndefiniteKernelWarning,
                 stacklevel=3,
             )
             return

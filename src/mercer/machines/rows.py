@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer._arrays import taken
 from mercer.machines.pivots import NystroemFactor
-from mercer.machines.points import Points, in_single, products
+from mercer.machines.points import Points, in_single, is_exhausted, products
 from mercer.machines.program import Array, Index
 
 #: Rows of a block whatever the room.
@@ -124,6 +124,12 @@ class ComputedBlocks:
     def turn_double(self) -> None:
         """Switch to double precision, with smaller blocks in the same memory."""
         self.single, self.most = False, max(min(_LEAST_ROWS, self.most), int(self.most / np.sqrt(2)))
+
+    def shrink(self, error: BaseException) -> bool:
+        """Halve the blocks if the error says that a device is out of memory; returns whether it does."""
+        found = self.most > _LEAST_ROWS and is_exhausted(self._points.X, error)
+        self.most = max(_LEAST_ROWS, self.most // 2) if found else self.most
+        return found
 
     def block(self, rows: Index) -> MatrixRows:
         """Gram matrix of some rows, with their own diagonal."""

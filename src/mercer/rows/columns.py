@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from mercer._arrays import finite_rows, on_cpu
-from mercer._validation import as_rows, refuse_rows
+from mercer._validation import as_rows, refuse_no_numbers, refuse_rows
 from mercer.engine import engine_for
 
 Labels = list[Any] | None
@@ -86,7 +86,9 @@ class ColumnCheck:
 
     def _validated(self, X: Any, **options: Any) -> Any:
         _refuse_equal_names(X)
-        if not self.vectors:
+        if self.vectors:
+            refuse_no_numbers(X, "X")
+        else:
             X = _column(X)
         usual: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric" if self.vectors else None}
         usual["ensure_all_finite"] = not self.vectors  # numbers are looked at by row

@@ -183,7 +183,7 @@ def collect(
             "in one run only; give them in the same way, or delete the checkpoint"
         )
     if found.weight == 0:
-        raise ValueError("all weights are zero; give rows that count")
+        raise ValueError("all weights are zero; give some rows a positive weight")
     if not np.isfinite(found.squares).all():
         raise ValueError("y varies so much that its square is out of range; rescale it")
     return found

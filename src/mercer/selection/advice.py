@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mercer.selection.significance import corrected_interval, corrected_test
 
 if TYPE_CHECKING:
-    from mercer.selection.comparison import Comparison
+    from mercer.selection.comparison import Comparison, KernelScore
 
 Array = NDArray[np.float64]
 #: P-values below which a difference counts as certain, or as likely.
@@ -21,13 +21,9 @@ _SURE, _LIKELY = 0.01, 0.05
 def advice(result: Comparison) -> str:
     """Which kernel to use, how much better it is than the next, and how certain that is."""
     best = result.scores[0]
-    low, high = map(result.text, best.interval)
     if result.chance is not None and best.interval[0] <= result.chance:
-        return (
-            f"Use none of these yet: the best, {best.name}, reaches {result.metric_title} "
-            f"{result.text(best.mean)} ({low} to {high}), and the {result.naive} "
-            f"{result.text(result.chance)}, which is within the interval."
-        )
+        return _not_better_than_chance(result, result.chance)
+    low, high = map(result.text, best.interval)
     same = np.ptp(best.scores) == 0  # an interval of no width would pretend to be exact
     interval = "the same on every fold" if same else f"95\u00a0% interval {low} to {high}"
     parts = [
@@ -41,6 +37,26 @@ def advice(result: Comparison) -> str:
     if result.yardstick is not None:
         parts.append(_against_boosting(result))
     return " ".join(parts)
+
+
+def _not_better_than_chance(result: Comparison, chance: float) -> str:
+    best = result.scores[0]
+    surer = next((score for score in result.scores[1:] if score.interval[0] > chance), None)
+    reached = (
+        f"the best, {best.name}, reaches {result.metric_title} {_with_interval(result, best)}, and the "
+        f"{result.naive} {result.text(chance)}, which is within the interval"
+    )
+    if surer is None:
+        return f"Use none of these yet: {reached}. More repeats would narrow it."
+    return (
+        f"Look again with more repeats: {reached}. {surer.name} is surer, with "
+        f"{_with_interval(result, surer)}."
+    )
+
+
+def _with_interval(result: Comparison, score: KernelScore) -> str:
+    low, high = map(result.text, score.interval)
+    return f"{result.text(score.mean)} ({low} to {high})"
 
 
 def _lead(result: Comparison) -> str:

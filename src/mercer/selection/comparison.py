@@ -308,8 +308,8 @@ class Comparison:
                 "`mercer predict` or the model's predict() fills them in"
             )
         notes += [
-            f"{score.name}: the best is {' and '.join(score.search.edges_)}; beyond it may be "
-            "better: try KernelSearchCV with a wider grid (similarities, param_grid)"
+            f"{score.name}: the best is {' and '.join(score.search.edges_)}; the optimum may "
+            "lie beyond: try KernelSearchCV with a wider grid (similarities, param_grid)"
             for score in self.scores
             if score.search.edges_
         ]
@@ -325,7 +325,8 @@ class Comparison:
         if isinstance(model, LandmarkMachine):
             return repr(model)
         if of_columns(best.kernel):  # with what it has learnt it is too long to write down
-            return f"result.scores[0].search.best_estimator_  # {in_short(best.kernel)}; {model[-1]!r}"
+            kernel = in_short(best.kernel, most=99)
+            return f"result.scores[0].search.best_estimator_  # {kernel}; {model[-1]!r}"
         return f"make_pipeline(GramTransformer({best.kernel!r}), {model[-1]!r})"
 
     @property

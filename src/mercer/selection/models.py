@@ -283,7 +283,10 @@ def save_model(
     (['sepal length (cm)', 'sepal width (cm)'], [0, 0])
     """
     if not isinstance(comparison, Comparison):
-        raise TypeError(f"save_model takes the result of compare, got {type(comparison).__name__}")
+        raise TypeError(
+            f"save_model takes the result of compare, got {type(comparison).__name__}; for a fitted "
+            "machine or search.best_estimator_ use SavedModel(estimator).save(path)"
+        )
     kind = comparison.data.kind
     if table is None:
         table = Table("", None, None, columns=comparison.columns if kind.vectors else ())
@@ -408,7 +411,8 @@ def _check_model(model: Any, calibration: Any) -> None:
         return
     if not (isinstance(model, Pipeline) and len(model) == 2 and isinstance(model[0], GramTransformer)):
         raise ValueError(
-            "it is neither a machine of mercer.machines nor a pipeline of a GramTransformer and one"
+            "it is neither a machine of mercer.machines nor a pipeline of a GramTransformer and one; "
+            "save other estimators by joblib"
         )
     if model.memory is not None:
         raise ValueError("its pipeline has a cache")  # whose files would be unpickled

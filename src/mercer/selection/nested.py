@@ -54,6 +54,10 @@ class NestedScores:
     families: dict[str, NestedScores] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        low, high = self.interval()
+        return f"<NestedScores of {len(self.scores)} folds: {self.mean:.4g} ({low:.4g} to {high:.4g})>"
+
     @property
     def mean(self) -> float:
         """Mean over the outer folds."""

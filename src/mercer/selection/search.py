@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._arrays import count
 from mercer._progress import Work, watched
-from mercer._validation import refuse_complex
+from mercer._validation import refuse_no_numbers
 from mercer.engine.devices import check_device
 from mercer.features import GramTransformer
 from mercer.machines.landmarks.base import LandmarkMachine
@@ -472,7 +472,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Rows of numbers as an array; other points unchanged."""
         if not self._rows:
             return X
-        refuse_complex(X, "X")
+        refuse_no_numbers(X, "X")
         return validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
             **options,

@@ -138,12 +138,15 @@ def read_target(y: Any, rows: int, noun: str, task: str, folds: int, inner_folds
     """Check the target of a comparison: classes or numbers, of the points that have one."""
     if task not in TASKS:
         raise ValueError(f"task must be one of {TASKS}, got {task!r}")
+    if not is_whole(folds) or folds < 2:
+        raise ValueError(f"folds must be a whole number of at least 2, got {folds!r}")
     values = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     refuse_complex(values, "y")
     if values.ndim != 1:
-        raise ValueError(f"y must have one value per point, got an array of shape {values.shape}")
+        hint = f"; give the column itself, such as table[{y!r}]" if isinstance(y, str) else ""
+        raise ValueError(f"y must have one value per point, got an array of shape {values.shape}{hint}")
     _check_length(values, rows, noun)
     absent = np.asarray(pd.isna(values))
     known = np.flatnonzero(~absent)

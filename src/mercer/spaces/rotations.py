@@ -78,6 +78,10 @@ class Rotations(RadialSpace):
 
         Their first non-zero component is positive.  See :meth:`RowSpace.check`.
         """
+        if getattr(X, "ndim", 2) == 3:
+            raise ValueError(
+                f"{name} has 3 dimensions; give a row for each matrix: X.reshape(len(X), 9)"
+            )
         X = super().check(X, name)
         X = unit_rows(X if X.shape[1] == 4 else _quaternions(X))
         sign = array_namespace(X).zeros_like(X[:, 0])

@@ -97,7 +97,9 @@ class Torus(RowSpace):
         xp = array_namespace(X)
         period = self._periods(X)
         part = xp.remainder(X, period)
-        return xp.where(part > period / 2, part - period, part) * (_TURN / period)
+        part = xp.where(part > period / 2, part - period, part)
+        # Remainders of small negative numbers are rounded.
+        return xp.where(xp.abs(X) <= period / 2, X, part) * (_TURN / period)
 
     def _periods(self, X: Any) -> Any:
         """Periods of the columns, in an array like X."""

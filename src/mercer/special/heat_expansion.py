@@ -195,7 +195,7 @@ def _ratios(d: int, order: int) -> list[list[Any]]:
     """``v_0 .. v_order`` on S^d; ``v_k[i]`` is the polynomial in cot r that goes with ``r^-i``."""
     ratios = [[flint.fmpq_poly([1])]]
     for k in range(order):
-        ratios.append(_next_ratio(int(d), k, ratios[-1]))  # python-flint knows no integers of NumPy
+        ratios.append(_next_ratio(int(d), k, ratios[-1]))  # python-flint refuses NumPy integers
     return ratios
 
 

@@ -68,8 +68,8 @@ def log_heat(n: int, t: float, sides: int) -> zonal.Function:
         return wrapped
     if sides > 1:
         raise ValueError(
-            f"the logarithm of the heat kernel at the short time t = {t:.3g} is out of reach near the "
-            "antipode; it is there on the Simplex, or for larger t"
+            f"the logarithm of the heat kernel at the short time t = {t:.3g} cannot be computed near "
+            "the antipode; use Simplex(), which has none, or a larger t"
         )
     d = n - 1
 

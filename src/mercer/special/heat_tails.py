@@ -48,8 +48,8 @@ def _log_heat(n: int, t: float, u: Array, sign: int) -> Array:
         # Work: a handful of products of `bits` bits per level and point.
         if 4 * left.size * len(weights) * (bits / 64) ** 1.6 > _BUDGET:
             raise ValueError(
-                f"the logarithm of the heat kernel in dimension {n} at t = {t:.3g} is out of reach at "
-                f"this separation: the kernel is below 2^-{bits // 2} there"
+                f"the logarithm of the heat kernel in dimension {n} at t = {t:.3g} cannot be computed "
+                f"at this separation: the kernel is below 2^-{bits // 2} there"
             )
         sums = _fixed_point_series(n, weights, u[left], sign, bits)
         total = sum(weights)

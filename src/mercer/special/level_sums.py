@@ -76,6 +76,12 @@ def _legendre_nodes() -> tuple[Array, Array]:
 
 def _log_smooth(n: int, s: float, rate: float, level: Array) -> Array:
     """Logarithm of ``N_l (rate + lambda_l)^(-s)`` at real l, up to a constant."""
-    log_count = -np.log(level) if n == 2 else sum(np.log(level + i) for i in range(1, n - 2))
     power = np.log(rate + level * (level + n - 2)) * s
-    return np.log(2 * level + n - 2) + log_count - power
+    return np.log(2 * level + n - 2) + _log_gamma_ratio(level + 1, n - 3) - power
+
+
+def _log_gamma_ratio(a: Array, m: int) -> Array:
+    """``log Gamma(a + m) - log Gamma(a)`` of large a, the difference of two of Stirling's series."""
+    here, beyond = 1 / a, 1 / (a + m)
+    leading: Array = m * np.log(a + m) + (a - 0.5) * np.log1p(m / a) - m
+    return leading + (beyond - here) / 12 - (beyond**3 - here**3) / 360

@@ -35,7 +35,7 @@ Scaled = Callable[[Array, Array], Array]
 _SIZES = (6, 8, 12, 16, 24, 32, 64)
 #: Period of the exponentials in lengths of the interval: longer, so that they need not meet at the ends.
 _PERIOD = 1.5
-#: Where exp() of minus this has fallen to, nothing is left in doubles.
+#: Exponentials of less than minus this are negligible in double precision.
 _GONE = 45.0
 #: An error that is as good as none, and one too large to go on with.
 _GOOD, _POOR = 1e-13, 1e-8
@@ -112,7 +112,7 @@ class _Fit:
 
     @property
     def reach(self) -> float:
-        """The u beyond which function and exponentials are a rounding of the error that is allowed."""
+        """The u beyond which function and exponentials are negligible beside the allowed error."""
         fall = (1 - self.share) * self.tilt
         return min(1.0, _GONE / fall) if fall > 0 else 1.0
 

@@ -167,11 +167,31 @@ def remaining_levels(p: int, taken: NDArray[np.int64]) -> tuple[Array, Array]:
     One by one at first, then in blocks that grow (as two eigenvalues, of the block's mean and variance),
     and finally as many as the volume of a ball predicts.
     """
-    counts = level_counts(p, _COUNTED)
-    counts[taken[taken <= _COUNTED]] = 0
+    values, found, end = (_near_squares if p == 1 else _near_levels)(p, taken)
+    log_ball = p / 2 * math.log(math.pi) - math.lgamma(p / 2 + 1)
+    last = min(math.log(_LAST), 2 / p * (600 - log_ball))
+    ends = np.exp(np.arange(math.log(end), last, math.log(_RATIO)))
+    values.append(np.sqrt(ends[1:] * ends[:-1]))
+    found.append(np.diff(np.exp(log_ball + p / 2 * np.log(ends))))
+    return np.concatenate(values), np.concatenate(found)
+
+
+def _near_squares(p: int, taken: NDArray[np.int64]) -> tuple[list[Array], list[Array], float]:
+    """Eigenvalues of the circle that were not taken, their numbers, and where these end."""
+    k = np.arange(max(math.isqrt(_COUNTED), 2 * math.isqrt(int(taken.max()))) + 1)
+    end = (k[-1] + 0.5) ** 2
+    k = k[~np.isin(k * k, taken)]
+    return [(k * k).astype(float)], [np.where(k > 0, 2.0, 1.0)], end
+
+
+def _near_levels(p: int, taken: NDArray[np.int64]) -> tuple[list[Array], list[Array], float]:
+    """The same for tori of more dimensions, one by one and in blocks."""
+    counted = max(_COUNTED, int(taken.max()))
+    counts = level_counts(p, counted)
+    counts[taken] = 0
     singles = np.flatnonzero(counts[:_SINGLE])
     values, found = [singles.astype(float)], [counts[singles]]
-    edges = np.rint(np.geomspace(_SINGLE, _COUNTED + 1, _BLOCKS + 1)).astype(int)
+    edges = np.rint(np.geomspace(_SINGLE, counted + 1, _BLOCKS + 1)).astype(int)
     for low, high in itertools.pairwise(edges):
         number, levels = counts[low:high], np.arange(low, high)
         if number.any():
@@ -179,9 +199,4 @@ def remaining_levels(p: int, taken: NDArray[np.int64]) -> tuple[Array, Array]:
             width = math.sqrt(np.average((levels - mean) ** 2, weights=number))
             values.append(np.array([mean - width, mean + width]))
             found.append(np.full(2, number.sum() / 2))
-    log_ball = p / 2 * math.log(math.pi) - math.lgamma(p / 2 + 1)
-    last = min(math.log(_LAST), 2 / p * (600 - log_ball))
-    ends = np.exp(np.arange(math.log(_COUNTED + 0.5), last, math.log(_RATIO)))
-    values.append(np.sqrt(ends[1:] * ends[:-1]))
-    found.append(np.diff(np.exp(log_ball + p / 2 * np.log(ends))))
-    return np.concatenate(values), np.concatenate(found)
+    return values, found, counted + 0.5

@@ -25,7 +25,7 @@ from mercer.compiled.machines.certificates import (
 #: Why :func:`climb` returned.
 REACHED, STALLED, PAUSED = 0, 1, 2
 #: Arrays are padded to a multiple of this by coefficients that cannot move, so that vectorised loops
-#: have no rest.  Extremes are sought strip by strip, and their place in the best strip alone.
+#: have no remainder.  Extremes are sought strip by strip, and their place in the best strip alone.
 _MULTIPLE, _STRIP = 64, 128
 #: Steps between two tests of the gap: a fraction of the number of rows, within limits.
 _LEAST_PERIOD, _LARGEST_PERIOD, _LOOKS = 8, 250, 16

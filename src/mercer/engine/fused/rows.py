@@ -11,7 +11,7 @@ from mercer.engine.fused.row_kernels import extent_kernel, keys_kernel, planes_k
 
 #: Elements of a block of rows, and the most blocks of one launch.
 _ELEMENTS, _PROGRAMS = 4096, 1024
-#: Pairs of rows that take longer than it takes the device to answer a question.
+#: Pairs of rows from which on a product takes longer than waiting for an answer of the device.
 _MANY = 2**31
 
 

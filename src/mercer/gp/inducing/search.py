@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 _FACTORS = (0.3, 1e4)
 #: Rows and inducing points of the first search.
 FEW, SCOUTS = 2000, 200
-#: Steps of L-BFGS in it, and then with all points: fewer where rows are few, for most are points.
+#: Steps of L-BFGS in it, and then with all points: fewer where rows are few and most of them are points.
 FIRST_STEPS, STEPS, MORE_STEPS = 20, 20, 30
 #: Where the search may begin: common factors of the columns in units of the usual one, or parts of the
 #: ranges of the kernel's hyperparameters.
@@ -64,7 +64,7 @@ _MEMORY, _NUMBERS = (5, 30), 10**7
 
 @dataclass(frozen=True, eq=False)
 class InducingEvidence:
-    """The bound of some rows as a function of everything that inducing points go with.
+    """The bound of some rows as a function of inducing points and hyperparameters.
 
     ``theta`` holds the logarithms of column factors (if ``scaled``), then those of :class:`Evidence`
     (amplitude, noise, the kernel's free hyperparameters), then the inducing points, row by row in
@@ -348,7 +348,7 @@ def learn_inducing_points(
     task = InducingEvidence(inputs, kernel, rows, scaled, np.ones(columns))
     few = replace(task, rows=rows.take(np.arange(min(FEW, len(rows.y)))))
     points = task.ambient[:, :columns] if inputs.is_table else unit(task.ambient)[0]
-    # A row that occurs several times is no likelier than others, and is one point.
+    # A row that occurs several times is as likely as others, and becomes one point.
     distinct = rng.permutation(np.unique(points, axis=0))
     inducing = distinct[:size]
     still = len(inducing) == len(distinct) or inducing.size > _COORDINATES

@@ -27,7 +27,7 @@ from mercer.machines.landmarks.newton import (
     regular_hessian,
 )
 from mercer.machines.landmarks.ridge import RidgeSums
-from mercer.machines.probability import fit_sigmoid
+from mercer.machines.probability import copies_of, fit_sigmoid
 from mercer.machines.program import Array
 from mercer.rows import Block, RowSource
 from mercer.rows.checkpoint import Checkpoint
@@ -59,8 +59,8 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     hinge loss scikit-learn's ``LinearSVC(C)``, have ``alpha = 1 / (2 C)``.
 
     Cost for m rows, M landmarks and q classes: ``m M`` kernel values and ``O(m M^2)`` operations in
-    the first pass, at most ``O(q m M^2)`` in each later one; memory for ``q M^2`` numbers and blocks
-    of M columns.
+    the first pass, at most ``O(q m M^2)`` in each later one; memory for ``q M^2`` numbers and up to six
+    times the features of the sample, which has ``max(10 M, 10000)`` rows.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
         self._keep(found.coefficients, found.bias)
         self.dual_gap_, self.n_iter_ = 0.0, 1
         self._state(found.dual, found.left_out)
-        y, w = self._signs(sample.block), weights_of(sample.block)
+        y, (w, _) = self._signs(sample.block), self._copies(sample.block)
         residuals = y - sample.phi @ found.coefficients - found.bias
         shares = w * (sums.leverages(sample.phi, self.alpha_) + 1 / self.statistics_.weight)
         self._calibrate(y - residuals / np.maximum(1 - shares, 1e-6)[:, None], sample.block)
@@ -203,9 +203,9 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
     def _calibrate_margins(self, state: NewtonState, rows: RowsInMemory, sample: Block) -> None:
         """Sigmoids from leave-one-out values of the sample, each by one Newton step.
 
-        Removing a row of slope s and curvature c reduces the Hessian H by ``w c phi phi'`` and changes
-        the row's own value by ``w s h / (1 - w c h)`` with ``h = phi' H^-1 phi``.  The loss is smooth
-        enough that not only rows at the margin count in H.
+        Removing a row of weight w, slope s and curvature c reduces the Hessian H by ``w c phi phi'`` and
+        changes the row's own value by ``w s h / (1 - w c h)`` with ``h = phi' H^-1 phi``.  The loss is
+        smooth enough that not only rows at the margin count in H.
         """
         wide = replace(
             state,
@@ -213,18 +213,25 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
             open_outputs=np.ones_like(state.open_outputs),
         )
         hessians = [regular_hessian(H, self.alpha_) for H in rows.sums(wide).hessian]
-        own, w = rows.phi @ state.b, weights_of(sample)[:, None]
+        own, w = rows.phi @ state.b, self._copies(sample)[0][:, None]
         terms = rows.loss(wide.width).terms(rows.y * own)
-        inverse = [solve(H, rows.phi.T, assume_a="pos") for H in hessians]
-        h = np.column_stack([np.einsum("ij,ji->i", rows.phi, part) for part in inverse])
+        solved = (solve(H, rows.phi.T, assume_a="pos") for H in hessians)  # one at a time in memory
+        h = np.column_stack([np.einsum("ij,ji->i", rows.phi, part) for part in solved])
         left = np.maximum(1 - w * terms.curvature * h, 1e-6)
         self._calibrate(own - rows.y * w * terms.slope * h / left, sample)
 
     def _calibrate(self, values: Array, sample: Block) -> None:
         """Sigmoids of leave-one-out decision values of the sample."""
         weights, positive = weights_of(sample), self._signs(sample) > 0
+        rows = float(self._copies(sample)[1].sum())
         outputs = zip(values.T, positive.T, strict=True)
-        self.sigmoids_ = np.array([fit_sigmoid(own, side, weights) for own, side in outputs])
+        self.sigmoids_ = np.array([fit_sigmoid(own, side, weights, rows) for own, side in outputs])
+
+    def _copies(self, sample: Block) -> tuple[Array, Array]:
+        """Weight of one of the equal rows that each row stands for, and their number."""
+        w = weights_of(sample)
+        copies = copies_of(w / self.class_weight_[np.searchsorted(self.classes_, sample.labels())])
+        return w / copies, copies
 
     def _solve_margins(self, rows: RowSource, sample: Sample, kept: Checkpoint) -> None:
         """Newton steps: first on the sample, then on all rows."""
@@ -305,8 +312,10 @@ class LandmarkClassifier(ClassifierMixin, LandmarkMachine):
 
         For logistic loss they are those of the model.  For other losses they are a sigmoid of decision
         values, fitted to leave-one-out values of the sample: exact ones for squared loss, by one
-        Newton step for hinge losses.  A row is left out with its whole weight, and equal rows one by
-        one.  Probabilities of several classes are divided by their sum.
+        Newton step for hinge losses.  Of a row of weight two one half is left out, as if it were two
+        equal rows; if weights are not whole numbers, all of it.  Probabilities of several classes are
+        divided by their sum.  Near the boundary the most probable class may differ from the predicted
+        one.
         """
         check_is_fitted(self)
         return self._apply("_probabilities", X, (float, len(self.classes_)))

@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg import solve_triangular
 
-from mercer._arrays import count, filled, placed, to_double
+from mercer._arrays import count, filled, on_cpu, placed, to_double
 from mercer.engine import engine_for
 from mercer.kernels.base import Kernel
 from mercer.machines.pivots import pivoted_cholesky
@@ -91,7 +91,7 @@ class LandmarkFeatures:
         xp = array_namespace(out)
         K = to_double(self.kernel(rows, self.near(rows)))
         xp.matmul(K, placed(self.whitening, out).T, out=out)
-        left = to_double(_diagonal(self.kernel, rows)) - (out * out).sum(axis=1)
+        left = to_double(diagonal_of(self.kernel, rows)) - (out * out).sum(axis=1)
         return xp.where(left > 0, left, xp.zeros_like(left))[:, None]
 
     def at(self, X: Any) -> Array:
@@ -101,6 +101,14 @@ class LandmarkFeatures:
             part = slice(start, min(start + height, len(found)))
             self.write(taken(X, part), found[part])
         return found
+
+    def left(self, X: Any) -> Array:
+        """The part of k(x, x) that the features omit, at each point."""
+        buffer, found = self.buffer(X), []
+        for start in range(0, count(X), len(buffer)):
+            rows = taken(X, slice(start, min(start + len(buffer), count(X))))
+            found.append(on_cpu(self.write(rows, buffer[: count(rows)]))[:, 0])
+        return np.concatenate(found)
 
     def sums(self, rows: Any, outputs: int, beside: Any = None) -> RowSums:
         """An accumulator of sums over rows."""
@@ -134,7 +142,7 @@ class Sample:
     phi : array of shape (m, M)
         Their features.
     complete : bool
-        Whether there are no others that count.
+        Whether there are no other rows of positive weight.
     """
 
     block: Block
@@ -151,12 +159,13 @@ class Sample:
 def check_points(kernel: Any, X: Any, name: str) -> None:
     """Let the kernel check the points of a block of this name."""
     try:
-        _diagonal(kernel, X)
+        diagonal_of(kernel, X)
     except (ValueError, TypeError) as error:
         raise type(error)(str(error).replace("of X", f"of {name}", 1)) from None
 
 
-def _diagonal(kernel: Any, rows: Any) -> Any:
+def diagonal_of(kernel: Any, rows: Any) -> Any:
+    """``k(x, x)`` at rows, where they live."""
     return kernel.diag(rows) if isinstance(kernel, Kernel) else Points(kernel, rows).diagonal()
 
 

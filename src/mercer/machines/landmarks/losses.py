@@ -49,7 +49,7 @@ class MarginLoss(ABC):
     Parameters
     ----------
     width : float or array of shape (q,)
-        How far a loss is smoothed around its kink; one without does not look at it.
+        How far the loss is smoothed around its kink; ignored by losses without one.
     """
 
     width: Any = 1.0

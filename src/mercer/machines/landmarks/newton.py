@@ -13,8 +13,8 @@ from mercer.machines.certificate import DualObjective
 from mercer.machines.landmarks.losses import LENGTHS, LossSums, MarginLoss, loss_slopes, loss_sums
 from mercer.machines.program import Array
 
-#: A hinge that is not sharp enough is made so by this factor once a step promises less than this part
-#: of what its smoothing costs: near the path of minima full steps succeed.
+#: A hinge is sharpened by this factor once a step promises less than this part of what its smoothing
+#: costs: near the path of minima full steps succeed.
 _SHARPER, _NEAR_PATH = 0.5, 0.1
 #: A step is too long where the objective rises at its end by more than this part of its first slope.
 _FLAT = 0.5
@@ -63,10 +63,8 @@ class NewtonSolution:
     @property
     def gaps(self) -> Array:
         """Relative duality gap in the span of the features, of each output."""
-        dual = self.dual
-        step = np.minimum(1.0, 0.5 * dual.linear / np.maximum(dual.square, 1e-300))
-        lower = step * dual.linear - step**2 * dual.square
-        return (dual.reached - lower) / np.maximum(dual.reached, 1e-300)
+        reached = self.dual.reached
+        return (reached - self.dual.bound()) / np.maximum(reached, 1e-300)
 
 
 def minimise(

@@ -27,11 +27,11 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     With all rows as landmarks the objective would be at least ``U^2 / (U + alpha e)``, where ``e =
     a'(K - Khat) a``, Khat is the Nystroem approximation of the kernel matrix, and ``a_i = w_i r_i /
     alpha`` are scaled residuals.  ``certificate_`` states the resulting bound: after the fit from a
-    bound on e, which is safe and often wide; after :meth:`certify` from an estimate of e with a
-    standard error, or from e itself.
+    bound on e, which is safe and often wide; after :meth:`certify` from a limit of e with 95 %
+    confidence, or from e itself.
 
-    Cost for m rows and M landmarks: ``m M`` kernel values, ``O(m M^2)`` operations, and memory for
-    ``M^2`` numbers and blocks of ``M`` columns.
+    Cost for m rows and M landmarks: ``m M`` kernel values, ``O(m M^2)`` operations, and memory for about
+    three times the features of the sample, which has ``max(10 M, 10000)`` rows.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class LandmarkRegressor(MultiOutputMixin, RegressorMixin, LandmarkMachine):
     >>> model.predict([[np.pi / 2]]).round(2)
     array([1.])
     >>> print(model.certify(X, y))  # doctest: +ELLIPSIS
-    more landmarks would improve the objective by at most about ... % (standard error ... %)
+    more landmarks would improve the objective by at most ... %, with 95 % confidence from a sample (...)
     """
 
     _target_options: ClassVar[dict[str, Any]] = {"multi_output": True, "y_numeric": True}

@@ -100,11 +100,11 @@ class RidgeSums:
         """
         values, vectors, linear = self._decomposition
         # Rows that are (nearly) all equal differ by rounding, which must not be taken for a scale.
-        common = self.rows * float(self.means[0] @ self.means[0])
+        common = (self.rows + 1) * float(self.means[0] @ self.means[0])
         top = max(float(values[-1]), _EPS**0.5 * common, _TINY)
         phi, y = (phi - self.means[0]) @ vectors, y - self.means[1]
         w = w if 2 * w.sum() <= self.rows else np.zeros_like(w)
-        # Of equally good ones the largest is taken.
+        # Of equally good values the largest is taken.
         alphas = np.geomspace(10 * top, 10.0**_LEAST * max(top, common), _TRIED)
         inverse, squares = 1 / (values[:, None] + alphas), float(self.squares.sum())
         explained = (linear**2).sum(axis=1) @ (inverse * (2 - values[:, None] * inverse))

@@ -20,6 +20,8 @@ LEFT_OUT = ("identifier", "constant", "other")
 GIVEN = (*USED, "identifier")
 #: Fewest columns that make a block of counts, and the least share of zeros among them and in each.
 _BLOCK, _ZEROS, _SOME_ZEROS = 8, 0.5, 0.2
+#: Columns of a block from which on whole numbers between them belong to it, zero or not.
+_LARGE_BLOCK = 30
 #: A text has at least so many words on average; labels differ in at most this share of the rows.
 _WORDS, _REPEATED = 3.0, 0.5
 #: Labels that differ in more than this share of the rows name the rows.
@@ -186,20 +188,28 @@ def _places(found: list[Column], frame: Any, given: Mapping[str, Any]) -> list[C
 
 
 def _counts(found: list[Column], frame: Any, given: Mapping[str, Any]) -> list[Column]:
-    """Take many columns of whole numbers, most of them zero, as counts of one row."""
-    own = [
-        c.name
-        for c in found
-        if c.kind in ("number", "constant") and c.name not in given and not c.missing
-        and _is_number(frame[c.name]) and _may_count(frame[c.name].to_numpy())
+    """Take many columns of whole numbers, most of them zero, as counts of one row.
+
+    The most frequent species or words are hardly ever zero, and may differ in every row; they are known
+    by their place among the others.
+    """
+    whole = [
+        place
+        for place, c in enumerate(found)
+        if c.kind in ("number", "constant", "identifier") and c.name not in given and not c.missing
+        and _is_number(frame[c.name]) and _is_whole(frame[c.name].to_numpy())
     ]  # fmt: skip
-    if len(own) < _BLOCK or float((frame[own] == 0).to_numpy().mean()) < _ZEROS:
+    own = [place for place in whole if (frame[found[place].name] == 0).mean() > _SOME_ZEROS]
+    names = [found[place].name for place in own]
+    if len(own) < _BLOCK or float((frame[names] == 0).to_numpy().mean()) < _ZEROS:
         return found
+    if len(own) >= _LARGE_BLOCK:
+        own = [place for place in whole if own[0] <= place <= own[-1]]
+    block = set(own)
     why = f"one of {len(own)} columns of whole numbers, most of them zero"
-    return [Column(c.name, "counts", why) if c.name in own else c for c in found]
+    return [Column(c.name, "counts", why) if place in block else c for place, c in enumerate(found)]
 
 
-def _may_count(values: Any) -> bool:
-    """Whether numbers may be counts: whole, none negative, and zero in many rows."""
-    whole = (values >= 0).all() and (values == np.floor(values)).all()
-    return bool(whole and (values == 0).mean() > _SOME_ZEROS)
+def _is_whole(values: Any) -> bool:
+    """Whether all numbers are whole and none is negative."""
+    return bool((values >= 0).all() and (values == np.floor(values)).all())

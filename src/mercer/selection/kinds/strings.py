@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 SUBSTRING_GRID = (2, 3, 4, 5, 6, 8)
 #: Largest squared number of characters for which subsequences with gaps are affordable.
 _GAPPY_LIMIT = 3e9
+#: Words of a text, on average over at most so many strings.
+_WORDS, _LOOKED_AT = 3.0, 1000
+_OF_WORDS = "letters are compared; to compare words, give a data frame with a column of texts (--words)"
 #: Number of characters of a string that a report shows.
 _SHOWN = 60
 
@@ -50,7 +53,7 @@ class Strings(Kind):
             "letter counts": [Spectrum(1, **unit)],
             "spectrum": [Spectrum(length, **unit) for length in (*pure, (1, 2), (1, 3), (1, 4))],
         }
-        notes = []
+        notes = [_OF_WORDS] if _has_words(points_of(X)) else []
         wanted = [length for length in SUBSTRING_GRID if length <= longest]
         if wanted and shortest < wanted[-1]:
             short = int((lengths < wanted[-1]).sum())
@@ -127,6 +130,12 @@ def _tokens(rows: list[Any], first: Any) -> bool:
             "array of shape (m, 2) for a table, space=Graph(...) for nodes of a graph"
         )
     return isinstance(first, tuple)
+
+
+def _has_words(points: list[Any]) -> bool:
+    """Whether strings are texts of several words."""
+    texts = [point for point in points[:_LOOKED_AT] if isinstance(point, str)]
+    return bool(texts) and float(np.mean([len(text.split()) for text in texts])) >= _WORDS
 
 
 def _glimpse(point: Any) -> str:
