@@ -107,41 +107,56 @@ else:
 """
 
 
-#: Helpers leave the processor of the thread that calls them alone, as far as the system lets them.
+#: Helpers begin on other processors than the thread that calls them, and are then free to move.
 APART = """
 import os
 import threading
+import time
 import numpy
 from mercer import _threads
 from mercer._threads import run
 
-def helper_of_a_run():
-    met, seen = threading.Barrier(2, timeout=10), []
-    run(lambda k: seen.append((met.wait(), threading.get_native_id())), [(0,), (1,)])
-    (helper,) = {number for _, number in seen} - {threading.get_native_id()}
-    return helper
+def processors_of_a_run(tasks=2, seconds=0.0):
+    met, seen = threading.Barrier(2, timeout=10), {}
 
-helper = helper_of_a_run()
-assert _threads._pool(2).numbers == [helper]
+    def job(k):
+        seen.setdefault(threading.get_native_id(), []).append(_threads._processors())
+        met.wait()
+        time.sleep(seconds)
+
+    run(job, [(k,) for k in range(tasks)])
+    own = seen.pop(threading.get_native_id())
+    assert _threads._pool(2).numbers == list(seen)
+    return own, *seen.values()
+
+def is_free(own, others):
+    return own == others and len(own) == 1
+
+processors_of_a_run()
 if hasattr(os, "sched_setaffinity"):
-    processors = os.sched_getaffinity(0)
-    assert helper_of_a_run() == helper
-    left = os.sched_getaffinity(helper)
-    assert left < processors if len(processors) > 1 else left == processors
-    assert len(left) >= len(processors) - 1
-    # Where there is one processor, or no permission, all goes on as it is.
-    os.sched_setaffinity(0, {min(processors)})
-    assert helper_of_a_run() == helper
-    assert os.sched_getaffinity(helper) == left
+    processors, (helper,) = os.sched_getaffinity(0), _threads._pool(2).numbers
+    assert is_free(*processors_of_a_run())
+    own, others = processors_of_a_run(tasks=4)  # short ones
+    assert own == 2 * [processors] and others[0] == others[1] <= processors
+    assert len(others[0]) == max(1, len(processors) - 1)
+    assert os.sched_getaffinity(helper) == processors
+    own, others = processors_of_a_run(tasks=6, seconds=0.006)
+    assert own == 3 * [processors] == [processors, *others[1:]]
+    # A thread that may use one processor alone has helpers on no other.
+    for processor in processors:
+        os.sched_setaffinity(0, {processor})
+        assert is_free(*processors_of_a_run())
+        assert os.sched_getaffinity(helper) == {processor}
     os.sched_setaffinity(0, processors)
+    assert is_free(*processors_of_a_run())
 
     def refused(*_):
         raise PermissionError
 
     os.sched_setaffinity = refused
-    assert helper_of_a_run() == helper
-    del os.sched_setaffinity  # as on other systems
-    assert helper_of_a_run() == helper
+    assert is_free(*processors_of_a_run())
+    del os.sched_setaffinity, os.sched_getaffinity  # as on other systems
+    assert is_free(*processors_of_a_run())
 """
 
 

@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 _PINNED = 2**26
 #: Elements of a tile that are copied at a time.
 _COPIED = 2**16
+#: Bytes of a line of the cache.
+_LINE = 64
 #: What DLPack calls memory of CUDA devices, their own and shared with the CPU.
 _CUDA = (2, 13)
 
@@ -223,11 +225,12 @@ def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
         single = getattr(like, "dtype", None) == np.float32
         return np.full(shape, value, dtype=np.float32 if single else np.float64)
     xp = array_namespace(like)
+    dtype = xp.float32 if is_single(like) else xp.float64
     if hasattr(value, "detach"):
-        return xp.ones(shape, dtype=like.dtype, device=device(like)) * value
+        return xp.ones(shape, dtype=dtype, device=device(like)) * value
     with np.errstate(over="ignore"):  # infinity is refused where it is used
         value = float(np.float32(value) if is_single(like) else value)
-    return xp.full(shape, value, dtype=like.dtype, device=device(like))
+    return xp.full(shape, value, dtype=dtype, device=device(like))
 
 
 def with_diagonal(K: Any, values: Any) -> Any:
@@ -400,3 +403,16 @@ def line_of(tile: NDArray[Any]) -> tuple[NDArray[Any], int]:
         return tile.reshape(-1), columns
     step = tile.strides[0] // tile.itemsize
     return as_strided(tile, ((rows - 1) * step + columns,), (tile.itemsize,)), step
+
+
+def aligned(rows: int, columns: int, dtype: Any) -> NDArray[Any]:
+    """Zeros, each row of which begins with a line of the cache: at least so many columns.
+
+    Loads across two lines, which is every one of eight numbers where rows begin elsewhere, take
+    twice as long.
+    """
+    few = _LINE // np.dtype(dtype).itemsize
+    columns += -columns % few
+    room = np.zeros(rows * columns + few, dtype)
+    start = -room.ctypes.data % _LINE // room.itemsize
+    return room[start : start + rows * columns].reshape(rows, columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -17,6 +18,9 @@ from typing import Any, ClassVar
 from threadpoolctl import ThreadpoolController
 
 from mercer._progress import progress
+
+#: Seconds after which the system knows which processors are busy.
+_SETTLED = 0.005
 
 
 def run(
@@ -51,19 +55,18 @@ def run(
             return
         left, results = iter(tasks), SimpleQueue[BaseException | None]()
 
-        def work() -> None:
+        def work(settle: Callable[[], None]) -> None:
             try:
                 for task in left:  # one at a time, whichever thread asks
+                    settle()
                     job(*task)
                     results.put(None)
             except BaseException as error:
                 results.put(error)
 
-        helpers: list[Future[None]] = []
-        pool = _pool(threads)
-        pool.make_way()
-        with suppress(RuntimeError):  # while Python shuts down no thread can be started
-            helpers.extend(pool.submit(work) for _ in range(min(threads, len(tasks)) - 1))
+        number = min(threads, len(tasks)) - 1
+        # Of tasks for one thread each, none has to be short.
+        helpers = _pool(threads).helpers(work, number, _SETTLED if len(tasks) > threads else 0.0)
         try:
             for _ in tasks:
                 for task in islice(left, 1):  # this thread lends a hand while there is something to do
@@ -89,19 +92,51 @@ class _Pool(ThreadPoolExecutor):
         self.numbers: list[int] = []
         super().__init__(helpers, initializer=lambda: self.numbers.append(threading.get_native_id()))
 
-    def make_way(self) -> None:
-        """Keep the helpers off the processor that this thread runs on, where the system can be told.
+    def helpers(
+        self, work: Callable[[Callable[[], None]], None], number: int, seconds: float
+    ) -> list[Future[None]]:
+        """Let threads work, as many as can be had; what work is given is to be called before each task.
 
         An idle processor of a virtual machine often looks busy: the system then wakes a helper beside
-        the thread that calls it, and the two take turns for some milliseconds.
+        the thread that calls it, and the two take turns for some milliseconds.  So for some seconds
+        helpers are kept on other processors, and then free to be moved to wherever there is room.
         """
-        tell = getattr(ctypes.pythonapi, "sched_getcpu", None)
-        if tell is None or not hasattr(os, "sched_setaffinity"):
-            return
-        others = os.sched_getaffinity(0) - {tell()}
-        with suppress(OSError):
-            for number in self.numbers if others else []:
-                os.sched_setaffinity(number, others)
+        processors = _processors()
+        for helper in self.numbers:
+            _allow(helper, processors - _here() or processors)
+
+        def begin() -> None:
+            begun = time.monotonic()
+
+            def settle() -> None:
+                if time.monotonic() - begun >= seconds:
+                    _allow(0, processors)
+
+            work(settle)
+            _allow(0, processors)
+
+        started: list[Future[None]] = []
+        with suppress(RuntimeError):  # while Python shuts down no thread can be started
+            started.extend(self.submit(begin) for _ in range(number))
+        return started
+
+
+def _processors() -> set[int]:
+    """Those that this thread may use, where the system tells."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+
+def _here() -> set[int]:
+    """The processor that this thread runs on, where the system tells."""
+    tell = getattr(ctypes.pythonapi, "sched_getcpu", None)
+    return set() if tell is None else {tell()}
+
+
+def _allow(thread: int, processors: set[int]) -> None:
+    """Let a thread, this one if its number is 0, use some processors, where that is possible."""
+    with suppress(OSError):
+        if processors:
+            os.sched_setaffinity(thread, processors)
 
 
 @cache

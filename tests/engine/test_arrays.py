@@ -191,3 +191,9 @@ def test_gradients_at_zero_counts_are_finite() -> None:
     rows = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.float64, requires_grad=True)
     (slope,) = torch.autograd.grad(ArcCosine()(rows).sum(), rows)
     assert torch.isfinite(slope).all()
+
+
+def test_constants_at_whole_numbers_are_not_rounded() -> None:
+    for rows in (torch.arange(4).reshape(2, 2), torch.ones(2, 2, dtype=torch.bool)):
+        np.testing.assert_array_equal(Constant(2.5)(rows), 2.5)
+        np.testing.assert_array_equal(Constant(2.5).diag(rows), 2.5)

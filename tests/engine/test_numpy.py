@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from mercer._arrays import aligned
 from mercer.engine import GramOptions, engine_for
 from mercer.kernels import ArcCosine, Gaussian, Heat, Linear
 from mercer.profiles import PowerProfile
@@ -30,9 +31,9 @@ def test_tile_edges(m: int) -> None:
     np.testing.assert_array_equal(np.diag(K), 1)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 13, 16, 17])
+@pytest.mark.parametrize("n", [2, 3, 4, 13, 16, 17, 50, 128, 129])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("m", "p"), [(131, 700), (35, 2001)])
+@pytest.mark.parametrize(("m", "p"), [(131, 700), (35, 2001), (1200, 63), (1201, 64)])
 def test_short_rows(m: int, p: int, n: int, dtype: type) -> None:
     X, Y = points(m, n).astype(dtype), points(p, n, seed=1).astype(dtype)
     kernel, tolerance = Heat(Sphere(), t=0.4), 1e-14 if dtype == np.float64 else 1e-6
@@ -88,6 +89,17 @@ def test_not_contiguous() -> None:
     X = points(600, 40)
     for view in (X[::2, ::3], np.asfortranarray(X), X[:, ::-1]):
         np.testing.assert_allclose(Heat(Sphere())(view), Heat(Sphere())(view.copy()), atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_begin_with_lines_of_the_cache(dtype: type) -> None:
+    for rows, columns in [(4, 1), (3, 2001), (16, 64)]:
+        room = aligned(rows, columns, dtype)
+        assert len(room) == rows
+        assert room.shape[1] >= columns
+        assert room.flags.c_contiguous
+        assert not room.any()
+        assert {row.ctypes.data % 64 for row in room} == {0}
 
 
 def test_memory_of_matvec() -> None:

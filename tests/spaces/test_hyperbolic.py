@@ -224,3 +224,8 @@ def test_close_points_of_long_rows_keep_their_digits() -> None:
         ).T
         np.testing.assert_allclose(found, exact, rtol=2e-14, atol=0)
     assert Operands(space, X, others).invariants()[0, 9] == 0.0
+
+
+def test_the_longest_rows_are_outside_the_ball() -> None:
+    with pytest.raises(ValueError, match="row 1 of X is not inside the unit ball"):
+        Heat(Hyperbolic("ball"), t=0.1)(np.array([[0.1, 0.0], [1e200, 1.0]]))

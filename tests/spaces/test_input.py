@@ -278,6 +278,8 @@ def test_overflow_is_refused() -> None:
         Gaussian()([[1e200, 0], [2e200, 0], [0, 0]])
     with pytest.raises(ValueError, match="normalized=True"):
         ArcCosine(2, depth=11)([[2.0, 0], [0.1, 0], [0, 0]])
+    with pytest.raises(ValueError, match="rows to the power 4 overflow; use normalized=True"):
+        ArcCosine(2)([[1e100, 0], [1, 0]])
     with pytest.raises(ValueError, match="length_scale"):
         Matern(Sphere(), length_scale=5e-324)(COUNTS)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,9 @@ from mercer.engine.base import (
     places,
     threads_for,
 )
-from mercer.engine.operands import Invariants, invariants, stored
+from mercer.engine.operands import Invariants, Write, coordinates, invariants, stored
 from mercer.profiles import Profile, TableProfile
+from mercer.profiles.ends import SteepEnd
 
 #: Rows of one task where functions of points are evaluated.
 _ROWS = 1024
@@ -202,6 +203,12 @@ class Tiles:
     profile: Profile
     options: GramOptions = PLAIN
     height: int | None = None
+    #: Writes values at once, without invariants, if there is such a way.
+    in_one_pass: Write | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Once, and not in threads that would wait for one another.
+        object.__setattr__(self, "in_one_pass", self._in_one_pass())
 
     @property
     def places(self) -> list[Place]:
@@ -235,12 +242,10 @@ class Tiles:
     def _evaluate(self, rows: slice, columns: slice, tile: NDArray[Any], spared: bool) -> None:
         """Write values of the profile, of short rows in one pass; a diagonal may be spared."""
         source, profile = self.source, self.profile
+        if self.in_one_pass is not None:
+            self.in_one_pass(rows, columns, tile)
+            return
         tabulated = isinstance(profile, TableProfile)
-        ends = profile.steep_ends(tile.dtype) if isinstance(profile, TableProfile) else []
-        if isinstance(profile, TableProfile) and source.factors is not None and not ends:
-            left, right = source.factors
-            if profile.apply_to_products(left[rows], right, columns.start, tile):
-                return
         # Invariants of their own stay in cache, unlike the result.
         invariants = np.empty(tile.shape, dtype=tile.dtype) if tabulated else tile
         source.write(rows, columns, invariants)
@@ -251,9 +256,32 @@ class Tiles:
             profile.apply(invariants, tile)
         else:
             profile.apply(tile)
-        for end in ends if source.operands is not None else []:
+        for end in self._steep_ends:
             i, j = end.places(invariants)
             tile[i, j] = end.values_at(source.separations(rows.start + i, columns.start + j, end.sign))
+
+    def _in_one_pass(self) -> Write | None:
+        """Products and one polynomial of them at a time, if rows are short and there is one."""
+        source, profile = self.source, self.profile
+        if not isinstance(profile, TableProfile) or not source.short or self._steep_ends:
+            return None
+        found = profile.whole(math.prod(self.largest), source.dtype)
+        if found is None:
+            return None
+        assert source.operands is not None
+        left, right = coordinates(*source.operands)
+
+        def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
+            found.apply_to_products(left[rows], right, columns.start, out)
+
+        return write
+
+    @property
+    def _steep_ends(self) -> list[SteepEnd]:
+        """Ends of the profile where invariants are too coarse, if there are rows to compare."""
+        if not isinstance(self.profile, TableProfile) or self.source.operands is None:
+            return []
+        return self.profile.steep_ends(self.source.dtype)
 
     def matrix(self) -> NDArray[Any]:
         """The whole matrix."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._arrays import line_of
+from mercer._arrays import aligned, line_of
 from mercer._threads import threads_in_use
 from mercer.engine.equal import Equal, Known
 from mercer.profiles import Profile
@@ -31,8 +31,9 @@ _LONG, _LARGE = 128, 2**20
 #: Pairs of sparse rows whose differences are taken at a time.
 _PAIRS = 2**12
 
-#: Columns up to which products are computed faster on the way to a profile than by BLAS.
-_SHORT = 16
+#: Columns up to which products are computed faster on the way to a profile than by BLAS, and the rows
+#: on the right from which on.
+_SHORT, _SIDE_BY_SIDE = {np.dtype(np.float32): 16, np.dtype(np.float64): _LONG}, 64
 
 #: Columns of sparse rows up to which tiles may be multiplied as dense ones, and the time of a term of a
 #: sparse product in units of those that BLAS takes for a byte of a dense one.
@@ -43,16 +44,16 @@ _WIDE, _GATHERED = 2048, 256
 class Invariants:
     """The invariants of all pairs of rows, which are written tile by tile.
 
-    Those of short rows are products that are computed on the way to a profile: ``factors`` are rows, and
-    others in columns.  ``operands`` are the matrices of all products.
+    ``operands`` are the matrices of all products.  Those of ``short`` rows are best computed on the way
+    to a profile.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     tile: tuple[int, int]
     write: Write
-    factors: tuple[NDArray[Any], NDArray[Any]] | None = None
     operands: tuple[Any, Any] | None = None
+    short: bool = False
 
     def separations(self, i: Any, j: Any, sign: float) -> NDArray[np.float64]:
         """``1 - sign * w`` for the invariants w of some pairs of unit rows.
@@ -69,7 +70,7 @@ class Invariants:
             return u
         for start in range(0, len(i), _PAIRS):
             part = slice(start, start + _PAIRS)
-            differences = sparse.csr_matrix(L)[i[part]] - sign * sparse.csr_matrix(R)[j[part]]
+            differences = sparse.csr_matrix(L[i[part]]) - sign * sparse.csr_matrix(R[j[part]])
             u[part] = 0.5 * differences.power(2).sum(axis=1).A1
         return u
 
@@ -99,7 +100,7 @@ class Differences(Operand):
         p, q, s, r = self.points, other.points, self.scales, other.scales
         shape, dtype, length = (len(p), len(q)), np.result_type(p, q), p.shape[1]
         if length < _LONG:
-            left, right = _coordinates(p, q)
+            left, right = coordinates(p, q)
 
             def write(rows: slice, columns: slice, out: NDArray[Any]) -> None:
                 mine, theirs = (left[rows], s[rows]), (right, columns.start, r[columns])
@@ -113,7 +114,7 @@ class Differences(Operand):
             mine = p[rows], squares[rows], s[rows]
             theirs = q[columns], others[columns], r[columns]
             if not differences_from_products(*line_of(out), *out.shape, *mine, *theirs):
-                left, right = _coordinates(p[rows], q[columns])
+                left, right = coordinates(p[rows], q[columns])
                 scaled_differences(*line_of(out), *out.shape, left, s[rows], right, 0, r[columns])
 
         tile = _PRODUCT if symmetric else _shape(*shape, length)
@@ -228,17 +229,21 @@ def _product(L: Any, R: Any, symmetric: bool) -> Invariants:
     if sparse.issparse(L) != sparse.issparse(R):
         return Invariants(shape, dtype, _MIXED, multiply_mixed, operands=(L, R))
     length = L.shape[1]
-    factors = None if length > _SHORT or sparse.issparse(L) else _coordinates(L, R)
+    short = length <= _SHORT.get(dtype, 0) and shape[1] >= _SIDE_BY_SIDE and not sparse.issparse(L)
     tile = _PRODUCT if symmetric else _shape(*shape, length)
-    return Invariants(shape, dtype, tile, multiply, factors, (L, R))
+    return Invariants(shape, dtype, tile, multiply, (L, R), short)
 
 
-def _coordinates(p: Any, q: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def coordinates(p: Any, q: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Points in rows, and others in columns, with zeros up to what loops take at a time."""
     length = p.shape[1] + -p.shape[1] % 4
-    left, right = np.zeros((len(p), length), p.dtype), np.zeros((length, len(q)), q.dtype)
-    left[:, : p.shape[1]], right[: p.shape[1]] = p, q.T
-    return left, right
+    left, right = p, aligned(length, len(q), q.dtype)
+    right[: q.shape[1], : len(q)] = q.T
+    if p.shape[1] < length:
+        left = np.zeros((len(p), length), p.dtype)
+        left[:, : p.shape[1]] = p
+    # Loops are compiled for arrays in rows that can be written to.
+    return np.require(left, requirements=["C", "W"]), right
 
 
 def _dense(X: Any) -> NDArray[Any]:
@@ -253,10 +258,10 @@ def _shape(rows: int, columns: int, length: int) -> tuple[int, int]:
     """
     threads = threads_in_use()
     height, width = _PRODUCT
+    area = max(height * width, min(_LARGE, rows * columns // (4 * threads)))
     if length >= _LONG:
-        area = max(height * width, min(_LARGE, rows * columns // (4 * threads)))
         width = _evenly(columns, area // max(1, min(rows, math.isqrt(area))), 1)
-        height = area // max(1, width)
+    height = area // max(1, min(width, columns))
     return _evenly(rows, height, threads), width
 
 

@@ -205,7 +205,7 @@ class ModeSums:
             gain, factors = -2 * (1 + falling) / falling, -falling / (2 * tilt * a)
         else:
             gain, factors = -2 * (1 + falling) / (2 + falling), 1 + falling / 2
-        total = self.coefficients[0, k, 0, 0]
+        total = float(self.coefficients[0, k, 0, 0])
         for m in range(1, int(self.sizes[k])):
             sine, cosine = xp.sin(m * step * a), xp.cos(m * step * a)
             first, second = 1 + gain * sine * sine, gain * sine * cosine

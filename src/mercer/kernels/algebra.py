@@ -29,7 +29,7 @@ from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_room, check_vector, is_whole
 from mercer.contributions import Contributions
 from mercer.engine import engine_for, joins
-from mercer.engine.base import Products, product_of_sums
+from mercer.engine.base import Products, combined, product_of_sums
 from mercer.kernels.base import Kernel
 from mercer.kernels.identity import hashable
 from mercer.kernels.scale import check_similarity
@@ -261,8 +261,6 @@ class Sum(_Pair):
     _sign = "+"
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        if not eval_gradient and (K := self._in_one_pass(X, Y)) is not None:
-            return K
         if not eval_gradient:
             return self.multiple(1.0, X, Y)
         # Both terms and the sum, and the derivatives of both twice.
@@ -273,9 +271,10 @@ class Sum(_Pair):
 
     def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
         """See :class:`Kernel`; the second kernel is added to the matrix of the first."""
+        if (K := self._in_one_pass(X, Y)) is not None:
+            return _finite(self, lambda: combined(factor, K, plus))
         check_room(X, Y, matrices=2)
-        first = _multiple(self, factor, self.k1, X, Y, plus)
-        return _multiple(self, factor, self.k2, X, Y, first)
+        return _multiple(self, factor, self.k2, X, Y, _multiple(self, factor, self.k1, X, Y, plus))
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """See :class:`Kernel`; those of both kernels."""
@@ -306,8 +305,7 @@ class Product(_Pair):
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         if not eval_gradient:
-            K = self._in_one_pass(X, Y)
-            return self.multiple(1.0, X, Y) if K is None else K
+            return self.multiple(1.0, X, Y)
         # Both factors and the product; derivatives are also multiplied by the other factor.
         check_room(X, Y, matrices=3 + 3 * len(self.theta))
         constants, kernel = self._split()
@@ -332,13 +330,15 @@ class Product(_Pair):
 
     def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
         """See :class:`Kernel`; a kernel times a number is a multiple too."""
-        constants, kernel = self._split()
-        if constants and all(isinstance(constant.value, numbers.Real) for constant in constants):
-            return _multiple(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y, plus)
-        check_room(X, Y, matrices=3)
-        K1, K2 = _adapted(self.k1)(X, Y), _adapted(self.k2)(X, Y)
-        K = _finite(self, lambda: K1 * K2 if factor == 1 else K1 * K2 * factor)
-        return K if plus is None else _finite(self, lambda: engine_for(plus).added(plus, K))
+        K, (constants, kernel) = self._in_one_pass(X, Y), self._split()
+        if K is None:
+            if constants and all(isinstance(constant.value, numbers.Real) for constant in constants):
+                return _multiple(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y, plus)
+            check_room(X, Y, matrices=3)
+            K1, K2 = _adapted(self.k1)(X, Y), _adapted(self.k2)(X, Y)
+            K = _finite(self, lambda: K1 * K2)
+        K = K if factor == 1 else _finite(self, lambda: K * factor)
+        return K if plus is None else _finite(self, lambda: combined(1.0, K, plus))
 
     def _split(self) -> tuple[list[Constant], sk.Kernel]:
         """Factors that are numbers, also those of a product in the product, and the other one."""

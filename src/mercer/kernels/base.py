@@ -67,7 +67,8 @@ class Kernel(sk.Kernel):
     def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
         """``factor * k(X, Y) + plus``, in one pass over the matrix where the kernel has a way.
 
-        The matrix ``plus`` may be overwritten; without Y it has to be symmetric, as k(X) is.
+        The matrix is new even if the factor is 1, whatever the kernel keeps: it may be overwritten.  So
+        may ``plus``, which has to be symmetric without Y, as k(X) is.
 
         Examples
         --------

@@ -162,9 +162,10 @@ class ArcCosine(RadialKernel):
             factors = row_lengths(to_double(X)) ** self.radial_power
             xp = array_namespace(factors)
             factors = xp.astype(factors, X.dtype, copy=False)
-        if not bool(xp.all(xp.isfinite(factors))):
+            squares = factors * factors  # K(x, x), the largest values
+        if not bool(xp.all(xp.isfinite(squares))):
             raise ValueError(
-                f"lengths of rows to the power {self.radial_power} overflow; use normalized=True"
+                f"lengths of rows to the power {2 * self.radial_power} overflow; use normalized=True"
             )
         return factors
 

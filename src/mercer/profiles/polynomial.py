@@ -12,14 +12,15 @@ from array_api_compat import array_namespace
 from numpy.polynomial import polynomial
 from numpy.typing import NDArray
 
-from mercer._arrays import Array, in_lines, line_of
+from mercer._arrays import Array, aligned, in_lines, line_of
 
 Separation = Literal["invariant", "one-sided", "folded"]
 
 #: Largest degree in single and in double precision: beyond it, looking up a table is cheaper.
 MOST = {np.dtype(np.float32): 16, np.dtype(np.float64): 28}
-#: Products of a row at a time: those of four rows stay in the nearest cache.
-_LINE = 1024
+#: Products of a row at a time: the longer, the faster results are written, but beyond some coordinates
+#: the columns would not stay in cache.
+_LINE, _FEW, _SHORT_LINE = 2048, 16, 512
 #: Logarithms below this are those of zero, and smaller values are as good as zero.
 _NOTHING, _LEAST = -800.0, 1e-290
 #: Values from this share of the largest on are of the same size as it.
@@ -108,7 +109,8 @@ class Polynomial:
         single = out.dtype == np.float32
         loop = polynomial_loop(self.degree, self.root, self.exponential, self.separation, single, True)
         arguments = self._single if single else self._double
-        few = np.empty((4, _LINE), dtype=out.dtype)
+        line = _LINE if len(right) <= _FEW else _SHORT_LINE
+        few = aligned(4, min(line, out.shape[1]), out.dtype)
         loop(*line_of(few), *line_of(out), *out.shape, *arguments, left, right, begin)
 
     def evaluate(self, w: Any) -> Any:

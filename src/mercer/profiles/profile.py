@@ -184,18 +184,15 @@ class TableProfile:
         That is one polynomial of the whole profile, or else one on the range of the tile, or else the
         table.  Small tiles are not worth a fit.  Values may go to another array.
         """
-        found = None if tile.size < _WORTH else self._form(tile)
+        found = self._form(tile)
         if found is None:
             self.look_up(tile, out)
         else:
             found.apply(tile, out)
 
-    def apply_to_products(self, left: Any, right: Any, begin: int, out: NDArray[Any]) -> bool:
-        """Write values at products, see :class:`Polynomial`; False without one of the whole profile."""
-        found = None if out.size < _WORTH else self._on(*self._domain, out.dtype)
-        if found is not None:
-            found.apply_to_products(left, right, begin, out)
-        return found is not None
+    def whole(self, size: int, dtype: np.dtype) -> Polynomial | None:
+        """One polynomial of the whole profile, if there is one and tiles of this size are worth it."""
+        return None if size < _WORTH else self._on(*self._domain, dtype)
 
     def steep_ends(self, dtype: np.dtype) -> list[SteepEnd]:
         """Ends of the range of the invariant where its rounding would show in the values."""
@@ -250,8 +247,8 @@ class TableProfile:
 
     def _form(self, tile: NDArray[Any]) -> Polynomial | None:
         """The polynomial for a tile, if there is one."""
-        whole = self._on(*self._domain, tile.dtype)
-        if whole is not None:
+        whole = self.whole(tile.size, tile.dtype)
+        if whole is not None or tile.size < _WORTH:
             return whole
         low, high = self._range(tile)
         return self._on(low, high, tile.dtype) if math.isfinite(high - low) else None

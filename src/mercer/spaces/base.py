@@ -17,7 +17,6 @@ from mercer._arrays import (
     finite_rows,
     in_one_precision,
     is_single,
-    is_sparse_tensor,
     to_double,
     to_single,
 )
@@ -249,9 +248,9 @@ class RowSpace(Space):
         array of shape (m, n), float32 or float64
             The latter where the space needs double precision.
         """
-        if (sparse.issparse(X) or is_sparse_tensor(X)) and not self.takes_sparse:
-            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
         X = as_rows(engine_for(X).borrow(X), name)
+        if sparse.issparse(X) and not self.takes_sparse:
+            raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
         self._check_dimension(int(X.shape[1]), name)
         extent = engine_for(X).extent(X)
         if extent is None or not math.isfinite(extent.largest) or self._may_refuse(extent):

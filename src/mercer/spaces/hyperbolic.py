@@ -153,8 +153,10 @@ class Hyperbolic(HyperbolicSpace):
         if self.coordinates == "halfspace":
             check_scales(X[:, -1], name, "sigma, the last column,")
         elif self.coordinates == "ball":
+            with np.errstate(over="ignore"):
+                outside = ~(squared_lengths(X) < 1.0)
             refuse_rows(
-                ~(squared_lengths(X) < 1.0), name,
+                outside, name,
                 "is not inside the unit ball; points of Poincare's ball have length below one",
             )  # fmt: skip
         else:

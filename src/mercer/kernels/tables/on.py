@@ -205,8 +205,6 @@ class On(Kernel):
         P, Q = self._pair(X, Y)
         factor *= self._factor
         with self._named_in_errors():
-            if factor == 1 and plus is None:
-                return self.kernel(P, Q)
             return self.kernel.multiple(factor, P, Q, plus)
 
     def diag(self, X: Any) -> Any:
