@@ -225,5 +225,9 @@ def test_a_matrix_that_a_kernel_keeps_is_not_overwritten() -> None:
 def test_multiples_of_sums() -> None:
     pair = HEAT + Linear()
     for factor in (1.0, 2.5):
-        np.testing.assert_allclose((factor * pair)(X), factor * (HEAT(X) + Linear()(X)), atol=1e-14)
-        np.testing.assert_allclose(pair.multiple(factor, X, X[:3]), factor * pair(X, X[:3]), atol=1e-14)
+        np.testing.assert_allclose(
+            (factor * pair)(X), factor * (HEAT(X) + Linear()(X)), rtol=1e-14, atol=1e-14
+        )
+        np.testing.assert_allclose(
+            pair.multiple(factor, X, X[:3]), factor * pair(X, X[:3]), rtol=1e-14, atol=1e-14
+        )
