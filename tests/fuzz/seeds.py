@@ -291,7 +291,10 @@ def results(number: int) -> dict[str, Any]:
             "pass 1",
             (7, SiteSums(np.ones((1, M, M)), np.ones((1, M)), np.ones((1, 1)), np.ones(1)), False),
         ),
-        ("ascents", (2, [AscentState(np.ones(2), sites, np.ones(2), sites, None, 0.5, True, -3.0)])),
+        (
+            "ascents",
+            (2, [AscentState(np.ones(2), sites, np.ones(2), sites, None, 0.5, True, -3.0, False)]),
+        ),
         ("features", (np.ones(3), HarmonicFeatures(table, SphericalHarmonics(4, max_features=9), 0))),
         ("places", (np.ones(3), InducingFeatures(table, 0, KERNEL, np.eye(4)[:2]))),
     ]
