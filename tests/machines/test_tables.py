@@ -81,7 +81,7 @@ def test_certificates_in_words() -> None:
         assert words in str(Certificate(grade, 100.0, 97.5, 0.11))
     assert "certify(X, y) computes one" in str(Certificate("safe", 100.0, 1e-3))
     for grade in ("sampled", "exact"):
-        assert "too few to tell" in str(Certificate(grade, 100.0, 1e-3, 1e-9))
+        assert "so few landmarks" in str(Certificate(grade, 100.0, 1e-3, 1e-9))
 
 
 def test_dask_frames_of_every_kind_of_column() -> None:
