@@ -170,7 +170,7 @@ def compare(
             else:
                 _print(result, data.name)
         paths = {"Model": save_model, "Report": report}
-        page = {"source": _source(context, [table, edges], given), "bounds": bounds}
+        page = {"source": _source(context, [table, edges], given, data.nodes), "bounds": bounds}
         _write(outputs, result, data, given, paths, page, quiet=as_json)
     outputs.end()
     if result.unfinished:
@@ -348,7 +348,9 @@ def _write(
                     Console().print(Text(f"{what}: {path}"))
 
 
-def _source(context: typer.Context, files: list[Path | None], roles: ColumnRoles) -> Any:
+def _source(
+    context: typer.Context, files: list[Path | None], roles: ColumnRoles, nodes: tuple[str, ...]
+) -> Any:
     """The command as it was given, with the files that it read."""
     from mercer.report.source import Source
 
@@ -362,7 +364,7 @@ def _source(context: typer.Context, files: list[Path | None], roles: ColumnRoles
         for one in value if isinstance(value, list | tuple) else [value]:
             flag = [option.opts[0]] if option.param_type_name == "option" else []
             words += [*flag, *([] if one is True else [str(one)])]
-    return Source(shlex.join(words), tuple(file for file in files if file is not None), roles)
+    return Source(shlex.join(words), tuple(file for file in files if file is not None), roles, nodes)
 
 
 def _print(result: Comparison, name: str) -> None:

@@ -181,3 +181,27 @@ def test_loops_of_the_mean_weight() -> None:
     assert looped.laplacian == "normalized"
     assert Graph(CLUB).with_loops().nodes == list(CLUB)
     np.testing.assert_array_equal(Graph(np.zeros((2, 2))).with_loops().adjacency.toarray(), np.eye(2))
+
+
+def test_matrices_that_a_base_keeps_are_not_overwritten() -> None:
+    class Kept(Linear):
+        kept = WORDS @ WORDS.T * 1.0
+
+        def __call__(self, X, Y=None, eval_gradient=False):
+            return self.kept
+
+    before = Kept.kept.copy()
+    kernel = Attributed(Graph(CLUB), Kept(), WORDS)
+    for _ in range(2):
+        np.testing.assert_array_equal((kernel + kernel)(list(CLUB)), 2 * before)
+        np.testing.assert_array_equal((0.5 * kernel)(list(CLUB)), before / 2)
+    np.testing.assert_array_equal(Kept.kept, before)
+
+
+@pytest.mark.parametrize(
+    "form", [sparse.coo_matrix, sparse.bsr_array, sparse.dia_array, sparse.csc_array]
+)
+def test_sparse_attributes_of_every_format(form) -> None:
+    dense = Diffused(Graph(CLUB), Linear(), 0.4, attributes=WORDS)(list(CLUB))
+    found = Diffused(Graph(CLUB), Linear(), 0.4, attributes=form(WORDS))(list(CLUB))
+    np.testing.assert_allclose(found, dense, rtol=1e-12)

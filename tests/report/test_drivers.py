@@ -69,6 +69,17 @@ def test_what_drives_other_kinds(kind: str, what: str | None) -> None:
     assert (found and found.what) == what
 
 
+def test_nodes_have_the_names_of_the_file() -> None:
+    result = comparison("nodes")
+    plain = drivers(result)
+    named = drivers(result, tuple(f"paper {i}" for i in range(9999)))
+    assert plain is not None
+    assert named is not None
+    for (_, numbers), (_, names) in zip(plain.charts, named.charts, strict=True):
+        shown = [f"paper {bar.name}" if bar.name.isdecimal() else bar.name for bar in numbers]
+        assert [bar.name for bar in names] == shown
+
+
 def test_parts_of_a_table_that_drive_it() -> None:
     table = np.random.default_rng(0).normal(size=(40, 3))
     kernel = On([0, 1], Gaussian(1.0)) + On(2, Gaussian(1.0))

@@ -125,6 +125,29 @@ def test_attributes_of_every_kind() -> None:
     assert np.isfinite(smoothed(found, t=1.0)(list(club))).all()
 
 
+def test_missing_places_and_counts_are_filled_in() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"node": range(20), "lat": rng.uniform(-80, 80, 20), "lon": rng.uniform(-170, 170, 20)}
+    )
+    table.loc[3, "lat"] = np.nan
+    kinds = {"lat": "coordinate", "lon": "coordinate"}
+    assert "places alone" in candidates(table, Graph(nx.path_graph(20)), columns=kinds).families
+
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        ({"a": "coordinate"}, r"latitude and a longitude, got the coordinates \['a'\]"),
+        ({"b": "text"}, r"column 'b' holds nothing to count"),
+    ],
+)
+def test_columns_that_cannot_be_taken_so(kinds, message) -> None:
+    table = pd.DataFrame({"node": range(20), "a": np.arange(20.0) % 7, "b": ["?"] * 20})
+    with pytest.raises(ValueError, match=message):
+        candidates(table, Graph(nx.path_graph(20)), columns=kinds)
+
+
 def test_columns_that_only_identify_leave_the_graph(data) -> None:
     table = data.X[["paper"]].assign(paper_id=range(1000, 1000 + len(data.X)), source="here")
     found = candidates(table, data.graph)
@@ -190,6 +213,7 @@ def test_the_command(folder, tmp_path) -> None:
     assert "numbers alone" not in result.stdout
     assert f"{UNLABELLED} nodes without a target" in result.stdout.replace("\n", " ")
     assert "diffused attributes" in page.read_text()
+    assert re.search(r"<[a-z]+[^>]*>\s*p\d+\s*</", page.read_text())  # a neighbour that drives it
     (tmp_path / "new.csv").write_text("paper\np0\np30\n")
     predicted = run("predict", model, tmp_path / "new.csv", "--explain", why)
     assert predicted.stdout.startswith("paper,prediction\np0,")

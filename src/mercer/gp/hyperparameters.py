@@ -160,7 +160,7 @@ class Evidence:
             if evidence < value + _SURE:  # it is above the bound everywhere
                 return self, theta
             again, bound = self._climbed(max(others, key=itemgetter(1))[0], max_iter)
-        if bound > value:
+        if bound > value and again[0] > math.log(self.flat):  # not noise alone once more
             return self, again
         solution, _, left = self.solve(found)
         return (alone, found) if left <= solution.noise * self.bound.count else (self, theta)

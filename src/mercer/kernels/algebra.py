@@ -334,11 +334,9 @@ class Product(_Pair):
         if K is None:
             if constants and all(isinstance(constant.value, numbers.Real) for constant in constants):
                 return _multiple(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y, plus)
-            check_room(X, Y, matrices=3)
-            K1, K2 = _adapted(self.k1)(X, Y), _adapted(self.k2)(X, Y)
-            K = _finite(self, lambda: K1 * K2)
-        K = K if factor == 1 else _finite(self, lambda: K * factor)
-        return K if plus is None else _finite(self, lambda: combined(1.0, K, plus))
+            check_room(X, Y, matrices=3 + (plus is not None))
+            K = _finite(self, lambda: _adapted(self.k1)(X, Y) * _adapted(self.k2)(X, Y))
+        return _finite(self, lambda: combined(factor, K, plus))
 
     def _split(self) -> tuple[list[Constant], sk.Kernel]:
         """Factors that are numbers, also those of a product in the product, and the other one."""

@@ -52,8 +52,11 @@ class Drivers:
     blocks: list[Bar]
 
 
-def drivers(comparison: Comparison) -> Drivers | None:
-    """What the best model relies on; None if it cannot be explained."""
+def drivers(comparison: Comparison, nodes: tuple[str, ...] = ()) -> Drivers | None:
+    """What the best model relies on; None if it cannot be explained.
+
+    Nodes of a graph are shown by their names, if these are given.
+    """
     rows = points.choose(comparison)[:_POINTS]
     X, y = _safe_indexing(comparison.data.X, rows), comparison.target.y[rows]
     model = comparison.scores[0].search.best_estimator_
@@ -71,8 +74,9 @@ def drivers(comparison: Comparison) -> Drivers | None:
     frame = _contributions(found, number, only_exact=bool(columns), idle=_idle(losses))
     if not (columns or len(frame)):
         return None
+    names = {"column": comparison.columns, "neighbour": nodes}
     named = zip(frame["kind"], frame["name"], strict=True)
-    frame = frame.assign(name=[_named(comparison, kind, name) for kind, name in named])
+    frame = frame.assign(name=[_named(names.get(kind, ()), name) for kind, name in named])
     charts = [
         (clip(str(output), _LETTERS), _bars(own["name"], own[number], [f"{v:.3g}" for v in own[number]]))
         for output, own in frame.groupby("output", sort=False)
@@ -103,7 +107,7 @@ def _columns(comparison: Comparison, model: Any, X: Any, y: Any) -> list[Bar]:
     except ShuffleRefused:  # rows leave the space, such as rotations or counts that are all zero
         return []
     named = hasattr(X, "columns")
-    names = [str(keys[int(j)]) if named else _named(comparison, "column", j) for j in frame["block"]]
+    names = [str(keys[int(j)]) if named else _named(comparison.columns, j) for j in frame["block"]]
     return _losses(frame.assign(block=names).head(_FEATURES))
 
 
@@ -132,10 +136,9 @@ def _with_error(value: float, error: float) -> str:
     return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
-def _named(comparison: Comparison, kind: str, name: str) -> str:
-    """The name of a feature; columns of arrays have positions."""
-    known = kind == "column" and name.isdecimal() and int(name) < len(comparison.columns)
-    return comparison.columns[int(name)] if known else name
+def _named(names: tuple[str, ...], name: str) -> str:
+    """The name of a feature; columns of arrays and nodes have positions."""
+    return names[int(name)] if name.isdecimal() and int(name) < len(names) else name
 
 
 def _bars(names: Any, values: Any, texts: list[str]) -> list[Bar]:

@@ -42,7 +42,7 @@ def page(comparison: Comparison, title: str, source: Source, bounds: bool) -> di
         "indefinite": [s.name for s in comparison.scores if not s.kernel.positive_semidefinite],
         "confusion": confusion,
         "matrix": confusion is not None and len(confusion.classes) <= predictions.MOST_CLASSES,
-        "drivers": drivers(comparison),
+        "drivers": drivers(comparison, source.nodes),
         "bounds": bounds and classes,
         "capacities": capacities(comparison) if bounds else [],
         "limits": (MOST_POINTS, MOST_CLASSES),

@@ -17,11 +17,15 @@ _DIGITS, _BLOCK = 16, 2**20
 
 @dataclass(frozen=True)
 class Source:
-    """The command that made a comparison, the files it read, and the roles of their columns."""
+    """The command that made a comparison, the files it read, and the roles of their columns.
+
+    ``nodes`` are the names of the nodes of a graph, which the comparison knows by their positions.
+    """
 
     command: str = ""
     files: tuple[Path, ...] = ()
     roles: ColumnRoles | None = None
+    nodes: tuple[str, ...] = ()
 
     def facts(self) -> list[tuple[str, str]]:
         """Names and values for the table of settings."""

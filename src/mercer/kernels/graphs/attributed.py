@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 from sklearn.utils import _safe_indexing
 
@@ -109,7 +110,8 @@ class Attributed(StructuredKernel):
         return self.space.check(X, "X"), None if Y is None else self.space.check(Y, "Y")
 
     def _gram(self, P: Nodes, Q: Nodes | None) -> Any:
-        return self._base(self._of(P), None if Q is None else self._of(Q))
+        # A new matrix, whatever the base kernel keeps.
+        return self._base.multiple(1.0, self._of(P), None if Q is None else self._of(Q))
 
     def _diagonal(self, P: Nodes) -> Any:
         return self._base.diag(self._of(P))
@@ -147,7 +149,8 @@ class Attributed(StructuredKernel):
 
     def _of(self, nodes: Nodes) -> Any:
         """Attributes of nodes."""
-        return _safe_indexing(self.attributes, nodes)
+        held = self.attributes
+        return _safe_indexing(held.tocsr() if sparse.issparse(held) else held, nodes)
 
     def _with(self, base: Any) -> Attributed:
         other = copy.copy(self)

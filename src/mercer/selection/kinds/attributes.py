@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from mercer.selection.kinds.blocks import word_options
@@ -73,17 +72,18 @@ def _named(own: Sequence[Column]) -> list[str]:
     return [column.name for column in own]
 
 
-def _standardised(X: Any) -> Any:
+def _filled(frame: Any, names: Sequence[str]) -> Any:
+    """Numbers in columns, medians where they are missing."""
     median = SimpleImputer(strategy="median", keep_empty_features=True)
-    return make_pipeline(median, StandardScaler()).fit_transform(X)
+    return median.fit_transform(frame[list(names)].to_numpy(dtype=float, na_value=np.nan))
 
 
 def _numbers(frame: Any, own: Sequence[Column]) -> tuple[Any, Any]:
-    return _standardised(frame[_named(own)].to_numpy(dtype=float, na_value=np.nan)), _named(own)
+    return StandardScaler().fit_transform(_filled(frame, _named(own))), _named(own)
 
 
 def _counts(frame: Any, own: Sequence[Column]) -> tuple[Any, Any]:
-    counts = sparse.csr_array(frame[_named(own)].to_numpy(dtype=float))
+    counts = sparse.csr_array(_filled(frame, _named(own)))
     return TfidfTransformer(sublinear_tf=True).fit_transform(counts), _named(own)
 
 
@@ -110,7 +110,10 @@ def _counted(
     names: list[str] = []
     for column in own:
         counter = vectoriser(column)
-        parts.append(counter.fit_transform(frame[column.name]))
+        try:
+            parts.append(counter.fit_transform(frame[column.name]))
+        except ValueError as error:  # no words at all
+            raise ValueError(f"column {column.name!r} holds nothing to count; leave it out") from error
         found = counter.get_feature_names_out()
         names += [f"{column.name}: {name}" for name in found] if len(own) > 1 else found.tolist()
     return sparse.hstack(parts), names
@@ -121,7 +124,8 @@ def _dates(frame: Any, own: Sequence[Column]) -> tuple[Any, Any]:
     for column in own:
         moments = frame[column.name]
         moments = moments.fillna(moments.median())
-        parts.append(_standardised(moments.to_numpy().astype("datetime64[us]").astype(float)[:, None]))
+        days = moments.to_numpy().astype("datetime64[us]").astype(float)[:, None]
+        parts.append(StandardScaler().fit_transform(days))
         names.append(column.name)
         angle = 2 * np.pi * ((moments - moments.dt.normalize()) / np.timedelta64(1, "D")).to_numpy()
         if angle.any():
@@ -132,7 +136,9 @@ def _dates(frame: Any, own: Sequence[Column]) -> tuple[Any, Any]:
 
 def _places(frame: Any, own: Sequence[Column]) -> tuple[Any, Any]:
     names = sorted(_named(own), key=lambda name: "lat" not in name.lower())
-    lat, lon = np.deg2rad(frame[names].to_numpy(dtype=float)).T
+    if len(names) != 2:
+        raise ValueError(f"places have a latitude and a longitude, got the coordinates {names}")
+    lat, lon = np.deg2rad(_filled(frame, names)).T
     points = np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
     return points, ["place, towards 0° N 0° E", "place, towards 0° N 90° E", "place, towards 90° N"]
 
