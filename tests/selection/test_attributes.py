@@ -267,3 +267,14 @@ def test_options_choose_attributes(options, families, folder, tmp_path) -> None:
     found = json.loads(run("compare", tmp_path / "papers.csv", *common, *options).stdout)
     names = [kernel["name"] for kernel in found["kernels"]]
     assert [name for name in names if name.endswith("alone")] == families
+
+
+def test_numbers_as_targets_of_nodes(folder, tmp_path) -> None:
+    table = pd.read_csv(folder / "papers.csv").assign(citations=lambda t: np.arange(len(t)) * 0.5)
+    table[["paper", "abstract", "citations"]].to_csv(tmp_path / "cited.csv", index=False)
+    edges = ["--edges", folder / "links.csv", "--folds", 2]
+    result = run(
+        "compare", tmp_path / "cited.csv", "--target", "citations", "--task", "regression", *edges
+    )
+    assert result.exit_code == 0, result.output
+    assert "regression" in result.stdout

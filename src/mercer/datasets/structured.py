@@ -102,7 +102,7 @@ def read_nodes(
     path, edges = Path(path), Path(edges)
     frame = read_frame(path, as_text=True)
     with readable(path):
-        labels = labels_of(path, frame, target, labelled=True)
+        labels = labels_of(path, read_frame(path), target, labelled=True)
         groups = groups_of(path, frame, group, labelled=True)
         for name in drop:
             check_column(path, frame, name)
