@@ -269,6 +269,7 @@ def test_options_choose_attributes(options, families, folder, tmp_path) -> None:
     assert [name for name in names if name.endswith("alone")] == families
 
 
+@pytest.mark.filterwarnings("ignore:the Gram matrix of")  # nothing is to be found
 def test_numbers_as_targets_of_nodes(folder, tmp_path) -> None:
     table = pd.read_csv(folder / "papers.csv").assign(citations=lambda t: np.arange(len(t)) * 0.5)
     table[["paper", "abstract", "citations"]].to_csv(tmp_path / "cited.csv", index=False)
