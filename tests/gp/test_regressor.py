@@ -227,21 +227,6 @@ def test_iterators_take_the_scaling_from_the_first_block() -> None:
     np.testing.assert_allclose(again.predict(X), model.predict(X), atol=1e-3)
 
 
-def test_refit_needs_no_rows() -> None:
-    X, y = table(300)
-    options = {"inputs": "table", "max_features": 80}
-    first = SphericalGPRegressor(Heat(Sphere()), **options).fit(X, y)
-    fresh = SphericalGPRegressor(Matern(Sphere(), 1.5), **options).fit(X, y)
-    first.refit(Matern(Sphere(), 1.5))
-    np.testing.assert_allclose(first.predict(X[:9]), fresh.predict(X[:9]), rtol=1e-4)
-    assert first.elbo_ == pytest.approx(fresh.elbo_, abs=0.01)
-    assert first.refit(optimize=False, noise=0.5).noise_ == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="call fit instead"):
-        first.refit(ArcCosine())
-    with pytest.raises(ValueError, match="refit cannot change bias"):
-        first.refit(bias=2.0)
-
-
 def test_weights_count_rows() -> None:
     X, y = table(60)
     often = np.random.default_rng(0).integers(0, 4, size=60)
@@ -423,14 +408,6 @@ def test_axes_are_points_of_projective_space() -> None:
     np.testing.assert_allclose(other.predict(-X), other.predict(X), rtol=1e-9)
 
 
-def test_refit_of_points_with_lengths() -> None:
-    X, y = table(50)
-    model = SphericalGPRegressor(ArcCosine(order=1), inputs="points", max_features=30).fit(X, y)
-    deep = SphericalGPRegressor(ArcCosine(order=1, depth=2), inputs="points", max_features=30).fit(X, y)
-    refitted = model.refit(ArcCosine(order=1, depth=2))
-    assert refitted.elbo_ == pytest.approx(deep.elbo_, abs=0.1)
-
-
 def test_rows_too_long_to_predict_at_are_refused() -> None:
     model = SphericalGPRegressor(max_features=20).fit(ROWS, TARGETS)
     with pytest.raises(ValueError, match="row 1 of X is too long"):
@@ -479,25 +456,3 @@ def test_whole_numbers_of_numpy() -> None:
     assert SphericalHarmonics(3, levels=np.int64(3)) == SphericalHarmonics(3, levels=3)
     search = GridSearchCV(SphericalGPRegressor(max_features=20), {"levels": np.arange(2, 4)}, cv=2)
     assert search.fit(ROWS, TARGETS).best_params_["levels"] in (2, 3)
-
-
-def test_a_refused_refit_leaves_the_model_as_it_was() -> None:
-    model = SphericalGPRegressor(max_features=20, levels=3, optimize=False).fit(ROWS, TARGETS)
-    before = model.predict(ROWS)
-    for change in ({"noise": -1.0}, {"kernel": Heat(Sphere()), "noise": 0.5}):
-        with pytest.raises(ValueError, match=r"noise must be|needs other features"):
-            model.refit(**change)
-    assert model.noise == 0.1
-    np.testing.assert_array_equal(model.refit().predict(ROWS), before)
-
-
-def test_a_changed_kernel_is_used_by_partial_fit() -> None:
-    X, y = table(200)
-    model = SphericalGPRegressor(Heat(Sphere()), inputs="table", max_features=60).fit(X[:100], y[:100])
-    model.set_params(kernel=Matern(Sphere(), nu=1.5)).partial_fit(X[100:], y[100:])
-    whole = SphericalGPRegressor(Heat(Sphere()), inputs="table", max_features=60).fit(X[:100], y[:100])
-    whole.partial_fit(X[100:], y[100:]).refit(Matern(Sphere(), nu=1.5), n_restarts=0)
-    assert isinstance(model.kernel_, Matern)
-    np.testing.assert_allclose(model.predict(X), whole.predict(X), rtol=1e-6)
-    with pytest.raises(ValueError, match="needs other features"):
-        model.set_params(kernel=ArcCosine()).partial_fit(X, y)

@@ -100,9 +100,9 @@ def read_nodes(
         indices in the first column and the others as they are.
     """
     path, edges = Path(path), Path(edges)
-    frame = read_frame(path, as_text=True)
+    frame, typed = read_frame(path, as_text=True), read_frame(path)
     with readable(path):
-        labels = labels_of(path, read_frame(path), target, labelled=True)
+        labels = labels_of(path, typed, target, labelled=True)
         groups = groups_of(path, frame, group, labelled=True)
         for name in drop:
             check_column(path, frame, name)
@@ -121,7 +121,7 @@ def read_nodes(
     X: Any = positions[ends.size :]
     attributes = [name for name in others if name != column]
     if attributes:
-        typed = read_frame(path)[attributes]
+        typed = typed[attributes]
         refuse_unnamed(path, typed)
         refuse_twice(path, typed)
         X = pd.DataFrame({column: X}).join(typed)

@@ -116,8 +116,9 @@ class SupportVectorMachine(BaseEstimator):
 
         together = K is not None and most is None and not any(s is not None for s in starts)
         parts = self._parts(programs, indices, K) if together else []
-        while parts and _are_quick(programs):
-            attempt(*parts.pop())
+        if _are_quick(programs):
+            while parts:
+                attempt(*parts.pop())
         interrupted = False
         try:
             if parts or left():

@@ -17,7 +17,7 @@ from mercer._arrays import count, filled, on_cpu, placed, to_double
 from mercer.engine import engine_for
 from mercer.kernels.base import Kernel
 from mercer.machines.pivots import pivoted_cholesky
-from mercer.machines.points import Points
+from mercer.machines.points import Points, is_exhausted
 from mercer.machines.program import Array, Index
 from mercer.rows.blocks import Block, taken
 from mercer.rows.statistics import Statistics, statistics_of, weights_of
@@ -82,7 +82,7 @@ class LandmarkFeatures:
             return self._write(rows, out)
         except RuntimeError as error:
             half = len(out) // 2
-            if self.opaque or not half or not engine_for(rows).exhausted(error):
+            if not half or not is_exhausted(rows, error):
                 raise
         parts = [self.write(rows[part], out[part]) for part in (slice(half), slice(half, None))]
         return array_namespace(out).concat(parts)

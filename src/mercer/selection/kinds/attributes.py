@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
-from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from mercer.selection.kinds.blocks import word_options
+from mercer.selection.kinds.blocks import latitude_and_longitude, median, names_of, word_options
 from mercer.selection.kinds.columns import Column
 
 #: Share of entries other than zero from which features are stored as a dense array.
@@ -68,28 +67,23 @@ def features(frame: Any, columns: Sequence[Column]) -> dict[str, Features]:
     return found
 
 
-def _named(own: Sequence[Column]) -> list[str]:
-    return [column.name for column in own]
-
-
 def _filled(frame: Any, names: Sequence[str]) -> Any:
     """Numbers in columns, medians where they are missing."""
-    median = SimpleImputer(strategy="median", keep_empty_features=True)
-    return median.fit_transform(frame[list(names)].to_numpy(dtype=float, na_value=np.nan))
+    return median().fit_transform(frame[list(names)].to_numpy(dtype=float, na_value=np.nan))
 
 
 def _numbers(frame: Any, own: Sequence[Column]) -> tuple[Any, Any]:
-    return StandardScaler().fit_transform(_filled(frame, _named(own))), _named(own)
+    return StandardScaler().fit_transform(_filled(frame, names_of(own))), names_of(own)
 
 
 def _counts(frame: Any, own: Sequence[Column]) -> tuple[Any, Any]:
-    counts = sparse.csr_array(_filled(frame, _named(own)))
-    return TfidfTransformer(sublinear_tf=True).fit_transform(counts), _named(own)
+    counts = sparse.csr_array(_filled(frame, names_of(own)))
+    return TfidfTransformer(sublinear_tf=True).fit_transform(counts), names_of(own)
 
 
 def _labels(frame: Any, own: Sequence[Column]) -> tuple[Any, Any]:
     encoder = OneHotEncoder(feature_name_combiner=lambda column, label: f"{column} = {label}")
-    F = encoder.fit_transform(frame[_named(own)].astype(str))
+    F = encoder.fit_transform(frame[names_of(own)].astype(str))
     return F, encoder.get_feature_names_out()
 
 
@@ -135,10 +129,7 @@ def _dates(frame: Any, own: Sequence[Column]) -> tuple[Any, Any]:
 
 
 def _places(frame: Any, own: Sequence[Column]) -> tuple[Any, Any]:
-    names = sorted(_named(own), key=lambda name: "lat" not in name.lower())
-    if len(names) != 2:
-        raise ValueError(f"places have a latitude and a longitude, got the coordinates {names}")
-    lat, lon = np.deg2rad(_filled(frame, names)).T
+    lat, lon = np.deg2rad(_filled(frame, latitude_and_longitude(own))).T
     points = np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
     return points, ["place, towards 0° N 0° E", "place, towards 0° N 90° E", "place, towards 90° N"]
 

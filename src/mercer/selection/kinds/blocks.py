@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
@@ -69,11 +69,12 @@ def blocks(frame: Any, columns: list[Column]) -> dict[str, list[Variant]]:
     return found
 
 
-def _names(own: list[Column]) -> list[str]:
+def names_of(own: Sequence[Column]) -> list[str]:
+    """Names of columns."""
     return [column.name for column in own]
 
 
-def _median() -> SimpleImputer:
+def median() -> SimpleImputer:
     """Fill in medians; zero if a training part has no value at all."""
     return SimpleImputer(strategy="median", keep_empty_features=True)
 
@@ -91,7 +92,7 @@ class ColumnMedians(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> ColumnMedians:
         """Find the medians."""
-        self.medians_ = _median().fit(X[:, self.columns]).statistics_
+        self.medians_ = median().fit(X[:, self.columns]).statistics_
         return self
 
     def transform(self, X: Any) -> Any:
@@ -103,7 +104,7 @@ class ColumnMedians(TransformerMixin, BaseEstimator):
 
 
 def _numbers(frame: Any, own: list[Column]) -> list[Variant]:
-    names = _names(own)
+    names = names_of(own)
     # A model refuses missing numbers in columns that had none.
     missing = [place for place, column in enumerate(own) if column.missing]
     prepare = make_pipeline(ColumnMedians(missing), StandardScaler()) if missing else "auto"
@@ -114,7 +115,7 @@ def _numbers(frame: Any, own: list[Column]) -> list[Variant]:
 
 
 def _counts(frame: Any, own: list[Column]) -> list[Variant]:
-    names = _names(own)
+    names = names_of(own)
     return [
         Variant("heat of counts", (On(names, Heat(Simplex(empty="uniform"))),), _SIMILARITIES),
         Variant("linear of counts", (On(names, Linear(), None),), plain=True),
@@ -122,7 +123,7 @@ def _counts(frame: Any, own: list[Column]) -> list[Variant]:
 
 
 def _labels(frame: Any, own: list[Column]) -> list[Variant]:
-    return [Variant("labels", (On(_names(own), Heat(Categories())),), (0.3, 0.6, 0.9))]
+    return [Variant("labels", (On(names_of(own), Heat(Categories())),), (0.3, 0.6, 0.9))]
 
 
 def _text(frame: Any, own: list[Column]) -> list[Variant]:
@@ -163,7 +164,7 @@ def _strings(frame: Any, own: list[Column]) -> list[Variant]:
 def _dates(frame: Any, own: list[Column]) -> list[Variant]:
     parts: list[Kernel] = []
     for column in own:
-        fill = _median() if column.missing else None
+        fill = median() if column.missing else None
         days = "auto" if fill is None else make_pipeline(fill, StandardScaler())
         parts.append(On([column.name], Gaussian(), days, dates="days"))
         moments = frame[column.name].dropna()
@@ -173,8 +174,16 @@ def _dates(frame: Any, own: list[Column]) -> list[Variant]:
     return [Variant("dates", tuple(parts), _SIMILARITIES)]
 
 
+def latitude_and_longitude(own: Sequence[Column]) -> list[str]:
+    """Names of the coordinates of a place, the latitude first."""
+    names = sorted(names_of(own), key=lambda name: "lat" not in name.lower())
+    if len(names) != 2:
+        raise ValueError(f"places have a latitude and a longitude, got the coordinates {names}")
+    return names
+
+
 def _places(frame: Any, own: list[Column]) -> list[Variant]:
-    names = sorted(_names(own), key=lambda name: "lat" not in name.lower())
+    names = latitude_and_longitude(own)
     return [Variant("places", (On(names, Heat(Sphere(coordinates="latlon"))),), _SIMILARITIES)]
 
 
