@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 _PINNED = 2**26
 #: Elements of a tile that are copied at a time.
 _COPIED = 2**16
+#: The largest number in single precision.
+_LARGEST = float(np.finfo(np.float32).max)
 #: Bytes of a line of the cache.
 _LINE = 64
 #: What DLPack calls memory of CUDA devices, their own and shared with the CPU.
@@ -72,6 +74,8 @@ def is_foreign(X: Any) -> bool:
     """Tell whether X is an array of another library than NumPy (torch, JAX, array-api-strict)."""
     if isinstance(X, np.ndarray) or not hasattr(X, "shape"):
         return False  # the most common answers first, for the sake of small Gram matrices
+    if is_torch_array(X):
+        return True
     return bool(is_array_api_obj(X)) and not is_numpy_array(X) and not sparse.issparse(X)
 
 
@@ -93,6 +97,8 @@ def in_main_memory(X: Any) -> bool:
         return True
     if isinstance(X, SparseTensorRows):
         return str(X.home) == "cpu"
+    if is_torch_array(X):
+        return bool(X.device.type == "cpu")
     return not is_array_api_obj(X) or str(device(X)) == "cpu"
 
 
@@ -225,11 +231,14 @@ def filled(shape: tuple[int, ...], value: Any, like: Any) -> Any:
         single = getattr(like, "dtype", None) == np.float32
         return np.full(shape, value, dtype=np.float32 if single else np.float64)
     xp = array_namespace(like)
-    dtype = xp.float32 if is_single(like) else xp.float64
+    single = like.dtype == xp.float32
+    dtype = xp.float32 if single else xp.float64
     if hasattr(value, "detach"):
         return xp.ones(shape, dtype=dtype, device=device(like)) * value
-    with np.errstate(over="ignore"):  # infinity is refused where it is used
-        value = float(np.float32(value) if is_single(like) else value)
+    value = float(value)
+    if single and abs(value) > _LARGEST:
+        with np.errstate(over="ignore"):  # infinity is refused where it is used
+            value = float(np.float32(value))
     return xp.full(shape, value, dtype=dtype, device=device(like))
 
 

@@ -227,9 +227,10 @@ def _foreign_rows(X: Any, name: str) -> Any:
         raise ValueError(f"Expected a 2D array, got {name} of shape {tuple(X.shape)}")
     if 0 in X.shape:
         raise ValueError(f"{name} of shape {tuple(X.shape)} has no rows or no columns")
-    if xp.isdtype(X.dtype, "complex floating"):
-        raise ValueError(_COMPLEX.format(name))
-    X = X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
+    if X.dtype not in (xp.float32, xp.float64):
+        if xp.isdtype(X.dtype, "complex floating"):
+            raise ValueError(_COMPLEX.format(name))
+        X = xp.astype(X, xp.float64)
     return X.contiguous() if hasattr(X, "contiguous") else X
 
 

@@ -9,13 +9,13 @@ from mercer.engine.torch import TorchEngine
 
 __all__ = ["Engine", "Extent", "GramOptions", "engine_for", "joins", "register_engine"]
 
-# Engines that were registered last are asked first.
+# Engines that were registered last are asked first: those of the most common arrays.
 for _engine in (
     ArrayApiEngine(),
-    TorchEngine(),
-    CudaEngine(),
     BorrowingEngine(),
     SparseTensorEngine(),
+    TorchEngine(),
+    CudaEngine(),
     NumpyEngine(),
 ):
     register_engine(_engine)

@@ -42,9 +42,7 @@ class CudaEngine(TorchEngine):
         return is_torch_array(array) and array.device.type == self._device and _has_triton()
 
     def gram(self, L: Any, R: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
-        from mercer.engine.fused.autograd import serves
-
-        if not serves(L, R, profile):
+        if not _fused().serves(L, R, profile):
             return super().gram(L, R, profile, options)
         if devices := sharing_gram(L, R):
             return shared_gram(self._gram_here, devices, L, R, profile, options)
@@ -52,74 +50,59 @@ class CudaEngine(TorchEngine):
 
     def _gram_here(self, L: Any, R: Any, profile: Profile, options: GramOptions) -> Any:
         """Gram matrix on one device."""
-        from mercer.engine.fused.autograd import gram
-
         if options.dtype is None:
-            return gram(L, R, profile, options, super().gram)
+            return _fused().gram(L, R, profile, options, super().gram)
         # The result is made in the precision of the operands, whatever it is stored in.
-        return gram(L, R, profile, replace(options, dtype=None), super().gram).to(options.dtype)
+        plain = replace(options, dtype=None)
+        return _fused().gram(L, R, profile, plain, super().gram).to(options.dtype)
 
     def weighted_sum(
         self, L: Any, R: Any, profile: Profile, weights: Any, options: GramOptions = PLAIN
     ) -> Any:
         """See :class:`Engine`; summed in double precision."""
-        from mercer.engine.fused.autograd import serves, weighted_sum
-
-        if not serves(L, R, profile):
+        if not _fused().serves(L, R, profile):
             return None
         whole: Callable[..., Any] = super().gram
 
         def fallback(L: Any, R: Any, profile: Profile, weights: Any, options: GramOptions) -> Any:
             return (whole(L, R, profile, options) * weights).sum()
 
-        return weighted_sum(L, R, profile, weights, options, fallback)
+        return _fused().weighted_sum(L, R, profile, weights, options, fallback)
 
     def joined(self, products: Products, v: Any = None) -> Any:
         """See :class:`Engine`; what is differentiated is not joined."""
-        from mercer.engine.fused.autograd import joined
-
-        return joined(products, v)
+        return _fused().joined(products, v)
 
     def extent(self, X: Any) -> Extent | None:
-        from mercer.engine.fused.rows import extent
-
-        return extent(X) if X.is_contiguous() else None
+        return _rows().extent(X) if X.is_contiguous() else None
 
     def unit_rows(self, X: Any) -> Any:
-        from mercer.engine.fused.rows import is_watched, unit_rows
-
-        return super().unit_rows(X) if is_watched(X) else unit_rows(X, shares=False)
+        rows = _rows()
+        return super().unit_rows(X) if rows.is_watched(X) else rows.unit_rows(X, shares=False)
 
     def roots_of_shares(self, X: Any) -> Any:
-        from mercer.engine.fused.rows import is_watched, unit_rows
-
-        return super().roots_of_shares(X) if is_watched(X) else unit_rows(X, shares=True)
+        rows = _rows()
+        return super().roots_of_shares(X) if rows.is_watched(X) else rows.unit_rows(X, shares=True)
 
     def equal_rows(self, X: Any, Y: Any, value: float) -> NumberedRows | None:
-        from mercer.engine.fused.rows import row_numbers
-
-        return numbered_rows(row_numbers(X, Y), value)
+        return numbered_rows(_rows().row_numbers(X, Y), value)
 
     def apply(self, w: Any, profile: Profile, options: GramOptions = PLAIN) -> Any:
         """See :class:`Engine`; profiles of plain arrays, such as diagonals, by one kernel."""
-        from mercer.engine.fused.autograd import applied_plainly
-
         if options.scales is None and options.diagonal is None and options.dtype is None:
-            found = applied_plainly(w, profile, options)
+            found = _fused().applied_plainly(w, profile, options)
             if found is not None:
                 return found
         return super().apply(w, profile, options)
 
     def matvec(self, L: Any, R: Any, profile: Profile, v: Any, options: GramOptions = PLAIN) -> Any:
         """See :class:`Engine`; sums over tiles are in double precision."""
-        from mercer.engine.fused.autograd import matvec, serves
-
-        if not serves(L, R, profile):
+        if not _fused().serves(L, R, profile):
             return super().matvec(L, R, profile, v, options)
         fallback: Callable[..., Any] = super().matvec
 
         def here(L: Any, R: Any, profile: Profile, v: Any, options: GramOptions) -> Any:
-            return matvec(L, R, profile, v, options, fallback)
+            return _fused().matvec(L, R, profile, v, options, fallback)
 
         if devices := sharing_matvec(L, R, v):
             return shared_matvec(here, devices, L, R, profile, v, options)
@@ -136,6 +119,22 @@ def cuda_device() -> str:
         return "on the CPU; PyTorch sees no CUDA device"
     way = "fused kernels, single and double precision" if _has_triton() else "without Triton, unfused"
     return f"on the CPU and on {torch.cuda.get_device_name()} ({way})"
+
+
+@cache
+def _fused() -> Any:
+    """Products by the fused kernels; looked up once, which is faster than an import in each call."""
+    from mercer.engine.fused import autograd
+
+    return autograd
+
+
+@cache
+def _rows() -> Any:
+    """What they do to rows before."""
+    from mercer.engine.fused import rows
+
+    return rows
 
 
 @cache

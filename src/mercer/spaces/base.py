@@ -248,11 +248,12 @@ class RowSpace(Space):
         array of shape (m, n), float32 or float64
             The latter where the space needs double precision.
         """
-        X = as_rows(engine_for(X).borrow(X), name)
+        engine = engine_for(X)
+        given, X = X, as_rows(engine.borrow(X), name)
         if sparse.issparse(X) and not self.takes_sparse:
             raise TypeError(f"{name} is sparse; points of {self!r} are dense rows: give X.toarray()")
         self._check_dimension(int(X.shape[1]), name)
-        extent = engine_for(X).extent(X)
+        extent = (engine if X is given else engine_for(X)).extent(X)
         if extent is None or not math.isfinite(extent.largest) or self._may_refuse(extent):
             refuse_rows(~finite_rows(X), name, "contains NaN or infinity; drop or impute such rows")
             X = self._completed(X, name)
@@ -294,8 +295,8 @@ class RowSpace(Space):
             raise ValueError(f"X has {P.shape[1]} columns, Y has {Q.shape[1]}; they must agree")
         if engine_for(P) is not engine_for(Q):
             P, Q = as_sparse_as(Q, P), as_sparse_as(P, Q)
-        if engine_for(P) is not engine_for(Q):
-            raise TypeError("X and Y must be arrays of one library")
+            if engine_for(P) is not engine_for(Q):
+                raise TypeError("X and Y must be arrays of one library")
         return in_one_precision(P, Q)
 
     def _check_dimension(self, columns: int, name: str) -> None:

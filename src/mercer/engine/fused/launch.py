@@ -15,7 +15,7 @@ import triton.language as tl
 from mercer.engine.base import FactorRows
 from mercer.engine.equal import NumberedRows
 from mercer.engine.fused.kernels import apply_kernel, gram_kernel, matvec_kernel, pull_kernel
-from mercer.engine.fused.rows import parts, planes, power_of_two
+from mercer.engine.fused.rows import parts, plain, planes, power_of_two
 from mercer.profiles import PowerProfile, Profile, TableProfile, WholeProfile
 
 #: Largest degree of a power that is computed by Horner's scheme.
@@ -130,6 +130,12 @@ def _fixed(*constants: Any) -> tuple[tl.constexpr, ...]:
     return tuple(map(tl.constexpr, constants))
 
 
+@lru_cache(maxsize=64)
+def _number(value: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """A number on a device, copied there once; the copy is complete, whichever stream reads it."""
+    return torch.tensor([value], dtype=dtype, device=device)
+
+
 def _step(X: torch.Tensor) -> int:
     """Columns of the operands that the kernels multiply at a time."""
     return 16 if X.dtype == torch.float64 or X.shape[-1] <= 16 else 32
@@ -154,7 +160,7 @@ def strips(shape: tuple[int, int]) -> Iterator[slice]:
 
 def applied(form: Form, w: torch.Tensor) -> torch.Tensor:
     """Values of a profile at an array of invariants."""
-    w = w.detach().contiguous()
+    w = plain(w)
     out = torch.empty_like(w)
     if w.numel():
         grid = (parts(w.numel(), 1024),)
@@ -190,12 +196,10 @@ class Pair:
         small = isinstance(profile, TableProfile) and profile.separation != "invariant"
         left = planes(L, SIDE, _step(L), small)
         if scales is not None:
-            first, second = (part.detach().to(L.dtype).contiguous() for part in scales)
-            scales = (first, second)
+            scales = (plain(scales[0], L.dtype), plain(scales[1], L.dtype))
         numbers = None
         if equal is not None:
-            own = torch.full((1,), equal.value, dtype=L.dtype, device=L.device)
-            numbers = (equal.left, equal.right, own)
+            numbers = (equal.left, equal.right, _number(equal.value, L.dtype, L.device))
         right = left if R is L else planes(R, SIDE, _step(R), small)
         return cls(left, right, (L.shape[0], R.shape[0]), scales, numbers)
 
@@ -231,7 +235,7 @@ class Pair:
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Arguments and constants of the kernels; see :mod:`~mercer.engine.fused.kernels`."""
         operands = (self.L, self.R, self.L.stride(0), self.R.stride(0))
-        exact = None if diagonal is None else diagonal.detach().to(self.dtype).contiguous()
+        exact = None if diagonal is None else plain(diagonal, self.dtype)
         sizes = (self.L.shape[2], step or _step(self.L), self.L.shape[0] == 2)
         how = (*_fixed(*sizes), form.constants)
         return (operands, self.scales, self.numbers, exact, form.arguments), how
@@ -350,10 +354,8 @@ class FactorPair:
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """See :class:`Pair`."""
         left, right = self.left, self.right
-        operands = tuple(
-            part.detach().contiguous() for part in (left.points, right.points, left.scales, right.scales)
-        )
-        exact = None if diagonal is None else diagonal.detach().to(left.points.dtype).contiguous()
+        operands = tuple(map(plain, (left.points, right.points, left.scales, right.scales)))
+        exact = None if diagonal is None else plain(diagonal, left.points.dtype)
         sizes = (left.scales.shape[0], left.width, 2)
         how = (*_fixed(*sizes), form.constants, *_fixed(left.periodic))
         return (operands, None, None, exact, form.arguments), how

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
+from functools import lru_cache
+from struct import pack, unpack
+
 import torch
 
 from mercer.engine.autograd import key_weights
@@ -11,6 +13,11 @@ from mercer.engine.fused.row_kernels import extent_kernel, keys_kernel, planes_k
 
 #: Elements of a block of rows, and the most blocks of one launch.
 _ELEMENTS, _PROGRAMS = 4096, 1024
+#: Whole numbers of the size of a float, the largest of them, and codes of both.
+_BITS = {
+    torch.float32: (torch.int32, 2**31 - 1, "2i", "2f"),
+    torch.float64: (torch.int64, 2**63 - 1, "2q", "2d"),
+}
 #: Pairs of rows from which on a product takes longer than waiting for an answer of the device.
 _MANY = 2**31
 
@@ -25,29 +32,44 @@ def parts(n: int, size: int) -> int:
     return -(-n // size)
 
 
+@lru_cache(maxsize=64)
 def _blocks(n: int) -> dict[str, int]:
     """Sizes of blocks of rows with n columns."""
     block = min(power_of_two(n), 1024)
     return {"N": n, "BLOCK": block, "ROWS": max(1, _ELEMENTS // block)}
 
 
+@lru_cache(maxsize=64)
+def _padded_blocks(n: int, k: int) -> dict[str, int]:
+    """The same with zeros added up to k columns."""
+    return _blocks(k) | {"N": n, "K": k}
+
+
+def plain(X: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Numbers as a kernel reads them, one after the other, perhaps in another precision.
+
+    Most are that already.  What a kernel reads is not recorded for derivatives.
+    """
+    if X.is_contiguous() and (dtype is None or X.dtype == dtype):
+        return X
+    return X.detach().to(dtype or X.dtype).contiguous()
+
+
 def extent(X: torch.Tensor) -> Extent:
     """See :meth:`mercer.engine.Engine.extent`; one pass and one wait for the device."""
-    single = X.dtype == torch.float32
-    whole, mask = (torch.int32, 2**31 - 1) if single else (torch.int64, 2**63 - 1)
+    whole, mask, bits, floats = _BITS[X.dtype]
     out = torch.zeros(3, dtype=whole, device=X.device)
     sizes = _blocks(X.shape[1])
     programs = min(_PROGRAMS, parts(X.shape[0], sizes["ROWS"]))
     extent_kernel[(programs,)](X, out, X.shape[0], MASK=mask, **sizes)
-    found = out.cpu().numpy()
-    found[1] = mask - found[1]
-    largest, flattest = found[:2].view(np.float32 if single else np.float64).tolist()
-    return Extent(bool(found[2]), flattest, largest)
+    top, bottom, negative = out.tolist()
+    largest, flattest = unpack(floats, pack(bits, top, mask - bottom))
+    return Extent(bool(negative), flattest, largest)
 
 
 def unit_rows(X: torch.Tensor, shares: bool) -> torch.Tensor:
     """See :meth:`mercer.engine.Engine.unit_rows`."""
-    X = X.detach().contiguous()
+    X = plain(X)
     out = torch.empty_like(X)
     sizes = _blocks(X.shape[1])
     unit_kernel[(parts(X.shape[0], sizes["ROWS"]),)](X, out, X.shape[0], SHARES=shares, **sizes)
@@ -66,13 +88,13 @@ def planes(X: torch.Tensor, side: int, step: int, small: bool) -> torch.Tensor:
     (``small``), half precision is enough for each, if the second is 2048 times what it stands for: the
     tensor cores are then twice as fast.
     """
-    X, split = X.detach(), X.dtype == torch.float32
+    split = X.dtype == torch.float32
     m, k = parts(X.shape[0], side) * side, parts(X.shape[1], step) * step
     if not split and X.shape == (m, k) and X.is_contiguous():
-        return X[None]
+        return X.detach()[None]
     dtype = torch.float16 if split and small else X.dtype
     out = torch.empty((1 + split, m, k), dtype=dtype, device=X.device)
-    sizes = _blocks(k) | {"N": X.shape[1], "K": k}
+    sizes = _padded_blocks(X.shape[1], k)
     grid = parts(m, sizes["ROWS"]), parts(k, sizes["BLOCK"])
     planes_kernel[grid](X, out, X.shape[0], *X.stride(), out.stride(0), SPLIT=split, **sizes)
     return out
@@ -93,8 +115,7 @@ def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, 
 
     def launch(part: torch.Tensor, out: torch.Tensor, **constants: bool) -> None:
         grid = (parts(part.shape[0], sizes["ROWS"]),)
-        part = part.detach().contiguous()
-        keys_kernel[grid](part, weights, out, table, part.shape[0], size, **constants, **sizes)
+        keys_kernel[grid](plain(part), weights, out, table, part.shape[0], size, **constants, **sizes)
 
     if Y is not None:
         launch(Y, numbers[m:], INSERT=True, NOTE=False)
@@ -102,4 +123,4 @@ def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, 
     waits = X.dtype == torch.float64 or m * (p or m) >= _MANY
     if waits and not table[size].item():
         return None
-    return numbers[:m], numbers[m:] if p else numbers
+    return (numbers[:m], numbers[m:]) if p else (numbers, numbers)

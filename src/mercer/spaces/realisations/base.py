@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -368,11 +368,17 @@ def _diagonal(embedding: Embedding, P: Any, profile: Profile, parameters: Sequen
         options = GramOptions(parameters=parameters)
         values = engine_for(P).apply(embedding.self_invariant(P), profile, options)
     else:
-        value = np.full((1, 1), own, dtype=np.float32 if is_single(P) else np.float64)
-        profile.apply(value)
-        values = constant_rows(P, value[0, 0])
+        values = constant_rows(P, _value(profile, own, is_single(P)))
     scale = embedding.row_scale(P)
     return values if scale is None else values * scale * scale
+
+
+@lru_cache(maxsize=64)
+def _value(profile: Profile, invariant: float, single: bool) -> float:
+    """Value of a profile at one invariant, in single or double precision."""
+    value = np.full((1, 1), invariant, dtype=np.float32 if single else np.float64)
+    profile.apply(value)
+    return float(value[0, 0])
 
 
 def absolute_factor(log_value: float | None, n: int) -> float:
