@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from mercer._arrays import constant_rows
 from mercer.kernels import (
     ArcCosine,
     Constant,
@@ -48,6 +49,19 @@ def test_same_values(kernel, library) -> None:
     np.testing.assert_allclose(
         np.asarray(kernel.matvec(library(X), library(Y), library(v))), kernel(X, Y) @ v, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("library", [torch.as_tensor, strict.asarray], ids=["torch", "strict"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_constant_rows_are_rounded_as_numpy_rounds(library, dtype) -> None:
+    rows = X.astype(dtype)
+    largest = float(np.finfo(np.float32).max)
+    for value in (0.1, -1 / 3, largest, largest * (1 + 1e-9), 1e300, -1e300):
+        with np.errstate(over="ignore"):
+            expected = np.full(len(X), value).astype(dtype)
+        found = np.asarray(constant_rows(library(rows), value))
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_tables_without_numba() -> None:

@@ -1,5 +1,7 @@
 """Gram matrices and products by the fused kernels against main memory."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -112,3 +114,14 @@ def test_forms_are_made_once() -> None:
     profile = Heat(Sphere()).profile(7)
     X = tensor(np.eye(7))
     assert form_of(profile, X.dtype, X.device) is form_of(profile, X.dtype, X.device)
+
+
+def test_diagonals_are_those_of_the_precision_and_the_kernel() -> None:
+    """Values at equal points are computed once for each."""
+    X = points(None, 6, 5)
+    for kernel in (Heat(Sphere(), t=0.2, normalized=False), Heat(Sphere(), t=0.3, normalized=False)):
+        for dtype, kind in ((torch.float32, np.float32), (torch.float64, np.float64)):
+            found = kernel(tensor(X, dtype)).diagonal().cpu().numpy()
+            np.testing.assert_array_equal(found, kernel.diag(X.astype(kind)))
+            exact = math.exp(kernel.log_self_similarity(5))
+            np.testing.assert_allclose(found, exact, rtol=2 * np.finfo(kind).eps, atol=0)

@@ -78,6 +78,35 @@ def test_numbers_of_equal_rows(monkeypatch) -> None:
     np.testing.assert_array_equal(np.asarray(found.mask((50, 350)).cpu()), expected[:50, 50:])
 
 
+def test_rows_of_one_set_have_one_list_of_numbers() -> None:
+    X = points(None, 40, 3)
+    X[30] = X[2]
+    left, right = fused_rows.row_numbers(tensor(X), None)
+    assert left is right
+    assert left[30] == left[2]
+
+
+def test_only_what_needs_it_is_copied() -> None:
+    X = tensor(points(None, 8, 6), grad=True)
+    assert fused_rows.plain(X) is X
+    assert fused_rows.plain(X, torch.float64) is X
+    for part, dtype in ((X.T, torch.float64), (X[:, ::2], torch.float64), (X, torch.float32)):
+        found = fused_rows.plain(part, dtype)
+        assert found.is_contiguous()
+        assert not found.requires_grad
+        assert torch.equal(found, part.detach().to(dtype))
+
+
+def test_rows_that_are_recorded_elsewhere() -> None:
+    """Kernels read tensors with derivatives where none are taken, and results have none."""
+    kernel, X = Heat(Sphere()), points(None, 20, 5)
+    A = tensor(X, grad=True)
+    with torch.no_grad():
+        K = kernel(A)
+    assert not K.requires_grad
+    assert torch.equal(K, kernel(tensor(X)))
+
+
 def test_planes_in_half_precision() -> None:
     """Invariants of unit vectors are as good as in single precision, also of very uneven ones."""
     rng = np.random.default_rng(4)
