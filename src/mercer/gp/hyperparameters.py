@@ -31,7 +31,7 @@ NOISES = (1e-7, 1e2)
 _FLAT = 10.0
 #: Where the search begins anew if it found noise alone: prior variances in units of the noise, and
 #: factors of the kernel's hyperparameters.
-_RATIOS, _FACTORS = (0.1, 10.0, 1e3, 1e5, 1e7), (0.1, 0.3, 1.0, 3.0, 10.0)
+_RATIOS, _FACTORS = 10.0 ** np.arange(-1, 8), (0.1, 0.3, 1.0, 3.0, 10.0)
 #: How much larger the evidence of features alone must be than that of noise: two hyperparameters that
 #: are fitted to noise gain one on average.
 _SURE = 3.0
