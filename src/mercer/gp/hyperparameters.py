@@ -146,17 +146,19 @@ class Evidence:
         """The bound with its best theta, or the evidence of the features alone with its own.
 
         What the features leave out of the kernel counts as variance that nothing explains.  The bound
-        falls by half of it in units of the noise, so noise has to be large and amplitudes small, whatever
-        the features explain: with many columns it is largest for noise alone.  The features alone are a
-        process too, the kernel cut off after its first levels.  Its evidence has no such term, and decides
-        whether the rows have use for the rest.
+        falls by half of it in units of the noise.  So noise has to be large and amplitudes small,
+        whatever the features explain: with many columns it is largest for noise alone.  The features
+        alone are a process too, the kernel cut off after its first levels.  Its evidence has no such
+        term, and decides whether the rows have use for the rest.
 
-        Functions at inducing points are no such process: they vanish away from the points.  They are taken
-        alone only in place of noise alone, and if the rest is smaller than the noise that was found.
+        Functions at inducing points are no such process, they vanish away from the points; and without
+        noise to be learnt nothing stands for the rest.  Features are then taken alone only in place of
+        noise alone, and if the rest is smaller than the noise.
         """
         theta, value = self.maximise(start, restarts, rng, max_iter, insist=False)
         flat = theta[0] <= math.log(self.flat)
-        if not (flat or self.features.truncation):
+        cut_off = self.features.truncation and not self.fixed_noise
+        if not (flat or cut_off):
             return self, theta
         alone = replace(self, alone=True)
         with blas_in_one_thread():
@@ -164,7 +166,7 @@ class Evidence:
             found, evidence = alone._climbed(max(others, key=itemgetter(2))[0], max_iter)
             if evidence < value + _SURE:  # it is above the bound everywhere
                 return self, theta
-            if self.features.truncation:
+            if cut_off:
                 return alone, found
             again, bound = self._climbed(max(others, key=itemgetter(1))[0], max_iter)
         if bound > value and again[0] > math.log(self.flat):  # not noise alone once more
