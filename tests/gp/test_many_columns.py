@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import RidgeCV
 
 from mercer.gp import SphericalGPRegressor
 from mercer.kernels import ArcCosine, Heat, Matern
-from mercer.spaces import Simplex
+from mercer.spaces import Simplex, Sphere
 
 
 @pytest.mark.parametrize("columns", [60, 800])
@@ -22,6 +23,19 @@ def test_many_columns_are_not_taken_for_noise(law, columns: int) -> None:
     kernel = law(Simplex()) if law is Heat else law(Simplex(), nu=1.5)
     model = SphericalGPRegressor(kernel).fit(counts[:200], y[:200])
     assert model.score(counts[200:], y[200:]) > 0.75
+
+
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+@pytest.mark.parametrize("columns", [3, 60, 300, 800])
+@pytest.mark.parametrize("kernel", [ArcCosine(), Heat(Sphere())], ids=repr)
+def test_linear_functions_are_found_as_by_ridge_regression(kernel, columns: int, noise: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, columns))
+    f = X @ rng.normal(size=columns)
+    y = f / f.std() + noise * rng.normal(size=900)
+    ridge = RidgeCV(np.logspace(-4, 6, 21)).fit(X[:400], y[:400]).score(X[400:], y[400:])
+    model = SphericalGPRegressor(kernel, inputs="table").fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) > ridge - 0.02
 
 
 def test_noise_through_few_features_is_named() -> None:

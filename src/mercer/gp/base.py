@@ -41,6 +41,8 @@ Array = NDArray[np.float64]
 _LOOKED_AT = 200
 #: Part of the prior variance from which on features miss nothing that there is to find.
 _NEARLY_ALL = 0.95
+#: The same where the features alone explain the targets: a constant and all linear functions hold more.
+_MOST = 0.6
 #: Numbers of sparse rows that are made dense at a time.
 _NUMBERS = 2**24
 #: Most dimensions for which the usual features are made to hold all linear functions.
@@ -146,15 +148,26 @@ class SparseGP(BaseEstimator, ABC):
         return None if first is None else on_cpu(first.X[:_LOOKED_AT])
 
     def _warn_of_search(
-        self, kernels: list[Any], amplitudes: Array, evidence: Evidence, remedy: str, noise: float = 1.0
+        self,
+        kernels: list[Any],
+        amplitudes: Array,
+        evidence: Evidence,
+        theta: Array,
+        remedy: str,
+        noise: float = 1.0,
     ) -> None:
         """Warn of hyperparameters at their bounds, and of noise found in place of the kernel."""
         if not self.optimize:
             return
         kernel, found = self._validate(), np.flatnonzero(amplitudes > evidence.flat)
-        warn_of_own_bounds(float(amplitudes.max()), noise, bool(getattr(self, "normalize_y", True)))
+        # Features alone are in units of a kernel that may be left out for the most part.
+        amplitude = 1.0 if evidence.alone else float(amplitudes.max())
+        warn_of_own_bounds(amplitude, noise, bool(getattr(self, "normalize_y", True)))
         warn_at_bounds(kernel, [kernels[i] for i in found])
-        if (found.size and not evidence.alone) or evidence.held > _NEARLY_ALL:
+        # Features that hold most of the kernel may well be all of it that the rows have use for.
+        enough = _MOST if found.size else _NEARLY_ALL
+        explained = not evidence.alone or evidence.exceeds_noise(theta)
+        if (found.size and explained) or evidence.held > enough:
             return
         what = "the rest of the kernel counts as noise" if found.size else "noise alone was found"
         warnings.warn(
@@ -417,7 +430,8 @@ class VariationalGP(SparseGP):
     def _warn_of_fit(self, tally: Tally) -> None:
         evidence = self._latents[0].sites.evidence(self.features_, self.kernel_, tally, self._alone)
         remedy = "raise max_features, or take fewer columns"
-        self._warn_of_search(self.kernels_, self.amplitudes_, evidence, remedy)
+        theta = self._latents[0].theta
+        self._warn_of_search(self.kernels_, self.amplitudes_, evidence, theta, remedy)
 
     def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> None:
         """Find the posterior of each process."""
@@ -446,7 +460,9 @@ class VariationalGP(SparseGP):
         self._expand(np.hstack([z.posterior.mean for z in self._latents]), self.likelihood_.offset)
         self.kernels_ = [latent.kernel for latent in self._latents]
         self.amplitudes_ = np.array([np.exp(latent.theta[0]) for latent in self._latents])
-        self._warn_if_degenerate(self._few_rows(rows), self.kernels_[0], float(self.amplitudes_[0]))
+        if not self._alone:  # else the kernel is not the covariance
+            few = self._few_rows(rows)
+            self._warn_if_degenerate(few, self.kernels_[0], float(self.amplitudes_[0]))
 
     def _latent_moments(self, X: Any) -> tuple[Array, Array]:
         """Means and variances of the processes at rows, offset included."""

@@ -76,6 +76,8 @@ class Features(ABC):
     n_rest: int = 1
     #: How rows become points of a sphere; None for points of other spaces.
     inputs: InputMap | None
+    #: Whether the functions are the kernel's own expansion, cut off: alone they are a process too.
+    truncation: bool = True
 
     @abstractmethod
     def check(self, X: Any, name: str = "X") -> Any:

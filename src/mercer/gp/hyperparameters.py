@@ -31,7 +31,7 @@ NOISES = (1e-7, 1e2)
 _FLAT = 10.0
 #: Where the search begins anew if it found noise alone: prior variances in units of the noise, and
 #: factors of the kernel's hyperparameters.
-_RATIOS, _FACTORS = (0.1, 10.0, 1e3, 1e5, 1e7), (0.1, 0.3, 1.0, 3.0, 10.0)
+_RATIOS, _FACTORS = 10.0 ** np.arange(-1, 8), (0.1, 0.3, 1.0, 3.0, 10.0)
 #: How much larger the evidence of features alone must be than that of noise: two hyperparameters that
 #: are fitted to noise gain one on average.
 _SURE = 3.0
@@ -145,25 +145,38 @@ class Evidence:
     ) -> tuple[Evidence, Array]:
         """The bound with its best theta, or the evidence of the features alone with its own.
 
-        What the features leave out of the kernel counts as variance that nothing explains.  Where it is
-        much, as it must be with many columns, the bound is largest for noise alone even if the features
-        explain the targets.  The process is then theirs alone, and what they leave out is part of the
-        noise, provided that it is smaller.
+        What the features leave out of the kernel counts as variance that nothing explains.  The bound
+        falls by half of it in units of the noise.  So noise has to be large and amplitudes small,
+        whatever the features explain: with many columns it is largest for noise alone.  The features
+        alone are a process too, the kernel cut off after its first levels.  Its evidence has no such
+        term, and decides whether the rows have use for the rest.
+
+        Functions at inducing points are no such process, they vanish away from the points; and without
+        noise to be learnt nothing stands for the rest.  Features are then taken alone only in place of
+        noise alone, and if the rest is smaller than the noise.
         """
         theta, value = self.maximise(start, restarts, rng, max_iter, insist=False)
-        if theta[0] > math.log(self.flat):
+        flat = theta[0] <= math.log(self.flat)
+        cut_off = self.features.truncation and not self.fixed_noise
+        if not (flat or cut_off):
             return self, theta
         alone = replace(self, alone=True)
         with blas_in_one_thread():
-            others = self._elsewhere(start)
+            others = self._elsewhere(start) if flat else [(theta, value, value)]
             found, evidence = alone._climbed(max(others, key=itemgetter(2))[0], max_iter)
             if evidence < value + _SURE:  # it is above the bound everywhere
                 return self, theta
+            if cut_off:
+                return alone, found
             again, bound = self._climbed(max(others, key=itemgetter(1))[0], max_iter)
         if bound > value and again[0] > math.log(self.flat):  # not noise alone once more
             return self, again
-        solution, _, left = self.solve(found)
-        return (alone, found) if left <= solution.noise * self.bound.count else (self, theta)
+        return (self, theta) if self.exceeds_noise(found) else (alone, found)
+
+    def exceeds_noise(self, theta: Array) -> bool:
+        """Whether the features leave out more of the whole kernel than the noise is."""
+        solution, _, left = replace(self, alone=False).solve(theta)
+        return left > solution.noise * self.bound.count
 
     def maximise(
         self,

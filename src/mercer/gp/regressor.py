@@ -207,13 +207,15 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self._finish(self._theta(), self.n_restarts, rows.where)
         kept.remove()
         self._warn_of_fit()
-        self._warn_if_degenerate(few, self.kernel_, self.amplitude_)
+        if not self._evidence.alone:  # else the kernel is not the covariance
+            self._warn_if_degenerate(few, self.kernel_, self.amplitude_)
         return self
 
     def _warn_of_fit(self) -> None:
         other = ", or use features='inducing'" if isinstance(self.features_, HarmonicFeatures) else ""
         amplitudes, remedy = np.array([self.amplitude_]), f"raise max_features{other}"
-        self._warn_of_search([self.kernel_], amplitudes, self._evidence, remedy, self.noise_)
+        found = self._evidence, self.theta_
+        self._warn_of_search([self.kernel_], amplitudes, *found, remedy, self.noise_)
 
     def _learn_features(self, source: RowSource) -> tuple[Array, Any]:
         """Input scales (or ones) and features, from a sample of the rows."""

@@ -50,6 +50,7 @@ class InducingFeatures(SphericalFeatures):
     kernel: Any
     points: Array
     n_rest = 2
+    truncation = False
 
     @classmethod
     def of(cls, kernel: Any, inputs: InputMap, points: Array) -> InducingFeatures:

@@ -43,6 +43,7 @@ class InducingRows(Features):
     landmarks: LandmarkFeatures
     inputs = None
     n_rest = 1
+    truncation = False
 
     @classmethod
     def of(cls, kernel: Any, sample: Block, size: int, seed: int) -> InducingRows:
