@@ -61,6 +61,34 @@ end.set()
 thread.join(10)
 """
 
+#: Tasks that call no BLAS leave its threads alone, and are shared between as many of their own.
+UNLIMITED = """
+import threading
+import numpy as np
+from threadpoolctl import threadpool_info
+from mercer._threads import run
+from mercer.kernels import Heat
+from mercer.spaces import Sphere
+
+def seen_in_a_run(blas):
+    met, seen = threading.Barrier(2, timeout=10), []
+
+    def job(k):
+        met.wait()
+        seen.extend(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
+
+    run(job, [(0,), (1,)], blas=blas)
+    return set(seen)
+
+assert seen_in_a_run(True) == {1}
+assert seen_in_a_run(False) == {2}
+X, Y = np.random.default_rng(0).normal(size=(2, 900, 3))
+K, kernel = np.empty((900, 900)), Heat(Sphere())
+for row, x in zip(K, X, strict=True):
+    row[:] = kernel(x[None], Y)[0]
+assert np.abs(kernel(X, Y) - K).max() < 1e-14
+"""
+
 #: Threads are kept from run to run; a forked process has none of them.
 FORK = """
 import os
@@ -182,8 +210,8 @@ atexit.register(last)
 
 @pytest.mark.parametrize(
     "script",
-    [SCRIPT, FORK, APART, AT_EXIT],
-    ids=["limits", "threads kept", "processors", "when Python ends"],
+    [SCRIPT, UNLIMITED, FORK, APART, AT_EXIT],
+    ids=["limits", "no limit", "threads kept", "processors", "when Python ends"],
 )
 def test_in_a_process_of_two_threads(script: str) -> None:
     two = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}

@@ -423,5 +423,6 @@ def aligned(rows: int, columns: int, dtype: Any) -> NDArray[Any]:
     few = _LINE // np.dtype(dtype).itemsize
     columns += -columns % few
     room = np.zeros(rows * columns + few, dtype)
-    start = -room.ctypes.data % _LINE // room.itemsize
+    address = room.__array_interface__["data"][0]  # room.ctypes takes longer
+    start = -address % _LINE // room.itemsize
     return room[start : start + rows * columns].reshape(rows, columns)

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from itertools import islice
 from queue import SimpleQueue
@@ -29,6 +29,7 @@ def run(
     stop: threading.Event | None = None,
     *,
     what: str | None = None,
+    blas: bool = True,
 ) -> None:
     """Run the job over all tasks, in threads if there are several.
 
@@ -42,12 +43,15 @@ def run(
     stop : threading.Event, optional
     what : str, optional
         Label of a progress bar.
+    blas : bool
+        Whether tasks call BLAS, or :func:`run`: it takes time to keep these to one thread.
     """
     if len(tasks) < 2:
         for task in tasks:
             job(*task)
         return
-    with blas_in_one_thread() as threads, _spared(None), progress(len(tasks), what) as advance:
+    limit = blas_in_one_thread() if blas else nullcontext(threads_in_use())
+    with limit as threads, _spared(None), progress(len(tasks), what) as advance:
         if threads == 1:
             for task in tasks:
                 job(*task)

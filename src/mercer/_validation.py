@@ -38,12 +38,12 @@ _COMPLEX = "Complex data not supported: {} holds complex numbers; give real ones
 
 def is_whole(value: Any) -> bool:
     """Tell whether an option is a whole number, which True and 1.0 are not."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return isinstance(value, int | numbers.Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
     """Tell whether a hyperparameter holds one real number, perhaps as a tensor."""
-    return isinstance(value, numbers.Real) or getattr(value, "shape", None) in ((), (1,))
+    return isinstance(value, float | numbers.Real) or getattr(value, "shape", None) in ((), (1,))
 
 
 def check_positive(owner: Any, *names: str) -> None:

@@ -151,8 +151,9 @@ def _equal_rows(X: Any, Y: Any, value: float) -> Equal | None:
 
 
 def _have_equals(keys: NDArray[Any]) -> bool:
-    ordered = np.sort(keys)
-    return bool(np.any(ordered[1:] == ordered[:-1]))
+    ordered = keys.copy()
+    ordered.sort()
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def row_keys(X: Any) -> NDArray[Any]:

@@ -322,4 +322,4 @@ class Tiles:
             if self.options.symmetric and not upper:
                 mirror(out, rows.start, rows.stop, max(rows.stop, columns.start), columns.stop)
 
-        run(fill, self.places, what=what)
+        run(fill, self.places, what=what, blas=self.in_one_pass is None)

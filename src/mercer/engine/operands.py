@@ -243,7 +243,7 @@ def coordinates(p: Any, q: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         left = np.zeros((len(p), length), p.dtype)
         left[:, : p.shape[1]] = p
     # Loops are compiled for arrays in rows that can be written to.
-    return np.require(left, requirements=["C", "W"]), right
+    return left if left.flags.carray else np.array(left, order="C"), right
 
 
 def _dense(X: Any) -> NDArray[Any]:
