@@ -1,6 +1,7 @@
 """Random problems, hard ones among them, against libsvm and against the definition of the gap."""
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -100,6 +101,8 @@ def check_solution(ours, primal: float, dual: float, their_dual: float, rounding
     assert dual >= their_dual - TOL * abs(their_dual) - rounding
     if ours.converged_:
         assert (primal - dual) / size <= TOL + rounding / size
+    else:
+        assert rounding / size > TOL
     assert ours.dual_gap_ == pytest.approx((primal - dual) / size, rel=1e-3, abs=rounding / size)
 
 
@@ -118,7 +121,7 @@ def best_bias(slope, boxes, sign, b) -> float:
 def test_two_classes(seed: int) -> None:
     p = problem(seed)
     K, y = p["K"], (p["labels"] > 0).astype(int)
-    ours = SVC("precomputed", p["C"], tol=TOL).fit(K, y, p["weights"])
+    ours = quiet(SVC("precomputed", p["C"], tol=TOL), K, y, p["weights"])
     boxes, sign = p["C"] * p["weights"], np.where(y > 0, 1.0, -1.0)
     b, bias = spread(ours, len(K)), float(ours.intercept_[0])
     assert ((b * sign >= 0) & (b * sign <= boxes)).all()
@@ -141,11 +144,74 @@ def test_two_classes(seed: int) -> None:
     np.testing.assert_array_equal(ours.predict(K), ours.decision_function(K) > 0)
 
 
+def exact(numbers) -> list:
+    return [Fraction(float(number)) for number in numbers]
+
+
+def exact_gap(kind: str, K, b, bias: float, target, C: float, epsilon: float = 0.0) -> float:
+    """The relative duality gap of coefficients in double precision, without any rounding.
+
+    The objective of the nearest coefficients of sum zero is smaller by the sum times the bias, at most.
+    """
+    b, target, bias, epsilon = exact(b), exact(target), Fraction(bias), Fraction(epsilon)
+    used = [j for j, own in enumerate(b) if own]
+    values = [sum(entry * b[j] for j, entry in zip(used, exact(row[used]), strict=True)) for row in K]
+    norm = sum(b[j] * values[j] for j in used) / 2
+    off = [own - value - bias for own, value in zip(target, values, strict=True)]
+    if kind == "class":
+        off = [own * t for own, t in zip(off, target, strict=True)]
+    losses = [max(0, (abs(own) if kind == "value" else own) - epsilon) for own in off]
+    primal = norm + Fraction(C) * sum(losses)
+    dual = sum(own * t for own, t in zip(b, target, strict=True)) - epsilon * sum(map(abs, b)) - norm
+    return float((primal - dual + abs(bias * sum(b))) / max(abs(primal), abs(dual)))
+
+
+@pytest.mark.parametrize("kind", ["class", "value"])
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e9, 1e12, 1e14])
+@pytest.mark.parametrize("by", ["C", "kernel", "both"])
+def test_the_stated_gap_is_a_bound_in_exact_arithmetic(kind: str, size: float, by: str) -> None:
+    """Also where C k(x, x) is so large that rounding hides the gap."""
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    scale = {"C": 1.0, "kernel": size, "both": np.sqrt(size)}[by]
+    K, C = scale * np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2)), size / scale
+    target = (
+        np.where(np.random.default_rng(1).normal(size=40) > 0, 1.0, -1.0) + (kind == "value") * X[:, 0]
+    )
+    epsilon = 0.1 if kind == "value" else 0.0
+    machine = SVC("precomputed", C) if kind == "class" else SVR("precomputed", C, epsilon=epsilon)
+    machine = quiet(machine, K, target)
+    found = exact_gap(kind, K, spread(machine, 40), float(machine.intercept_[0]), target, C, epsilon)
+    assert 0 <= found <= machine.dual_gap_
+    assert machine.dual_gap_ <= 1e-13 * size or machine.dual_gap_ <= machine.tol
+    assert machine.converged_ == (machine.dual_gap_ <= machine.tol)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("level", [1.0, 1e5, 1e9])
+def test_the_stated_gap_of_targets_far_from_zero_is_a_bound(seed: int, level: float) -> None:
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(60, 1))
+    K, target = np.exp(-((X - X.T) ** 2)), level + X[:, 0] + random.normal(size=60)
+    machine = quiet(SVR("precomputed", 10.0), K, target)
+    found = exact_gap("value", K, spread(machine, 60), float(machine.intercept_[0]), target, 10.0, 0.1)
+    assert 0 <= found <= machine.dual_gap_
+    assert machine.converged_
+
+
+def test_a_gap_that_rounding_hides_is_not_stated_as_zero() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    K = 1e12 * np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+    with pytest.warns(ConvergenceWarning, match=r"rounding hides smaller ones.*lower C"):
+        machine = SVC("precomputed").fit(K, np.random.default_rng(1).normal(size=40) > 0)
+    assert machine.dual_gap_ > machine.tol
+    assert not machine.converged_
+
+
 @pytest.mark.parametrize("seed", range(100, 150))
 def test_regression(seed: int) -> None:
     p = problem(seed)
     K, y, boxes = p["K"], p["target"], p["C"] * p["weights"]
-    ours = SVR("precomputed", p["C"], epsilon=p["epsilon"], tol=TOL).fit(K, y, p["weights"])
+    ours = quiet(SVR("precomputed", p["C"], epsilon=p["epsilon"], tol=TOL), K, y, p["weights"])
     machine = libsvm.SVR(C=p["C"], epsilon=p["epsilon"], **LIBSVM)
     theirs, other = libsvm_on_rows_that_count(machine, K, p["weights"], y)
     b = spread(ours, len(K))
@@ -159,7 +225,7 @@ def test_regression(seed: int) -> None:
 def test_novelty(seed: int) -> None:
     p = problem(seed)
     K, weights, nu = p["K"], p["weights"], p["nu"]
-    ours = OneClassSVM("precomputed", nu, tol=TOL).fit(K, sample_weight=weights)
+    ours = quiet(OneClassSVM("precomputed", nu, tol=TOL), K, sample_weight=weights)
     _, other = libsvm_on_rows_that_count(libsvm.OneClassSVM(nu=nu, **LIBSVM), K, weights)
     b, rho = spread(ours, len(K)), ours.offset_[0]
     assert ((b >= 0) & (b <= weights)).all()

@@ -48,7 +48,8 @@ def test_blocks_reach_the_same_optimum(noisy, C, rows) -> None:
     assert parts.reached
     assert parts.objective >= whole.objective * (1 - 1e-4)
     again = certify(program, parts.b, K @ parts.b, np.diagonal(K).copy())
-    assert again.relative_gap == pytest.approx(parts.relative_gap, rel=1e-6)
+    assert again.gap == pytest.approx(parts.gap, rel=1e-6)
+    assert again.relative_gap <= parts.relative_gap  # which values in parts round more often
     assert max(source.sizes) <= rows
 
 

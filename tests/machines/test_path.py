@@ -90,7 +90,7 @@ def test_a_setting_that_is_refused(digits) -> None:
 def test_small_programs_of_a_path_are_solved_to_rounding(digits, C) -> None:
     train = np.arange(60)
     for model in SVC(tol=1e-3).fit_path(*digits, train, [{"C": C}, {"C": 2 * C}]):
-        assert model.dual_gap_ < 1e-12
+        assert model.dual_gap_ < 1e-13 * (1 + C)  # roundings of terms of size C
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])

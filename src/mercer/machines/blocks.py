@@ -56,7 +56,7 @@ def solve_by_blocks(
     solution = certify(program, b, rows.values(b), diagonal)
     most, random = math.inf if max_steps is None else max_steps, np.random.default_rng(0)
     block, newton = np.empty(0, dtype=np.intp), LargeNewton(program, rows)
-    while solution.relative_gap > tol and steps < most:
+    while not solution.is_settled(tol) and steps < most:
         if watch is not None and watch(solution.relative_gap):
             break
         block = _next_block(program, solution, block, rows.most, random)
@@ -72,14 +72,15 @@ def solve_by_blocks(
         b, last = solution.b.copy(), solution
         b[block] = found.b
         values = solution.values + rows.product(block[used], moved[used])
-        solution = certify(program, b, values, diagonal)
+        # A product with so many columns rounds as often, at most.
+        solution = certify(program, b, values, diagonal, last.roundings + int(used.sum()))
         gained = solution.objective - last.objective
         if rows.single and (gained <= _TRUSTED * promised or found.steps >= _STEPS * len(block)):
             rows.turn_double()
             solution = solution if gained > 0 else last
         elif not used.any():
             break
-        elif solution.relative_gap > tol:
+        elif not solution.is_settled(tol):
             solution = newton.after(int(used.sum()), solution)
     solution.steps, solution.reached = math.ceil(steps), solution.relative_gap <= tol
     return solution
@@ -142,6 +143,7 @@ def _solve_block(
         p=program.p[block] - solution.values[block] + values,
         lower=program.lower[block],
         upper=program.upper[block],
+        total=math.fsum(b),
     )
     before = certify(part, b, values, matrix.diagonal())
     most = int(min(most, _STEPS * len(block)))

@@ -77,7 +77,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     classes_, class_weight_, support_, support_vectors_, n_support_, dual_coef_, intercept_, n_iter_
         As in :class:`sklearn.svm.SVC`.
     dual_gap_ : float
-        Relative duality gap, the largest of all pairs; NaN if the Gram matrix has negative eigenvalues.
+        Relative duality gap, the largest of all pairs, at most: rounding is included.  NaN if the Gram
+        matrix has negative eigenvalues.
     dual_gaps_ : array of shape (n_pairs,)
         Relative duality gap of each pair of classes.
     objective_ : float

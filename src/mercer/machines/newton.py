@@ -37,6 +37,8 @@ def newton_step(program: Program, rows: MatrixRows, solution: Solution, most: in
     Returns the solution itself if that gains nothing, or if more than ``most`` coefficients would have
     to be moved together.
     """
+    from mercer.compiled.machines.certificates import COMPENSATED
+
     free, slope, low, high = _inside(program, solution)
     if not 2 <= len(free) <= min(most, _MOST):
         return solution
@@ -47,7 +49,8 @@ def newton_step(program: Program, rows: MatrixRows, solution: Solution, most: in
         return solution
     full = solution.b.copy()
     full[free] = moved
-    better = certify(program, full, rows.values(full), rows.diagonal())
+    values = rows.values(full, compensated=True)
+    better = certify(program, full, values, rows.diagonal(), COMPENSATED)
     return better if better.objective > solution.objective or better.gap < solution.gap else solution
 
 
@@ -94,7 +97,8 @@ class LargeNewton:
         full = solution.b.copy()
         full[free] = _balanced(b + length * moves, math.fsum(b), low, high)
         values = solution.values + length * product
-        found = certify(self._program, full, values, self._rows.diagonal())
+        roundings = solution.roundings + len(free)
+        found = certify(self._program, full, values, self._rows.diagonal(), roundings)
         return found if found.objective > solution.objective else solution
 
     def _direction(self, free: Index, slope: Array) -> Array:

@@ -14,7 +14,7 @@ Index = NDArray[np.intp]
 
 
 class Program(NamedTuple):
-    """Maximise ``p'b - b'Kb/2 - epsilon |b|_1`` with ``lower <= b <= upper`` and a fixed sum of b.
+    """Maximise ``p'b - b'Kb/2 - epsilon |b|_1`` with ``lower <= b <= upper`` and ``sum b = total``.
 
     Classification has ``p = y`` and ``0 <= y b <= C``; regression ``p = y``, ``|b| <= C`` and a tube
     epsilon; novelty detection ``p = 0`` and ``0 <= b <= 1``.  A row with the box [0, 0] is not used,
@@ -25,6 +25,7 @@ class Program(NamedTuple):
     lower: Array
     upper: Array
     epsilon: float = 0.0
+    total: float = 0.0
 
 
 @dataclass
@@ -42,12 +43,16 @@ class Solution:
     gap : float
         Primal minus dual objective.
     rounding : float
-        Rounding error of the gap; a gap that is not larger counts as zero.
+        By how much rounding may have lowered the gap.
+    objective_rounding : float
+        By how much rounding may have changed the objective.
+    roundings : int
+        By how many roundings of the largest possible ones the values are off, at most.
     steps : int
     reached : bool
         Whether the relative gap is at most what was asked for.
     relative_gap : float
-        The gap over the larger of both objectives.
+        The gap over the larger of both objectives, at most: rounding is included.
     """
 
     b: Array
@@ -56,27 +61,47 @@ class Solution:
     objective: float
     gap: float
     rounding: float = 0.0
+    objective_rounding: float = 0.0
+    roundings: int = 0
     steps: int = 0
     reached: bool = True
     relative_gap: float = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.gap <= self.rounding:
-            self.relative_gap = 0.0
-        elif self.gap == math.inf:
-            self.relative_gap = math.inf
-        else:
-            self.relative_gap = self.gap / max(abs(self.objective), abs(self.objective + self.gap))
+        gap, least = self.gap + self.rounding, self.objective - self.objective_rounding
+        if gap in (0.0, math.inf):
+            self.relative_gap = gap
+        elif least >= 0:  # both objectives are positive
+            self.relative_gap = gap / (least + gap)
+        else:  # of opposite signs, if the gap is large: it is at most twice the larger one
+            size = abs(self.objective) - self.objective_rounding
+            self.relative_gap = gap / max(size, gap / 2)
+
+    @property
+    def at_rounding(self) -> bool:
+        """Whether no smaller gap can be told from rounding."""
+        return self.gap <= self.rounding
+
+    def is_settled(self, tol: float) -> bool:
+        """Whether the relative gap is at most tol, or cannot be told from rounding."""
+        return self.at_rounding or self.relative_gap <= tol
 
 
-def certify(program: Program, b: Array, values: Array, diagonal: Array) -> Solution:
-    """The point b with ``values = Kb``, its bias, objective and gap, all in double precision."""
+def certify(
+    program: Program, b: Array, values: Array, diagonal: Array, roundings: int | None = None
+) -> Solution:
+    """The point b with ``values = Kb``, its bias, objective and gap, all in double precision.
+
+    Values are off by so many roundings, by default those of plain sums.
+    """
     from mercer.compiled.machines.certificates import certificate
 
-    bias, objective, gap, rounding = certificate(
-        program.p, b, values, program.lower, program.upper, program.epsilon, diagonal
-    )
-    return Solution(b, values, bias, objective, gap, rounding)
+    roundings = int(np.count_nonzero(b)) if roundings is None else roundings
+    bias, objective, gap, rounding, off = certificate(
+        program.p, b, values, program.lower, program.upper, program.epsilon, program.total, diagonal,
+        roundings,
+    )  # fmt: skip
+    return Solution(b, values, bias, objective, gap, rounding, off, roundings)
 
 
 def kinks(program: Program, b: Array) -> tuple[Array, Array]:

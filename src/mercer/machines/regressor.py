@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -222,10 +223,11 @@ class OneClassSVM(OutlierMixin, _OneProgram):
             raise ValueError(f"nu must be above 0 and at most 1, got {self.nu!r}")
         points, _ = open_points(self, X, weights=sample_weight)
         boxes = _weights(points, sample_weight)
-        program = Program(p=np.zeros_like(boxes), lower=np.zeros_like(boxes), upper=boxes)
-        # The sum of the coefficients is what the start has; as libsvm's, it fills boxes one by one.
+        # As libsvm's, the start fills boxes one by one; the sum of the coefficients stays what it has.
         filled = np.cumsum(boxes) - boxes
         b = np.clip(self.nu * boxes.sum() - filled, 0.0, boxes)
+        zeros = np.zeros_like(boxes)
+        program = Program(p=zeros, lower=zeros, upper=boxes, total=math.fsum(b))
         solution = self._solve(points, [program], [None], start=b)[0]
         self._finish(points, solution)
         self.offset_ = -self.intercept_

@@ -61,12 +61,12 @@ class MatrixRows:
             self._stores[dtype] = Store(values, place, owner, used, np.zeros(3, dtype=np.int64))
         return self._stores[dtype]
 
-    def values(self, b: Array) -> Array:
-        """``Kb`` in double precision."""
+    def values(self, b: Array, compensated: bool = False) -> Array:
+        """``Kb`` in double precision, perhaps by compensated sums."""
         from mercer.compiled.machines.certificates import values_at
 
         out = np.empty(len(b))
-        values_at(self.matrix, self.columns, b, out)
+        values_at(self.matrix, self.columns, b, out, compensated)
         return out
 
     def between(self, rows: Index) -> Array:

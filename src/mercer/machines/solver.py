@@ -116,7 +116,7 @@ class Batch:
         """
         from mercer.compiled.machines.paths import climb_all
 
-        bounds, found = self._bounds[first : last + 1], np.zeros((last - first, self._settings, 5))
+        bounds, found = self._bounds[first : last + 1], np.zeros((last - first, self._settings, 7))
         found[:, :, 2] = math.inf  # gaps of those that are not begun
         sizes = np.diff(bounds).tolist()
         dtype = np.dtype(np.float32) if self._single else self._matrix.dtype
@@ -134,10 +134,12 @@ class Batch:
     def _path(self, start: int, size: int, found: list[list[float]]) -> list[Solution]:
         """Solutions of a program, from what compiled loops wrote."""
         solutions, begin = [], self._settings * start
-        for bias, objective, gap, rounding, steps in found:
+        for bias, objective, gap, rounding, off, roundings, steps in found:
             part = slice(begin, begin + size)
             b, values = self._b[part], self._values[part]
-            solutions.append(Solution(b, values, bias, objective, gap, rounding, int(steps)))
+            solutions.append(
+                Solution(b, values, bias, objective, gap, rounding, off, int(roundings), int(steps))
+            )
             begin += size
         return solutions
 
@@ -178,7 +180,7 @@ def solve_paths(
             for k, own in zip(group, batch.solve(0, len(group)), strict=True):
                 found[k] = own
     for path, index, own in zip(programs, indices, found, strict=True):
-        done = sum(solution.relative_gap <= tol for solution in own)
+        done = sum(solution.is_settled(tol) for solution in own)
         if done < len(path) and not (own and watch(own[done].relative_gap)):
             rows = MatrixRows(K, index)
             last = own[done] if own else None
@@ -228,17 +230,17 @@ def improved(
     misled, since, store = 0, 0, rows.store(single)
     least, fruitless = math.inf, 0
     steps = _steps_of(len(program.p))
-    while solution.relative_gap > tol and solution.steps < most:
+    while not solution.is_settled(tol) and solution.steps < most:
         previous, b, values = solution, solution.b.copy(), solution.values.copy()
-        reason, taken, (bias, objective, gap, rounding) = smo.ascend(
+        reason, taken, roundings, (bias, objective, gap, rounding, off) = smo.ascend(
             rows.matrix, rows.columns, rows.diagonal(), program.p, program.lower, program.upper,
-            program.epsilon, b, values, previous.objective, _MARGIN * tol,
-            int(min(most - previous.steps, steps)), misled < _MISLED, not single, store,
+            program.epsilon, program.total, b, values, previous.roundings, previous.objective,
+            _MARGIN * tol, int(min(most - previous.steps, steps)), misled < _MISLED, not single, store,
         )  # fmt: skip
-        solution = Solution(b, values, bias, objective, gap, rounding)
+        solution = Solution(b, values, bias, objective, gap, rounding, off, roundings)
         misled += reason == smo.REACHED
         since += taken
-        if reason != smo.REACHED and solution.relative_gap > tol:
+        if reason != smo.REACHED and not solution.is_settled(tol):
             # A factorisation must not take longer than the steps since the last one.
             most_free = int((_WORTH * since * len(program.p)) ** (1 / 3))
             newton = newton_step(program, rows, solution, most_free)

@@ -102,13 +102,13 @@ class SupportVectorMachine(BaseEstimator):
 
         def left() -> list[tuple[int]]:
             found = enumerate(solutions)
-            return [(k,) for k, s in found if s is None or s.relative_gap > self.tol]
+            return [(k,) for k, s in found if s is None or not s.is_settled(self.tol)]
 
         def attempt(batch: Batch, group: list[int], first: int, last: int) -> None:
             if not work.stop.is_set():
                 for k, (own,) in zip(group[first:last], batch.solve(first, last), strict=True):
                     solutions[k] = own
-                    work.advance(_PERCENT * (own.relative_gap <= self.tol))
+                    work.advance(_PERCENT * own.is_settled(self.tol))
 
         def all_of_it() -> None:
             run(attempt, parts)
@@ -202,11 +202,13 @@ class SupportVectorMachine(BaseEstimator):
         if self.converged_:
             return
         why = "was interrupted" if interrupted else f"stopped after {self.n_iter_.max()} steps"
-        remedy = "" if interrupted else "; raise max_iter, lower C, or accept a larger tol"
-        gap = max(s.relative_gap for s in solutions)
+        widest = max(solutions, key=lambda s: s.relative_gap)
+        remedy = "; raise max_iter, lower C, or accept a larger tol"
+        if widest.at_rounding:
+            remedy = "; rounding hides smaller ones: lower C, or accept a larger tol"
         warnings.warn(
-            f"{type(self).__name__} {why} with a relative duality gap of {gap:.2g}, above "
-            f"tol={self.tol:g}{remedy}",
+            f"{type(self).__name__} {why} with a relative duality gap of {widest.relative_gap:.2g}, "
+            f"above tol={self.tol:g}{'' if interrupted else remedy}",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -7,8 +7,10 @@ import numpy as np
 from mercer.compiled.columns import find_ranges, room_for_ranges
 from mercer.compiled.jit import chosen, jit, larger
 
-#: Relative rounding of a number.
-_ROUNDING = 2e-16
+#: Relative rounding of a number, at most.
+_ROUNDING = 1.2e-16
+#: Roundings of a compensated sum of products: of each product, and two of the sum.
+COMPENSATED = 3
 #: Coefficients this near to the end of a box, relative to the largest of them, are at the end.
 _AT_END = 1e-12
 #: Sums may be taken in any order, which vectorises them.
@@ -36,6 +38,17 @@ def bias_of(b, slope, lower, upper, rise, fall):
     return 0.5 * (highest + lowest)
 
 
+@jit(inline="always")
+def _gain(r, b, lower, upper, epsilon):
+    """What a coefficient gains by moving to its best value alone, and the rounding of that."""
+    here = abs(b) * (chosen(b < 0.0, -r, r) - epsilon)
+    top = abs(upper) * (chosen(upper < 0.0, -r, r) - epsilon)
+    bottom = abs(lower) * (chosen(lower < 0.0, -r, r) - epsilon)
+    best = larger(top, bottom)
+    best = larger(best, chosen((lower < 0.0) & (upper > 0.0), 0.0, -np.inf))
+    return larger(best - here, 0.0), 3.0 * _ROUNDING * (abs(best) + abs(here))
+
+
 @jit(fastmath=_SUMS)
 def gap_of(b, slope, lower, upper, epsilon, bias):
     """Duality gap: what the coefficients would gain if each moved to its best value alone.
@@ -45,44 +58,89 @@ def gap_of(b, slope, lower, upper, epsilon, bias):
     """
     gap = 0.0
     for k in range(b.size):
-        r = slope[k] - bias
-        here = r * b[k] - epsilon * abs(b[k])
-        best = larger(r * upper[k] - epsilon * abs(upper[k]), r * lower[k] - epsilon * abs(lower[k]))
-        best = larger(best, chosen((lower[k] < 0.0) & (upper[k] > 0.0), 0.0, -np.inf))
-        gap += larger(best - here, 0.0)
+        gap += _gain(slope[k] - bias, b[k], lower[k], upper[k], epsilon)[0]
     return gap
 
 
 @jit(fastmath=_SUMS)
-def rounding_of(b, lower, upper, diagonal):
-    """Rounding error of a gap: its terms are box widths times slopes, which are sums of products."""
-    heights, widths = 0.0, 0.0
+def roundings_of(b, slope, lower, upper, epsilon, bias, diagonal, roundings):
+    """By how much rounding may have lowered the gap, and changed the dual objective.
+
+    The terms of the gap are convex in r, hence largest at an end of the interval in which rounding
+    leaves r.  Slopes are off by so many roundings of the largest that they can be.
+    """
+    gap, heights = 0.0, 0.0  # values are at most these times the square root of the diagonal
     for k in range(b.size):
-        length = np.sqrt(larger(np.float64(diagonal[k]), 0.0))
-        heights += abs(b[k]) * length
-        widths += (upper[k] - lower[k]) * length
-    return _ROUNDING * heights * widths
+        heights += abs(b[k]) * np.sqrt(larger(np.float64(diagonal[k]), 0.0))
+        gap += _gain(slope[k] - bias, b[k], lower[k], upper[k], epsilon)[0]
+    highest, off = 0.0, 0.0
+    for k in range(b.size):
+        r, height = slope[k] - bias, heights * np.sqrt(larger(np.float64(diagonal[k]), 0.0))
+        most = chosen(heights > 0.0, abs(slope[k]) + height + epsilon, 0.0)
+        error = _ROUNDING * ((roundings + 2.0) * most + abs(r))
+        low, low_error = _gain(r - error, b[k], lower[k], upper[k], epsilon)
+        high, high_error = _gain(r + error, b[k], lower[k], upper[k], epsilon)
+        highest += larger(low + low_error, high + high_error)
+        off += abs(b[k]) * (error + _ROUNDING * b.size * most)
+    return (1.0 + _ROUNDING * b.size) * highest - gap, off
 
 
 @jit()
-def values_at(K, columns, b, out):
-    """Write ``sum_j K[columns[i], columns[j]] b[j]``, in double precision."""
-    n = b.size
+def is_settled(gap, rounding, objective, tol):
+    """Whether a relative gap is at most tol, or rounding hides what is left."""
+    return gap <= rounding or gap + rounding <= tol * max(abs(objective), abs(objective + gap))
+
+
+@jit()
+def values_at(K, columns, b, out, compensated=False):
+    """Write ``sum_j K[columns[i], columns[j]] b[j]``, in double precision; returns roundings of each.
+
+    Compensated sums take longer, and round as if there were only two terms.
+    """
+    n, used = b.size, 0
     out[:] = 0.0
+    lost = np.zeros(n if compensated else 0)
     ranges = np.zeros(room_for_ranges(n), dtype=np.int64)
     find_ranges(columns, ranges)
     for j in range(n):
         if b[j] == 0.0:
             continue
+        used += 1
         row, weight, start = K[columns[j]], b[j], 0
         for r in range(1, ranges[0] + 1):
-            size = ranges[r] - start
-            part, to = row[columns[start] : columns[start] + size], out[start : start + size]
-            for i in range(size):
-                to[i] += weight * np.float64(part[i])
-            start = ranges[r]
+            stop = ranges[r]
+            part = row[columns[start] : columns[start] + stop - start]
+            if compensated:
+                _add_compensated(out[start:stop], lost[start:stop], weight, part)
+            else:
+                _add(out[start:stop], weight, part)
+            start = stop
         for i in range(start, n):
-            out[i] += weight * np.float64(row[columns[i]])
+            if compensated:
+                out[i], lost[i] = _added(out[i], lost[i], weight * np.float64(row[columns[i]]))
+            else:
+                out[i] += weight * np.float64(row[columns[i]])
+    return min(used, COMPENSATED) if compensated else used
+
+
+@jit()
+def _add(to, weight, part):
+    for i in range(to.size):
+        to[i] += weight * np.float64(part[i])
+
+
+@jit()
+def _add_compensated(to, lost, weight, part):
+    for i in range(to.size):
+        to[i], lost[i] = _added(to[i], lost[i], weight * np.float64(part[i]))
+
+
+@jit(inline="always")
+def _added(total, lost, term):
+    """A sum with one more term, and what rounding added to it (Kahan 1965)."""
+    term -= lost
+    moved = total + term
+    return moved, (moved - total) - term
 
 
 @jit(fastmath=_SUMS)
@@ -96,8 +154,11 @@ def objective_of(p, b, slope, epsilon):
 
 
 @jit()
-def certificate(p, b, values, lower, upper, epsilon, diagonal):
-    """Bias, dual objective, gap and its rounding, at a point b with ``values = Kb``.
+def certificate(p, b, values, lower, upper, epsilon, total, diagonal, roundings):
+    """Bias, dual objective, gap, and by how much rounding lowers the gap and changes the objective.
+
+    Values ``Kb`` are off by at most so many roundings of the largest that they can be.  The sum of b is
+    off its total by rounding, which changes both objectives by that times the bias.
 
     If all coefficients are at the ends of their boxes, an interval of biases is optimal, and the
     choice must not depend on rounding: a coefficient that is nearly at an end counts as being there.
@@ -111,5 +172,18 @@ def certificate(p, b, values, lower, upper, epsilon, diagonal):
         fall[k] = np.inf if b[k] <= lower[k] + near else (-epsilon if b[k] > near else epsilon)
     bias = bias_of(b, slope, lower, upper, rise, fall)
     gap = gap_of(b, slope, lower, upper, epsilon, bias)
-    noise = rounding_of(b, lower, upper, diagonal)
-    return bias, objective_of(p, b, slope, epsilon), gap, noise
+    rounding, off = roundings_of(b, slope, lower, upper, epsilon, bias, diagonal, roundings)
+    excess = abs(bias) * abs(_excess(b, total))
+    return bias, objective_of(p, b, slope, epsilon), gap, rounding + excess, off + excess
+
+
+@jit()
+def _excess(b, total):
+    """The sum of b minus its total, without rounding of large terms (Neumaier 1974)."""
+    running, lost = -total, 0.0
+    for k in range(b.size):
+        moved = running + b[k]
+        large, small = (running, b[k]) if abs(running) >= abs(b[k]) else (b[k], running)
+        lost += (large - moved) + small
+        running = moved
+    return running + lost

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.compiled.jit import jit
-from mercer.compiled.machines.certificates import certificate, values_at
+from mercer.compiled.machines.certificates import certificate, is_settled, values_at
 from mercer.compiled.machines.smo import REACHED, Store, ascend
 
 #: Rounds that may end too early because of a coefficient that was left out.
@@ -23,6 +23,8 @@ def climb_path(
 ):  # fmt: skip
     """Solve a program for each row of ``lower`` and ``upper``, each from the solution before.
 
+    Coefficients have the sum zero.
+
     Parameters
     ----------
     K, columns, diagonal, p, epsilon, exact, store : as for :func:`mercer.compiled.machines.smo.ascend`
@@ -31,50 +33,61 @@ def climb_path(
     steps : most steps for each setting
     polish : most steps towards a gap of rounding, after the gap is reached
     b, values : arrays of shape (settings, m), zeros; the solutions and ``Kb``
-    found : array of shape (settings, 5): bias, objective, gap, its rounding, steps
+    found : array of shape (settings, 7): bias, objective, gap, its rounding and the objective's,
+        roundings of the values, steps
 
     Returns
     -------
     number of settings that were solved; the one after them has as much as was reached in its steps
     """
+    roundings = p.size  # of values at a start, which are sums of so many terms at most
     for s in range(len(lower)):
+        roundings += 2  # of coefficients that are stretched, and of their values
         objective = _begin(K, columns, diagonal, p, lower, upper, epsilon, s, b, values)
         taken, reached = 0, False
         for _ in range(_ROUNDS):
-            reason, more, (bias, objective, gap, rounding) = ascend(
-                K, columns, diagonal, p, lower[s], upper[s], epsilon, b[s], values[s], objective, aim,
-                steps - taken, True, exact, store,
+            reason, more, roundings, end = ascend(
+                K, columns, diagonal, p, lower[s], upper[s], epsilon, 0.0, b[s], values[s], roundings,
+                objective, aim, steps - taken, True, exact, store,
             )  # fmt: skip
             taken += more
-            reached = gap <= max(tol * max(abs(objective), abs(objective + gap)), rounding)
+            objective = end[1]
+            reached = is_settled(end[2], end[3], objective, tol)
             if reached or reason != REACHED:
                 break
         if reached and polish > 0:
-            more, (bias, objective, gap, rounding) = _polished(
-                K, columns, diagonal, p, lower[s], upper[s], epsilon, b[s], values[s],
-                (bias, objective, gap, rounding), polish, store,
+            more, roundings, end = _polished(
+                K, columns, diagonal, p, lower[s], upper[s], epsilon, b[s], values[s], roundings, end,
+                polish, store,
             )  # fmt: skip
             taken += more
-        found[s, 0], found[s, 1], found[s, 2], found[s, 3], found[s, 4] = (
-            bias, objective, gap, rounding, taken
-        )  # fmt: skip
+        for k in range(5):
+            found[s, k] = end[k]
+        found[s, 5], found[s, 6] = roundings, taken
         if not reached:
             return s
     return len(lower)
 
 
 @jit()
-def _polished(K, columns, diagonal, p, lower, upper, epsilon, b, values, reached, steps, store):
-    """Steps towards a gap of rounding, undone if it does not fall; returns steps and certificate."""
+def _polished(
+    K, columns, diagonal, p, lower, upper, epsilon, b, values, roundings, reached, steps, store
+):  # fmt: skip
+    """Steps towards a gap of rounding, undone if it does not fall.
+
+    Returns
+    -------
+    steps, roundings of the values and certificate
+    """
     before, values_before = b.copy(), values.copy()
-    _, taken, found = ascend(
-        K, columns, diagonal, p, lower, upper, epsilon, b, values, reached[1], 0.0, steps, False, True,
-        store,
+    _, taken, fresh, found = ascend(
+        K, columns, diagonal, p, lower, upper, epsilon, 0.0, b, values, roundings, reached[1], 0.0,
+        steps, False, True, store,
     )  # fmt: skip
     if found[2] < reached[2]:
-        return taken, found
+        return taken, fresh, found
     b[:], values[:] = before, values_before
-    return taken, reached
+    return taken, roundings, reached
 
 
 @jit()
@@ -125,7 +138,9 @@ def _begin(K, columns, diagonal, p, lower, upper, epsilon, s, b, values):
         for k in range(p.size):
             b[s, k] = min(max(factor * b[s - 1, k], lower[s, k]), upper[s, k])
             values[s, k] = factor * values[s - 1, k]
-    _, objective, gap, _ = certificate(p, b[s], values[s], lower[s], upper[s], epsilon, diagonal)
+    _, objective, gap, _, _ = certificate(
+        p, b[s], values[s], lower[s], upper[s], epsilon, 0.0, diagonal, 0
+    )
     if few or gap <= _USEFUL * (objective + gap):
         return objective
     b[s], values[s] = 0.0, 0.0

@@ -17,8 +17,8 @@ from mercer.compiled.machines.certificates import (
     bias_of,
     certificate,
     gap_of,
-    objective_of,
-    rounding_of,
+    is_settled,
+    roundings_of,
     values_at,
 )
 
@@ -29,6 +29,8 @@ REACHED, STALLED, PAUSED = 0, 1, 2
 _MULTIPLE, _STRIP = 64, 128
 #: Steps between two tests of the gap: a fraction of the number of rows, within limits.
 _LEAST_PERIOD, _LARGEST_PERIOD, _LOOKS = 8, 250, 16
+#: One test in so many also asks whether rounding hides the gap.
+_RARELY = 8
 #: Most steps between two searches for rows that can be dropped; by default as many as there are rows.
 _SHRINKING = 1000
 #: Rows with the box [0, 0] are kept if they are at most this fraction of all.
@@ -39,6 +41,8 @@ _WORTHWHILE = 0.9
 _FLAT = 1e-12
 #: The part of the goal by which running values may be off.
 _DRIFT = 0.01
+#: Roundings of a value in a step: of the difference, of its product and sum, and of the coefficients.
+_PER_STEP = 4
 
 
 class Active(NamedTuple):
@@ -293,8 +297,8 @@ def _climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
     while True:
         if (taken % period == 0 and taken != looked) or taken >= steps or highest <= lowest:
             looked = taken
-            gap, noise = _gap_now(active, n, epsilon)
-            if gap <= max(tol * max(abs(objective), abs(objective + gap)), noise) or highest <= lowest:
+            rare = taken // period % _RARELY == 0 or taken >= steps
+            if highest <= lowest or _settled_now(active, n, epsilon, objective, tol, rare):
                 return REACHED, n, taken
             if taken >= steps:
                 return PAUSED, n, taken
@@ -317,12 +321,15 @@ def _climb(K, active, store, n, epsilon, objective, tol, steps, shrink):
 
 
 @jit()
-def _gap_now(active, n, epsilon):
-    """Duality gap of what is active, and its rounding."""
+def _settled_now(active, n, epsilon, objective, tol, rare):
+    """Whether the relative gap of what is active is at most tol; rarely, whether rounding hides it."""
     b, slope, lower, upper = active.b[:n], active.slope[:n], active.lower[:n], active.upper[:n]
     bias = bias_of(b, slope, lower, upper, active.rise[:n], active.fall[:n])
     gap = gap_of(b, slope, lower, upper, epsilon, bias)
-    return gap, rounding_of(b, lower, upper, active.diagonal[:n])
+    if not rare and not is_settled(gap, 0.0, objective, tol):
+        return False
+    rounding, _ = roundings_of(b, slope, lower, upper, epsilon, bias, active.diagonal[:n], 1)
+    return is_settled(gap, rounding, objective, tol)
 
 
 @jit()
@@ -334,8 +341,10 @@ def ascend(
     lower,
     upper,
     epsilon,
+    total,
     b,
     values,
+    roundings,
     objective,
     tol,
     steps,
@@ -350,8 +359,9 @@ def ascend(
     K : array of shape (m, m)
     columns : row of K of each coefficient
     diagonal : entry of K on the diagonal for each coefficient
-    p, lower, upper, epsilon : the program
+    p, lower, upper, epsilon, total : the program
     b, values : coefficients and ``Kb``; changed in place
+    roundings : by how many roundings the values are off
     objective : value of the dual objective
     tol : relative duality gap
     steps : most steps to take
@@ -361,7 +371,7 @@ def ascend(
 
     Returns
     -------
-    why it ended, steps taken, and what :func:`certificate` returns
+    why it ended, steps taken, roundings of the values, and what :func:`certificate` returns
     """
     m = b.size
     moving = np.flatnonzero(lower < upper)
@@ -384,13 +394,17 @@ def ascend(
     for k in range(left):
         b[active.row[k]] = active.b[k]
     running = left == m and not exact and K.itemsize == store.values.itemsize
-    noise = rounding_of(b, lower, upper, diagonal)
-    if running and taken * noise <= _DRIFT * tol * abs(objective_of(p, b, active.slope, epsilon)):
-        for k in range(m):
-            values[k] = p[k] - active.slope[k]
-    else:
-        values_at(K, columns, b, values)
-    return reason, taken, certificate(p, b, values, lower, upper, epsilon, diagonal)
+    for way in range(0 if running else 1, 3):  # the quickest whose rounding does not matter
+        if way == 0:
+            roundings += _PER_STEP * taken
+            for k in range(m):
+                values[k] = p[k] - active.slope[k]
+        else:
+            roundings = values_at(K, columns, b, values, way == 2)
+        found = certificate(p, b, values, lower, upper, epsilon, total, diagonal, roundings)
+        if found[3] <= _DRIFT * tol * abs(found[1]):
+            break
+    return reason, taken, roundings, found
 
 
 @jit()
