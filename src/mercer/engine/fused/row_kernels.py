@@ -157,10 +157,10 @@ def keys_kernel(
     number = tl.full((ROWS,), -1, dtype=tl.int32)
     while tl.max(pending.to(tl.int32)) > 0:
         if INSERT:
-            # Lanes that are done write zero over zero, at the very end.
-            here = tl.where(pending, place, size + 1)
+            # Lanes that are done write zero over zero, each at a place of its own: one for all of them
+            # would be written one after the other.
             there = tl.atomic_cas(
-                TABLE + here, tl.zeros_like(key), tl.where(pending, key, 0), sem="relaxed"
+                TABLE + place, tl.zeros_like(key), tl.where(pending, key, 0), sem="relaxed"
             )
         else:
             there = tl.load(TABLE + place, mask=pending, other=0)

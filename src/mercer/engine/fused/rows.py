@@ -110,7 +110,7 @@ def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, 
     p = 0 if Y is None else Y.shape[0]
     numbers = torch.empty(m + p, dtype=torch.int32, device=X.device)
     size = 4 * power_of_two(p or m)
-    table = torch.zeros(size + 2, dtype=torch.int64, device=X.device)
+    table = torch.zeros(size + 1, dtype=torch.int64, device=X.device)
     weights, sizes = key_weights(n, X.device), _blocks(n)
 
     def launch(part: torch.Tensor, out: torch.Tensor, **constants: bool) -> None:
