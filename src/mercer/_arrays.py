@@ -160,6 +160,8 @@ def placed(values: Any, like: Any) -> Any:
     """Return a NumPy array as an array of the library, and on the device, of another one."""
     if not is_foreign(like):
         return values
+    if isinstance(values, np.ndarray) and min(values.strides, default=0) < 0:
+        values = values.copy()  # tensors have no such strides
     return array_namespace(like).asarray(values, device=device(like))
 
 

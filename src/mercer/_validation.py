@@ -217,7 +217,8 @@ def refuse_complex(X: Any, name: str) -> None:
     """Raise for complex numbers, whose imaginary parts NumPy would drop."""
     of_columns = hasattr(X, "dtypes") and getattr(X, "ndim", 0) == 2
     kinds = X.dtypes if of_columns else [getattr(X, "dtype", None)]
-    if any(getattr(kind, "kind", "") == "c" for kind in kinds):
+    # Other libraries than NumPy have names of types alone.
+    if any(getattr(kind, "kind", "c") == "c" and "complex" in str(kind) for kind in kinds):
         raise ValueError(_COMPLEX.format(name))
 
 
@@ -231,7 +232,8 @@ def _foreign_rows(X: Any, name: str) -> Any:
         if xp.isdtype(X.dtype, "complex floating"):
             raise ValueError(_COMPLEX.format(name))
         X = xp.astype(X, xp.float64)
-    return X.contiguous() if hasattr(X, "contiguous") else X
+    # Of tensors, numbers as they are in memory: a view may stand for their negatives.
+    return X.resolve_neg().contiguous() if hasattr(X, "resolve_neg") else X
 
 
 def check_labels(y: Any) -> None:

@@ -157,6 +157,32 @@ def test_bad_tensors(bad: float) -> None:
         Heat(Sphere())(torch.as_tensor(X), Y)
 
 
+def test_arrays_of_two_devices() -> None:
+    here, there = (strict.asarray(part, device=strict.Device(name)) for part, name in
+                   ((X, "CPU_DEVICE"), (Y, "device1")))  # fmt: skip
+    with pytest.raises(
+        TypeError, match=r"X is on .*CPU_DEVICE.*, Y on .*device1.*; both must be on one"
+    ):
+        Heat(Sphere())(here, there)
+
+
+@pytest.mark.parametrize("home", [np.asarray, torch.as_tensor, strict.asarray])
+def test_complex_vectors_and_weights(home) -> None:
+    """Imaginary parts would be dropped."""
+    v, kernel = home(np.full(5, 1j)), Heat(Sphere())
+    with pytest.raises(ValueError, match="Complex data not supported: v holds"):
+        kernel.matvec(home(X), home(Y), v)
+    with pytest.raises(ValueError, match="Complex data not supported: weights holds"):
+        kernel.weighted_sum(home(X), home(Y), home(np.full((9, 5), 1j)))
+
+
+def test_vectors_that_are_views_in_reverse() -> None:
+    """Tensors have no negative strides."""
+    v, kernel = np.arange(5.0)[::-1], Heat(Sphere())
+    found = kernel.matvec(torch.as_tensor(X), torch.as_tensor(Y), v)
+    np.testing.assert_allclose(found.numpy(), kernel(X, Y) @ v, atol=1e-12)
+
+
 def test_whole_number_tensors() -> None:
     counts = torch.tensor([[1, 2, 3], [3, 0, 1]])
     np.testing.assert_allclose(Heat(Simplex())(counts).numpy(), Heat(Simplex())(counts.numpy()))

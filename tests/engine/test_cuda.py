@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from mercer.engine import engine_for
+from mercer.engine.fused import launch, rows
 from mercer.engine.fused.launch import form_of
 from mercer.engine.torch import TorchEngine
 from mercer.kernels import (
@@ -92,6 +93,31 @@ def test_vectors_of_any_scale() -> None:
     assert np.all(np.isfinite(found))
 
 
+def test_vectors_beyond_the_range_of_the_rows() -> None:
+    """Their precision is that of the result, which keeps their scale."""
+    X, w = tensor(points(None, 20, 4), torch.float32), points(None, 20, 3, 1)
+    for kernel in (Heat(Sphere()), Heat(Sphere()) * Gaussian()):
+        expected = kernel(np.asarray(X.cpu(), dtype=float)) @ w
+        for v, size in ((w, 1e300), (w, 1e-300), (w[:, 0], 1e300)):
+            found = kernel.matvec(X, None, tensor(v * size)).cpu().numpy() / size
+            np.testing.assert_allclose(found, expected if v is w else expected[:, 0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_views_of_negative_numbers(dtype) -> None:
+    """Memory holds other numbers than such views."""
+    X, Y, v = (tensor(points(None, 20, 4, seed), dtype) for seed in range(3))
+    minus, W = torch._neg_view(X), tensor(points(None, 20, 20, 4), dtype)
+    kernel, engine = Heat(Sphere()), engine_for(X)
+    assert torch.equal(kernel(minus, Y), kernel(-X, Y))
+    assert torch.equal(kernel(Y, minus), kernel(Y, -X))
+    assert torch.equal(Linear()(minus), Linear()(-X))
+    assert torch.equal(kernel.matvec(X, Y, torch._neg_view(v)), kernel.matvec(X, Y, -v))
+    assert torch.equal(kernel.weighted_sum(X, Y, torch._neg_view(W)), kernel.weighted_sum(X, Y, -W))
+    profile = kernel.profile(4)
+    assert torch.equal(engine.apply(torch._neg_view(X), profile), engine.apply(-X, profile))
+
+
 def test_views_and_empty_arrays() -> None:
     kernel, X = Heat(Sphere()), points(None, 30, 8)
     wide = tensor(np.concatenate([X, X], axis=1))
@@ -99,7 +125,52 @@ def test_views_and_empty_arrays() -> None:
     for view in (wide[::2, :8], tensor(X.T).T[::2], tensor(X)[::2]):
         assert np.abs(np.asarray(kernel(view).cpu()) - expected).max() < 1e-13
     engine = engine_for(tensor(X))
-    assert engine.gram(tensor(X), tensor(X[:0]), kernel.profile(8)).shape == (30, 0)
+    for dtype in (torch.float32, torch.float64):
+        A, empty = tensor(X, dtype), tensor(X[:0], dtype)
+        assert engine.gram(A, empty, kernel.profile(8)).shape == (30, 0)
+        for L, R in ((A, empty), (empty, A), (empty, empty)):
+            found = engine.matvec(L, R, kernel.profile(8), R[:, :3])
+            assert found.shape == (len(L), 3)
+            assert not found.any()
+
+
+def test_kernels_run_on_the_device_of_their_tensors(monkeypatch) -> None:
+    """Triton launches on the current device, whatever tensors it is given."""
+    guarded, launched = [], []
+
+    class Guard:
+        """Stands for the context in which another device is the current one."""
+
+        def __init__(self, X: torch.Tensor) -> None:
+            self.device = X.device
+
+        def __enter__(self) -> None:
+            guarded.append(self.device)
+
+        def __exit__(self, *error: object) -> None:
+            guarded.pop()
+
+    class Watched:
+        """Stands for a kernel."""
+
+        def __init__(self, kernel) -> None:
+            self.kernel = kernel
+
+        def __getitem__(self, grid):
+            assert guarded[-1] == X.device
+            launched.append(self.kernel)
+            return self.kernel[grid]
+
+    kernel, X = Heat(Sphere()), tensor(points(None, 20, 4), torch.float32, grad=True)
+    monkeypatch.setattr(torch.cuda, "device_of", Guard)
+    for module in (launch, rows):
+        for name in [name for name in vars(module) if name.endswith("_kernel")]:
+            monkeypatch.setattr(module, name, Watched(getattr(module, name)))
+    kernel(X).sum().backward()
+    kernel.matvec(X.detach(), None, X.detach())
+    engine_for(X).apply(X.detach(), kernel.profile(4))
+    assert len(set(launched)) == 8
+    assert not guarded
 
 
 def test_the_same_from_run_to_run() -> None:

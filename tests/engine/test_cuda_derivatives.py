@@ -63,6 +63,24 @@ def test_derivatives_of_products_by_points_and_vectors(monkeypatch) -> None:
         assert (one.cpu() - other).abs().max() <= 1e-11 * other.abs().max()
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("n", [4, 150])
+def test_outer_derivatives_in_any_layout(dtype, n: int) -> None:
+    """That of a transposed matrix is a transposed one; others stand for the negatives of numbers."""
+    kernel, rng = Matern(Sphere(), nu=1.5), np.random.default_rng(5)
+    A, B = (tensor(points(kernel, m, n, m), dtype, grad=True) for m in (20, 15))
+    for K, inputs in ((kernel(A, B), (A, B)), (kernel(A), (A,))):
+        whole = tensor(rng.normal(size=K.shape), dtype)
+        turned = whole.T.contiguous().T
+        assert not turned.is_contiguous()
+        expected = torch.autograd.grad(K, inputs, whole, retain_graph=True)
+        for G, sign in ((turned, 1), (torch._neg_view(turned), -1)):
+            found = torch.autograd.grad(K, inputs, G, retain_graph=True)
+            assert all(
+                torch.equal(sign * one, other) for one, other in zip(found, expected, strict=True)
+            )
+
+
 def test_hyperparameters_and_second_derivatives() -> None:
     X = points(None, 5, 3)
     t = torch.tensor(0.3, dtype=torch.float64, device=DEVICE, requires_grad=True)

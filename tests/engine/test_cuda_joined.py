@@ -107,7 +107,7 @@ def test_weighted_sums(dtype, other: bool) -> None:
 
 def test_weighted_sums_by_hyperparameters() -> None:
     X, G = tensor(points(None, 40, 5)), tensor(points(None, 40, 40, 4))
-    t = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
+    t = torch.tensor([0.4], dtype=torch.float64, requires_grad=True)  # in main memory
     total = Heat(Sphere(), t=t).weighted_sum(X, None, G)
     (slope,) = torch.autograd.grad(total, t, create_graph=True)
     ends = [float(Heat(Sphere(), t=0.4 + d).weighted_sum(X, None, G)) for d in (1e-5, -1e-5)]

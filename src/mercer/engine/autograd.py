@@ -93,7 +93,7 @@ def with_parameter(
     values: torch.Tensor, w: torch.Tensor, tensor: torch.Tensor, slope: Callable[[float], Profile]
 ) -> torch.Tensor:
     """Return values that also depend on a hyperparameter: ``slope(shift)`` is their derivative."""
-    change = (tensor - tensor.detach()).to(values.dtype)  # zero, with derivative one
+    change = (tensor - tensor.detach()).to(values)  # zero, with derivative one
     # Taylor's formula about a change of zero; the second term costs nothing until it is differentiated.
     return values + change * apply(w, slope(0.0)) + _SecondOrder.apply(change, w.detach(), slope)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from scipy import sparse
 
-from mercer._arrays import is_foreign, sparse_rows_at
+from mercer._arrays import is_foreign, placed, sparse_rows_at
 from mercer.engine.base import GramOptions, places
 from mercer.profiles import Profile
 
@@ -102,7 +102,7 @@ def shared_matvec(
     """A product with vectors whose strips of rows are computed by several devices, joined on L's."""
     import torch
 
-    v = torch.as_tensor(v, device=L.device)
+    v = placed(v, L)
     there = [(device, R.to(device), v.to(device)) for device in devices]
     side, end = -(-L.shape[0] // len(devices)), R.shape[0]
     strips = []

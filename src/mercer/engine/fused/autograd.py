@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from mercer._arrays import placed
 from mercer.engine.base import FactorRows, GramOptions, Products, Term
 from mercer.engine.fused.launch import (
     FactorPair,
@@ -52,7 +53,7 @@ def joined(products: Products, v: Any) -> torch.Tensor | None:
         return None
     tensors = [part for term in terms for part in _tensors(term)]
     dtype, device = reduce(torch.promote_types, (part.dtype for part in tensors)), tensors[0].device
-    v = None if v is None else torch.as_tensor(v, device=device)
+    v = None if v is None else placed(v, tensors[0])
     if _differentiated([*tensors, v]):
         return None
     if any(form_of(term.profile, dtype, device) is None for term in terms):
@@ -89,7 +90,7 @@ def matvec(
     fallback: Fallback,
 ) -> torch.Tensor:
     """Product with vectors; see :meth:`mercer.engine.Engine.matvec`."""
-    v = torch.as_tensor(v, device=L.device)
+    v = placed(v, L)
     dtype = torch.promote_types(L.dtype, v.dtype)
     inputs = (*_inputs(L, R, options), v)
     if _differentiated(inputs):
@@ -106,7 +107,7 @@ def weighted_sum(
     fallback: Fallback,
 ) -> torch.Tensor:
     """Sum of a Gram matrix times weights; see :meth:`mercer.engine.Engine.weighted_sum`."""
-    weights = torch.as_tensor(weights, dtype=L.dtype, device=L.device).contiguous()
+    weights = placed(weights, L).to(L.dtype).resolve_neg().contiguous()
     if _differentiated((weights,)):
         return fallback(L, R, profile, weights, options)
     inputs = (*_inputs(L, R, options), weights)
@@ -313,7 +314,8 @@ def _gradients(
     alike = options.symmetric and (needs[0] or needs[1])
     slope = _form(steep, pair.dtype, pair.L.device)
     if alike and G is not None and pair.is_narrow:
-        gradients[0] = pair.pulled(slope, G, both=True, off=exact)[:, : L.shape[1]]
+        pulled = pair.pulled(slope, G.resolve_neg(), both=True, off=exact)
+        gradients[0] = pulled[:, : L.shape[1]]
         needs = (False, False, *needs[2:])
     if not any(needs):
         return gradients
@@ -330,7 +332,7 @@ def _gradients(
     for k, _ in moved:
         gradients[k] = torch.zeros((), dtype=torch.float64, device=L.device)
     for rows in strips(pair.shape):
-        W = weights(rows).clone()
+        W = weights(rows).clone(memory_format=torch.contiguous_format)
         if exact:
             own = W.diagonal(offset=rows.start)
             if gradients[4] is not None:
@@ -354,5 +356,5 @@ def _gradients(
             if needs[3]:
                 gradients[3] += H.T @ left[rows]
     for k, _ in moved:
-        gradients[k] = gradients[k].to(inputs[k].dtype).reshape(inputs[k].shape)
+        gradients[k] = gradients[k].to(inputs[k]).reshape(inputs[k].shape)
     return gradients

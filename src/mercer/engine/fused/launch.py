@@ -15,7 +15,7 @@ import triton.language as tl
 from mercer.engine.base import FactorRows
 from mercer.engine.equal import NumberedRows
 from mercer.engine.fused.kernels import apply_kernel, gram_kernel, matvec_kernel, pull_kernel
-from mercer.engine.fused.rows import parts, plain, planes, power_of_two
+from mercer.engine.fused.rows import parts, plain, planes, power_of_two, run_on
 from mercer.profiles import PowerProfile, Profile, TableProfile, WholeProfile
 
 #: Largest degree of a power that is computed by Horner's scheme.
@@ -78,7 +78,8 @@ def form_of(profile: Profile, dtype: torch.dtype, device: torch.device) -> Form 
 
     def tensor(head: list[float], values: np.ndarray) -> torch.Tensor:
         numbers = np.concatenate([head, values.ravel()])
-        return torch.as_tensor(numbers, device=device).to(dtype)
+        # In their precision before they are copied: that is complete then, whichever stream reads them.
+        return torch.as_tensor(numbers).to(dtype).to(device)
 
     if isinstance(profile, PowerProfile):
         if not 0 <= profile.degree <= _MOST_POWER:
@@ -158,13 +159,27 @@ def strips(shape: tuple[int, int]) -> Iterator[slice]:
     return (slice(start, min(start + height, m)) for start in range(0, m, height))
 
 
+def _in_range(
+    v: torch.Tensor, dtype: torch.dtype, always: bool = False
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Vectors in a precision, and their largest magnitudes, which they are divided by.
+
+    Unless always, only where the precision has a smaller range than they have.
+    """
+    v = v.detach().to(torch.promote_types(dtype, v.dtype))
+    if v.dtype == dtype and not always:
+        return v, None
+    length = v.abs().amax(dim=0).clamp_min(torch.finfo(v.dtype).tiny)
+    return (v / length).to(dtype), length
+
+
 def applied(form: Form, w: torch.Tensor) -> torch.Tensor:
     """Values of a profile at an array of invariants."""
     w = plain(w)
     out = torch.empty_like(w)
     if w.numel():
         grid = (parts(w.numel(), 1024),)
-        apply_kernel[grid](w, out, w.numel(), form.arguments, HOW=form.constants, BLOCK=1024)
+        run_on(w, apply_kernel, grid, w, out, w.numel(), form.arguments, HOW=form.constants, BLOCK=1024)
     return out
 
 
@@ -263,6 +278,8 @@ class Pair:
 
     def matvec(self, form: Form, v: torch.Tensor, diagonal: torch.Tensor | None = None) -> torch.Tensor:
         """``profile(L @ R.T) @ v`` for v of shape (p, q), in double precision."""
+        if 0 in self.shape:
+            return v.new_zeros((self.shape[0], v.shape[1]), dtype=torch.float64)
         return torch.cat(
             [self._few(form, part, diagonal) for part in v.split(_VECTORS[self.dtype], dim=1)], dim=1
         )
@@ -270,13 +287,13 @@ class Pair:
     def _few(self, form: Form, v: torch.Tensor, diagonal: torch.Tensor | None) -> torch.Tensor:
         (m, p), count = self.shape, v.shape[1]
         q = 1 if count == 1 else max(16, power_of_two(count))
-        v = torch.nn.functional.pad(v.detach().to(self.dtype), (0, q - count)).contiguous()
         # Values of unit vectors' profiles are known to be bounded, so that half precision holds them.
         halves = (
             q > 1 and self.L.dtype == torch.float16 and self.scales is None and form.largest <= _HALF
         )
-        length = v.abs().amax(dim=0).clamp_min(torch.finfo(v.dtype).tiny) if halves else None
-        v = planes(v / length, 1, 1, small=True) if halves else v
+        v, length = _in_range(v, self.dtype, halves)
+        v = torch.nn.functional.pad(v, (0, q - count)).contiguous()
+        v = planes(v, 1, 1, small=True) if halves else v
         height, width = (128, 128) if self.dtype == torch.float32 else (64, 64)
         warps = 8 if self.dtype == torch.float32 else 4
         k = self.L.shape[2]
@@ -291,12 +308,13 @@ class Pair:
         strip, strips = _strips(p, width, parts(m, height))
         out = torch.empty((strips, m, q), dtype=torch.float64, device=self.L.device)
         term, how = self.term(form, diagonal, k if short else None)
-        matvec_kernel[(parts(m, height), strips)](
+        run_on(
+            out, matvec_kernel, (parts(m, height), strips),
             term, v, out, m, p, HOW=how, Q=q, STRIP=strip, HALVES=halves, HEIGHT=height, WIDTH=width,
             num_warps=warps, num_stages=stages,
         )  # fmt: skip
-        found = out.sum(dim=0)
-        return (found if length is None else found * length)[:, :count]
+        found = out.sum(dim=0)[:, :count]
+        return found if length is None else found * length
 
     @property
     def is_narrow(self) -> bool:
@@ -310,7 +328,8 @@ class Pair:
         strip, strips = _strips(p, width, parts(m, height))
         out = torch.empty((strips, m, k), dtype=self.dtype, device=self.L.device)
         term, how = self.term(form)
-        pull_kernel[(parts(m, height), strips)](
+        run_on(
+            out, pull_kernel, (parts(m, height), strips),
             term, weights, out, m, p, *weights.stride(), HOW=how, WIDE=power_of_two(k), BOTH=both,
             STRIP=strip, OFF=off, HEIGHT=height, WIDTH=width, num_warps=warps,
             num_stages=1 if form.is_table else 2,
@@ -389,7 +408,7 @@ def joined_matvec(products: Joined, v: torch.Tensor, dtype: torch.dtype) -> torc
     """The same, not symmetric, times vectors, by strips of rows; sums of parts in double precision."""
     m, p = _shape(products)
     found = torch.zeros((m, *v.shape[1:]), dtype=torch.float64, device=v.device)
-    v = v.detach().to(dtype)
+    v, length = _in_range(v, dtype)
     for rows in strips((m, p)):
         part = [
             (factor, [(pair.part(rows), form, None) for pair, form, _ in each])
@@ -398,7 +417,7 @@ def joined_matvec(products: Joined, v: torch.Tensor, dtype: torch.dtype) -> torc
         K = joined_gram(part, False, dtype, v.device)
         for columns in (slice(start, start + _COLUMNS) for start in range(0, p, _COLUMNS)):
             found[rows] += K[:, columns] @ v[columns]
-    return found
+    return found if length is None else found * length
 
 
 def _launched(
@@ -414,7 +433,8 @@ def _launched(
     """Launch ``gram_kernel``, which writes a matrix, or a number for each tile."""
     if tiles := _tiles(shape, sizes):
         arguments = tuple(tuple(term for term, _ in each) for each in terms)
-        gram_kernel[(tiles,)](
+        run_on(
+            out, gram_kernel, (tiles,),
             arguments, factors, out, weights, *shape, shape[1],
             HOW=tuple(tuple(how for _, how in each) for each in terms),
             SYMMETRIC=symmetric, TOTAL=total, GROUP=8, **sizes,

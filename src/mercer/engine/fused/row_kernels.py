@@ -113,7 +113,7 @@ def planes_kernel(
     k = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = (rows[:, None] < m) & (k[None, :] < N)
     at = rows[:, None].to(tl.int64)
-    x = tl.load(X + at * row_step + k[None, :] * column_step, mask=inside, other=0.0)
+    x = tl.load(X + at * row_step + k[None, :].to(tl.int64) * column_step, mask=inside, other=0.0)
     place, within = OUT + at * K + k[None, :], (k[None, :] < K) & (at * K < plane)
     if SPLIT:
         if OUT.dtype.element_ty == tl.float16:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import pack, unpack
+from typing import Any
 
 import torch
 
@@ -32,6 +33,14 @@ def parts(n: int, size: int) -> int:
     return -(-n // size)
 
 
+def run_on(
+    X: torch.Tensor, kernel: Any, grid: tuple[int, ...], *arguments: Any, **constants: Any
+) -> None:
+    """Launch a kernel on the device of X and its stream; Triton itself takes the current device."""
+    with torch.cuda.device_of(X):
+        kernel[grid](*arguments, **constants)
+
+
 @lru_cache(maxsize=64)
 def _blocks(n: int) -> dict[str, int]:
     """Sizes of blocks of rows with n columns."""
@@ -50,9 +59,9 @@ def plain(X: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
 
     Most are that already.  What a kernel reads is not recorded for derivatives.
     """
-    if X.is_contiguous() and (dtype is None or X.dtype == dtype):
+    if X.is_contiguous() and not X.is_neg() and (dtype is None or X.dtype == dtype):
         return X
-    return X.detach().to(dtype or X.dtype).contiguous()
+    return X.detach().to(dtype or X.dtype).resolve_neg().contiguous()
 
 
 def extent(X: torch.Tensor) -> Extent:
@@ -61,7 +70,7 @@ def extent(X: torch.Tensor) -> Extent:
     out = torch.zeros(3, dtype=whole, device=X.device)
     sizes = _blocks(X.shape[1])
     programs = min(_PROGRAMS, parts(X.shape[0], sizes["ROWS"]))
-    extent_kernel[(programs,)](X, out, X.shape[0], MASK=mask, **sizes)
+    run_on(X, extent_kernel, (programs,), X, out, X.shape[0], MASK=mask, **sizes)
     top, bottom, negative = out.tolist()
     largest, flattest = unpack(floats, pack(bits, top, mask - bottom))
     return Extent(bool(negative), flattest, largest)
@@ -72,7 +81,8 @@ def unit_rows(X: torch.Tensor, shares: bool) -> torch.Tensor:
     X = plain(X)
     out = torch.empty_like(X)
     sizes = _blocks(X.shape[1])
-    unit_kernel[(parts(X.shape[0], sizes["ROWS"]),)](X, out, X.shape[0], SHARES=shares, **sizes)
+    grid = (parts(X.shape[0], sizes["ROWS"]),)
+    run_on(X, unit_kernel, grid, X, out, X.shape[0], SHARES=shares, **sizes)
     return out
 
 
@@ -96,7 +106,8 @@ def planes(X: torch.Tensor, side: int, step: int, small: bool) -> torch.Tensor:
     out = torch.empty((1 + split, m, k), dtype=dtype, device=X.device)
     sizes = _padded_blocks(X.shape[1], k)
     grid = parts(m, sizes["ROWS"]), parts(k, sizes["BLOCK"])
-    planes_kernel[grid](X, out, X.shape[0], *X.stride(), out.stride(0), SPLIT=split, **sizes)
+    shape = X.shape[0], *X.stride(), out.stride(0)
+    run_on(X, planes_kernel, grid, X, out, *shape, SPLIT=split, **sizes)
     return out
 
 
@@ -115,7 +126,8 @@ def row_numbers(X: torch.Tensor, Y: torch.Tensor | None) -> tuple[torch.Tensor, 
 
     def launch(part: torch.Tensor, out: torch.Tensor, **constants: bool) -> None:
         grid = (parts(part.shape[0], sizes["ROWS"]),)
-        keys_kernel[grid](plain(part), weights, out, table, part.shape[0], size, **constants, **sizes)
+        arguments = plain(part), weights, out, table, part.shape[0], size
+        run_on(X, keys_kernel, grid, *arguments, **constants, **sizes)
 
     if Y is not None:
         launch(Y, numbers[m:], INSERT=True, NOTE=False)
