@@ -225,3 +225,31 @@ def test_missing_classes_are_refused() -> None:
     for missing in (None, np.nan):
         with pytest.raises(ValueError, match="row 2 of y is missing"):
             kernel.learnt_from(X, np.array(["a", "b", missing, "a"], dtype=object))
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e153, 3e153])
+def test_variances_without_an_inverse_are_refused(scale: float) -> None:
+    kernel = MultipleKernel([Linear(), Gaussian()])
+    with pytest.raises(ValueError, match=r"total variance of Linear\(\) is .* rescale the rows"):
+        kernel.learnt_from(scale * np.arange(4.0)[:, None], [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda kernel, X: kernel(X),
+        lambda kernel, X: kernel(X, eval_gradient=True),
+        lambda kernel, X: kernel.diag(X),
+        lambda kernel, X: kernel.matvec(X, None, np.ones(len(X))),
+    ],
+)
+def test_weighted_sums_that_overflow_are_refused(values) -> None:
+    kernel = MultipleKernel([Linear(), Gaussian()], weights=[1e308, 1.0])
+    with pytest.raises(ValueError, match=r"values of MultipleKernel\(.* overflow"):
+        values(kernel, np.arange(4.0)[:, None])
+
+
+def test_parts_that_do_not_vary_have_equal_weights() -> None:
+    learnt = MultipleKernel([Linear(), Gaussian(), Gaussian()]).learnt_from(np.ones((4, 1)), [0, 1, 0, 1])
+    assert np.ptp(learnt.learnt_weights) == 0
+    assert learnt.learnt_weights[0] > 0

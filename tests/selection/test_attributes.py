@@ -229,6 +229,7 @@ def test_the_command(folder, tmp_path) -> None:
         ({"paper": "p7"}, (), r"lists node 'p7' twice, in row 0 \(line 2\) and row 5"),
         ({"paper": None}, (), r"row 0 \(line 2\) of papers.csv has no 'paper'"),
         ({"year": np.inf}, (), "column 'year' has an infinite value in row 0"),
+        ({"year": 1e200}, (), r"column 'year' has the value 1e\+200 in row 0; rescale"),
         ({}, ("--as", "venue=number"), "column 'venue' holds no numbers"),
         ({}, ("--as", "place=number"), "there is no column 'place'"),
         ({}, ("--words", "title"), "papers.csv has no column 'title'"),

@@ -247,6 +247,8 @@ def test_what_is_refused() -> None:
     table = table.assign(x=np.where(np.arange(rows) == 3, np.inf, 1.0), code=labels)
     with pytest.raises(ValueError, match="column 'x' has an infinite value in row 3"):
         compare(table, labels)
+    with pytest.raises(ValueError, match=r"column 'x' has the value -1e\+200 in row 4; rescale"):
+        compare(table.assign(x=np.where(np.arange(rows) == 4, -1e200, 1.0)), labels)
     with pytest.raises(ValueError, match="columns have kinds only in a data frame"):
         compare(np.ones((rows, 2)), labels, columns={"x": "number"})
 

@@ -75,19 +75,19 @@ class Constant(Kernel):
             raise ValueError("eval_gradient is for k(X) alone: Y must be None")
         check_room(X, Y)
         shape = (count(X), count(X if Y is None else Y))
-        K = _finite(self, lambda: filled(shape, self.value, X))
+        K = finite(self, lambda: filled(shape, self.value, X))
         if not eval_gradient:
             return K
         return K, np.repeat(K[:, :, None], len(self.free()), axis=2)
 
     def diag(self, X: Any) -> Any:
         self.validate()
-        return _finite(self, lambda: filled((count(X),), self.value, X))
+        return finite(self, lambda: filled((count(X),), self.value, X))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         v = check_vector(v, count(X if Y is None else Y))
         xp = array_namespace(v)
-        total = _finite(self, lambda: xp.sum(v, axis=0) * filled((), self.value, v))
+        total = finite(self, lambda: xp.sum(v, axis=0) * filled((), self.value, v))
         return xp.broadcast_to(total, (count(X), *v.shape[1:]))
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
@@ -99,7 +99,7 @@ class Constant(Kernel):
         return repr(number(self.value)) if plain else super().__repr__()
 
 
-def _finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
+def finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
     """Values, or matrices, that are combined; raise where they overflow."""
     try:
         with np.errstate(over="raise"):
@@ -111,13 +111,13 @@ def _finite(kernel: sk.Kernel, combine: Callable[[], Any]) -> Any:
     raise ValueError(_OVERFLOW.format(kernel))
 
 
-def _multiple(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any, plus: Any = None) -> Any:
+def multiple_of(whole: Kernel, factor: float, kernel: sk.Kernel, X: Any, Y: Any, plus: Any = None) -> Any:
     """A number times a kernel of any kind, which is a part of the whole, plus a matrix."""
     with np.errstate(over="ignore", invalid="ignore"), suppress(FloatingPointError):  # of a sum
         K = _adapted(kernel).multiple(factor, X, Y, plus)
         # Threads and compiled loops multiply without a word.
-        finite = factor <= 1 or bool(array_namespace(K).all(finite_rows(K)))
-        if finite and (plus is None or not has_overflowed(K)):
+        known = factor <= 1 or bool(array_namespace(K).all(finite_rows(K)))
+        if known and (plus is None or not has_overflowed(K)):
             return K
     raise ValueError(_OVERFLOW.format(whole))
 
@@ -243,7 +243,7 @@ class _Pair(Kernel, sk.KernelOperator):
         if found is None:
             return None
         single = is_single(X) and (v is None or is_single(v))
-        return _finite(self, lambda: to_single(found) if single else found)
+        return finite(self, lambda: to_single(found) if single else found)
 
     def is_stationary(self) -> bool:
         return bool(self.k1.is_stationary() and self.k2.is_stationary())
@@ -267,14 +267,14 @@ class Sum(_Pair):
         check_room(X, Y, matrices=3 + 2 * len(self.theta))
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
-        return _finite(self, lambda: (K1 + K2, np.concatenate([G1, G2], axis=2)))
+        return finite(self, lambda: (K1 + K2, np.concatenate([G1, G2], axis=2)))
 
     def multiple(self, factor: float, X: Any, Y: Any = None, plus: Any = None) -> Any:
         """See :class:`Kernel`; the second kernel is added to the matrix of the first."""
         if (K := self._in_one_pass(X, Y)) is not None:
-            return _finite(self, lambda: combined(factor, K, plus))
+            return finite(self, lambda: combined(factor, K, plus))
         check_room(X, Y, matrices=2)
-        return _multiple(self, factor, self.k2, X, Y, _multiple(self, factor, self.k1, X, Y, plus))
+        return multiple_of(self, factor, self.k2, X, Y, multiple_of(self, factor, self.k1, X, Y, plus))
 
     def products(self, X: Any, Y: Any = None) -> Products | None:
         """See :class:`Kernel`; those of both kernels."""
@@ -291,11 +291,11 @@ class Sum(_Pair):
 
     def diag(self, X: Any) -> Any:
         first, second = _adapted(self.k1).diag(X), _adapted(self.k2).diag(X)
-        return _finite(self, lambda: first + second)
+        return finite(self, lambda: first + second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         first, second = _adapted(self.k1).matvec(X, Y, v), _adapted(self.k2).matvec(X, Y, v)
-        return _finite(self, lambda: first + second)
+        return finite(self, lambda: first + second)
 
 
 class Product(_Pair):
@@ -314,7 +314,7 @@ class Product(_Pair):
             return K, np.concatenate(self._columns(kernel, K, G), axis=2)
         K1, G1 = self.k1(X, Y, eval_gradient=True)
         K2, G2 = self.k2(X, Y, eval_gradient=True)
-        return _finite(
+        return finite(
             self,
             lambda: (K1 * K2, np.concatenate([G1 * K2[:, :, None], G2 * K1[:, :, None]], axis=2)),
         )
@@ -333,10 +333,10 @@ class Product(_Pair):
         K, (constants, kernel) = self._in_one_pass(X, Y), self._split()
         if K is None:
             if constants and all(isinstance(constant.value, numbers.Real) for constant in constants):
-                return _multiple(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y, plus)
+                return multiple_of(self, _factor(self, [Constant(factor), *constants]), kernel, X, Y, plus)
             check_room(X, Y, matrices=3 + (plus is not None))
-            K = _finite(self, lambda: _adapted(self.k1)(X, Y) * _adapted(self.k2)(X, Y))
-        return _finite(self, lambda: combined(factor, K, plus))
+            K = finite(self, lambda: _adapted(self.k1)(X, Y) * _adapted(self.k2)(X, Y))
+        return finite(self, lambda: combined(factor, K, plus))
 
     def _split(self) -> tuple[list[Constant], sk.Kernel]:
         """Factors that are numbers, also those of a product in the product, and the other one."""
@@ -379,7 +379,7 @@ class Product(_Pair):
         if constants:
             return _times(self, _adapted(kernel).diag(X), constants)
         first, second = _adapted(self.k1).diag(X), _adapted(self.k2).diag(X)
-        return _finite(self, lambda: first * second)
+        return finite(self, lambda: first * second)
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         constants, kernel = self._split()
@@ -394,7 +394,7 @@ def _factor(whole: Kernel, constants: Sequence[Constant]) -> float:
     """The product of numbers, which is finite even if that of some of them is not."""
     parts = [math.frexp(number(constant.value)) for constant in constants]
     mantissa, exponent = math.prod(part for part, _ in parts), sum(part for _, part in parts)
-    return float(_finite(whole, lambda: math.ldexp(mantissa, exponent)))
+    return float(finite(whole, lambda: math.ldexp(mantissa, exponent)))
 
 
 def _times(whole: Kernel, values: Any, constants: Sequence[Constant]) -> Any:
@@ -402,7 +402,7 @@ def _times(whole: Kernel, values: Any, constants: Sequence[Constant]) -> Any:
     factor = _factor(whole, [c for c in constants if isinstance(c.value, numbers.Real)])
     tensors = [c.value for c in constants if not isinstance(c.value, numbers.Real)]
     factors = [filled((), value, values) for value in (factor, *tensors)]
-    return _finite(whole, lambda: math.prod(factors, start=values))
+    return finite(whole, lambda: math.prod(factors, start=values))
 
 
 class Exponentiation(Kernel, sk.Exponentiation):
@@ -435,9 +435,9 @@ class Exponentiation(Kernel, sk.Exponentiation):
         check_room(X, Y, matrices=2 + (2 * len(self.theta) + 1 if eval_gradient else 0))
         if not eval_gradient:
             K = _adapted(self.kernel)(X, Y)
-            return _finite(self, lambda: K**self.exponent)
+            return finite(self, lambda: K**self.exponent)
         K, G = self.kernel(X, Y, eval_gradient=True)
-        return _finite(self, lambda: (K**self.exponent, G * self._slope(K)[:, :, None]))
+        return finite(self, lambda: (K**self.exponent, G * self._slope(K)[:, :, None]))
 
     def contributions(self, X: Any, Y: Any, weights: Any) -> tuple[Contributions, ...]:
         """See :class:`Kernel`; by the power rule."""
@@ -450,7 +450,7 @@ class Exponentiation(Kernel, sk.Exponentiation):
 
     def diag(self, X: Any) -> Any:
         values = _adapted(self.kernel).diag(X)
-        return _finite(self, lambda: values**self.exponent)
+        return finite(self, lambda: values**self.exponent)
 
     def scaled_to(
         self, X: Any, similarity: float = 0.5, *, max_rows: int = 1000, random_state: int = 0
@@ -482,14 +482,14 @@ def elementwise(kernel: sk.Kernel, gram: Callable[[sk.Kernel], Any]) -> Any:
     constants, scaled = kernel._split() if isinstance(kernel, Product) else ([], kernel)
     if constants:
         K = gram(scaled)
-        return _finite(kernel, lambda: np.multiply(K, _factor(kernel, constants), out=K))
+        return finite(kernel, lambda: np.multiply(K, _factor(kernel, constants), out=K))
     if isinstance(kernel, sk.KernelOperator):
         K = gram(kernel.k1)
         combine, other = np.add if isinstance(kernel, Sum | sk.Sum) else np.multiply, gram(kernel.k2)
-        return _finite(kernel, lambda: combine(K, other, out=K))
+        return finite(kernel, lambda: combine(K, other, out=K))
     if isinstance(kernel, sk.Exponentiation):
         K = gram(kernel.kernel)
-        return _finite(kernel, lambda: np.power(K, kernel.exponent, out=K))
+        return finite(kernel, lambda: np.power(K, kernel.exponent, out=K))
     return None
 
 

@@ -66,7 +66,8 @@ class NestedScores:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of the mean, with Nadeau and Bengio's correction.
 
-        See :func:`~mercer.selection.significance.corrected_interval`.
+        See :func:`~mercer.selection.significance.corrected_interval`.  It is symmetric about the mean,
+        and may reach beyond the values of the metric: an accuracy near 1 has an upper end above 1.
         """
         return corrected_interval(self.scores, self.overlap, level)
 

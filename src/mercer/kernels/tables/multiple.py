@@ -17,6 +17,7 @@ from sklearn.utils import _safe_indexing
 from mercer._arrays import count, on_cpu
 from mercer._validation import LARGEST, check_choice, check_positive, check_room, refuse_rows
 from mercer.contributions import Contributions
+from mercer.kernels.algebra import finite, multiple_of
 from mercer.kernels.base import Kernel, nested_params
 
 Array = NDArray[np.float64]
@@ -28,6 +29,8 @@ _FEW, _RIDGES, _STEP_SHARES, _FREE = 400, 10.0 ** np.arange(-4, 2), (0.1, 0.3, 0
 #: Steps of the descent on a machine's objective, the least change of a weight that counts, and the least
 #: weight.
 _STEPS, _CHANGE, _LEAST = 100, 1e-5, 1e-4
+#: Largest variance of a part, whose inverse is a normal number.
+_MOST_VARIANCE = 1e300
 
 
 @dataclass(eq=False, repr=False)
@@ -202,21 +205,23 @@ class MultipleKernel(Kernel):
         self.validate()
         check_room(X, Y, matrices=3 + (2 * len(self.theta) if eval_gradient else 0))
         if not eval_gradient:
-            return self._summed([(w, part) for w, part in self._terms() if w > 0], X, Y)
-        total, gradients = 0.0, []
-        for weight, part in self._terms():
-            K, gradient = part(X, Y, eval_gradient=True)
-            total = total + weight * K
-            gradients.append(weight * gradient)
-        return total, np.concatenate(gradients, axis=2)
+            total = None
+            for weight, part in self._terms():
+                total = multiple_of(self, weight, part, X, Y, total) if weight > 0 else total
+            return total
+        found = [(w, *part(X, Y, eval_gradient=True)) for w, part in self._terms()]
+        total = finite(self, lambda: sum(w * K for w, K, _ in found))
+        return total, finite(self, lambda: np.concatenate([w * G for w, _, G in found], axis=2))
 
     def diag(self, X: Any) -> Any:
         self.validate()
-        return sum(weight * part.diag(X) for weight, part in self._terms())
+        found = [(weight, part.diag(X)) for weight, part in self._terms()]
+        return finite(self, lambda: sum(weight * values for weight, values in found))
 
     def matvec(self, X: Any, Y: Any, v: Any) -> Any:
         self.validate()
-        return sum(weight * part.matvec(X, Y, v) for weight, part in self._terms() if weight > 0)
+        found = [(weight, part.matvec(X, Y, v)) for weight, part in self._terms() if weight > 0]
+        return finite(self, lambda: sum(weight * values for weight, values in found))
 
     def terms(self) -> tuple[tuple[float, sk.Kernel], ...]:
         """See :class:`Kernel`; those of the parts, with the weights."""
@@ -244,13 +249,6 @@ class MultipleKernel(Kernel):
             )
         return list(zip(np.asarray(weights, dtype=float).tolist(), self.kernels, strict=True))
 
-    @staticmethod
-    def _summed(terms: list[tuple[float, Kernel]], X: Any, Y: Any) -> Any:
-        total = None
-        for weight, part in terms:
-            total = part.multiple(weight, X, Y, total)
-        return total
-
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
@@ -271,9 +269,15 @@ class _Problem:
         points, matrices, variances = _safe_indexing(X, some), [], []
         for kernel in kernels:
             C = np.array(on_cpu(kernel(points)), dtype=float)
-            C -= C.mean(axis=0)
-            C -= C.mean(axis=1)[:, None]
-            variance = float(np.trace(C)) / len(some)
+            with np.errstate(over="ignore", invalid="ignore"):
+                C -= C.mean(axis=0)
+                C -= C.mean(axis=1)[:, None]
+                variance = float(np.trace(C)) / len(some)
+            if not (variance <= 0 or 1 / _MOST_VARIANCE <= variance <= _MOST_VARIANCE):
+                raise ValueError(
+                    f"the total variance of {kernel!r} is {variance:.3g}, out of the range of weights; "
+                    "rescale the rows or the kernel"
+                )
             variances.append(variance if variance > 0 else 1.0)
             matrices.append(C / variances[-1])
         unbiased = len(some) / max(len(some) - 1, 1)  # over pairs of distinct points, as On has it
@@ -317,6 +321,8 @@ class _Problem:
         M, a = self._products()
         values, vectors = np.linalg.eigh(M)
         keep = values > 1e-12 * values[-1]
+        if not keep.any():  # the parts do not vary, and SciPy leaves such weights unset
+            return np.zeros(len(M))
         roots = np.sqrt(values[keep])
         return nnls(roots[:, None] * vectors[:, keep].T, (vectors[:, keep].T @ a) / roots)[0]
 

@@ -396,7 +396,9 @@ class On(Kernel):
         """Columns for a kernel or transformer; missing values are refused unless lenient."""
         if block.numeric and (self.kernel.requires_vector_input or lenient):
             values = block.numbers()
-            if not abs(values.sum()) < np.inf:
+            with np.errstate(over="ignore"):
+                finite = abs(values.sum()) < np.inf
+            if not finite:
                 if not lenient:
                     block.refuse_missing()
                 block.refuse_infinite(values)

@@ -29,7 +29,8 @@ def fills_in(transformer: Any) -> bool:
 def fitted(transformer: Any, raw: Any, y: Any) -> FrozenEstimator:
     """A copy of a transformer that has learnt from columns."""
     try:
-        return FrozenEstimator(clone(transformer).fit(raw, y))
+        with np.errstate(over="ignore", invalid="ignore"):
+            learnt = clone(transformer).fit(raw, y)
     except ValueError as error:
         if "vocabulary" not in str(error):
             raise
@@ -37,6 +38,10 @@ def fitted(transformer: Any, raw: Any, y: Any) -> FrozenEstimator:
     except AttributeError:
         _refuse_other_than_texts(transformer, raw)
         raise
+    variances = getattr(learnt, "var_", None)
+    if variances is not None and not np.isfinite(variances).all():
+        raise ValueError("numbers are so large that their variance overflows; rescale them")
+    return FrozenEstimator(learnt)
 
 
 def transformed(transformer: Any, raw: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import CountVectorizer
 
+from mercer._validation import LARGEST
 from mercer.datasets import Table, read_mixed
 from mercer.datasets.tables import check_column, has_columns, numbers_of, read_table
 from mercer.kernels import MultipleKernel
@@ -193,7 +194,7 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
     Dates are local times without a time zone.  A missing text is an empty one, a missing label a label
     of its own.
     """
-    _refuse_infinite(
+    _refuse_large(
         frame[[name for name, k in kinds.items() if k in _NUMBERS and name in frame.columns]]
     )
     changed = {}
@@ -217,12 +218,17 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
     return frame.assign(**changed).copy()
 
 
-def _refuse_infinite(numbers: pd.DataFrame) -> None:
-    infinite = np.isinf(numbers.select_dtypes("number").to_numpy(dtype=float, na_value=np.nan))
-    if infinite.any():
-        row, place = np.argwhere(infinite)[0]
-        name = numbers.select_dtypes("number").columns[place]
-        raise ValueError(f"column {name!r} has an infinite value in row {row}; drop or replace it")
+def _refuse_large(numbers: pd.DataFrame) -> None:
+    """Raise for infinite numbers, and for those whose squares may overflow, by column and row."""
+    numbers = numbers.select_dtypes("number")
+    large = np.abs(numbers.to_numpy(dtype=float, na_value=np.nan)) > LARGEST
+    if large.any():
+        row, place = np.argwhere(large)[0]
+        value = numbers.iloc[row, place]
+        what, remedy = ("an infinite value", "drop or replace it")
+        if np.isfinite(value):
+            what, remedy = f"the value {value:.3g}", "rescale the column"
+        raise ValueError(f"column {numbers.columns[place]!r} has {what} in row {row}; {remedy}")
 
 
 def _moments(column: Any, name: str) -> Any:
