@@ -17,8 +17,8 @@ from mercer.engine.matrix_functions import WalkSeries, half_powers
 from mercer.kernels.graphs.base import NodeKernel
 from mercer.laws import Law
 from mercer.spaces import Graph, Space
-from mercer.spaces.realisations.base import Slope
-from mercer.spaces.realisations.graphs import LOG_MAX, NodeFunction, Nodes, Series
+from mercer.spaces.realisations.base import LOG_MAX, Slope
+from mercer.spaces.realisations.graphs import NodeFunction, Nodes, Series
 
 #: A negative eigenvalue smaller than this fraction of the spectrum's width counts as zero.
 _ROUNDING = 1e-12

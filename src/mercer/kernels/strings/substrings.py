@@ -152,14 +152,6 @@ def _diagonal(P: Sequences, parts: Sequence[Window], dtype: Any, frequencies: bo
     return total.astype(np.float64, copy=False)
 
 
-def _text(P: Sequences, place: int, length: int) -> Any:
-    """The substring at a place: str, bytes, or a tuple of tokens."""
-    symbols = [P.symbols[code] for code in P.codes[place : place + length]]
-    if P.kind == "tokens":
-        return tuple(symbols)
-    return "".join(symbols) if P.kind == "str" else bytes(symbols)
-
-
 @dataclass(eq=False, repr=False)
 class Spectrum(StringKernel):
     r"""The spectrum kernel: common substrings of a fixed length.
@@ -230,7 +222,7 @@ class Spectrum(StringKernel):
             places, begins = window_places(both, part.length)
             own = slice(0, begins[len(P)])
             columns, first = np.unique(number_windows(both, places, part)[0][own], return_index=True)
-            names += [_text(both, place, part.length) for place in places[first]]
+            names += both.substrings(places[first], part.length)
             left, right = counts[: len(P)][:, columns].toarray(), counts[len(P) :][:, columns]
             values.append(left * (weights @ right))
         return (Contributions("substring", names, np.hstack(values), exact=True),)
