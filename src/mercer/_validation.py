@@ -41,6 +41,12 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, int | numbers.Integral) and not isinstance(value, bool)
 
 
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Raise unless an option is a whole number that is no smaller than the least."""
+    if not is_whole(value) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
 def is_number(value: Any) -> bool:
     """Tell whether a hyperparameter holds one real number, perhaps as a tensor."""
     return isinstance(value, float | numbers.Real) or getattr(value, "shape", None) in ((), (1,))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._arrays import Array, squared_lengths
-from mercer._validation import check_choice, is_whole
+from mercer._validation import check_choice, check_whole, is_whole
 from mercer.contributions import Contributions
 from mercer.engine import GramOptions
 from mercer.engine.numpy import Tiles
@@ -292,8 +292,7 @@ class Mismatch(StringKernel):
 
     def validate(self) -> None:
         super().validate()
-        if not is_whole(self.length) or self.length < 1:
-            raise ValueError(f"length of Mismatch must be 1, 2, 3, ..., got {self.length!r}")
+        check_whole("length of Mismatch", self.length, 1)
         if not is_whole(self.mismatches) or not 0 <= self.mismatches < self.length:
             raise ValueError(
                 f"mismatches of Mismatch must be 0, 1, ... and less than length={self.length}, "
