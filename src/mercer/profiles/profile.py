@@ -287,10 +287,10 @@ class TableProfile:
         if not low < high:
             return None
         checks, sizes = self._checks(low, high)
-        own = self._looked_up(np.array([least if self.separation == "invariant" else most]))[0]
-        values = self._looked_up(checks)
+        own = self.looked_up(np.array([least if self.separation == "invariant" else most]))[0]
+        values = self.looked_up(checks)
         return Smooth(
-            self._looked_up, self.without_exponential._looked_up if self.logarithmic else None,
+            self.looked_up, self.without_exponential.looked_up if self.logarithmic else None,
             low, high, bounded, checks, self._allowed(checks, values, sizes, dtype, local),
             self.separation, float(own), self.floor, step=2 if local else 4,
         ).polynomial(dtype)  # fmt: skip
@@ -339,13 +339,14 @@ class TableProfile:
 
     def _largest(self, w: Array) -> float:
         """Largest finite magnitude at some invariants."""
-        values = np.abs(self._looked_up(w))
+        values = np.abs(self.looked_up(w))
         return float(values[np.isfinite(values)].max(initial=0.0))
 
-    def _looked_up(self, w: Array) -> Array:
-        tile = w[None, :].copy()
+    def looked_up(self, w: Array) -> Array:
+        """Values of the table at an array of invariants, which is kept."""
+        tile = np.array(w, ndmin=2)
         self.look_up(tile)
-        return tile[0]
+        return tile.reshape(w.shape)
 
     def look_up(self, tile: NDArray[Any], out: NDArray[Any] | None = None) -> None:
         """Replace the invariants in a tile by values of the table, in place or in another array."""
@@ -429,10 +430,10 @@ class TableProfile:
         >>> Gaussian(length_scale=1.0).profile(3).slope(np.array([2.0])) / np.exp(-1.0)
         array([-0.5])
         """
-        rise = self.derivative._looked_up(w.ravel()).reshape(w.shape)
+        rise = self.derivative.looked_up(w)
         if not self.logarithmic:
             return rise
-        values = self._looked_up(w.ravel()).reshape(w.shape)
+        values = self.looked_up(w)
         return np.multiply(values, rise, out=np.zeros_like(values), where=values > 0)
 
     @cached_property
