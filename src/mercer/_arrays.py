@@ -162,6 +162,11 @@ def placed(values: Any, like: Any) -> Any:
     return array_namespace(like).asarray(values, device=device(like))
 
 
+def asarray_like(values: Any, like: Any) -> Any:
+    """Return numbers as an array of the library, in the precision and the place of another one."""
+    return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
+
+
 def first_tensor(X: Any) -> Any:
     """Return the points of the first of a list of clouds, if they are an array of another library."""
     if not isinstance(X, list | tuple) or len(X) == 0:

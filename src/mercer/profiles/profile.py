@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import Array, in_lines
+from mercer._arrays import Array, asarray_like, in_lines
 from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, Rows, resolve
 from mercer.profiles.ends import SteepEnd
 from mercer.profiles.polynomial import Polynomial, Separation, Smooth
@@ -114,9 +114,8 @@ class WholeProfile:
     def evaluate(self, w: Any) -> Any:
         """See :class:`Profile`."""
         xp = array_namespace(w)
-        values = xp.asarray(self.values, dtype=w.dtype, device=device(w))
         places = xp.astype(xp.round(xp.reshape(w, (-1,))), xp.int64)
-        return xp.reshape(xp.take(values, places), w.shape)
+        return xp.reshape(xp.take(asarray_like(self.values, w), places), w.shape)
 
 
 @dataclass(frozen=True)
@@ -383,17 +382,14 @@ class TableProfile:
         u = w if self.separation == "invariant" else 1.0 - (xp.abs(w) if self.sides == 2 else w)
         u = xp.where(u < 0.0, xp.zeros_like(u), u)
 
-        def column(values: NDArray[Any]) -> Any:
-            return xp.asarray(values, dtype=w.dtype, device=device(w))
-
         flat = xp.reshape(u, (-1,))
-        row = xp.searchsorted(column(rows.edges), flat, side="right") - 1
+        row = xp.searchsorted(asarray_like(rows.edges, w), flat, side="right") - 1
         if self.sides == 2:
             row = row + rows.count * xp.astype(xp.reshape(w, (-1,)) < 0.0, row.dtype)
-        x = flat - xp.take(column(rows.table[:, 0]), row)
+        x = flat - xp.take(asarray_like(rows.table[:, 0], w), row)
         value = xp.zeros_like(flat)
         for k in range(rows.table.shape[1] - 2, -1, -1):
-            value = value * x + xp.take(column(rows.table[:, k + 1]), row)
+            value = value * x + xp.take(asarray_like(rows.table[:, k + 1], w), row)
         if self.logarithmic:
             value = xp.exp(value)
         value = xp.where(value < self.floor, xp.full_like(value, self.floor), value)

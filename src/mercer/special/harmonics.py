@@ -10,11 +10,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
-from mercer._arrays import Array
+from mercer._arrays import Array, asarray_like
 from mercer._repr import constructor_call
 from mercer._validation import check_whole, is_whole
 
@@ -108,11 +108,8 @@ class HarmonicBasis:
         xp = array_namespace(points)
         parts = self._full.evaluate(points, self.level_numbers) if self._full.levels else []
         if self._zonal is not None:
-            directions, mix = (
-                xp.asarray(a, dtype=points.dtype, device=device(points))
-                for a in (self._zonal.directions, self._zonal.mix)
-            )
-            parts.append(self._zonal.polynomial(points @ directions.T) @ mix.T)
+            cosines = points @ asarray_like(self._zonal.directions.T, points)
+            parts.append(self._zonal.polynomial(cosines) @ asarray_like(self._zonal.mix.T, points))
         return xp.concat(parts, axis=1)
 
     def write(self, points: Array, out: NDArray[Any]) -> None:
