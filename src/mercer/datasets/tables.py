@@ -241,8 +241,7 @@ def labels_of(path: Path, frame: Any, target: str | None, labelled: bool) -> np.
             f"which column of {path.name} is the target? Name it (--target); {_known(frame)}"
         )
     column = _single_values(path, frame[check_column(path, frame, target)])
-    labels: np.ndarray = _numbers_where_written(column).to_numpy()
-    return labels
+    return _numbers_where_written(column).to_numpy()
 
 
 def groups_of(path: Path, frame: Any, group: str | None, labelled: bool) -> np.ndarray | None:
@@ -251,8 +250,7 @@ def groups_of(path: Path, frame: Any, group: str | None, labelled: bool) -> np.n
         return None
     column = _single_values(path, frame[check_column(path, frame, group)])
     refuse_missing(path, column, "name the group of every row")
-    groups: np.ndarray = column.to_numpy()
-    return groups
+    return column.to_numpy()
 
 
 def _single_values(path: Path, column: Any) -> Any:

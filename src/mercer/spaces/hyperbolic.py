@@ -240,8 +240,7 @@ class HyperbolicRealisation(Radial):
 
     def log_slope(self, w: np.ndarray) -> np.ndarray:
         """Derivative of the logarithm by the invariant."""
-        found: np.ndarray = self.log_profile().slope(w)  # type: ignore[attr-defined]
-        return found
+        return self.log_profile().slope(w)  # type: ignore[attr-defined]
 
     def log_table(self) -> Profile:
         """The same, which is a table."""

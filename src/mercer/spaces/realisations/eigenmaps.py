@@ -206,8 +206,7 @@ class EigenMap(FeatureMap):
     @property
     def eigenvalues(self) -> Array:  # type: ignore[override]
         """Eigenvalue of the Laplacian of each feature."""
-        found: Array = self.basis.eigenvalues
-        return found
+        return self.basis.eigenvalues
 
     def __call__(self, P: Any) -> Any:
         """See :class:`FeatureMap`; differentiable where the eigenfunctions are."""
