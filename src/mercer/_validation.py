@@ -25,6 +25,7 @@ from mercer._arrays import (
     sparse_rows,
 )
 from mercer._memory import size_text
+from mercer._repr import listed
 
 #: Smaller Gram matrices are not checked: the check would take longer than the matrix.
 _SMALL = 2**27
@@ -284,9 +285,8 @@ def _refuse_text_columns(X: Any, name: str) -> None:
         return
     columns = list(X.select_dtypes(exclude=["number", "bool"]).columns)
     if columns:
-        shown = ", ".join(repr(c) for c in columns[:5]) + (", ..." if len(columns) > 5 else "")
         raise ValueError(
-            f"{name} has columns that are not numbers: {shown}; drop or encode them, or "
+            f"{name} has columns that are not numbers: {listed(columns)}; drop or encode them, or "
             "give each kind of column a kernel of its own with On"
         )
 
