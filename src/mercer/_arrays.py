@@ -12,7 +12,6 @@ from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import _safe_indexing
 
 Array = NDArray[np.float64]
 
@@ -165,6 +164,11 @@ def placed(values: Any, like: Any) -> Any:
     return array_namespace(like).asarray(values, device=device(like))
 
 
+def asarray_like(values: Any, like: Any) -> Any:
+    """Return numbers as an array of the library, in the precision and the place of another one."""
+    return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
+
+
 def first_tensor(X: Any) -> Any:
     """Return the points of the first of a list of clouds, if they are an array of another library."""
     if not isinstance(X, list | tuple) or len(X) == 0:
@@ -192,10 +196,19 @@ def beside(Y: Any, X: Any) -> Any:
 
 
 def taken(X: Any, index: Any) -> Any:
-    """Return some points of a list, a frame or an array of any library."""
-    if not is_foreign(X):
-        return _safe_indexing(X, index)
-    return array_namespace(X).take(X, placed(index, X), axis=0)
+    """Return some points, by slice or numbers, of a list, a frame or an array of any library."""
+    if hasattr(X, "iloc"):
+        return X.iloc[index]
+    if is_sparse_tensor(X):
+        numbers = np.arange(*index.indices(X.shape[0])) if isinstance(index, slice) else index
+        return X.index_select(0, placed(numbers, X))
+    if is_foreign(X):
+        if isinstance(index, slice):
+            return X[index, ...]  # the array API requires an index for every axis
+        return array_namespace(X).take(X, placed(index, X), axis=0)
+    if hasattr(X, "shape") or isinstance(index, slice):
+        return X[index]
+    return [X[i] for i in index]
 
 
 def is_watched(value: Any) -> bool:

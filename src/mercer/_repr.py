@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -53,6 +53,11 @@ def import_lines(thing: Any, code: str) -> str:
     return "\n".join(
         f"from {module} import {', '.join(sorted(names[module]))}" for module in sorted(names)
     )
+
+
+def listed(things: Sequence[Any], most: int = 5) -> str:
+    """The first of some things as they are written, and dots if there are more."""
+    return ", ".join(map(repr, things[:most])) + ", ..." * (len(things) > most)
 
 
 def _arguments(thing: Any) -> Iterator[Any]:

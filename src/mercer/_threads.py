@@ -156,8 +156,7 @@ def _controller() -> ThreadpoolController:
 @cache
 def _blas() -> list[Any]:
     """The BLAS libraries that are loaded."""
-    libraries: list[Any] = _controller().select(user_api="blas").lib_controllers
-    return libraries
+    return _controller().select(user_api="blas").lib_controllers
 
 
 class _BlasLimit:

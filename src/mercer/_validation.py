@@ -25,6 +25,7 @@ from mercer._arrays import (
     sparse_rows,
 )
 from mercer._memory import size_text
+from mercer._repr import listed
 
 #: Smaller Gram matrices are not checked: the check would take longer than the matrix.
 _SMALL = 2**27
@@ -39,6 +40,12 @@ _COMPLEX = "Complex data not supported: {} holds complex numbers; give real ones
 def is_whole(value: Any) -> bool:
     """Tell whether an option is a whole number, which True and 1.0 are not."""
     return isinstance(value, int | numbers.Integral) and not isinstance(value, bool)
+
+
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Raise unless an option is a whole number that is no smaller than the least."""
+    if not is_whole(value) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def is_number(value: Any) -> bool:
@@ -280,9 +287,8 @@ def _refuse_text_columns(X: Any, name: str) -> None:
         return
     columns = list(X.select_dtypes(exclude=["number", "bool"]).columns)
     if columns:
-        shown = ", ".join(repr(c) for c in columns[:5]) + (", ..." if len(columns) > 5 else "")
         raise ValueError(
-            f"{name} has columns that are not numbers: {shown}; drop or encode them, or "
+            f"{name} has columns that are not numbers: {listed(columns)}; drop or encode them, or "
             "give each kind of column a kernel of its own with On"
         )
 

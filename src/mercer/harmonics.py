@@ -11,7 +11,7 @@ from scipy.linalg import lstsq
 from scipy.special import roots_gegenbauer
 
 from mercer._arrays import count
-from mercer._validation import is_whole, refuse_complex
+from mercer._validation import check_whole, refuse_complex
 from mercer.engine import engine_for
 from mercer.spaces import Sphere
 from mercer.special.funk_hecke import FunkHecke, funk_hecke
@@ -151,10 +151,8 @@ def sphere_quadrature(n: int, degree: int) -> tuple[Array, Array]:
     >>> round(float(weights @ (X[:, 0] ** 2 * X[:, 3] ** 4)), 12), 3 / (4 * 6 * 8)    # exact
     (0.015625, 0.015625)
     """
-    if not (is_whole(n) and n >= 2):
-        raise ValueError(f"n must be a whole number of at least 2, got {n!r}")
-    if not (is_whole(degree) and degree >= 0):
-        raise ValueError(f"degree must be a whole number of at least 0, got {degree!r}")
+    check_whole("n", n, 2)
+    check_whole("degree", degree, 0)
     size = (degree + 1) * (degree // 2 + 1) ** (n - 2)
     if size > _MOST_POINTS:
         raise ValueError(f"degree {degree} in dimension {n} would take {size} points; take a lower one")

@@ -379,7 +379,7 @@ def test_features_where_the_spectrum_is_crowded() -> None:
 def test_bad_features() -> None:
     with pytest.raises(TypeError, match="eigenfunctions of the space are not known"):
         SpectralFeatures(Heat(Hyperbolic(n=2), t=1.0)).fit()
-    with pytest.raises(ValueError, match="n_components must be 1, 2, 3"):
+    with pytest.raises(ValueError, match="n_components must be a whole number"):
         SpectralFeatures(Heat(Graph(A), t=1.0), n_components=0).fit()
     assert SpectralFeatures(Heat(Graph(A), t=1.0)).fit_transform(NODES).shape == (34, 34)
     with pytest.raises(ValueError, match="not a node"):

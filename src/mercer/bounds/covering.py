@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._validation import is_whole
+from mercer._validation import check_whole
 from mercer.kernels import Kernel, LawKernel
 from mercer.special import zonal
 
@@ -173,7 +173,7 @@ def log_covering_rate(n: int, t: ArrayLike, epsilon: ArrayLike, volume: float | 
     >>> round(float(np.exp(sphere - orthant)))
     16
     """
-    _check_dimension(n)
+    check_whole("n, the ambient dimension,", n, 2)
     log_epsilon = _log_positive(epsilon, "epsilon")
     if np.any(log_epsilon >= 0):
         raise ValueError(f"epsilon must be below 1 for a rate, got {epsilon!r}")
@@ -274,7 +274,7 @@ def _deep_enough(
 ) -> tuple[_Levels, NDArray[np.int64]]:
     """As many levels as are needed, and the levels among them that ``locate`` finds."""
     _check_kernel(kernel)
-    _check_dimension(n)
+    check_whole("n, the ambient dimension,", n, 2)
     law = kernel.law(n)
     most = law.most_levels(n)
     count = min(law.levels or max(_LEVELS, law.least_levels), most)
@@ -309,11 +309,6 @@ def _check_kernel(kernel: Any) -> None:
         kernel.require_levels()
     except TypeError as error:
         raise TypeError(f"covering bounds: {error}") from None
-
-
-def _check_dimension(n: Any) -> None:
-    if not (is_whole(n) and n >= 2):
-        raise ValueError(f"n, the ambient dimension, must be 2, 3, 4, ..., got {n!r}")
 
 
 def _log_volume(volume: Any, n: int) -> float:

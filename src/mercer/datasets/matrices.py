@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from mercer._npz import Npz
+from mercer._repr import listed
 
 #: Most empty rows of a matrix stored by columns; they take no space in its file.
 _BLANK = 10**6
@@ -34,7 +35,7 @@ def read_npz(
     """Rows, labels and groups of an NPZ file."""
     with path.open("rb") as file:
         archive = Npz(file)
-        held = f"it has {', '.join(map(repr, archive.names[:8]))}{', ...' * (len(archive.names) > 8)}"
+        held = f"it has {listed(archive.names, 8)}"
         if target not in archive and labelled:
             raise ValueError(
                 f"{path.name} has no array {target!r} of labels; {held} (name one with --target)"

@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits
 
 from mercer._arrow import read_arrow
 from mercer._files import readable
+from mercer._repr import listed
 from mercer.datasets.matrices import read_npz, read_svmlight
 from mercer.spaces import Graph
 
@@ -241,8 +242,7 @@ def labels_of(path: Path, frame: Any, target: str | None, labelled: bool) -> np.
             f"which column of {path.name} is the target? Name it (--target); {_known(frame)}"
         )
     column = _single_values(path, frame[check_column(path, frame, target)])
-    labels: np.ndarray = _numbers_where_written(column).to_numpy()
-    return labels
+    return _numbers_where_written(column).to_numpy()
 
 
 def groups_of(path: Path, frame: Any, group: str | None, labelled: bool) -> np.ndarray | None:
@@ -251,8 +251,7 @@ def groups_of(path: Path, frame: Any, group: str | None, labelled: bool) -> np.n
         return None
     column = _single_values(path, frame[check_column(path, frame, group)])
     refuse_missing(path, column, "name the group of every row")
-    groups: np.ndarray = column.to_numpy()
-    return groups
+    return column.to_numpy()
 
 
 def _single_values(path: Path, column: Any) -> Any:
@@ -284,9 +283,8 @@ def numbers_of(path: Path, features: Any) -> np.ndarray:
     text += list(features.select_dtypes(include=["timedelta"]).columns)
     if text:
         raise ValueError(
-            f"{path.name} has columns that are not numbers: {', '.join(map(repr, text[:5]))}"
-            f"{', ...' if len(text) > 5 else ''}; remove or encode them (mercer compare: --drop COLUMN)"
-            ", or compare one of them as strings (--text COLUMN)"
+            f"{path.name} has columns that are not numbers: {listed(text)}; remove or encode them "
+            "(mercer compare: --drop COLUMN), or compare one of them as strings (--text COLUMN)"
         )
     X: np.ndarray = features.to_numpy(dtype=float)
     if not np.isfinite(X).all():
@@ -340,4 +338,4 @@ def _known(frame: Any) -> str:
     """A list of columns for messages, text columns first."""
     text = list(frame.select_dtypes(exclude="number").columns)
     names = [*text, *(c for c in frame.columns if c not in text)]
-    return f"its columns are {', '.join(map(repr, names[:8]))}{', ...' if len(names) > 8 else ''}"
+    return f"its columns are {listed(names, 8)}"

@@ -184,8 +184,7 @@ def _on_grid(coefficients: Array, points: int) -> Array:
     padded[: len(coefficients)] = coefficients / 2
     padded[0] *= 2
     padded[1::2] *= -1
-    values: Array = dct(padded, type=1)
-    return values
+    return dct(padded, type=1)
 
 
 @dataclass(frozen=True, eq=False)

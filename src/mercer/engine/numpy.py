@@ -258,7 +258,8 @@ class Tiles:
             profile.apply(tile)
         for end in self._steep_ends:
             i, j = end.places(invariants)
-            tile[i, j] = end.values_at(source.separations(rows.start + i, columns.start + j, end.sign))
+            separations = source.separations(rows.start + i, columns.start + j, end.sign)
+            tile[i, j] = end.profile.looked_up(separations)
 
     def _in_one_pass(self) -> Write | None:
         """Products and one polynomial of them at a time, if rows are short and there is one."""

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer._arrays import count, on_cpu, taken
 from mercer.features import GramTransformer
 from mercer.kernels.base import Kernel
+from mercer.kernels.tables.frames import is_frame
 from mercer.selection import KernelSearchCV, SavedModel
 from mercer.selection.kinds import kind_called
 
@@ -158,8 +159,7 @@ def _inner(model: Any, X: Any) -> tuple[Any, Any]:
         check_is_fitted(model)
         return model.best_estimator_, X
     if isinstance(model, SavedModel):
-        frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
-        return model.model, kind_called(model.kind).from_frame(X, model) if frame else X
+        return model.model, kind_called(model.kind).from_frame(X, model) if is_frame(X) else X
     return model, X
 
 

@@ -13,7 +13,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._arrays import count
-from mercer._validation import is_whole
+from mercer._validation import check_whole
 from mercer.explain.expansion import expansion_of
 from mercer.kernels.base import Kernel
 from mercer.kernels.tables import frames
@@ -76,8 +76,7 @@ def importance(
     1      ash       0.063           0.008
     """
     check_is_fitted(model)
-    if not is_whole(n_repeats) or n_repeats < 1:
-        raise ValueError(f"n_repeats must be a whole number of at least 1, got {n_repeats!r}")
+    check_whole("n_repeats", n_repeats, 1)
     if not (hasattr(X, "shape") and len(X.shape) == 2):
         raise ValueError("importance needs rows with columns: a data frame, an array or a sparse matrix")
     if count(X) != len(y):

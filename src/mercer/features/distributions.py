@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer._validation import is_number, refuse_complex, refuse_rows
 from mercer.spaces import Simplex
+from mercer.spaces.realisations.tables import is_missing
 from mercer.spaces.simplex import Counts
 
 __all__ = ["GroupNormals", "MeasuredNormals", "Multinomials", "split_groups"]
@@ -60,7 +61,7 @@ def split_groups(X: Any, groups: Any) -> tuple[list[Any], NDArray[Any]]:
            [3.]])]
     """
     groups = np.asarray(groups)
-    if groups.ndim != 1 or any(map(_missing, groups.tolist())):
+    if groups.ndim != 1 or any(map(is_missing, groups.tolist())):
         raise ValueError("groups must be one-dimensional, with a label for every row of X")
     rows = X.iloc if hasattr(X, "iloc") else np.asarray(X)
     length = len(X)
@@ -72,12 +73,6 @@ def split_groups(X: Any, groups: Any) -> tuple[list[Any], NDArray[Any]]:
     order = np.argsort(places, kind="stable")
     ends = np.cumsum(np.bincount(places, minlength=len(names)))
     return [rows[index] for index in np.split(order, ends[:-1])], names
-
-
-def _missing(label: Any) -> bool:
-    """Tell whether a label is None, NaN, NaT or pandas' NA, which are not equal to themselves."""
-    same = label == label
-    return label is None or not isinstance(same, bool | np.bool_) or not same
 
 
 class GroupNormals(TransformerMixin, BaseEstimator):

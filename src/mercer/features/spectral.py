@@ -9,7 +9,7 @@ from array_api_compat import array_namespace
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._validation import is_whole, refuse_rows
+from mercer._validation import check_whole, refuse_rows
 from mercer.features.gram import check_rows
 from mercer.kernels import Kernel
 
@@ -79,8 +79,7 @@ class SpectralFeatures(TransformerMixin, BaseEstimator):
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Compute the eigenpairs; X only determines the number of columns."""
         self.kernel_ = clone(self.kernel)
-        if not is_whole(self.n_components) or self.n_components < 1:
-            raise ValueError(f"n_components must be 1, 2, 3, ..., got {self.n_components!r}")
+        check_whole("n_components", self.n_components, 1)
         space = self.kernel_.point_space if isinstance(self.kernel_, Kernel) else None
         if space is None:
             raise TypeError(

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from mercer._arrays import count, filled, on_cpu
+from mercer._arrays import count, filled, on_cpu, taken
 from mercer._threads import run
 from mercer._validation import is_whole, refuse_complex
 from mercer.gp.eigenfunctions import EigenFeatures
@@ -30,7 +30,7 @@ from mercer.harmonics import SphericalHarmonics
 from mercer.kernels import ArcCosine, Kernel
 from mercer.rkhs import warn_if_degenerate
 from mercer.rows import ColumnCheck, RowSource, checkpoint_for, open_rows, source_for
-from mercer.rows.blocks import Block, as_floats, taken
+from mercer.rows.blocks import Block, as_floats
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.moments import Moments
 from mercer.rows.statistics import Statistics

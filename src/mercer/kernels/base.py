@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import Array, count, is_sparse_tensor, number, on_cpu, placed, sliceable
+from mercer._arrays import Array, count, number, on_cpu, placed, sliceable, taken
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_room, check_vector, check_weights, is_number
 from mercer.contributions import Contributions
@@ -414,7 +414,7 @@ def _blocks(kernel: Kernel, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any]]:
     diagonal = kernel.diag(X) if same else None
     for start in range(0, max(count(X), 1), size):  # empty points are refused by the kernel
         rows, lacking = slice(start, min(start + size, count(X))), None
-        block = kernel(_rows(X, rows), Y)
+        block = kernel(taken(X, rows), Y)
         if diagonal is not None:
             lacking = diagonal[rows] - array_namespace(block).linalg.diagonal(block[:, rows])
         yield rows, block, lacking
@@ -428,16 +428,6 @@ def _product(K: Any, v: Any) -> Any:
     xp = array_namespace(K)
     wide = xp.result_type(K, v)
     return xp.astype(K, wide, copy=False) @ xp.astype(v, wide, copy=False)
-
-
-def _rows(X: Any, part: slice) -> Any:
-    """Some points of an array, a list or a data frame."""
-    if hasattr(X, "iloc"):
-        return X.iloc[part]
-    if is_sparse_tensor(X):
-        return X.index_select(0, placed(np.arange(part.start, part.stop), X))
-    # The array API requires an index for every axis; lists and other data frames do not.
-    return X[part, ...] if hasattr(X, "ndim") else X[part]
 
 
 def _combined(sign: str, first: Any, second: Any) -> Kernel:

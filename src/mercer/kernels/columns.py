@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._arrays import asarray_like
 from mercer._validation import refuse_complex
 from mercer.kernels.base import Kernel
 
@@ -66,8 +66,7 @@ def of_elements(kernel: Kernel, name: str, X: Any) -> Any:
         return _looked_up(values.tocsr(), X.indices) if compact else np.asarray(values, float)[X.indices]
     if compact:
         values = _looked_up(values.tocsr(), np.arange(n))
-    xp = array_namespace(X)
-    return xp.asarray(np.asarray(values, dtype=float), dtype=X.dtype, device=device(X))
+    return asarray_like(np.asarray(values, dtype=float), X)
 
 
 def _looked_up(values: Any, columns: NDArray[Any]) -> NDArray[np.float64]:

@@ -10,12 +10,12 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from mercer._arrays import filled, finite_rows, is_single, number, on_cpu, squared_lengths
-from mercer._validation import check_positive, is_number, is_whole, refuse_rows
+from mercer._arrays import asarray_like, filled, finite_rows, is_single, number, on_cpu, squared_lengths
+from mercer._validation import check_positive, check_whole, is_number, refuse_rows
 from mercer.kernels import columns
 from mercer.kernels.radial import RadialKernel
 from mercer.profiles import PowerProfile, ProductProfile, Profile, compile_profile
@@ -125,12 +125,10 @@ class Polynomial(RadialKernel):
         )  # fmt: skip
         orders = (math.prod(map(math.factorial, Counter(m).values())) for m in monomials)
         roots = [math.sqrt(math.factorial(degree) / order) for order in orders]
-        xp = array_namespace(features)
-        return features * xp.asarray(roots, dtype=features.dtype, device=device(features))
+        return features * asarray_like(roots, features)
 
     def validate(self) -> None:
-        if not is_whole(self.degree) or self.degree < 1:
-            raise ValueError(f"degree of Polynomial must be 1, 2, 3, ..., got {self.degree!r}")
+        check_whole("degree of Polynomial", self.degree, 1)
         if not (is_number(self.coef0) and 0 <= number(self.coef0) < np.inf):
             raise ValueError(f"coef0 of Polynomial must not be negative, got {self.coef0!r}")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer._arrays import Array
-from mercer._validation import check_choice, is_whole
+from mercer._validation import check_choice, check_whole
 from mercer.kernels.euclidean import decay_profile
 from mercer.kernels.radial import RadialKernel
 from mercer.kernels.realised import DiffusionTime
@@ -100,10 +100,7 @@ class Parametrix(DiffusionTime, RadialKernel):
     def validate(self) -> None:
         if not isinstance(self.space, Space):
             raise TypeError(f"space must be Sphere() or Simplex(), got {self.space!r}")
-        if not is_whole(self.order) or self.order < 0:
-            raise ValueError(
-                f"order of Parametrix must be a whole number of at least 0, got {self.order!r}"
-            )
+        check_whole("order of Parametrix", self.order, 0)
         self.space.require_expansion(self.order or int(self.van_vleck))
         super().validate()
         check_choice(self, "normalized", (True, False))

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from mercer._arrays import Array
+from mercer._validation import check_whole
 
 #: Similarities of a sample of pairs under a kernel.
 Similarities = Callable[[Any], Array]
@@ -238,6 +239,5 @@ def check_similarity(similarity: Any) -> float:
 
 def check_max_rows(max_rows: Any) -> int:
     """Return the size of a sample; raise unless it is at least 2."""
-    if isinstance(max_rows, bool) or not isinstance(max_rows, int | np.integer) or max_rows < 2:
-        raise ValueError(f"max_rows must be a whole number of at least 2, got {max_rows!r}")
+    check_whole("max_rows", max_rows, 2)
     return int(max_rows)

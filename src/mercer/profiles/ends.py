@@ -27,9 +27,3 @@ class SteepEnd(NamedTuple):
         real = invariants.dtype.type
         least = 1.0 - self.reach - 8 * float(np.finfo(invariants.dtype).eps)
         return places_above(invariants, real(least), real(self.sign))
-
-    def values_at(self, separations: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of the profile."""
-        tile = separations[None, :]
-        self.profile.look_up(tile)
-        return tile[0]

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from mercer._arrays import Array, in_lines
+from mercer._arrays import Array, asarray_like, in_lines
 from mercer.profiles.chebyshev import OCTAVES, Law, Pieces, Rows, resolve
 from mercer.profiles.ends import SteepEnd
 from mercer.profiles.polynomial import Polynomial, Separation, Smooth
@@ -114,9 +114,8 @@ class WholeProfile:
     def evaluate(self, w: Any) -> Any:
         """See :class:`Profile`."""
         xp = array_namespace(w)
-        values = xp.asarray(self.values, dtype=w.dtype, device=device(w))
         places = xp.astype(xp.round(xp.reshape(w, (-1,))), xp.int64)
-        return xp.reshape(xp.take(values, places), w.shape)
+        return xp.reshape(xp.take(asarray_like(self.values, w), places), w.shape)
 
 
 @dataclass(frozen=True)
@@ -287,10 +286,10 @@ class TableProfile:
         if not low < high:
             return None
         checks, sizes = self._checks(low, high)
-        own = self._looked_up(np.array([least if self.separation == "invariant" else most]))[0]
-        values = self._looked_up(checks)
+        own = self.looked_up(np.array([least if self.separation == "invariant" else most]))[0]
+        values = self.looked_up(checks)
         return Smooth(
-            self._looked_up, self.without_exponential._looked_up if self.logarithmic else None,
+            self.looked_up, self.without_exponential.looked_up if self.logarithmic else None,
             low, high, bounded, checks, self._allowed(checks, values, sizes, dtype, local),
             self.separation, float(own), self.floor, step=2 if local else 4,
         ).polynomial(dtype)  # fmt: skip
@@ -339,13 +338,14 @@ class TableProfile:
 
     def _largest(self, w: Array) -> float:
         """Largest finite magnitude at some invariants."""
-        values = np.abs(self._looked_up(w))
+        values = np.abs(self.looked_up(w))
         return float(values[np.isfinite(values)].max(initial=0.0))
 
-    def _looked_up(self, w: Array) -> Array:
-        tile = w[None, :].copy()
+    def looked_up(self, w: Array) -> Array:
+        """Values of the table at an array of invariants, which is kept."""
+        tile = np.array(w, ndmin=2)
         self.look_up(tile)
-        return tile[0]
+        return tile.reshape(w.shape)
 
     def look_up(self, tile: NDArray[Any], out: NDArray[Any] | None = None) -> None:
         """Replace the invariants in a tile by values of the table, in place or in another array."""
@@ -382,17 +382,14 @@ class TableProfile:
         u = w if self.separation == "invariant" else 1.0 - (xp.abs(w) if self.sides == 2 else w)
         u = xp.where(u < 0.0, xp.zeros_like(u), u)
 
-        def column(values: NDArray[Any]) -> Any:
-            return xp.asarray(values, dtype=w.dtype, device=device(w))
-
         flat = xp.reshape(u, (-1,))
-        row = xp.searchsorted(column(rows.edges), flat, side="right") - 1
+        row = xp.searchsorted(asarray_like(rows.edges, w), flat, side="right") - 1
         if self.sides == 2:
             row = row + rows.count * xp.astype(xp.reshape(w, (-1,)) < 0.0, row.dtype)
-        x = flat - xp.take(column(rows.table[:, 0]), row)
+        x = flat - xp.take(asarray_like(rows.table[:, 0], w), row)
         value = xp.zeros_like(flat)
         for k in range(rows.table.shape[1] - 2, -1, -1):
-            value = value * x + xp.take(column(rows.table[:, k + 1]), row)
+            value = value * x + xp.take(asarray_like(rows.table[:, k + 1], w), row)
         if self.logarithmic:
             value = xp.exp(value)
         value = xp.where(value < self.floor, xp.full_like(value, self.floor), value)
@@ -429,10 +426,10 @@ class TableProfile:
         >>> Gaussian(length_scale=1.0).profile(3).slope(np.array([2.0])) / np.exp(-1.0)
         array([-0.5])
         """
-        rise = self.derivative._looked_up(w.ravel()).reshape(w.shape)
+        rise = self.derivative.looked_up(w)
         if not self.logarithmic:
             return rise
-        values = self._looked_up(w.ravel()).reshape(w.shape)
+        values = self.looked_up(w)
         return np.multiply(values, rise, out=np.zeros_like(values), where=values > 0)
 
     @cached_property

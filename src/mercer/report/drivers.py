@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-from sklearn.utils import _safe_indexing
 
+from mercer._arrays import taken
 from mercer.explain import Explanation, explain, importance
 from mercer.explain.importance import ShuffleRefused
 from mercer.report import points
@@ -58,7 +58,7 @@ def drivers(comparison: Comparison, nodes: tuple[str, ...] = ()) -> Drivers | No
     Nodes of a graph are shown by their names, if these are given.
     """
     rows = points.choose(comparison)[:_POINTS]
-    X, y = _safe_indexing(comparison.data.X, rows), comparison.target.y[rows]
+    X, y = taken(comparison.data.X, rows), comparison.target.y[rows]
     model = comparison.scores[0].search.best_estimator_
     if len(comparison.classes) > _CLASSES:
         return None

@@ -7,9 +7,9 @@ from importlib import metadata
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing
 
 from mercer import __version__
+from mercer._arrays import taken
 from mercer.kernels.tables.summary import in_short, of_columns
 from mercer.report import points, predictions
 from mercer.report.capacity import MOST_CLASSES, MOST_POINTS, capacities
@@ -59,7 +59,7 @@ def page(comparison: Comparison, title: str, source: Source, bounds: bool) -> di
 
 def pictures(comparison: Comparison, rows: points.Index) -> dict[str, Any]:
     """Data of all figures that the script draws."""
-    X = _safe_indexing(comparison.data.X, rows)
+    X = taken(comparison.data.X, rows)
     y = comparison.target.y[rows]
     names = points.names(comparison, rows)
     found: dict[str, Any] = {"points": {"names": names}, "metric": comparison.metric_title}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 
+from mercer._arrays import taken
 from mercer.selection import Comparison
 
 Index = NDArray[np.intp]
@@ -33,4 +33,4 @@ def choose(comparison: Comparison, size: int = MAP_POINTS) -> Index:
 def names(comparison: Comparison, rows: Index) -> list[str]:
     """Names of the points: their position in the data and, for some kinds, an excerpt."""
     places = comparison.target.known[rows].tolist()
-    return comparison.data.kind.labels(_safe_indexing(comparison.data.X, rows), places)
+    return comparison.data.kind.labels(taken(comparison.data.X, rows), places)

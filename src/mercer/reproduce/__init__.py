@@ -49,8 +49,7 @@ def find(name: str) -> Experiment:
     if name not in NAMES:
         raise ValueError(f"there is no experiment {name!r}; choose from {', '.join(NAMES)}")
     module = import_module(f"mercer.reproduce.published.{name.replace('-', '_')}")
-    found: Experiment = module.EXPERIMENT
-    return found
+    return module.EXPERIMENT
 
 
 def experiments() -> list[Experiment]:

@@ -10,11 +10,11 @@ import joblib
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
-from mercer._arrays import count, on_cpu
+from mercer._arrays import count, on_cpu, taken
 from mercer._validation import refuse_complex
 from mercer.engine import engine_for
 from mercer.rows.base import RowSource
-from mercer.rows.blocks import Block, as_floats, choice, joined, sample_size, taken
+from mercer.rows.blocks import Block, as_floats, choice, joined, sample_size
 from mercer.rows.columns import ColumnCheck
 
 #: Rows of one block, more on a device, and most numbers in it, for some maps make sparse rows dense.

@@ -115,8 +115,7 @@ class RowSource(ABC):
     def moments(self, checkpoint: Checkpoint | None = None) -> Moments:
         """Means and standard deviations of the columns, or of the first block if there is one pass."""
         if self.repeatable:
-            found: Moments = self.total(Moments.of, "columns", checkpoint or Checkpoint(), "moments")
-            return found
+            return self.total(Moments.of, "columns", checkpoint or Checkpoint(), "moments")
         first = self.first()
         assert first is not None
         return Moments.of(first)

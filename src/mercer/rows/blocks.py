@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
-from mercer._arrays import finite_rows, on_cpu, to_double
+from mercer._arrays import finite_rows, on_cpu, taken, to_double
 from mercer._validation import as_rows, refuse_complex
 from mercer.engine import engine_for
 from mercer.rows.columns import column_without_numbers
@@ -117,15 +117,6 @@ def joined(blocks: Sequence[Block], most: int | None = None) -> Block:
     y = np.concatenate([b.y[:, None] if b.y.ndim == 1 else b.y for b in blocks])
     whole = Block(stacked([b.X for b in blocks]), y, weight)
     return whole if most is None else whole.take(slice(most))
-
-
-def taken(X: Any, chosen: slice | NDArray[np.int64]) -> Any:
-    """Some points of a container of any kind."""
-    if hasattr(X, "iloc"):
-        return X.iloc[chosen]
-    if hasattr(X, "shape") or isinstance(chosen, slice):
-        return X[chosen]
-    return [X[i] for i in chosen]
 
 
 def stacked(parts: Sequence[Any]) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._arrow import check_footer, lacks_checksums, open_parquet
-from mercer._validation import is_whole
+from mercer._validation import check_whole
 from mercer.rows.base import RowSource
 from mercer.rows.blocks import Block, checked
 from mercer.rows.columns import Roles
@@ -89,8 +89,7 @@ class ParquetRows(RowSource):
     @cached_property
     def _groups(self) -> list[tuple[Path, int, int]]:
         """File, index in the file and number of rows of each row group that is not empty."""
-        if not is_whole(self.X.rows) or self.X.rows < 1:
-            raise ValueError(f"rows must be a whole number of at least 1, got {self.X.rows!r}")
+        check_whole("rows", self.X.rows, 1)
         found, bare = [], []
         for path in self.X.files():
             with open_parquet(path) as file:

@@ -8,10 +8,10 @@ from typing import Any
 
 import joblib
 
-from mercer._arrays import on_cpu
+from mercer._arrays import on_cpu, taken
 from mercer._progress import progress
 from mercer.rows.base import RowSource
-from mercer.rows.blocks import Block, checked, drawn, joined, sample_size, taken
+from mercer.rows.blocks import Block, checked, drawn, joined, sample_size
 from mercer.rows.checkpoint import Checkpoint
 from mercer.rows.columns import (
     Labels,

@@ -242,9 +242,7 @@ class SavedModel(BaseEstimator):
 
     def _points(self, X: Any) -> Any:
         """Points as the model takes them; columns of a data frame are found by name."""
-        if not (hasattr(X, "columns") and hasattr(X, "to_numpy")):
-            return X
-        return kind_called(self.kind).from_frame(X, self)
+        return kind_called(self.kind).from_frame(X, self) if is_frame(X) else X
 
 
 def save_model(

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from mercer._arrays import count
 from mercer._threads import run
-from mercer._validation import is_whole
+from mercer._validation import check_whole
 from mercer.kernels.base import Kernel
 from mercer.kernels.euclidean import Linear
 
@@ -82,9 +82,8 @@ def representatives(
             f"X has {count(X)} points, y has shape {y.shape}; give one label for each point"
         )
     check_classification_targets(y)
-    for name, value in (("per_class", per_class), ("n_init", n_init)):
-        if not is_whole(value) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+    check_whole("per_class", per_class, 1)
+    check_whole("n_init", n_init, 1)
     labels, classes = np.unique(y, return_inverse=True)
     _check_sizes(labels, np.bincount(classes), per_class)
     chosen = []

@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from mercer._arrays import Array, on_cpu
+from mercer._repr import listed
 from mercer.engine import matrix_functions
 from mercer.laws import Law
 from mercer.spaces.base import Space
@@ -348,9 +349,9 @@ class Graph(Space):
         try:
             return self._positions[label]
         except (KeyError, TypeError):
-            shown = ", ".join(repr(node) for node in self.nodes[:5]) + (", ..." * (self.size > 5))
             raise ValueError(
-                f"row {row} of {name} is {label!r}, which is not a node of the graph; nodes are {shown}"
+                f"row {row} of {name} is {label!r}, which is not a node of the graph; nodes are "
+                f"{listed(self.nodes)}"
             ) from None
 
     def _identity(self) -> tuple[Any, ...]:

@@ -151,7 +151,7 @@ class Hyperbolic(HyperbolicSpace):
 
     def _check_rows(self, X: Any, name: str) -> None:
         if self.coordinates == "halfspace":
-            check_scales(X[:, -1], name, "sigma, the last column,")
+            check_scales(X[:, -1:], name, "sigma, the last column,")
         elif self.coordinates == "ball":
             with np.errstate(over="ignore"):
                 outside = ~(squared_lengths(X) < 1.0)
@@ -240,8 +240,7 @@ class HyperbolicRealisation(Radial):
 
     def log_slope(self, w: np.ndarray) -> np.ndarray:
         """Derivative of the logarithm by the invariant."""
-        found: np.ndarray = self.log_profile().slope(w)  # type: ignore[attr-defined]
-        return found
+        return self.log_profile().slope(w)  # type: ignore[attr-defined]
 
     def log_table(self) -> Profile:
         """The same, which is a table."""
@@ -272,15 +271,12 @@ def _slope_profile(law: Law, d: int, normalized: bool, chain: float) -> TablePro
 
 
 def check_scales(sigma: Any, name: str, what: str) -> None:
-    """Refuse rows whose scale is not positive, or so extreme that ratios overflow."""
+    """Refuse rows with a scale that is not positive, or so extreme that ratios overflow."""
     xp = array_namespace(sigma)
     sigma = xp.astype(sigma, xp.float64)
-    refuse_rows(~(sigma > 0.0), name, f"has no positive scale: {what} must be above zero")
-    refuse_rows(
-        (sigma < 1e-100) | (sigma > 1e100),
-        name,
-        f"has an extreme scale; {what} must be in 1e-100..1e100",
-    )
+    empty, extreme = ~(sigma > 0.0), (sigma < 1e-100) | (sigma > 1e100)
+    refuse_rows(xp.any(empty, axis=1), name, f"has no positive scale: {what} must be above zero")
+    refuse_rows(xp.any(extreme, axis=1), name, f"has an extreme scale; {what} must be in 1e-100..1e100")
 
 
 def _refuse_far(first: Any, other: Any, name: str) -> None:

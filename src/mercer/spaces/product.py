@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._repr import listed
 from mercer._validation import is_number
 from mercer.engine import Engine
 from mercer.laws import Diffusion, Law
@@ -19,9 +20,6 @@ from mercer.spaces.realisations.base import Realisation
 from mercer.spaces.realisations.eigenfunctions import USUAL, Eigenfunctions, LogWeights
 from mercer.spaces.realisations.eigenmaps import ProductFunctions
 from mercer.spaces.realisations.products import ProductPoints, ProductRealisation
-
-#: Most columns of no factor that a message names.
-_NAMED = 5
 
 
 class ProductSpace(Space):
@@ -129,10 +127,9 @@ class ProductSpace(Space):
         taken = {place % width for where in places for place in where}
         if self.remainder == "error" and len(taken) < width:
             left = [names[i] if names else i for i in range(width) if i not in taken]
-            shown = ", ".join(map(repr, left[:_NAMED])) + ", ..." * (len(left) > _NAMED)
             raise ValueError(
-                f"{name} has columns that no factor takes: {shown}; name them in columns, drop them, or "
-                "use ProductSpace(..., remainder='drop')"
+                f"{name} has columns that no factor takes: {listed(left)}; name them in columns, drop "
+                "them, or use ProductSpace(..., remainder='drop')"
             )
         return places
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
-from mercer._arrays import Array
+from mercer._arrays import Array, asarray_like
 from mercer._validation import refuse_rows
 from mercer.laws import Law
 from mercer.spaces.base import RowSpace
@@ -104,7 +104,7 @@ class Torus(RowSpace):
     def _periods(self, X: Any) -> Any:
         """Periods of the columns, in an array like X."""
         found = np.broadcast_to(np.asarray(self.period, dtype=float), (int(X.shape[1]),)).copy()
-        return array_namespace(X).asarray(found, dtype=X.dtype, device=device(X))
+        return asarray_like(found, X)
 
     def _check_rows(self, X: Any, name: str) -> None:
         xp = array_namespace(X)

@@ -142,12 +142,6 @@ def _tables(nu: float) -> tuple[Function, Function]:
             lambda z: function(z)[None, :],
             "invariant", top=_ABOVE, least=1.0, octaves=_ABOVE + finer,
         )  # fmt: skip
-
-        def values(z: Array) -> Array:
-            tile = np.minimum(z, 2.0**_ABOVE)[None, :]
-            table.look_up(tile)
-            return tile[0]
-
-        return values
+        return lambda z: table.looked_up(np.minimum(z, 2.0**_ABOVE))
 
     return tabulated(ladder.log), tabulated(partial(ladder.ratio, BesselGenerator(nu + 1, 1.0)))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from mercer._arrays import Array
-from mercer._validation import is_whole
+from mercer._validation import check_whole
 from mercer.special import zonal
 
 #: A function of angles in [0, pi], an array of any length.
@@ -120,9 +120,8 @@ def funk_hecke(shape: Shape, n: int, levels: int) -> FunkHecke:
     >>> bool((found.errors < 1e-14).all())
     True
     """
-    for value, name, least in ((n, "n", 2), (levels, "levels", 1)):
-        if not (is_whole(value) and value >= least):
-            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    check_whole("n", n, 2)
+    check_whole("levels", levels, 1)
     nodes = _Panels(shape, n, levels).nodes()
     whole = nodes.measure.sum() * 2
     even, odd = nodes.measure * nodes.values / whole

@@ -10,13 +10,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
-from mercer._arrays import Array
+from mercer._arrays import Array, asarray_like
 from mercer._repr import constructor_call
-from mercer._validation import is_whole
+from mercer._validation import check_whole, is_whole
 
 #: Asking for more functions than this is taken for a mistake.
 _MOST = 10**6
@@ -30,10 +30,8 @@ def multiplicity(n: int, level: int) -> int:
     >>> [multiplicity(3, level) for level in range(4)]
     [1, 3, 5, 7]
     """
-    if not (_whole(n, 2) and _whole(level, 0)):
-        raise ValueError(
-            f"n must be a whole number from 2 and level one from 0, got {n!r} and {level!r}"
-        )
+    check_whole("n", n, 2)
+    check_whole("level", level, 0)
     if level == 0:
         return 1
     return math.comb(level + n - 2, n - 2) + math.comb(level + n - 3, n - 2)
@@ -49,17 +47,14 @@ class HarmonicBasis:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        if not _whole(self.n, 2):
-            raise ValueError(f"n must be a whole number of at least 2, got {self.n!r}")
-        if self.max_features is not None and not _whole(self.max_features, 1):
-            raise ValueError(
-                f"max_features must be a whole number of at least 1, got {self.max_features!r}"
-            )
+        check_whole("n", self.n, 2)
+        if self.max_features is not None:
+            check_whole("max_features", self.max_features, 1)
         if self.levels is None and self.max_features is None:
             raise ValueError("give levels, max_features or both")
         if self.levels is not None:
             levels: Any = self.levels
-            levels = int(levels) if _whole(levels, 1) else _level_numbers(levels)
+            levels = int(levels) if is_whole(levels) and levels >= 1 else _level_numbers(levels)
             object.__setattr__(self, "levels", levels)
         if self.max_features is None and self.n_features > _MOST:
             raise ValueError(
@@ -113,11 +108,8 @@ class HarmonicBasis:
         xp = array_namespace(points)
         parts = self._full.evaluate(points, self.level_numbers) if self._full.levels else []
         if self._zonal is not None:
-            directions, mix = (
-                xp.asarray(a, dtype=points.dtype, device=device(points))
-                for a in (self._zonal.directions, self._zonal.mix)
-            )
-            parts.append(self._zonal.polynomial(points @ directions.T) @ mix.T)
+            cosines = points @ asarray_like(self._zonal.directions.T, points)
+            parts.append(self._zonal.polynomial(cosines) @ asarray_like(self._zonal.mix.T, points))
         return xp.concat(parts, axis=1)
 
     def write(self, points: Array, out: NDArray[Any]) -> None:
@@ -278,10 +270,6 @@ class _Zonal:
         return here
 
 
-def _whole(value: Any, least: int) -> bool:
-    return is_whole(value) and bool(value >= least)
-
-
 def _level_numbers(levels: Any) -> tuple[int, ...]:
     """Check a list of levels."""
     try:
@@ -289,7 +277,7 @@ def _level_numbers(levels: Any) -> tuple[int, ...]:
     except TypeError:
         numbers = ()
     rising = all(a < b for a, b in pairwise(numbers))
-    if not numbers or not rising or not all(_whole(level, 0) for level in numbers):
+    if not numbers or not rising or not all(is_whole(level) and level >= 0 for level in numbers):
         raise ValueError(
             "levels must be a number of levels from 1, or rising level numbers such as (0, 1, 2, 4), "
             f"got {levels!r}"

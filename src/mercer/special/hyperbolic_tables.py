@@ -93,11 +93,11 @@ class HyperbolicTables:
 
     def _log(self, u: Array) -> Array:
         """``log K`` less its value at zero, at separations."""
-        return _values(self._log_table, 2 * np.arcsinh(np.sqrt(u / 2)))
+        return self._log_table.looked_up(2 * np.arcsinh(np.sqrt(u / 2)))
 
     def _ratio(self, u: Array) -> Array:
         """``D[slope] / D[generator]`` at separations."""
-        return _values(self._ratio_table, 2 * np.arcsinh(np.sqrt(u / 2)))
+        return self._ratio_table.looked_up(2 * np.arcsinh(np.sqrt(u / 2)))
 
     @cached_property
     def _log_table(self) -> TableProfile:
@@ -110,12 +110,11 @@ class HyperbolicTables:
     def _ratio_table(self) -> TableProfile:
         if self._odd:
             return self._odd_ratio_table
-        ratio = partial(_values, self._odd_ratio_table)
-        return self._tabulate(partial(self._half_step.mean, ratio))
+        return self._tabulate(partial(self._half_step.mean, self._odd_ratio_table.looked_up))
 
     @cached_property
     def _half_step(self) -> HalfStep:
-        log = partial(_values, self._odd_log_table)
+        log = self._odd_log_table.looked_up
         return HalfStep(log, self._ladder.power_at_zero, self._line.octaves)
 
     @cached_property
@@ -134,9 +133,3 @@ class HyperbolicTables:
         return compile_profile(
             lambda rho: law(rho)[None, :], "invariant", top=top, least=1.0, octaves=octaves
         )
-
-
-def _values(table: TableProfile, rho: Array) -> Array:
-    values = np.array(rho, ndmin=2)
-    table.look_up(values)
-    return values.reshape(rho.shape)

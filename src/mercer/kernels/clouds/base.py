@@ -191,6 +191,10 @@ class CloudKernel(StructuredKernel):
         assert others is not None
         return np.asarray(points.points @ others.sums(others.points).T)
 
+    def own_products(self, P: Clouds) -> Array:
+        """Inner products of points with the mean embeddings of their own clouds."""
+        return self.inner_products(P, P)[np.arange(len(P.owners)), P.owners]
+
     def squared_norms(self, P: Clouds) -> Any:
         """Squared lengths of mean embeddings."""
         featured = self._featured(P, None)
@@ -201,8 +205,7 @@ class CloudKernel(StructuredKernel):
     def of_points(self, P: Clouds, sums: Array, exact: bool) -> tuple[Contributions, ...]:
         """Contributions of the points of each cloud, by their places in it."""
         values = np.zeros((len(P), int(P.sizes.max())))
-        owners = np.repeat(np.arange(len(P)), P.sizes)
-        values[owners, np.arange(len(owners)) - P.starts[owners]] = sums
+        values[P.owners, np.arange(len(sums)) - P.starts[P.owners]] = sums
         return (Contributions("point", list(range(values.shape[1])), values, exact),)
 
     def centred(self, P: Clouds, Q: Clouds | None) -> tuple[Clouds, Clouds | None] | None:

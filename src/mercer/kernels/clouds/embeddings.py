@@ -256,11 +256,9 @@ class TraceKernel(CloudKernel):
         of_own = slopes.sum(axis=1) / 2
         if self.normalized:
             of_own -= weights.sum(axis=1) * self._variance_slope(self._traces(P)) / 2
-        owners = np.repeat(np.arange(len(P)), P.sizes)
-        with_own = self.inner_products(P, P)[np.arange(len(owners)), owners]
-        own = P.weights * (self._squares(P) - with_own)
+        own = P.weights * (self._squares(P) - self.own_products(P))
         return self.of_points(
-            P, of_own[owners] * own + distance_parts(self, P, Q, slopes / 4), exact=False
+            P, of_own[P.owners] * own + distance_parts(self, P, Q, slopes / 4), exact=False
         )
 
     def _variance_slope(self, variances: Array) -> Array:
@@ -330,12 +328,10 @@ def distance_parts(kernel: CloudKernel, P: Clouds, Q: Clouds, weights: Array) ->
 
     ``|m_x - m_y|^2 = sum_i a_i <x_i - m_y, m_x - m_y>`` for points x_i of x with weights a_i.
     """
-    owners = np.repeat(np.arange(len(P)), P.sizes)
-    with_own = kernel.inner_products(P, P)[np.arange(len(owners)), owners]
     with_others = kernel.inner_products(P, Q)
     between = kernel.squared_norms(Q) - P.sums(with_others)
-    parts = with_own[:, None] - with_others + between[owners]
-    return P.weights * np.einsum("iy,iy->i", weights[owners], parts)
+    parts = kernel.own_products(P)[:, None] - with_others + between[P.owners]
+    return P.weights * np.einsum("iy,iy->i", weights[P.owners], parts)
 
 
 def squared_distances(kernel: CloudKernel, P: Clouds, Q: Clouds | None, variance: float) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._arrays import Array, number, with_diagonal
-from mercer._validation import is_whole
+from mercer._validation import check_whole
 from mercer.engine.clouds import Clouds, Index, inner_products, matrix
 from mercer.engine.mixtures import eigenvalues, mixtures_of
 from mercer.kernels.base import Kernel
@@ -196,8 +196,7 @@ class MixtureMoment(CloudKernel):
         self.validate()
         if not 0 < tolerance < np.inf:
             raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
-        if not is_whole(max_terms) or max_terms < 1:
-            raise ValueError(f"max_terms must be 1, 2, 3, ..., got {max_terms!r}")
+        check_whole("max_terms", max_terms, 1)
         if method not in ("eigenvalues", "traces"):
             raise ValueError(f"method must be 'eigenvalues' or 'traces', got {method!r}")
         P, Q = self._in_main_memory(X, Y)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer._validation import is_whole
+from mercer._validation import check_whole, is_whole
 from mercer.engine.posteriors import Array, Sampler, latin_hypercube
 from mercer.kernels.structured import StructuredKernel
 
@@ -41,11 +41,7 @@ class PosteriorKernel(StructuredKernel):
 
     def _check_samples(self) -> None:
         owner = type(self).__name__
-        if not is_whole(self.n_samples) or self.n_samples < 2 * _SETS:
-            raise ValueError(
-                f"n_samples of {owner} must be a whole number of at least {2 * _SETS}, "
-                f"got {self.n_samples!r}"
-            )
+        check_whole(f"n_samples of {owner}", self.n_samples, 2 * _SETS)
         if not is_whole(self.random_state) or self.random_state < 0:
             raise ValueError(
                 f"random_state of {owner} must be a non-negative whole number, so that samples "

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
-from sklearn.utils import _safe_indexing
 
-from mercer._arrays import Array, count, on_cpu
+from mercer._arrays import Array, count, on_cpu, taken
 from mercer.contributions import Contributions
 from mercer.kernels.base import Kernel, nested_params
 from mercer.kernels.structured import StructuredKernel
@@ -150,7 +149,7 @@ class Attributed(StructuredKernel):
     def _of(self, nodes: Nodes) -> Any:
         """Attributes of nodes."""
         held = self.attributes
-        return _safe_indexing(held.tocsr() if sparse.issparse(held) else held, nodes)
+        return taken(held.tocsr() if sparse.issparse(held) else held, nodes)
 
     def _with(self, base: Any) -> Attributed:
         other = copy.copy(self)

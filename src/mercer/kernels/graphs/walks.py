@@ -12,13 +12,13 @@ from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
 from mercer._arrays import Array, number, on_cpu, placed
-from mercer._validation import is_whole
+from mercer._validation import check_whole
 from mercer.engine.matrix_functions import WalkSeries, half_powers
 from mercer.kernels.graphs.base import NodeKernel
 from mercer.laws import Law
 from mercer.spaces import Graph, Space
-from mercer.spaces.realisations.base import Slope
-from mercer.spaces.realisations.graphs import LOG_MAX, NodeFunction, Nodes, Series
+from mercer.spaces.realisations.base import LOG_MAX, Slope
+from mercer.spaces.realisations.graphs import NodeFunction, Nodes, Series
 
 #: A negative eigenvalue smaller than this fraction of the spectrum's width counts as zero.
 _ROUNDING = 1e-12
@@ -184,8 +184,7 @@ class Power(NodeKernel):
 
     def validate(self) -> None:
         super().validate()
-        if not is_whole(self.exponent) or self.exponent < 1:
-            raise ValueError(f"exponent of Power must be 1, 2, 3, ..., got {self.exponent!r}")
+        check_whole("exponent of Power", self.exponent, 1)
         if self.exponent % 2:
             least = self.operator.bottom
             if least < -_ROUNDING * (self.operator.high - self.operator.low):

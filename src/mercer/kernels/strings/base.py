@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer._arrays import Array, number
 from mercer._threads import run
-from mercer._validation import is_whole
+from mercer._validation import check_whole
 from mercer.kernels.structured import StructuredKernel
 from mercer.spaces.sequences import Sequences, encode
 
@@ -195,8 +195,7 @@ class WeightedDegree(StringKernel):
 
     def validate(self) -> None:
         super().validate()
-        if not is_whole(self.degree) or self.degree < 1:
-            raise ValueError(f"degree of WeightedDegree must be 1, 2, 3, ..., got {self.degree!r}")
+        check_whole("degree of WeightedDegree", self.degree, 1)
 
     def _check(self, X: Any, Y: Any) -> tuple[Any, Any]:
         P, Q = super()._check(X, Y)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer._arrays import Array, number
 from mercer._threads import run
-from mercer._validation import is_whole
+from mercer._validation import check_whole
 from mercer.contributions import Contributions
 from mercer.kernels.strings.base import StringKernel, check_finite, mirror
 from mercer.spaces.sequences import Sequences
@@ -62,8 +62,7 @@ class GappySubsequence(StringKernel):
 
     def validate(self) -> None:
         super().validate()
-        if not is_whole(self.length) or self.length < 1:
-            raise ValueError(f"length of GappySubsequence must be 1, 2, 3, ..., got {self.length!r}")
+        check_whole("length of GappySubsequence", self.length, 1)
         if number(self.decay) > 1:
             raise ValueError(f"decay of GappySubsequence must be at most 1, got {self.decay!r}")
         if self._factor() < np.finfo(float).tiny:

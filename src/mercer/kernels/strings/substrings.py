@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._arrays import Array, squared_lengths
-from mercer._validation import check_choice, is_whole
+from mercer._validation import check_choice, check_whole, is_whole
 from mercer.contributions import Contributions
 from mercer.engine import GramOptions
 from mercer.engine.numpy import Tiles
@@ -152,14 +152,6 @@ def _diagonal(P: Sequences, parts: Sequence[Window], dtype: Any, frequencies: bo
     return total.astype(np.float64, copy=False)
 
 
-def _text(P: Sequences, place: int, length: int) -> Any:
-    """The substring at a place: str, bytes, or a tuple of tokens."""
-    symbols = [P.symbols[code] for code in P.codes[place : place + length]]
-    if P.kind == "tokens":
-        return tuple(symbols)
-    return "".join(symbols) if P.kind == "str" else bytes(symbols)
-
-
 @dataclass(eq=False, repr=False)
 class Spectrum(StringKernel):
     r"""The spectrum kernel: common substrings of a fixed length.
@@ -230,7 +222,7 @@ class Spectrum(StringKernel):
             places, begins = window_places(both, part.length)
             own = slice(0, begins[len(P)])
             columns, first = np.unique(number_windows(both, places, part)[0][own], return_index=True)
-            names += [_text(both, place, part.length) for place in places[first]]
+            names += both.substrings(places[first], part.length)
             left, right = counts[: len(P)][:, columns].toarray(), counts[len(P) :][:, columns]
             values.append(left * (weights @ right))
         return (Contributions("substring", names, np.hstack(values), exact=True),)
@@ -300,8 +292,7 @@ class Mismatch(StringKernel):
 
     def validate(self) -> None:
         super().validate()
-        if not is_whole(self.length) or self.length < 1:
-            raise ValueError(f"length of Mismatch must be 1, 2, 3, ..., got {self.length!r}")
+        check_whole("length of Mismatch", self.length, 1)
         if not is_whole(self.mismatches) or not 0 <= self.mismatches < self.length:
             raise ValueError(
                 f"mismatches of Mismatch must be 0, 1, ... and less than length={self.length}, "

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._repr import listed
 from mercer._validation import is_whole
 from mercer.spaces.realisations.tables import as_numbers, as_table, is_missing, take_columns
 
@@ -132,8 +133,7 @@ def _finder(X: Any, name: str) -> Callable[[str], int]:
         names = list(X.columns)
         if column in names:
             raise ValueError(f"{name} has several columns {column!r}; give them different names")
-        shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
-        raise ValueError(f"{name} has no column {column!r}; its columns are {shown}")
+        raise ValueError(f"{name} has no column {column!r}; its columns are {listed(names, 8)}")
 
     return named
 

@@ -80,8 +80,7 @@ def shares_of(kernel: Any) -> list[float] | None:
         return None
     # Parts that have learnt their factors have total variance 1, so that weights are shares.
     weights = np.asarray(kernel.learnt_weights, dtype=float)
-    shares: list[float] = (weights / weights.sum()).tolist()
-    return shares
+    return (weights / weights.sum()).tolist()
 
 
 def _columns(columns: Any) -> str:

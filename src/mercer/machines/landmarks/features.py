@@ -13,13 +13,13 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg import solve_triangular
 
-from mercer._arrays import count, filled, on_cpu, placed, to_double
+from mercer._arrays import count, filled, on_cpu, placed, taken, to_double
 from mercer.engine import engine_for
 from mercer.kernels.base import Kernel
 from mercer.machines.pivots import pivoted_cholesky
 from mercer.machines.points import Points, is_exhausted
 from mercer.machines.program import Array, Index
-from mercer.rows.blocks import Block, taken
+from mercer.rows.blocks import Block
 from mercer.rows.statistics import Statistics, statistics_of, weights_of
 from mercer.rows.sums import ProductSums, RowSums
 

@@ -10,12 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from mercer._arrays import filled, on_cpu, placed
+from mercer._arrays import filled, on_cpu, placed, taken
 from mercer.machines.certificate import DualObjective
 from mercer.machines.landmarks.features import LandmarkFeatures
 from mercer.machines.program import Array
 from mercer.rows import Block
-from mercer.rows.blocks import taken
 from mercer.rows.statistics import weights_of
 
 #: Rows with a smaller curvature times width are far from the bend of the loss and ignored in the

@@ -109,8 +109,7 @@ def errors(kernel: Kernel, X: list[Array], y: Any, context: Context, progress: A
         kernel, param_grid={"C": [c / size for c in STRENGTHS]}, cv=inner, cache=context.cache,
         progress=progress,
     )  # fmt: skip
-    rates: Array = 100 * (1 - search.nested_scores(X, y, outer_cv=folds(context)).scores)
-    return rates
+    return 100 * (1 - search.nested_scores(X, y, outer_cv=folds(context)).scores)
 
 
 def errors_by_c(kernel: Kernel, X: list[Array], y: Any, context: Context, progress: Any) -> Array:
@@ -119,8 +118,7 @@ def errors_by_c(kernel: Kernel, X: list[Array], y: Any, context: Context, progre
         kernel, param_grid={"C": C_VALUES}, cv=folds(context), refit=False, cache=context.cache,
         progress=progress,
     )  # fmt: skip
-    rates: Array = 100 * (1 - search.fit(X, y).cv_results_["mean_test_score"])
-    return rates
+    return 100 * (1 - search.fit(X, y).cv_results_["mean_test_score"])
 
 
 def run(context: Context) -> Result:

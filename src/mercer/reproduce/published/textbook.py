@@ -56,8 +56,7 @@ PRINTED = 0.005
 
 def letters() -> Array:
     """Fractions of A, C, G and T in the sequence, by the spectrum kernel of length 1."""
-    shares: Array = Spectrum(length=1)([SEQUENCE], list("ACGT"))[0] / len(SEQUENCE)
-    return shares
+    return Spectrum(length=1)([SEQUENCE], list("ACGT"))[0] / len(SEQUENCE)
 
 
 def quadratic(x: Array) -> Array:

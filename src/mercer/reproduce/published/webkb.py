@@ -165,8 +165,7 @@ def linear_by_c(
         Linear(), param_grid={"C": C_VALUES}, cv=outer_folds(context, run), refit=False,
         cache=context.cache, progress=progress,
     )  # fmt: skip
-    means: NDArray[np.float64] = 100 * search.fit(X, y).cv_results_["mean_test_score"]
-    return means
+    return 100 * search.fit(X, y).cv_results_["mean_test_score"]
 
 
 def _others(

@@ -9,10 +9,9 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from mercer._arrays import Array
+from mercer._arrays import Array, asarray_like
 from mercer.engine import engine_for
 from mercer.laws import Law
 from mercer.spaces.base import Embedding
@@ -207,14 +206,12 @@ class EigenMap(FeatureMap):
     @property
     def eigenvalues(self) -> Array:  # type: ignore[override]
         """Eigenvalue of the Laplacian of each feature."""
-        found: Array = self.basis.eigenvalues
-        return found
+        return self.basis.eigenvalues
 
     def __call__(self, P: Any) -> Any:
         """See :class:`FeatureMap`; differentiable where the eigenfunctions are."""
         values = self.basis.values(P)
-        xp = array_namespace(values)
-        return values * xp.asarray(self.roots, dtype=values.dtype, device=device(values))
+        return values * asarray_like(self.roots, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,5 +258,4 @@ class HarmonicMap(FeatureMap):
         scale = self.embedding.row_scale(P)
         if scale is not None:
             values = values * scale[:, None]
-        xp = array_namespace(values)
-        return values * xp.asarray(self.roots, dtype=values.dtype, device=device(values))
+        return values * asarray_like(self.roots, values)

@@ -235,8 +235,7 @@ class Eigenvectors(Eigenfunctions):
 
     def check(self, X: Any, name: str = "X") -> NDArray[np.intp]:
         """Positions of nodes; see :class:`Eigenfunctions`."""
-        found: NDArray[np.intp] = self.graph.check(X, name)
-        return found
+        return self.graph.check(X, name)
 
     def points(self, checked: NDArray[np.intp]) -> list[Any]:
         """Labels of nodes, or indices; see :class:`Eigenfunctions`."""

@@ -18,6 +18,7 @@ from mercer.engine import matrix_functions
 from mercer.laws import Law
 from mercer.spaces.realisations import sampling
 from mercer.spaces.realisations.base import (
+    LOG_MAX,
     Moving,
     Realisation,
     Similarities,
@@ -37,8 +38,6 @@ Series = matrix_functions.Expansion | matrix_functions.WalkSeries
 
 #: Eigenvalues are right to so many roundings, and the kernel must not change by more over that.
 _ROUNDING_STEPS, _LARGEST_CHANGE, _LARGEST_CHANGE_OF_SERIES = 8, 1e-8, 1e-6
-#: exp() of more than this overflows.
-LOG_MAX = math.log(np.finfo(float).max)
 #: Nodes of a graph that is not decomposed from which a range is learnt.
 _LARGE_GRAPH_SAMPLE = 128
 

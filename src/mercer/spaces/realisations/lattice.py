@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from mercer._arrays import Array
+from mercer._arrays import Array, asarray_like
 from mercer.engine.equal import row_keys
 from mercer.laws import Law
 from mercer.spaces.realisations import sampling
@@ -144,7 +144,7 @@ class TorusFunctions(HomogeneousFunctions):
         """``sqrt(2) cos(k.x)`` and ``sqrt(2) sin(k.x)`` at each k, and 1 at k = 0, times a constant."""
         require_columns(int(checked.shape[1]), self.lattice.shape[1])
         xp = array_namespace(checked)
-        phase = checked @ xp.asarray(self.lattice.T, dtype=checked.dtype, device=device(checked))
+        phase = checked @ asarray_like(self.lattice.T, checked)
         zero = int((self.lattice == 0).all(axis=1).sum())  # k = 0 comes first
         waves = [math.sqrt(2) * wave(phase[:, zero:]) for wave in (xp.cos, xp.sin)]
         values = xp.concat([xp.ones_like(phase[:, :zero]), *waves], axis=1)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
-from mercer._arrays import Array, number
+from mercer._arrays import Array, asarray_like, number
 from mercer.laws import Times, heavy_terms
 from mercer.spaces.realisations.base import Moving
 
@@ -51,9 +51,7 @@ class TimeMixture:
     def moving_shares(self, P: Any, moving: Sequence[Moving], normalized: bool) -> Any:
         """Shares as an array like P, which depends on hyperparameters that are tensors."""
         xp = array_namespace(P)
-        shares, slopes = (
-            xp.asarray(part, dtype=P.dtype, device=device(P)) for part in (self.shares, self._slopes)
-        )
+        shares, slopes = asarray_like(self.shares, P), asarray_like(self._slopes, P)
         if not moving:
             return shares
         # Times are held, and the rate of the Gamma distribution moves.
