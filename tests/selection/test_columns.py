@@ -19,6 +19,7 @@ from mercer.cli import app
 from mercer.kernels import Gaussian, Heat, MultipleKernel, On
 from mercer.machines import SVC
 from mercer.selection import KernelSearchCV, SavedModel, compare, load_model
+from mercer.selection.kinds import candidates
 from mercer.selection.kinds.columns import recognised
 from mercer.selection.kinds.mixed import typed
 from mercer.selection.target import sample_rows
@@ -98,6 +99,21 @@ def test_frequent_species_are_counts_like_the_others() -> None:
     assert kinds.pop("sample") == "identifier"
     assert kinds.pop("age") == "number"
     assert set(kinds.values()) == {"counts"}
+
+
+def test_columns_whose_values_repeat_only_outside_a_training_part() -> None:
+    """What a column holds is decided once, on all rows: none of these is an identifier."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.poisson(0.3, size=(60, 40))).add_prefix("species")
+    table["species20"] = np.arange(60) + 900
+    table["age"] = np.r_[20:60, 20:40]
+    table["town"] = [f"town {row % 40}" for row in range(60)]
+    found = candidates(table)
+    assert [c.kind for c in found.used] == ["counts"] * 40 + ["number", "category"]
+    for members in (found.families[f"{kind} alone"] for kind in ("numbers", "labels", "counts")):
+        for template in members:
+            K = template.kernel.learnt_from(found.X[:30])(found.X[:30])
+            assert np.isfinite(K).all()
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class On(Kernel):
 
     Dates are refused unless ``dates`` says what they mean.  Missing values are refused by column and
     row, unless ``prepare`` fills them in.  Identifiers, whole numbers or labels that are different in
-    every row, are refused as numbers and labels.
+    every row, are refused as numbers and labels, unless ``prepare`` is None or a transformer.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ class On(Kernel):
         block = Block.of(self.columns, X, "X")
         if count(block.rows) == 0:
             raise ValueError("X holds no rows; at least one is needed")
-        if not isinstance(self.prepare, FrozenEstimator):
+        if self.prepare == "auto":  # else the columns were looked at
             self._refuse_identifiers(block)
         learnt = copy.copy(self)
         learnt.columns = block.keys[0] if block.single else block.keys
@@ -350,7 +350,7 @@ class On(Kernel):
     def _refuse_identifiers(self, block: Block) -> None:
         """Refuse identifiers as numbers and labels; texts, nodes and strings may all differ."""
         space = self.kernel.point_space
-        if self._transforms or (space is None and not self.kernel.requires_vector_input):
+        if space is None and not self.kernel.requires_vector_input:
             return
         if space is None or space.adjacency is None:
             text = self.kernel.requires_vector_input  # words of a text are counted

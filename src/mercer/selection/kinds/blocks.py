@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mercer.kernels import Gaussian, Heat, Kernel, Linear, On, Spectrum, WeightedDegree
+from mercer.kernels.tables.frames import Block
 from mercer.selection.kinds.columns import Column
 from mercer.selection.scales import Template
 from mercer.spaces import Categories, Simplex, Sphere, Torus
@@ -103,11 +104,14 @@ class ColumnMedians(TransformerMixin, BaseEstimator):
         return filled
 
 
+# Kernels are told how to prepare each kind: what whole columns hold is known, and in a training part a
+# column may look like an identifier that repeats itself elsewhere.
 def _numbers(frame: Any, own: list[Column]) -> list[Variant]:
     names = names_of(own)
     # A model refuses missing numbers in columns that had none.
     missing = [place for place, column in enumerate(own) if column.missing]
-    prepare = make_pipeline(ColumnMedians(missing), StandardScaler()) if missing else "auto"
+    scale = StandardScaler(with_mean=not Block.of(names, frame, "X").is_sparse)
+    prepare = make_pipeline(ColumnMedians(missing), scale) if missing else scale
     return [
         Variant("Gaussian", (On(names, Gaussian(), prepare),), _SIMILARITIES, plain=True),
         Variant("linear", (On(names, Linear(), prepare),), plain=True),
@@ -117,13 +121,13 @@ def _numbers(frame: Any, own: list[Column]) -> list[Variant]:
 def _counts(frame: Any, own: list[Column]) -> list[Variant]:
     names = names_of(own)
     return [
-        Variant("heat of counts", (On(names, Heat(Simplex(empty="uniform"))),), _SIMILARITIES),
+        Variant("heat of counts", (On(names, Heat(Simplex(empty="uniform")), None),), _SIMILARITIES),
         Variant("linear of counts", (On(names, Linear(), None),), plain=True),
     ]
 
 
 def _labels(frame: Any, own: list[Column]) -> list[Variant]:
-    return [Variant("labels", (On(names_of(own), Heat(Categories())),), (0.3, 0.6, 0.9))]
+    return [Variant("labels", (On(names_of(own), Heat(Categories()), None),), (0.3, 0.6, 0.9))]
 
 
 def _text(frame: Any, own: list[Column]) -> list[Variant]:
@@ -184,7 +188,7 @@ def latitude_and_longitude(own: Sequence[Column]) -> list[str]:
 
 def _places(frame: Any, own: list[Column]) -> list[Variant]:
     names = latitude_and_longitude(own)
-    return [Variant("places", (On(names, Heat(Sphere(coordinates="latlon"))),), _SIMILARITIES)]
+    return [Variant("places", (On(names, Heat(Sphere(coordinates="latlon")), None),), _SIMILARITIES)]
 
 
 #: Kinds of columns with the names of their families and their kernels.
