@@ -215,7 +215,7 @@ def is_watched(value: Any) -> bool:
 
 
 def number(value: Any) -> float:
-    """Return the number in a hyperparameter, which may be a tensor; complex to be differentiated."""
+    """Return the number in a hyperparameter: a tensor, or complex for a derivative by a complex step."""
     return value if isinstance(value, complex) else float(detached(value))  # type: ignore[return-value]
 
 
