@@ -224,6 +224,11 @@ def count(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
+def evenly_spread(size: int, most: int) -> NDArray[np.intp]:
+    """Return numbers of at most ``most`` of the points, evenly spread over all of them."""
+    return np.unique(np.linspace(0, size - 1, min(size, most)).astype(np.intp))
+
+
 def sliceable(X: Any) -> Any:
     """Return rows in a form that can be sliced, which frames and most sparse formats cannot."""
     if hasattr(X, "to_numpy"):
