@@ -217,13 +217,18 @@ def is_watched(value: Any) -> bool:
 
 
 def number(value: Any) -> float:
-    """Return the number in a hyperparameter, which may be a tensor; complex to be differentiated."""
+    """Return the number in a hyperparameter: a tensor, or complex for a derivative by a complex step."""
     return value if isinstance(value, complex) else float(detached(value))  # type: ignore[return-value]
 
 
 def count(X: Any) -> int:
     """Return the number of points."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def evenly_spread(size: int, most: int) -> NDArray[np.intp]:
+    """Return numbers of at most ``most`` of the points, evenly spread over all of them."""
+    return np.unique(np.linspace(0, size - 1, min(size, most)).astype(np.intp))
 
 
 def sliceable(X: Any) -> Any:

@@ -99,7 +99,7 @@ class _Pool(ThreadPoolExecutor):
     def helpers(
         self, work: Callable[[Callable[[], None]], None], number: int, seconds: float
     ) -> list[Future[None]]:
-        """Let threads work, as many as can be had; what work is given is to be called before each task.
+        """Let threads work, as many as can be had; ``work`` calls its argument before each task.
 
         An idle processor of a virtual machine often looks busy: the system then wakes a helper beside
         the thread that calls it, and the two take turns for some milliseconds.  So for some seconds
@@ -126,7 +126,7 @@ class _Pool(ThreadPoolExecutor):
 
 
 def _processors() -> set[int]:
-    """Those that this thread may use, where the system tells."""
+    """Processors that this thread may use, where the system tells."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 

@@ -52,7 +52,7 @@ def test_default_is_an_error_that_names_the_remedy() -> None:
     for rows in (COUNTS, sparse.csr_matrix(COUNTS), torch.tensor(COUNTS)):
         with pytest.raises(ValueError, match=r"row 1 of X \(and 1 more\) is all zeros.*empty='uniform'"):
             Heat(Simplex())(rows)
-    with pytest.raises(ValueError, match="empty must be one of"):
+    with pytest.raises(ValueError, match="empty of Simplex must be one of"):
         Simplex(empty="zero")
     with pytest.raises(ValueError, match="empty of TfIdf must be one of"):
         TfIdf(empty="zero", weights=[1.0, 2.0])([[1, 2]])

@@ -139,7 +139,7 @@ def test_bad_rows(space, X, message: str) -> None:
 
 
 def test_bad_options() -> None:
-    with pytest.raises(ValueError, match="coordinates must be one of"):
+    with pytest.raises(ValueError, match="coordinates of Hyperbolic must be one of"):
         Hyperbolic("klein")
     with pytest.raises(ValueError, match="give Heat the time itself"):
         Heat(Hyperbolic())([[0.0, 1.0]])

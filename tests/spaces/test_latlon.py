@@ -214,7 +214,7 @@ def test_bad_rows_elsewhere() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"coordinates": "lonlat"}, "coordinates must be one of"),
+        ({"coordinates": "lonlat"}, "coordinates of Sphere must be one of"),
         ({"coordinates": "latlon", "n": 2}, "n = 3, got 2"),
         ({"coordinates": "latlon", "unit": True}, "unit"),
     ],

@@ -65,7 +65,7 @@ def _row_keys(X: torch.Tensor) -> torch.Tensor:
 
 @lru_cache(maxsize=32)
 def key_weights(columns: int, device: torch.device) -> torch.Tensor:
-    """Odd numbers that keys of rows are sums with, one for each column."""
+    """Odd weights of the columns in the sums that are the keys of rows."""
     weights = np.random.default_rng(0).integers(2**62, size=columns) | 1
     return torch.as_tensor(weights, device=device)
 

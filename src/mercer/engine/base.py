@@ -29,7 +29,7 @@ class Functions(Protocol):
 
     @property
     def n_features(self) -> int:
-        """Their number."""
+        """Number of the functions."""
 
     def evaluate(self, points: Any) -> Any:
         """Values at the rows of an array of any library."""
@@ -244,7 +244,7 @@ class Engine(ABC):
         return functions.evaluate(points)
 
     def serving(self, array: Any) -> Engine:
-        """The engine for an array that it accepts; of other devices it may be another."""
+        """The engine that computes with an array it accepts: this one, or that of the array's device."""
         return self
 
     def write(self, functions: Functions, points: Any, out: Any) -> None:

@@ -26,7 +26,7 @@ _OWN = 256
 
 @dataclass(frozen=True)
 class Clouds:
-    """Checked clouds, one after the other.
+    """Checked clouds, whose points are in one array or list.
 
     Attributes
     ----------

@@ -48,7 +48,7 @@ class Equal:
         return Equal(starts, stops, self.columns[inside] - columns.start, self.value)
 
     def to(self, device: Any) -> Equal:
-        """The same: every engine reads them in main memory."""
+        """The same pairs: every engine reads them in main memory."""
         return self
 
     def mask(self, shape: tuple[int, int]) -> NDArray[np.int8]:
@@ -61,7 +61,7 @@ class Equal:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Several such sets of pairs in main memory, each with its value: equal and opposite rows."""
+    """Pairs of rows with known invariants in main memory: equal rows, and opposite ones."""
 
     sets: tuple[Equal, ...]
 
@@ -73,7 +73,7 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class NumberedRows:
-    """The same by numbers of the rows, where these are: equal rows have equal numbers.
+    """Equal rows by numbers on the device of the rows: equal rows have equal numbers.
 
     ``left`` are those of the first matrix, ``right`` those of the second.
     """
@@ -87,7 +87,7 @@ class NumberedRows:
         return NumberedRows(self.left[rows], self.right[columns], self.value)
 
     def to(self, device: Any) -> NumberedRows:
-        """The same with numbers on another device."""
+        """The numbers on another device."""
         return NumberedRows(self.left.to(device), self.right.to(device), self.value)
 
     def mask(self, shape: tuple[int, int]) -> Any:

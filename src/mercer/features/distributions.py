@@ -17,7 +17,7 @@ from scipy import optimize, sparse, special
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer._validation import is_number, refuse_complex, refuse_rows
+from mercer._validation import check_choice, is_number, refuse_complex, refuse_rows
 from mercer.spaces import Simplex
 from mercer.spaces.realisations.tables import is_missing
 from mercer.spaces.simplex import Counts
@@ -126,7 +126,7 @@ class GroupNormals(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the prior of the variances to groups, arrays or data frames of shape (k, d) or (k,)."""
-        _check_layout(self)
+        check_choice(self, "layout", ("pairs", "spherical"))
         if self.shrinkage != "empirical" and not (is_number(self.shrinkage) and self.shrinkage >= 0):
             raise ValueError(
                 "shrinkage of GroupNormals must be 'empirical' or a non-negative number, got "
@@ -239,7 +239,7 @@ class MeasuredNormals(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Determine the columns of values and errors."""
-        _check_layout(self)
+        check_choice(self, "layout", ("pairs", "spherical"))
         rows = self._check_rows(X, reset=True)
         columns = rows.shape[1]
         if self.errors is None:
@@ -430,14 +430,6 @@ def _check_groups(X: Any, columns: int | None = None) -> list[Array]:
             raise ValueError(f"row {i} of X contains NaN or infinity; drop such observations")
         groups.append(rows)
     return groups
-
-
-def _check_layout(transformer: Any) -> None:
-    if transformer.layout not in ("pairs", "spherical"):
-        raise ValueError(
-            f"layout of {type(transformer).__name__} must be 'pairs' or 'spherical', got "
-            f"{transformer.layout!r}"
-        )
 
 
 def _arrange(means: Array, deviations: Array, layout: Layout) -> Array:

@@ -359,7 +359,7 @@ class TableProfile:
 
     @cached_property
     def _double_table(self) -> tuple[Any, tuple[Any, ...]]:
-        """The same in double precision."""
+        """The compiled loop in double precision, and its arguments."""
         return self._loop(self.pieces.rows, np.int64, np.float64, 52, 1023)
 
     def _loop(

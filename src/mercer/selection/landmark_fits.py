@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from mercer._arrays import count
+from mercer._arrays import count, evenly_spread
 from mercer.selection.fits import WHOLE, Evaluation, Outcome, Split, Task
 from mercer.selection.scales import resolved, spread, variance_unit
 
@@ -46,7 +46,7 @@ class LandmarkEvaluation(Evaluation):
 
     def _variance(self, kernel: int, X: Any) -> float:
         """Total variance of the kernel, at some of the points."""
-        some = np.unique(np.linspace(0, count(X) - 1, _POINTS).astype(np.intp))
+        some = evenly_spread(count(X), _POINTS)
         return variance_unit(np.asarray(self.kernels[kernel](_safe_indexing(X, some))))
 
     def _fold(self, tasks: list[Task], split: Split, prediction: bool) -> list[Outcome]:

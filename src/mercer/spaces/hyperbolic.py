@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from mercer._arrays import squared_lengths
-from mercer._validation import refuse_rows
+from mercer._validation import check_choice, refuse_rows
 from mercer.engine import engine_for
 from mercer.engine.operands import Differences
 from mercer.laws import Law
@@ -142,8 +142,7 @@ class Hyperbolic(HyperbolicSpace):
     n: int | None = None
 
     def __post_init__(self) -> None:
-        if self.coordinates not in COORDINATES:
-            raise ValueError(f"coordinates must be one of {COORDINATES}, got {self.coordinates!r}")
+        check_choice(self, "coordinates", COORDINATES)
 
     def dimension(self, n: int) -> int:
         """One less than the columns of the hyperboloid; else their number."""

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from mercer._arrays import row_any, row_maxima
 from mercer._memory import available, size_text
-from mercer._validation import named_rows, refuse_negative, refuse_rows
+from mercer._validation import check_choice, named_rows, refuse_negative, refuse_rows
 from mercer.engine import Extent, engine_for
 from mercer.laws import Law
 from mercer.spaces.base import Embedding, RowSpace
@@ -76,8 +76,7 @@ class Simplex(SphericalSpace, DistributionSpace):
     def __post_init__(self) -> None:
         if self.boundary not in (None, *BOUNDARIES):
             raise ValueError(f"boundary must be None or one of {BOUNDARIES}, got {self.boundary!r}")
-        if self.empty not in EMPTY:
-            raise ValueError(f"empty must be one of {EMPTY}, got {self.empty!r}")
+        check_choice(self, "empty", EMPTY)
 
     @property
     def computes_in_double(self) -> bool:  # type: ignore[override]

@@ -16,7 +16,7 @@ from mercer._arrays import (
     squared_lengths,
     unit_rows,
 )
-from mercer._validation import refuse_rows
+from mercer._validation import check_choice, refuse_rows
 from mercer.engine import Extent, engine_for
 from mercer.spaces.base import random_rotation
 from mercer.spaces.metrics import angles
@@ -67,8 +67,7 @@ class Sphere(SphericalSpace):
     separation = "folded"
 
     def __post_init__(self) -> None:
-        if self.coordinates not in COORDINATES:
-            raise ValueError(f"coordinates must be one of {COORDINATES}, got {self.coordinates!r}")
+        check_choice(self, "coordinates", COORDINATES)
         if self.coordinates == "latlon":
             if self.n not in (None, 3):
                 raise ValueError(f"the globe has n = 3, got {self.n!r}; leave n out with 'latlon'")

@@ -80,7 +80,7 @@ def by_powers(j: int, lam: float, z: NDArray[Any]) -> NDArray[Any]:
 
 
 def by_recurrence(j: int, lam: float, z: NDArray[Any]) -> NDArray[Any]:
-    """The same by the three-term recurrence."""
+    """Gegenbauer polynomial C_j by the three-term recurrence."""
     before, here = np.zeros_like(z), np.ones_like(z)
     for i in range(j):
         before, here = here, (2 * (i + lam) * z * here - (i + 2 * lam - 1) * before) / (i + 1)

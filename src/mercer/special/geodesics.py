@@ -74,7 +74,7 @@ def lengths(metric: MetricFunction, a: Array, b: Array, potential: Callable[[Arr
 
 
 def _integrals(metric: MetricFunction, a: Array, b: Array, potential: Callable[[Array], Array]) -> Array:
-    """The same in one dimension, ``int sqrt(g)``: panels are halved until their parts settle.
+    """Lengths in one dimension, ``int sqrt(g)``: panels are halved until their parts settle.
 
     The integral of g itself is known on every panel, so that no narrow bump between nodes is missed.
     """
@@ -121,7 +121,7 @@ def _integrals(metric: MetricFunction, a: Array, b: Array, potential: Callable[[
 
 
 def _shortest(metric: MetricFunction, a: Array, b: Array) -> Array:
-    """The same in several dimensions."""
+    """Lengths in several dimensions."""
     found = np.sqrt(_energies(metric, a, b, even=True))
     left = np.flatnonzero(np.isnan(found))
     for start in range(0, len(left), _BATCH):  # the first that is lost ends the search
@@ -223,7 +223,7 @@ class _Path:
         return close & (np.abs(relative).max(axis=1) <= _DRIFT)
 
     def of(self, pairs: NDArray[np.intp]) -> _Path:
-        """The same for some of the pairs."""
+        """The paths between some of the pairs."""
         part = copy(self)
         part._a, part._steps, part._pace = self._a[pairs], self._steps[pairs], self._pace[pairs]
         return part

@@ -156,9 +156,7 @@ class Ladder:
 
         return float(self._to_accuracy(ratio, rho).mid())
 
-    def _to_accuracy(
-        self, compute: Callable[[float, list[Any]], Any], rho: float, wanted: int = _BITS
-    ) -> Any:
+    def _to_accuracy(self, compute: Compute, rho: float, wanted: int = _BITS) -> Any:
         """Compute from the series of rho^2 with more and more digits until enough are correct."""
         count = self._m + 1
         lost = lost_bits(rho, count)

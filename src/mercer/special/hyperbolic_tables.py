@@ -119,7 +119,7 @@ class HyperbolicTables:
 
     @cached_property
     def _odd_log_table(self) -> TableProfile:
-        """In units of the ladder."""
+        """``log K`` in the odd dimension, in units of the ladder."""
         return self._tabulate(self._ladder.log, further=not self._odd)
 
     @cached_property
@@ -127,7 +127,7 @@ class HyperbolicTables:
         return self._tabulate(partial(self._ladder.ratio, self._line.slope), further=not self._odd)
 
     def _tabulate(self, law: Radial, further: bool = False) -> TableProfile:
-        """A table of the distance; further: for half steps from it."""
+        """A table by the distance; ``further``: as far as half steps from there reach."""
         top = math.ceil(math.log2(_FARTHEST + (FURTHER if further else 0.0)))
         octaves = top + self._line.octaves + (NEARER if further else 0)
         return compile_profile(

@@ -185,7 +185,7 @@ def _near_squares(p: int, taken: NDArray[np.int64]) -> tuple[list[Array], list[A
 
 
 def _near_levels(p: int, taken: NDArray[np.int64]) -> tuple[list[Array], list[Array], float]:
-    """The same for tori of more dimensions, one by one and in blocks."""
+    """The same for tori of more dimensions, one by one and then in blocks."""
     counted = max(_COUNTED, int(taken.max()))
     counts = level_counts(p, counted)
     counts[taken] = 0

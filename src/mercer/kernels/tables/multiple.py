@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
 from sklearn.gaussian_process import kernels as sk
-from sklearn.utils import _safe_indexing
 
-from mercer._arrays import count, on_cpu
+from mercer._arrays import count, evenly_spread, on_cpu, taken
 from mercer._validation import LARGEST, check_choice, check_positive, check_room, refuse_rows
 from mercer.contributions import Contributions
 from mercer.kernels.algebra import finite, multiple_of
@@ -265,8 +264,8 @@ class _Problem:
         if count(X) != len(y):
             raise ValueError(f"X has {count(X)} points, but y has {len(y)} targets")
         y = _checked_targets(y)
-        some = np.unique(np.linspace(0, len(y) - 1, min(len(y), most)).astype(np.intp))
-        points, matrices, variances = _safe_indexing(X, some), [], []
+        some = evenly_spread(len(y), most)
+        points, matrices, variances = taken(X, some), [], []
         for kernel in kernels:
             C = np.array(on_cpu(kernel(points)), dtype=float)
             with np.errstate(over="ignore", invalid="ignore"):

@@ -14,9 +14,8 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import kernels as sk
-from sklearn.utils import _safe_indexing
 
-from mercer._arrays import count, on_cpu, row_maxima
+from mercer._arrays import count, evenly_spread, on_cpu, row_maxima, taken
 from mercer._validation import check_choice, check_positive, check_vector, named_rows
 from mercer.contributions import Contributions
 from mercer.exceptions import DegenerateKernelWarning
@@ -463,12 +462,11 @@ def _takes_zeros(kernel: Any, row: Any) -> bool:
 
 def _size_and_variance(kernel: Any, points: Any) -> tuple[float, float]:
     """The mean of k(x, x), and what it exceeds that of k(x, y) by, over pairs of some of the points."""
-    m = count(points)
-    some = np.unique(np.linspace(0, m - 1, min(m, _ROWS)).astype(np.intp))
+    some = evenly_spread(count(points), _ROWS)
     with warnings.catch_warnings():  # of empty rows, which the Gram matrix names by their own numbers
         warnings.filterwarnings("ignore", message=".* taken as uniform")
         try:
-            K = np.asarray(on_cpu(kernel(_safe_indexing(points, some))), dtype=float)
+            K = np.asarray(on_cpu(kernel(taken(points, some))), dtype=float)
         except ValueError:
             kernel.diag(points)  # names the row by its place among all
             raise

@@ -119,12 +119,6 @@ def run(context: Context) -> Result:
         for n in ((3,) if context.quick else (3, 8))
         for name, kernel in KERNELS.items()
     }
-    rebuilt = Table(
-        "Largest error of a kernel summed over its first levels",
-        ["kernel", "n", *(f"{k} level{'s' * (k > 1)}" for k in numbers)],
-        [[name, n, *(f"{value:.1e}" for value in values)] for (name, n), values in errors.items()],
-        "Kernels with k(x, x) = 1, over 181 angles.",
-    )
     dimensions = DIMENSIONS[:4] if context.quick else DIMENSIONS
     ours = {
         n: (level, addition_error(n, level, context.seed))
@@ -135,19 +129,11 @@ def run(context: Context) -> Result:
         n: addition_error(n, level, context.seed, published=True) for n, (level, _) in ours.items()
     }
     sums = {n: sum_error(n) for n in dimensions}
-    orthonormal = Table(
-        "Orthonormality by dimension",
-        ["n", "level", "harmonics", "error of ours", "error of theirs", "error of the sum"],
-        [
-            [n, level, multiplicity(n, level), f"{error:.1e}", f"{theirs[n]:.1e}", f"{sums[n]:.1e}"]
-            for n, (level, error) in ours.items()
-        ],
-        "Errors of ours and theirs: largest error of the addition theorem at 60 random points, in the "
-        "highest level (to 20) with at most 6000 harmonics; theirs are the construction of Dai and Xu "
-        "with the supplement's sums of powers.  Error of the sum: the alternating sum of the "
-        "supplement's Equation 6 against the recurrence, level 20, 60 random points.  All in units of "
-        "the root mean square of the polynomial over the sphere.",
-    )  # fmt: skip
+    tables = [
+        *spectra,
+        _reconstruction_table(numbers, errors),
+        _orthonormality_table(ours, theirs, sums),
+    ]
     figure = Figure(figsize=(11, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     _draw_reconstruction(left, numbers, errors)
@@ -169,7 +155,7 @@ def run(context: Context) -> Result:
             max(theirs[n] for n in high) > 1e-6,
         ),
     ]
-    return Result([*spectra, rebuilt, orthonormal], claims, {"levels": figure})
+    return Result(tables, claims, {"levels": figure})
 
 
 def _spectra() -> tuple[list[Table], float]:
@@ -207,6 +193,33 @@ def _spectra() -> tuple[list[Table], float]:
         "nu + (n - 1)/2.",
     )  # fmt: skip
     return [arc, matern], worst
+
+
+def _reconstruction_table(numbers: tuple[int, ...], errors: dict[tuple[str, int], list[float]]) -> Table:
+    return Table(
+        "Largest error of a kernel summed over its first levels",
+        ["kernel", "n", *(f"{k} level{'s' * (k > 1)}" for k in numbers)],
+        [[name, n, *(f"{value:.1e}" for value in values)] for (name, n), values in errors.items()],
+        "Kernels with k(x, x) = 1, over 181 angles.",
+    )
+
+
+def _orthonormality_table(
+    ours: dict[int, tuple[int, float]], theirs: dict[int, float], sums: dict[int, float]
+) -> Table:
+    return Table(
+        "Orthonormality by dimension",
+        ["n", "level", "harmonics", "error of ours", "error of theirs", "error of the sum"],
+        [
+            [n, level, multiplicity(n, level), f"{error:.1e}", f"{theirs[n]:.1e}", f"{sums[n]:.1e}"]
+            for n, (level, error) in ours.items()
+        ],
+        "Errors of ours and theirs: largest error of the addition theorem at 60 random points, in the "
+        "highest level (to 20) with at most 6000 harmonics; theirs are the construction of Dai and Xu "
+        "with the supplement's sums of powers.  Error of the sum: the alternating sum of the "
+        "supplement's Equation 6 against the recurrence, level 20, 60 random points.  All in units of "
+        "the root mean square of the polynomial over the sphere.",
+    )  # fmt: skip
 
 
 def _draw_reconstruction(ax: Axes, numbers: Any, errors: dict[tuple[str, int], list[float]]) -> None:

@@ -68,8 +68,7 @@ def _heaviest(law: NodeFunction, wanted: int, seed: int) -> tuple[Array, Array, 
             f"n_components={wanted} of {law.graph.size} nodes is not a small part of the spectrum"
         )
     end = _heavy_end(law)
-    found = _null_vectors(operator, wanted) if _holds_zero(operator, end) else _none(operator)
-    eigenvalues, vectors = found
+    eigenvalues, vectors = _null_vectors(operator, end, wanted)
     if len(eigenvalues) < wanted:
         more = _iterate(law, end, vectors, wanted - len(eigenvalues), seed)
         eigenvalues = np.concatenate([eigenvalues, more[0]])
@@ -126,18 +125,13 @@ def _inverted(operator: Operator, end: str, known: int, wanted: int, seed: int) 
     return values[keep], vectors[:, keep]
 
 
-def _none(operator: Operator) -> tuple[Array, Array]:
-    return np.zeros(0), np.zeros((operator.matrix.shape[0], 0))
+def _null_vectors(operator: Operator, end: str, most: int) -> tuple[Array, Array]:
+    """Eigenpairs of the known zero of a Laplacian; none if it is not at this end of the spectrum.
 
-
-def _holds_zero(operator: Operator, end: str) -> bool:
-    """Whether the end of the spectrum in question is the known zero of a Laplacian."""
-    return operator.null is not None and (operator.low == 0) == (end == "SA")
-
-
-def _null_vectors(operator: Operator, most: int) -> tuple[Array, Array]:
-    """Vectors that a Laplacian maps to zero: one for each component, the largest components first."""
-    assert operator.null is not None
+    There is one for each component, the largest components first.
+    """
+    if operator.null is None or (operator.low == 0) != (end == "SA"):
+        return np.zeros(0), np.zeros((operator.matrix.shape[0], 0))
     values, component = operator.null
     sizes = np.bincount(component)
     largest = np.argsort(-sizes, kind="stable")[:most]
