@@ -237,6 +237,11 @@ def sliceable(X: Any) -> Any:
         return X.to_numpy()
     if is_sparse_tensor(X):
         return X.to_sparse_coo()
+    return selectable(X)
+
+
+def selectable(X: Any) -> Any:
+    """Return points whose rows can be selected: a sparse matrix of any format as CSR, others unchanged."""
     return X.tocsr() if sparse.issparse(X) else X
 
 

@@ -4,13 +4,15 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
 from mercer.gp import SphericalGPRegressor
-from mercer.kernels import Gaussian, Heat, On, Spectrum, TfIdf
+from mercer.kernels import Gaussian, Heat, On, PosteriorCosine, Spectrum, TfIdf
 from mercer.machines import SVC, SVR, KernelRidge, LandmarkClassifier, LandmarkRegressor, OneClassSVM
 from mercer.machines.certificate import Certificate
-from mercer.spaces import Categories, Euclidean, ProductSpace
+from mercer.selection import KernelSearchCV
+from mercer.spaces import Categories, Euclidean, ProductSpace, Simplex
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame({
@@ -20,6 +22,23 @@ Y = (TABLE.a * TABLE.b > 0).to_numpy()
 BY_NAME = On(["a", "b"], Gaussian()) + On("site", Heat(Categories()))
 BY_PLACE = Heat(ProductSpace(Euclidean(2), Categories(), columns=[[0, 1], [2]]), 0.3)
 MACHINES = [SVC(), KernelRidge(), LandmarkClassifier(n_landmarks=20, random_state=0)]
+
+
+@pytest.mark.parametrize(
+    "kernel", [PosteriorCosine(), On(slice(None), Heat(Simplex()))], ids=["counts", "table"]
+)
+@pytest.mark.parametrize("form", [sparse.coo_matrix, sparse.bsr_array, sparse.dia_matrix])
+def test_sparse_formats_whose_rows_cannot_be_selected(kernel, form) -> None:
+    counts = (
+        np.random.default_rng(0).poisson(1.0, size=(len(Y), 5)) + np.eye(5, dtype=int)[Y.astype(int)]
+    )
+    X, v = form(counts), np.ones(len(Y))
+    np.testing.assert_allclose(kernel.matvec(X, None, v), kernel(counts) @ v, rtol=1e-12)
+    for machine in (*MACHINES, KernelSearchCV(similarities=None, cv=2)):
+        name = "kernels" if isinstance(machine, KernelSearchCV) else "kernel"
+        machine = clone(machine).set_params(**{name: kernel})
+        expected = clone(machine).fit(counts, Y).predict(counts)
+        np.testing.assert_allclose(machine.fit(X, Y).predict(X), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: type(machine).__name__)

@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.gaussian_process import kernels as sk
 
-from mercer._arrays import Array, count, number, on_cpu, placed, sliceable, taken
+from mercer._arrays import Array, count, number, on_cpu, placed, selectable, sliceable, taken
 from mercer._repr import constructor_call
 from mercer._validation import check_positive, check_room, check_vector, check_weights, is_number
 from mercer.contributions import Contributions
@@ -406,7 +406,7 @@ class Kernel(sk.Kernel):
 def _blocks(kernel: Kernel, X: Any, Y: Any) -> Iterator[tuple[slice, Any, Any]]:
     """Some rows of ``k(X, Y)`` at a time, and what they lack on the diagonal of ``k(X)`` if Y is X."""
     same = Y is None or Y is X
-    X = sliceable(X) if kernel.requires_vector_input else X
+    X = sliceable(X) if kernel.requires_vector_input else selectable(X)
     Y = X if same else Y
     size = max(1, BLOCK // max(count(Y), 1))
     if kernel.requires_vector_input:

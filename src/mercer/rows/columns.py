@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from mercer._arrays import finite_rows, on_cpu
+from mercer._arrays import finite_rows, on_cpu, selectable
 from mercer._validation import as_rows, refuse_no_numbers, refuse_rows
 from mercer.engine import engine_for
 
@@ -123,8 +123,10 @@ def columns_by_name(estimator: Any, X: Any, reset: bool) -> Any:
     """A data frame for a kernel of whole tables, with the columns of the fit in their order.
 
     Columns are found by name, in any order and among others.  Missing columns are left to the kernel,
-    which knows whether it needs them.  Other points are returned unchanged.
+    which knows whether it needs them.  Sparse matrices become CSR, and other points are returned
+    unchanged.
     """
+    X = selectable(X)
     names = list(X.columns) if hasattr(X, "columns") else []
     named = bool(names) and all(isinstance(name, str) for name in names)
     if reset:

@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer._arrays import count
+from mercer._arrays import count, selectable
 from mercer._progress import Work, watched
 from mercer._validation import refuse_no_numbers
 from mercer.engine.devices import check_device
@@ -469,9 +469,9 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self._checked(X, reset=False)
 
     def _checked(self, X: Any, **options: Any) -> Any:
-        """Rows of numbers as an array; other points unchanged."""
+        """Rows of numbers as an array; other points as they are."""
         if not self._rows:
-            return X
+            return selectable(X)
         refuse_no_numbers(X, "X")
         return validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
