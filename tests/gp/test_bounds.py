@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.gp import SphericalGPClassifier, SphericalGPRegressor
-from mercer.kernels import Heat
+from mercer.gp import SphericalGPClassifier, SphericalGPPoissonRegressor, SphericalGPRegressor
+from mercer.kernels import ArcCosine, Heat, Matern
 from mercer.spaces import Sphere
 
 ROWS = np.random.default_rng(0).normal(size=(60, 3))
@@ -70,3 +70,35 @@ def test_amplitude_at_its_bound_is_named() -> None:
         pytest.warns(ConvergenceWarning, match="noise is close to its upper bound, 100"),
     ):
         model.fit(ROWS, 1000 * ROWS[:, 0])
+
+
+def test_a_small_kernel_is_the_same_process_with_a_larger_amplitude() -> None:
+    """It was taken for noise: values k(x, x) are far below one, and so was the prior variance."""
+    X = np.random.default_rng(0).normal(size=(100, 12))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    fits = [
+        SphericalGPRegressor(Matern(Sphere(), normalized=normalized), inputs="table", max_features=60)
+        for normalized in (True, False)
+    ]
+    whole, small = (model.fit(X, y) for model in fits)
+    assert small.amplitude_ > 1e9
+    assert small.elbo_ == pytest.approx(whole.elbo_, abs=1e-3)
+    np.testing.assert_allclose(small.predict(X), whole.predict(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+@pytest.mark.parametrize("estimator", [SphericalGPRegressor, SphericalGPPoissonRegressor])
+def test_the_unit_of_rows_with_lengths_does_not_matter(estimator, scale: float) -> None:
+    counts = np.round(10 * np.exp(ROWS[:, 0]))
+    model = estimator(ArcCosine(), inputs="points", max_features=30).fit(ROWS, counts)
+    other = estimator(ArcCosine(), inputs="points", max_features=30).fit(scale * ROWS, counts)
+    np.testing.assert_allclose(other.predict(scale * ROWS), model.predict(ROWS), rtol=1e-3)
+
+
+def test_what_features_leave_out_is_that_of_the_kernel_that_was_found() -> None:
+    """A range that is far too short at the start hid that 60 features hold nearly all of the kernel."""
+    X = np.random.default_rng(0).normal(size=(100, 12))
+    model = SphericalGPRegressor(Matern(Sphere(), length_scale=0.1), inputs="table", max_features=100)
+    with warnings.catch_warnings(action="error"):
+        model.fit(X, X[:, 0] + 0.3 * np.random.default_rng(1).normal(size=100))
+    assert model.kernel_.length_scale > 0.5

@@ -147,32 +147,28 @@ class SparseGP(BaseEstimator, ABC):
         first = rows.first()
         return None if first is None else on_cpu(first.X[:_LOOKED_AT])
 
-    def _warn_of_search(
-        self,
-        kernels: list[Any],
-        amplitudes: Array,
-        evidence: Evidence,
-        theta: Array,
-        remedy: str,
-        noise: float = 1.0,
-    ) -> None:
+    def _warn_of_search(self, evidence: Evidence, thetas: list[Array], remedy: str) -> None:
         """Warn of hyperparameters at their bounds, and of noise found in place of the kernel."""
         if not self.optimize:
             return
-        kernel, found = self._validate(), np.flatnonzero(amplitudes > evidence.flat)
+        found = [theta for theta in thetas if not evidence.is_noise(theta)]
+        kernels = [evidence.split(theta)[2] for theta in found]
+        _, noise, _ = evidence.split(thetas[0])
         # Features alone are in units of a kernel that may be left out for the most part.
-        amplitude = 1.0 if evidence.alone else float(amplitudes.max())
-        warn_of_own_bounds(amplitude, noise, bool(getattr(self, "normalize_y", True)))
-        warn_at_bounds(kernel, [kernels[i] for i in found])
+        largest = 0.0 if evidence.alone else max(theta[0] for theta in thetas)
+        most = evidence.bounds[0, 1]
+        warn_of_own_bounds(largest, most, noise, bool(getattr(self, "normalize_y", True)))
+        warn_at_bounds(self._validate(), kernels)
         # Features that hold most of the kernel may well be all of it that the rows have use for.
-        enough = _MOST if found.size else _NEARLY_ALL
-        explained = not evidence.alone or evidence.exceeds_noise(theta)
-        if (found.size and explained) or evidence.held > enough:
+        kernel, enough = (kernels[0], _MOST) if found else (evidence.kernel, _NEARLY_ALL)
+        explained = not evidence.alone or evidence.exceeds_noise(thetas[0])
+        held = evidence.held(kernel)
+        if (found and explained) or held > enough:
             return
-        what = "the rest of the kernel counts as noise" if found.size else "noise alone was found"
+        what = "the rest of the kernel counts as noise" if found else "noise alone was found"
         warnings.warn(
-            f"{what}: the {self.features_.size} features hold only {evidence.held:.0%} of the variance "
-            f"of {kernel!r} at the rows; {remedy}",
+            f"{what}: the {self.features_.size} features hold only {held:.0%} of the variance of "
+            f"{kernel!r} at the rows; {remedy}",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -430,8 +426,7 @@ class VariationalGP(SparseGP):
     def _warn_of_fit(self, tally: Tally) -> None:
         evidence = self._latents[0].sites.evidence(self.features_, self.kernel_, tally, self._alone)
         remedy = "raise max_features, or take fewer columns"
-        theta = self._latents[0].theta
-        self._warn_of_search(self.kernels_, self.amplitudes_, evidence, theta, remedy)
+        self._warn_of_search(evidence, [latent.theta for latent in self._latents], remedy)
 
     def _infer(self, rows: RowSource, tally: Any, checkpoint: Checkpoint) -> None:
         """Find the posterior of each process."""

@@ -27,8 +27,8 @@ Array = NDArray[np.float64]
 #: Ranges of the amplitude and of the noise, both in units of the variance of the targets.
 AMPLITUDES = (1e-6, 1e9)
 NOISES = (1e-7, 1e2)
-#: Processes with a smaller amplitude, in units of the least, have found noise alone.
-_FLAT = 10.0
+#: Processes with a smaller prior variance at the rows, in the same unit, have found noise alone.
+_FLAT = 1e-5
 #: Where the search begins anew if it found noise alone: prior variances in units of the noise, and
 #: factors of the kernel's hyperparameters.
 _RATIOS, _FACTORS = 10.0 ** np.arange(-1, 8), (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -53,7 +53,7 @@ class Evidence:
     rest : array of shape (R,)
         Sums over rows of the functions that the features leave out; see :class:`PriorWeights`.
     kernel : Kernel
-        Its own values of the hyperparameters do not matter.
+        Its own values of the hyperparameters matter for the range of the amplitude alone.
     fixed_noise : bool
         The noise is one, and theta does not name it.
     alone : bool
@@ -78,31 +78,32 @@ class Evidence:
         """The same with the matrix of sums on the device of another array."""
         return replace(self, bound=self.bound.placed(like))
 
-    @cached_property
-    def _variances(self) -> tuple[float, float]:
-        """Mean prior variances at the rows that features hold and leave out, of the kernel as it is."""
-        prior = Prior.of(1.0, self.kernel, self.features)
+    def _variances(self, kernel: Any) -> tuple[float, float]:
+        """Mean prior variances of a kernel at the rows that features hold and leave out."""
+        prior = Prior.of(1.0, kernel, self.features)
         held = prior.variances @ prior.features.project(self.bound).squared_features
         left = prior.left(prior.features.project_rest(self.bound, self.rest))
         return float(held) / self.bound.count, float(left) / self.bound.count
 
-    @property
-    def held(self) -> float:
-        """Part of the prior variance at the rows that the features hold."""
-        held, left = self._variances
+    def held(self, kernel: Any) -> float:
+        """Part of a kernel's prior variance at the rows that the features hold."""
+        held, left = self._variances(kernel)
         return held / (held + left)
 
-    @property
-    def flat(self) -> float:
-        """Processes with a smaller amplitude have found noise alone."""
-        return _FLAT * math.exp(self.bounds[0, 0])
+    @cached_property
+    def _variance(self) -> float:
+        """Mean prior variance at the rows, of the kernel as it is."""
+        return max(sum(self._variances(self.kernel)), np.finfo(float).tiny)
+
+    def is_noise(self, theta: Array) -> bool:
+        """Whether a process has next to no variance at the rows: noise alone was found."""
+        amplitude, _, kernel = self.split(theta)
+        return amplitude * sum(self._variances(kernel)) <= _FLAT
 
     @property
     def bounds(self) -> Array:
         """Lower and upper end of each element of theta."""
-        # Values k(x, x) of a kernel that grows with |x| can be large.
-        least = AMPLITUDES[0] / max(1.0, sum(self._variances))
-        own = [(least, AMPLITUDES[1]), NOISES][: 1 if self.fixed_noise else 2]
+        own = [amplitude_range(self._variance), NOISES][: 1 if self.fixed_noise else 2]
         return np.concatenate([np.log(own), self.kernel.bounds.reshape(-1, 2)])
 
     def split(self, theta: Array) -> tuple[float, float, Any]:
@@ -149,14 +150,15 @@ class Evidence:
         falls by half of it in units of the noise.  So noise has to be large and amplitudes small,
         whatever the features explain: with many columns it is largest for noise alone.  The features
         alone are a process too, the kernel cut off after its first levels.  Its evidence has no such
-        term, and decides whether the rows have use for the rest.
+        term, and decides whether the rows have use for the rest.  Where the bound is larger at the
+        hyperparameters of the features alone than where its own search ended, it goes on from there.
 
         Functions at inducing points are no such process, they vanish away from the points; and without
         noise to be learnt nothing stands for the rest.  Features are then taken alone only in place of
         noise alone, and if the rest is smaller than the noise.
         """
         theta, value = self.maximise(start, restarts, rng, max_iter, insist=False)
-        flat = theta[0] <= math.log(self.flat)
+        flat = self.is_noise(theta)
         cut_off = self.features.truncation and not self.fixed_noise
         if not (flat or cut_off):
             return self, theta
@@ -166,12 +168,14 @@ class Evidence:
             found, evidence = alone._climbed(max(others, key=itemgetter(2))[0], max_iter)
             if evidence < value + _SURE:  # it is above the bound everywhere
                 return self, theta
-            if cut_off:
+            if cut_off and self.value(found) <= value:
                 return alone, found
-            again, bound = self._climbed(max(others, key=itemgetter(1))[0], max_iter)
-        if bound > value and again[0] > math.log(self.flat):  # not noise alone once more
+            start = found if cut_off else max(others, key=itemgetter(1))[0]
+            again, bound = self._climbed(start, max_iter)
+        better = bound > value and not self.is_noise(again)  # not noise alone once more
+        if better and (not cut_off or evidence < bound + _SURE):
             return self, again
-        return (self, theta) if self.exceeds_noise(found) else (alone, found)
+        return (self, theta) if not cut_off and self.exceeds_noise(found) else (alone, found)
 
     def exceeds_noise(self, theta: Array) -> bool:
         """Whether the features leave out more of the whole kernel than the noise is."""
@@ -207,7 +211,7 @@ class Evidence:
             run(job, [(number,) for number in range(len(starts))], what="hyperparameters")
         best, value = max(results, key=lambda result: result[1])
         with blas_in_one_thread():
-            if insist and best[0] <= math.log(self.flat):
+            if insist and self.is_noise(best):
                 other = max(self._elsewhere(start), key=itemgetter(1))[0]
                 best, value = max((best, value), self._climb(other, max_iter), key=itemgetter(1))
             return self._polished(best, value)
@@ -220,7 +224,7 @@ class Evidence:
         low, high = self.kernel.bounds.reshape(-1, 2).T
         ranges = np.clip(start[len(start) - len(low) :] + np.log(_FACTORS)[:, None], low, high)
         found = []
-        amplitudes = np.log(_RATIOS) - math.log(sum(self._variances))
+        amplitudes = np.log(_RATIOS) - math.log(self._variance)
         for amplitude, of_kernel in itertools.product(amplitudes, np.unique(ranges, axis=0)):
             theta = np.append([amplitude, 0.0][: 1 if self.fixed_noise else 2], of_kernel)
             try:
@@ -280,6 +284,14 @@ class Evidence:
         return found.x, -float(found.fun) * scale
 
 
+def amplitude_range(variance: float) -> tuple[float, float]:
+    """Range of the amplitude of a kernel with this mean ``k(x, x)``, which need not be near one.
+
+    A kernel that is not normalised, or that grows with ``|x|``, can be large or small.
+    """
+    return AMPLITUDES[0] / max(1.0, variance), AMPLITUDES[1] / min(1.0, variance)
+
+
 def descending(
     value_and_gradient: Callable[[Array], tuple[float, Array]], scale: float
 ) -> Callable[[Array], tuple[float, Array]]:
@@ -320,15 +332,16 @@ def warn_at_bounds(bounded: Any, found: list[Any]) -> None:
                 _warn_of_bound(h.name, side, ends[close.argmax()], remedy)
 
 
-def warn_of_own_bounds(amplitude: float, noise: float, standardised: bool) -> None:
-    """Warn of an amplitude or a noise at its bound, in units of the targets.
+def warn_of_own_bounds(amplitude: float, most: float, noise: float, standardised: bool) -> None:
+    """Warn of an amplitude at its upper bound (both as logarithms), or of a noise at a bound.
 
-    Noise at its lower bound is none, unless targets are not standardised.
+    They are in units of the targets.  Noise at its lower bound is none, unless targets are not
+    standardised.
     """
     rescale = "rescale the targets" if standardised else "rescale the targets, or use normalize_y=True"
-    if np.isclose(math.log(amplitude), math.log(AMPLITUDES[1])):
+    if np.isclose(amplitude, most):
         remedy = f"use a kernel of shorter range, or {rescale}"
-        _warn_of_bound("amplitude", "upper", AMPLITUDES[1], remedy)
+        _warn_of_bound("amplitude", "upper", math.exp(most), remedy)
     for side, end in zip(("lower", "upper"), NOISES, strict=True):
         if np.isclose(math.log(noise), math.log(end)) and not (standardised and side == "lower"):
             _warn_of_bound("noise", side, end, rescale)

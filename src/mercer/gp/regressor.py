@@ -213,9 +213,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
 
     def _warn_of_fit(self) -> None:
         other = ", or use features='inducing'" if isinstance(self.features_, HarmonicFeatures) else ""
-        amplitudes, remedy = np.array([self.amplitude_]), f"raise max_features{other}"
-        found = self._evidence, self.theta_
-        self._warn_of_search([self.kernel_], amplitudes, *found, remedy, self.noise_)
+        self._warn_of_search(self._evidence, [self.theta_], f"raise max_features{other}")
 
     def _learn_features(self, source: RowSource) -> tuple[Array, Any]:
         """Input scales (or ones) and features, from a sample of the rows."""
@@ -281,7 +279,7 @@ class SphericalGPRegressor(RegressorMixin, SparseGP):
         self.statistics_ = self.statistics_ + collect(self.features_, rows)
         self._given, self.kernel_ = given, kernel
         # Few rows may have looked like noise alone; from there no step leads back.
-        anew = changed or self.amplitude_ <= self._evidence.flat
+        anew = changed or self._evidence.is_noise(self.theta_)
         self._finish(self._theta() if anew else self.theta_, 0, rows.where)
         self._warn_of_fit()
         return self
