@@ -6,8 +6,9 @@ from scipy import sparse
 from sklearn.preprocessing import KernelCenterer
 
 from mercer import rkhs
+from mercer.exceptions import DegenerateKernelWarning
 from mercer.harmonics import SphericalHarmonics, sphere_quadrature
-from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, Parametrix, Polynomial, Zonal
+from mercer.kernels import ArcCosine, Gaussian, Heat, Linear, On, Parametrix, Polynomial, Zonal
 from mercer.spaces import Sphere
 
 IRISES = np.array([[5.9, 3.0], [6.9, 3.1], [6.6, 2.9], [4.6, 3.2], [6.0, 2.2]])
@@ -235,3 +236,13 @@ def test_labels_that_many_points_share_are_no_identity() -> None:
     assert rkhs.degeneracy((labels[:, None] == labels).astype(float)) is None
     pairs = np.arange(60) // 2  # each point twice, as in a table that was doubled
     assert "nearly the identity" in str(rkhs.degeneracy((pairs[:, None] == pairs).astype(float)))
+
+
+def test_warnings_about_wide_tables_are_short() -> None:
+    wide = On(list(range(2000)), Heat(Sphere(), t=9.0))
+    with pytest.warns(DegenerateKernelWarning) as told:
+        rkhs.warn_if_degenerate(np.ones((10, 10)), wide)
+    assert str(told[0].message) == (
+        "the Gram matrix of Heat of 2000 columns on the training points is nearly constant: all points "
+        "look alike to the kernel; choose its range by kernel.scaled_to(X), or use another kernel"
+    )

@@ -21,6 +21,7 @@ from mercer._validation import is_number, refuse_complex, refuse_rows
 from mercer.exceptions import DegenerateKernelWarning
 from mercer.harmonics import SphericalHarmonics
 from mercer.kernels.base import Kernel, has_range
+from mercer.kernels.tables.summary import in_short, of_columns
 
 Array = NDArray[np.float64]
 #: Least difference from 1, and least similarity of neighbours, of a matrix that is not degenerate.
@@ -31,7 +32,6 @@ _LOOKED_AT, _FEWEST, _EQUAL, _OFTEN_EQUAL = 400, 4, 1e-12, 0.1
 _NO_PART = 1e-12
 #: Part of a squared norm that rounding errors may make up.
 _NOTICED = 1e-3
-
 __all__ = [
     "Diagnosis", "center", "correlation", "degeneracy", "diagnose", "distances", "empirical_map",
     "mean_norm", "mercer_map", "normalize", "norms", "rkhs_inner_product", "rkhs_norm",
@@ -417,10 +417,10 @@ def _degeneracy(K: NDArray[Any], amplitude: float) -> str | None:
 def warn_if_degenerate(K: NDArray[Any], kernel: object, amplitude: float = 1.0) -> None:
     """Warn if nothing can be learnt from a training Gram matrix; see :func:`degeneracy`."""
     if (found := _degeneracy(K, amplitude)) is not None:
-        ranged = has_range(kernel)
-        remedy = "choose its range by the data: kernel.scaled_to(X)" if ranged else "use another kernel"
+        name = in_short(kernel) if of_columns(kernel) else repr(kernel)
+        remedy = "choose its range by kernel.scaled_to(X), or " if has_range(kernel) else ""
         warnings.warn(
-            f"the Gram matrix of {kernel!r} on the training points is {found}; {remedy}",
+            f"the Gram matrix of {name} on the training points is {found}; {remedy}use another kernel",
             DegenerateKernelWarning,
             stacklevel=3,
         )

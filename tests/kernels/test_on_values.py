@@ -11,7 +11,9 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from mercer.kernels import Gaussian, Heat, Linear, On, Spectrum, TfIdf
-from mercer.spaces import Categories, Torus
+from mercer.kernels.tables import frames as frames_module
+from mercer.kernels.tables.frames import identifies as identifies_rows
+from mercer.spaces import Categories, Simplex, Torus
 
 ROWS = 30
 X = np.random.default_rng(5).normal(size=(ROWS, 3)).round(3)
@@ -118,3 +120,22 @@ def test_what_is_no_date_is_named() -> None:
     late = pd.DataFrame({"when": pd.to_datetime(["2024-01-01", None])})
     with pytest.raises(ValueError, match=r"missing value in row 1.*SimpleImputer"):
         On("when", Gaussian(), dates="days")(late)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_wide_tables_are_not_searched_for_identifiers_column_by_column(kind, monkeypatch) -> None:
+    looked_at = []
+
+    def identifies(column, name, labels):
+        looked_at.append(name)
+        return identifies_rows(column, name, labels)
+
+    monkeypatch.setattr(frames_module, "identifies", identifies)
+    counts = np.random.default_rng(0).poisson(1.0, size=(60, 300)) + 1
+    table = kind({f"word {j}": column for j, column in enumerate(counts.T)} | {"sample": range(60)})
+    words = table.columns[:300]
+    On(list(words), Heat(Simplex())).learnt_from(table)
+    assert not looked_at
+    with pytest.raises(ValueError, match="column 'sample' of X looks like an identifier"):
+        On([*words, "sample"], Heat(Simplex())).learnt_from(table)
+    assert looked_at == ["sample"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from functools import cached_property, partial
@@ -29,6 +29,8 @@ _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|key|index)$|[a-z]I[dD]$", re.I
 _FEWEST, _DENSE = 20, 0.3
 #: Most columns of a data frame that are looked at one by one.
 _FEW = 4
+#: Rows in which the numbers of an identifier differ, before all rows are looked at.
+_FIRST = 50
 
 
 def is_frame(X: Any) -> bool:
@@ -286,12 +288,21 @@ class Block:
         # Floats are never identifiers, and a table may have many of them.
         if not is_frame(self.rows) or all(map(_is_float, self._types)):
             return
-        for key, column in zip(self.keys, self.columns, strict=True):
+        for place in self._different_at_first():
+            key, column = self.keys[place], _column(self.rows, self.places[place])
             if not _is_float(column.dtype) and identifies(column, str(key), labels):
                 raise ValueError(
                     f"column {key!r} of {self.name} looks like an identifier: every row has a value of "
                     "its own; leave it out, or convert it to floats if its size means something"
                 )
+
+    def _different_at_first(self) -> Iterable[int]:
+        """Columns without equal numbers in the first rows: few of a table of counts are."""
+        first = np.asarray(self.table.head(_FIRST))
+        if first.dtype.kind not in "biuf":
+            return range(len(self.keys))
+        first = np.sort(first, axis=0)
+        return np.flatnonzero((first[1:] != first[:-1]).all(axis=0)).tolist()
 
 
 def _take(X: Any, places: list[int]) -> Any:
