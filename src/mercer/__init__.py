@@ -1,4 +1,14 @@
-"""Kernel methods on data that is not flat."""
+"""Kernel methods on data that is not flat.
+
+A kernel is a space, which says what a row is, plus a law, which says how similarity falls with
+distance: ``mercer.kernels.Heat(mercer.spaces.Simplex())``.
+
+- ``spaces``, ``kernels``: the two halves of a kernel.
+- ``machines``, ``gp``, ``gpytorch``: support vector machines, ridge regression, Gaussian processes.
+- ``selection``, ``explain``, ``report``: comparisons and searches of kernels, and their results.
+- ``features``, ``harmonics``, ``rkhs``, ``bounds``: features, geometry and capacity of a kernel.
+- ``datasets``, ``plotting``, ``reproduce``, ``testing``: data, figures, published experiments, checks.
+"""
 
 from importlib import import_module
 from types import ModuleType

@@ -131,9 +131,11 @@ def compare(
 ) -> None:
     """Compare the kernels that fit the data.
 
-    A table, whose columns may be of several kinds: mercer compare table.csv --target label.
-    Documents: --words COLUMN.  Strings: --text COLUMN.  Nodes of a graph: --edges EDGES.csv, with a
-    table of nodes, labels and attributes.  Clouds, one point per row: --cloud COLUMN.
+    mercer compare table.csv --target label
+
+    A table may have columns of several kinds.  Options name other data:
+    --words COLUMN compares documents, --text COLUMN strings,
+    --edges EDGES.csv nodes of a graph, and --cloud COLUMN clouds of points.
 
     Ctrl-C ends it with the results so far; the next run resumes from there.
     """
@@ -436,8 +438,9 @@ def reproduce(
 ) -> None:
     """Repeat a published experiment and compare with the published numbers.
 
-    Writes NAME.json, NAME.md and figures into the folder of results.  Ctrl-C stops it; the next run
-    resumes from there.
+    Writes NAME.json, NAME.md and figures into the folder of results.
+
+    Ctrl-C stops it; the next run resumes from there.
     """
     from mercer import reproduce as experiments
     from mercer.reproduce.documents import DOCUMENTS
@@ -481,7 +484,7 @@ def info() -> None:
             except metadata.PackageNotFoundError:
                 version = "not installed"
             console.print(f"  {name:<18}{version}", highlight=False)
-        console.print(f"engine: numba on the CPU, {threads_in_use()} threads", highlight=False)
+        console.print(f"engine: numba on the CPU, threads: {threads_in_use()}", highlight=False)
         console.print(f"tensors: {cuda_device()}", highlight=False)
     outputs.end()
 

@@ -203,7 +203,7 @@ def test_it_is_short() -> None:
 def test_the_likelihood_in_the_guide_for_contributors() -> None:
     guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     code = guide.split("## Add a likelihood")[1].split("```python\n")[1].split("```")[0]
-    names = {"np": np, "dataclass": dataclass, "RegressorMixin": RegressorMixin, "__name__": __name__}
+    names = {"__name__": __name__}
     exec(code, names)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 2))

@@ -126,9 +126,9 @@ def test_either_length_or_time() -> None:
     with pytest.raises(ValueError, match="length_scale or t_star, not both"):
         Matern(Sphere(), length_scale=0.3, t_star=2.0)([[1.0, 0.0]])
     for space in (Hyperbolic(), NormalFamily(), Graph(nx.path_graph(3))):
-        with pytest.raises(ValueError, match=r"give Matern the length scale.*scaled_to\(X\)"):
+        with pytest.raises(ValueError, match=r"Matern has no default length scale.*scaled_to\(X\)"):
             Matern(space)([[0.0, 1.0]])
-    with pytest.raises(ValueError, match=r"give Heat the time itself.*scaled_to\(X\)"):
+    with pytest.raises(ValueError, match=r"Heat has no default time.*scaled_to\(X\)"):
         Heat(Hyperbolic())([[0.0, 1.0]])
 
 

@@ -112,6 +112,8 @@ def test_scale_is_learnt_from_the_points(digits) -> None:
         SVC(polynomial_kernel, scale=0.2).fit(*digits)
     with pytest.warns(UserWarning, match=r"has no range"):
         SVC(Linear(), scale=0.2).fit(*digits)
+    with pytest.raises(ValueError, match=r"scale must be a number between 0 and 1, got 1\.5"):
+        SVC(Heat(Simplex()), scale=1.5).fit(*digits)
 
 
 def test_a_search_of_scikit_learn(digits) -> None:

@@ -158,6 +158,16 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
+def test_numbers_beside_an_identifier_may_be_a_table_of_numbers() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(40, 3))).add_prefix("x")
+    named = table.assign(sample=[f"s{i}" for i in range(40)])
+    note = "a table of numbers has more kernels to compare: for one, drop 'sample' (--drop)"
+    assert note in candidates(named).notes
+    assert candidates(table).notes == ()
+    assert note not in candidates(named.assign(colour=rng.choice(["red", "blue"], size=40))).notes
+
+
 def test_a_mixed_table_from_file_to_prediction(wines, tmp_path) -> None:
     table = wines.drop(columns=["lat", "lon", "code"])
     table.loc[3, "hue"], table.loc[4, "soil"], table.loc[5, "notes"] = np.nan, None, None

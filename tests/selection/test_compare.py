@@ -94,6 +94,11 @@ def test_unbalanced_classes_are_scored_by_balanced_accuracy() -> None:
     assert "scoring='accuracy'" in forced.call
 
 
+def test_a_metric_of_classes_does_not_suit_a_regression() -> None:
+    with pytest.raises(ValueError, match="the metric does not suit the target"):
+        compare(COUNTS, COUNTS[:, 0] + 0.5, kernels=FEW, folds=3, scoring="accuracy")
+
+
 @pytest.mark.parametrize(
     ("values", "task"),
     [

@@ -219,5 +219,5 @@ def test_leave_one_out() -> None:
 
 def test_kernels_without_a_scale_say_so() -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="give Matern the length scale"):
+    with pytest.raises(ValueError, match="Matern has no default length scale"):
         KernelSearchCV([Matern(Euclidean(), nu=1.5)]).fit(rng.normal(size=(20, 3)), np.arange(20) % 2)

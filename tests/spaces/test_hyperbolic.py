@@ -141,7 +141,7 @@ def test_bad_rows(space, X, message: str) -> None:
 def test_bad_options() -> None:
     with pytest.raises(ValueError, match="coordinates of Hyperbolic must be one of"):
         Hyperbolic("klein")
-    with pytest.raises(ValueError, match="give Heat the time itself"):
+    with pytest.raises(ValueError, match="Heat has no default time"):
         Heat(Hyperbolic())([[0.0, 1.0]])
     with pytest.raises(TypeError, match="Spectral is not known on hyperbolic space"):
         Spectral(Hyperbolic(), weights=[1.0, 2.0])([[0.0, 1.0]])

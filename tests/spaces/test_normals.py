@@ -193,7 +193,7 @@ def test_bad_rows(X, message: str) -> None:
 
 def test_bad_options() -> None:
     X = normals(4, 2)
-    with pytest.raises(ValueError, match=r"give Heat the time itself: Heat\(NormalProduct\(\), t=1.0\)"):
+    with pytest.raises(ValueError, match=r"Heat has no default time on NormalProduct\(\): give one"):
         Heat(NormalProduct())(X)
     with pytest.raises(TypeError, match="Matern is not known on products"):
         Matern(NormalProduct(), length_scale=1.0)(X)

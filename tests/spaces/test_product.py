@@ -255,7 +255,7 @@ def test_natural_units_are_those_of_the_factors() -> None:
     assert numbers.natural_time(n) == max(units[0] / 2, units[1], units[2] / 2)
     assert np.array_equal(Heat(numbers)(X), Heat(numbers, t=numbers.natural_time(n))(X))
     assert NODES.natural_time(2) is None
-    with pytest.raises(ValueError, match="give Heat the time itself"):
+    with pytest.raises(ValueError, match="Heat has no default time"):
         Heat(NODES)(node_rows())
     with pytest.raises(ValueError, match=r"Graph.* has no natural unit of time; give times as numbers"):
         ProductSpace(CLUB, Categories(), columns=[0, 1], times="natural")

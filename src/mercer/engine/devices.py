@@ -22,7 +22,7 @@ _PRODUCT, _GRAM, _COLUMNS = 2**37, 2**26, 8192
 def check_device(name: str) -> None:
     """Raise unless PyTorch computes on a device of this name."""
     if find_spec("torch") is None:
-        raise ValueError(f"device {name!r} needs PyTorch: pip install mercer[torch], or leave it out")
+        raise ValueError(f"device {name!r} needs PyTorch: pip install 'mercer[torch]', or leave it out")
     import torch
 
     try:

@@ -105,8 +105,8 @@ Categories or ProductSpace
         check_positive(self, "nu")
         if self.length_scale is None and self.space.natural_time(2) is None:
             raise ValueError(
-                f"give Matern the length scale: Matern({self.space!r}, length_scale=1.0), or take it "
-                "from the data: scaled_to(X)"
+                f"Matern has no default length scale on {self.space!r}: give one, as in "
+                "Matern(..., length_scale=1.0), or take it from the data: scaled_to(X)"
             )
         name = self.continuous()[0]
         value = getattr(self, name)

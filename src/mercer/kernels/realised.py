@@ -319,8 +319,8 @@ class DiffusionTime:
         if self.t is None and self._unit(2) is None:
             owner = type(self).__name__
             raise ValueError(
-                f"give {owner} the time itself: {owner}({self.space!r}, t=1.0), or take it from the "
-                "data: scaled_to(X)"
+                f"{owner} has no default time on {self.space!r}: give one, as in {owner}(..., t=1.0), "
+                "or take it from the data: scaled_to(X)"
             )
         if self.t is not None and self.t_star != 1.0:
             raise ValueError(

@@ -228,12 +228,12 @@ def scaled(kernel: Any, X: Any, similarity: Any, max_rows: Any, random_state: in
     return found
 
 
-def check_similarity(similarity: Any) -> float:
+def check_similarity(similarity: Any, name: str = "similarity") -> float:
     """Return a similarity as a float; raise unless it lies between 0 and 1."""
     number = isinstance(similarity, numbers.Real) or getattr(similarity, "shape", None) == ()
     value = float(similarity) if number else math.nan
     if not 0 < value < 1:
-        raise ValueError(f"similarity must be a number between 0 and 1, got {similarity!r}")
+        raise ValueError(f"{name} must be a number between 0 and 1, got {similarity!r}")
     return value
 
 

@@ -30,6 +30,7 @@ from mercer._validation import refuse_no_numbers
 from mercer.engine import engine_for
 from mercer.kernels import Gaussian, Linear
 from mercer.kernels.base import BLOCK, Kernel, has_range
+from mercer.kernels.scale import check_similarity
 from mercer.machines.program import Array, Index
 from mercer.rows.columns import columns_by_name
 
@@ -352,4 +353,4 @@ def _learnt(kernel: Any, X: Any, y: Any, scale: float | None) -> Any:
             "of the kernel (its base) by scaled_to",
             stacklevel=5,
         )
-    return kernel.scaled_to(X, scale).learnt_from(X, y)
+    return kernel.scaled_to(X, check_similarity(scale, "scale")).learnt_from(X, y)

@@ -24,6 +24,7 @@ from sklearn.metrics import (
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _get_feature_names
 
+from mercer._arrays import on_cpu
 from mercer._progress import Work, watched
 from mercer.kernels.tables.frames import is_frame
 from mercer.machines.landmarks.base import LandmarkMachine
@@ -165,6 +166,7 @@ def compare(
     >>> result.scores[0].mean > 0.8
     True
     """
+    X, y = on_cpu(X), on_cpu(y)
     data = candidates(X, space, columns)
     target = read_target(y, data.rows, data.noun, task, folds, INNER_FOLDS)
     if target.missing and data.kind.transductive:

@@ -14,7 +14,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn import config_context, get_config
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone, is_classifier
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing
@@ -299,6 +299,8 @@ class Evaluation:
                 f"the metric does not work with the estimator: {error} For probabilities use "
                 "mercer.machines.SVC(probability=True) as the estimator"
             ) from error
+        except ValueError as error:
+            raise ValueError(f"the metric does not suit the target: {error}") from error
         self._spend("scores", time.thread_time() - processor)
         seconds = (float(fitting), time.perf_counter() - wall)
         scores = result if isinstance(result, dict) else {"score": result}
@@ -328,8 +330,8 @@ def choose_scorer(estimator: Any, scoring: Any) -> Scorer:
     """scikit-learn's scorer, except for accuracy, where its checks take longer than the score."""
     scorer: Scorer = check_scoring(estimator, scoring)
     own = getattr(type(estimator), "score", None)
-    plain = scoring is None and own is ClassifierMixin.score
-    return accuracy if plain or scoring == "accuracy" else scorer
+    plain = own is ClassifierMixin.score if scoring is None else scoring == "accuracy"
+    return accuracy if plain and is_classifier(estimator) else scorer
 
 
 def accuracy(model: Any, K: Any, y: Any) -> float:

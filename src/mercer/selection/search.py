@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer._arrays import count, selectable
+from mercer._arrays import count, on_cpu, selectable
 from mercer._progress import Work, watched
 from mercer._validation import refuse_no_numbers
 from mercer.engine.devices import check_device
@@ -334,6 +334,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         return machine_for(self.estimator, self.solver, getattr(self, "_landmarks", None))
 
     def _check_points(self, X: Any, y: Any) -> tuple[Any, Any]:
+        X, y = on_cpu(X), on_cpu(y)
         self._prototype()  # refuses an estimator that takes no Gram matrix
         if self.device is not None:
             check_device(self.device)
@@ -466,7 +467,7 @@ class KernelSearchCV(MetaEstimatorMixin, BaseEstimator):
         if not self.refit and hasattr(self, "cv_results_"):
             raise AttributeError("the search was made with refit=False and has no model; set refit=True")
         check_is_fitted(self, "best_estimator_")
-        return self._checked(X, reset=False)
+        return self._checked(on_cpu(X), reset=False)
 
     def _checked(self, X: Any, **options: Any) -> Any:
         """Rows of numbers as an array; other points as they are."""

@@ -96,6 +96,7 @@ class Graph(Space):
             )
 
     def _refuse_negative(self, complaint: str) -> None:
+        complaint = "has weight {:g}, " + complaint
         _refuse_edges(self._adjacency, self._adjacency.data < 0, self._labels, complaint)
 
     def with_matrices(
@@ -418,7 +419,7 @@ def _check_adjacency(given: Any, labels: list[Any] | None) -> sparse.csr_array:
     matrix = sparse.csr_array(given.astype(float), copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    _refuse_edges(matrix, ~np.isfinite(matrix.data), labels, "which is not finite")
+    _refuse_edges(matrix, ~np.isfinite(matrix.data), labels, "has weight {:g}, which is not finite")
     sizes = abs(matrix)
     with np.errstate(over="ignore"):
         finite = np.isfinite(np.asarray(sizes.sum(axis=1))).all() and np.isfinite(sizes.sum())
@@ -429,8 +430,8 @@ def _check_adjacency(given: Any, labels: list[Any] | None) -> sparse.csr_array:
     # Entry by entry: both matrices have their indices in order, and the first only where they differ.
     uneven = np.abs(difference.data) > _ROUNDING * _entries(larger, difference)
     _refuse_edges(
-        difference, uneven, labels, "as the difference of its two directions: the matrix is not "
-        "symmetric (a directed graph?); give (A + A.T) / 2 or np.maximum(A, A.T)",
+        abs(difference), uneven, labels, "has weights that differ by {:g} between its two directions: "
+        "the matrix is not symmetric (a directed graph?); give (A + A.T) / 2 or np.maximum(A, A.T)",
     )  # fmt: skip
     if difference.nnz:
         matrix = sparse.csr_array((matrix + matrix.T) / 2)
@@ -458,6 +459,4 @@ def _refuse_edges(matrix: sparse.csr_array, bad: Any, labels: Any, complaint: st
         first = where[0]
         row = int(np.searchsorted(matrix.indptr, first, side="right") - 1)
         ends = [end if labels is None else labels[end] for end in (row, int(matrix.indices[first]))]
-        raise ValueError(
-            f"edge {ends[0]!r} - {ends[1]!r} has weight {matrix.data[first]:g}, {complaint}"
-        )
+        raise ValueError(f"edge {ends[0]!r} - {ends[1]!r} {complaint.format(matrix.data[first])}")

@@ -98,8 +98,8 @@ class Mixed(Kind):
         facts = f"{len(used)} column{'s' if len(used) > 1 else ''}"
         return Candidates(
             self, taken_as(used), facts, frame, len(frame), families, plain, **words,
-            columns=len(used), notes=(*notes(found), *_sampling(len(frame))), taken=tuple(found),
-            max_rows=_TRIED if len(frame) > _MANY else None,
+            columns=len(used), notes=(*notes(found), *_without(found, used), *_sampling(len(frame))),
+            taken=tuple(found), max_rows=_TRIED if len(frame) > _MANY else None,
         )  # fmt: skip
 
     def families(self, X: Any) -> dict[str, list[Template]]:
@@ -296,6 +296,15 @@ def notes(found: list[Column], rows: str = "the training rows") -> tuple[str, ..
         if own:
             notes.append(f"missing values ({', '.join(own)}) are taken as {filled.format(rows=rows)}")
     return tuple(notes)
+
+
+def _without(found: list[Column], used: list[Column]) -> tuple[str, ...]:
+    """How to compare numbers beside columns that are left out as a table of numbers."""
+    left = [repr(column.name) for column in found if column.kind in LEFT_OUT]
+    numbers = {column.kind for column in used} in ({"number"}, {"counts"})
+    if not left or not numbers or any(column.missing for column in used):
+        return ()
+    return (f"a table of numbers has more kernels to compare: for one, drop {', '.join(left)} (--drop)",)
 
 
 def _sampling(rows: int) -> tuple[str, ...]:
