@@ -12,10 +12,10 @@ from mercer.cli import app
 from mercer.features import GramTransformer
 from mercer.kernels import Heat, On
 from mercer.machines import SVC
-from mercer.selection import KernelSearchCV, SavedModel, compare, load_model
+from mercer.selection import KernelSearchCV, SavedModel, compare, load_model, save_model
 from mercer.selection.kinds.blocks import blocks, total
 from mercer.selection.kinds.columns import recognised
-from mercer.spaces import Simplex
+from mercer.spaces import Categories, Simplex
 from tests.kernels.test_on import FRAMES, MIXED, TABLE, TARGET
 
 
@@ -64,6 +64,18 @@ def test_missing_numbers_are_filled_in_where_some_were_missing(tmp_path) -> None
     table.loc[[3, 5], "whole"] = np.nan
     with pytest.raises(ValueError, match=r"column 'whole' of X has a missing value in row 3 \(and 1 "):
         model.predict(table)
+
+
+def test_labels_are_the_same_in_tables_where_all_are_numbers(tmp_path) -> None:
+    table = pd.DataFrame({"code": ["1", "2", "X"] * 10, "size": np.arange(30) / 4})
+    y = table["code"].isin(["1", "X"])
+    result = compare(table, y, kernels=On("code", Heat(Categories()), None), folds=2)
+    save_model(tmp_path / "model.skops", result)
+    model = load_model(tmp_path / "model.skops")
+    table[:2].to_csv(tmp_path / "new.csv", index=False)
+    for labels in ([1, 2], [1.0, 2.0], ["1", "2"]):
+        assert model.predict(table[:2].assign(code=labels)).tolist() == [True, False]
+    assert model.predict(model.read(tmp_path / "new.csv").X).tolist() == [True, False]
 
 
 def test_an_empty_document_is_told_once(tmp_path) -> None:

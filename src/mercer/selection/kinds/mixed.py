@@ -191,7 +191,8 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
     """A frame whose columns have the types of their kinds.
 
     Dates are local times without a time zone.  A missing text is an empty one, a missing label a label
-    of its own.
+    of its own.  Labels are text: in another table, without "X" or with a missing value, the labels "1",
+    "2" and "X" would be read as numbers.
     """
     _refuse_infinite(
         frame[[name for name, k in kinds.items() if k in _NUMBERS and name in frame.columns]]
@@ -208,13 +209,18 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
         elif kind == "text":
             changed[name] = column.astype(object).where(column.notna(), "").map(str)
         elif kind == "category":
-            labels = column.astype(str if column.dtype.kind == "M" else object)
-            changed[name] = labels.astype(object).where(column.notna(), _MISSING)
+            labels = column.astype(str if column.dtype.kind == "M" else object).astype(object)
+            changed[name] = labels.map(_label).where(column.notna(), _MISSING)
         elif kind == "string" and column.isna().any():
             row = int(column.isna().argmax())
             raise ValueError(f"column {name!r} has no string in row {row}; drop such rows or the column")
     # A copy of all columns at once is faster to index than one of many blocks.
     return frame.assign(**changed).copy()
+
+
+def _label(value: Any) -> str:
+    """A label as text, whole numbers without decimals."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _refuse_infinite(numbers: pd.DataFrame) -> None:
@@ -245,11 +251,16 @@ def _refuse_others(column: Any, found: Any, what: str) -> None:
 
 
 def as_pandas(X: Any) -> pd.DataFrame:
-    """A data frame of pandas with names that are text, and its rows numbered."""
+    """A data frame of pandas with names that are text, its rows numbered, and numbers as such."""
     names = [str(name) for name in X.columns]
     if isinstance(X, pd.DataFrame):
-        return X.set_axis(names, axis=1).reset_index(drop=True)
-    return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
+        frame = X.set_axis(names, axis=1).reset_index(drop=True).infer_objects()
+    else:
+        frame = pd.DataFrame({name: X[name].to_numpy() for name in X.columns}).infer_objects()
+    for place, dtype in enumerate(frame.dtypes):  # decimals of databases are objects
+        if dtype == object and pd.api.types.infer_dtype(frame.iloc[:, place], skipna=True) == "decimal":
+            frame.isetitem(place, frame.iloc[:, place].astype(float))
+    return frame
 
 
 def _combined(own: dict[str, list[Variant]]) -> dict[str, list[Template]]:
