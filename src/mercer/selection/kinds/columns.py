@@ -190,8 +190,8 @@ def _refuse_misread_numbers(name: str, values: Any) -> None:
         problem = "; write decimal points, and no other commas"
     if problem:
         raise ValueError(
-            f"column {name!r} holds numbers, but {odd.iloc[0]!r} in row {odd.index[0]}{problem}, or give "
-            "the kind of the column (columns=, --as COLUMN=category)"
+            f"column {name!r} holds numbers, but {odd.iloc[0]!r} in row {odd.index[0]}{problem}, or "
+            "give the kind of the column (columns=, --as COLUMN=category)"
         )
 
 
