@@ -25,6 +25,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _get_feature_names
 
 from mercer._progress import Work, watched
+from mercer._validation import is_whole
 from mercer.kernels.tables.frames import is_frame
 from mercer.machines.landmarks.base import LandmarkMachine
 from mercer.selection.comparison import Comparison, KernelScore
@@ -165,6 +166,9 @@ def compare(
     >>> result.scores[0].mean > 0.8
     True
     """
+    for name, value, least in (("repeats", repeats, 1), ("random_state", random_state, 0)):
+        if not is_whole(value) or value < least:
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
     data = candidates(X, space, columns)
     target = read_target(y, data.rows, data.noun, task, folds, INNER_FOLDS)
     if target.missing and data.kind.transductive:

@@ -253,6 +253,9 @@ def _refuse_others(column: Any, found: Any, what: str) -> None:
 def as_pandas(X: Any) -> pd.DataFrame:
     """A data frame of pandas with names that are text, its rows numbered, and numbers as such."""
     names = [str(name) for name in X.columns]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X has several columns {twice!r}; give them different names")
     if isinstance(X, pd.DataFrame):
         frame = X.set_axis(names, axis=1).reset_index(drop=True).infer_objects()
     else:
