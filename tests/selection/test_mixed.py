@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from mercer.cli import app
 from mercer.features import GramTransformer
-from mercer.kernels import Heat, On
-from mercer.machines import SVC
+from mercer.kernels import Gaussian, Heat, On
+from mercer.machines import SVC, KernelRidge
 from mercer.selection import KernelSearchCV, SavedModel, compare, load_model, save_model
 from mercer.selection.kinds.blocks import blocks, total
 from mercer.selection.kinds.columns import recognised
@@ -76,6 +76,36 @@ def test_labels_are_the_same_in_tables_where_all_are_numbers(tmp_path) -> None:
     for labels in ([1, 2], [1.0, 2.0], ["1", "2"]):
         assert model.predict(table[:2].assign(code=labels)).tolist() == [True, False]
     assert model.predict(model.read(tmp_path / "new.csv").X).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("labels", "accuracy"),
+    [
+        ([0, 1, 1], "100.00%"),
+        (["0", "1", "?"], "66.67%"),  # the label is none of the model's
+        ([0.5, 1.0, 1.0], "66.67%"),
+        ([None, 1.0, 0.0], "50.00%"),
+    ],
+)
+def test_predictions_are_scored_by_labels(labels, accuracy: str, tmp_path) -> None:
+    table = pd.DataFrame({"size": [1.0, 4.0, 5.0]})
+    model = SVC(Gaussian()).fit(table, [0, 1, 1])
+    SavedModel(model, roles={"target": "kind"}).save(tmp_path / "model.skops")
+    table.assign(kind=labels).to_csv(tmp_path / "new.csv", index=False)
+    printed = CliRunner().invoke(app, ["predict", f"{tmp_path}/model.skops", f"{tmp_path}/new.csv"])
+    assert printed.exit_code == 0, printed.output
+    assert f"accuracy {accuracy}" in printed.stderr
+    assert printed.stdout.split() == ["row,prediction", "0,0", "1,1", "2,1"]
+
+
+def test_words_do_not_score_predicted_numbers(tmp_path) -> None:
+    table = pd.DataFrame({"size": [1.0, 4.0, 5.0]})
+    model = KernelRidge(Gaussian()).fit(table, [0.5, 1.0, 1.5])
+    SavedModel(model, roles={"target": "kind"}).save(tmp_path / "model.skops")
+    table.assign(kind=[0.5, "?", 1.0]).to_csv(tmp_path / "new.csv", index=False)
+    printed = CliRunner().invoke(app, ["predict", f"{tmp_path}/model.skops", f"{tmp_path}/new.csv"])
+    assert printed.exit_code == 2
+    assert "the target in new.csv must hold numbers or nothing: could not convert" in printed.stderr
 
 
 def test_an_empty_document_is_told_once(tmp_path) -> None:

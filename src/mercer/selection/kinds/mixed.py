@@ -210,7 +210,7 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
             changed[name] = column.astype(object).where(column.notna(), "").map(str)
         elif kind == "category":
             labels = column.astype(str if column.dtype.kind == "M" else object).astype(object)
-            changed[name] = labels.map(_label).where(column.notna(), _MISSING)
+            changed[name] = labels.map(label_text).where(column.notna(), _MISSING)
         elif kind == "string" and column.isna().any():
             row = int(column.isna().argmax())
             raise ValueError(f"column {name!r} has no string in row {row}; drop such rows or the column")
@@ -218,9 +218,9 @@ def typed(frame: Any, kinds: Mapping[str, str]) -> pd.DataFrame:
     return frame.assign(**changed).copy()
 
 
-def _label(value: Any) -> str:
+def label_text(value: Any) -> str:
     """A label as text, whole numbers without decimals."""
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    return str(int(value) if isinstance(value, float | np.floating) and value.is_integer() else value)
 
 
 def _refuse_infinite(numbers: pd.DataFrame) -> None:
