@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from mercer.features import GramTransformer
 from mercer.kernels import Gaussian, Heat, On
 from mercer.machines import SVC, KernelRidge
 from mercer.selection import KernelSearchCV, SavedModel, compare, load_model, save_model
+from mercer.selection.kinds import candidates, kind_by_options
 from mercer.selection.kinds.blocks import blocks, total
 from mercer.selection.kinds.columns import recognised
 from mercer.spaces import Categories, Simplex
@@ -76,6 +78,19 @@ def test_labels_are_the_same_in_tables_where_all_are_numbers(tmp_path) -> None:
     for labels in ([1, 2], [1.0, 2.0], ["1", "2"]):
         assert model.predict(table[:2].assign(code=labels)).tolist() == [True, False]
     assert model.predict(model.read(tmp_path / "new.csv").X).tolist() == [True, False]
+
+
+def test_tables_of_numbers_with_gaps_are_compared_column_by_column(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(40, 2)), columns=["whole", "partly"])
+    y, table.loc[3, "partly"] = table["whole"] > 0, np.nan
+    table.assign(sign=y).to_csv(tmp_path / "table.csv", index=False)
+    read = kind_by_options({}).read(tmp_path / "table.csv", {"target": "sign"})
+    for X in (table, pl.from_pandas(table), read.X):
+        found = candidates(X)
+        assert list(found.families) == ["Gaussian", "linear"]
+        assert found.notes[0].startswith("missing values (1 in 'partly') are taken as the median")
+    assert candidates(table.fillna(0.0)).taken_as == "directions"
 
 
 @pytest.mark.parametrize(

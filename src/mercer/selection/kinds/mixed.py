@@ -67,12 +67,12 @@ class Mixed(Kind):
     reader = "read_mixed"
 
     def recognises(self, X: Any) -> bool:
-        """Recognise data frames that do not hold numbers alone, and single columns but strings."""
+        """Recognise data frames but those of numbers without gaps, and single columns but strings."""
         if not is_frame(X):
             return False
         if X.shape[1] == 1:  # one number has no direction and no proportions
             return recognised(as_pandas(X))[0].kind != "string"
-        return not all_numbers(X)
+        return not all_numbers(X) or bool(as_pandas(X).isna().any(axis=None))
 
     def candidates(
         self, X: Any, space: Any = "auto", columns: Mapping[str, Any] | None = None
